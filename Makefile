@@ -1,0 +1,56 @@
+# `make` alone lists the targets. Each of them creates what it needs.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+# The Spark tests share one worker (see tests/conftest.py), so two workers are enough for two cores.
+PYTEST := $(BIN)/python -m pytest
+WORKERS ?= 2
+
+.PHONY: help
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: setup
+setup: $(STAMP) ## Create .venv with every engine, Spark and the tools
+
+# Runs again only when the declared or the pinned packages change.
+$(STAMP): pyproject.toml constraints.txt tools/bootstrap.sh tools/provide_java.py
+	@tools/bootstrap.sh $(VENV)
+	@touch $@
+
+.PHONY: demo
+demo: $(STAMP) ## Run the main job on real data (DEMO_ARGS="--backend sqlite")
+	@$(BIN)/python examples/nycflights.py $(DEMO_ARGS)
+
+.PHONY: test
+test: lint ## Lint, types, layers and tests: what CI runs
+	$(PYTEST) -n $(WORKERS) --dist loadgroup $(TEST_ARGS)
+
+.PHONY: check
+check: test ## The same, under the name that other projects use
+
+.PHONY: lint
+lint: $(STAMP) ## Lint, format, types and the direction of imports
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+.PHONY: bench
+bench: $(STAMP) ## Run the benchmarks (BENCH_ARGS="--help")
+	$(BIN)/python -m statestores_benchmarks $(BENCH_ARGS)
+
+.PHONY: soak
+soak: $(STAMP) ## Long kill and Hypothesis runs (an hour or so)
+	STATESTORES_SOAK=1 $(PYTEST) -n $(WORKERS) --dist loadgroup --timeout 3600 $(TEST_ARGS)
+
+.PHONY: clean
+clean: ## Remove .venv, caches and build results
+	rm -rf $(VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

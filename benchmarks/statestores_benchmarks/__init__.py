@@ -1,0 +1,1 @@
+"""The benchmarks: run from a checkout."""

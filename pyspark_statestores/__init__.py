@@ -1,0 +1,1 @@
+"""Lets Spark discover the data source without a call."""
