@@ -1,0 +1,1 @@
+"""The SQLite backend; the same engine runs on a PostgreSQL URL."""
