@@ -1,0 +1,1 @@
+"""The state layer for Python stream processing: one contract, many engines."""

@@ -1,0 +1,107 @@
+"""Every error that statestores raises, in one tree, grouped by when you can meet it.
+
+Each class is also the builtin that fits, so ``except LookupError`` works for a caller who does not
+know this module. The driver's own error is the ``__cause__``. ``retryable`` says whether the same
+call may succeed later without a change by the caller.
+"""
+
+from typing import ClassVar
+
+
+class StateStoreError(Exception):
+    """The root of the tree."""
+
+    retryable: ClassVar[bool] = False
+    """Whether trying the same call again can help."""
+
+
+# Finding a backend, reading options.
+
+
+class UnknownBackendError(StateStoreError, LookupError):
+    """No backend is registered under the name."""
+
+
+class MissingDriverError(StateStoreError, ImportError):
+    """The backend is registered, but the package that it drives is not installed."""
+
+
+class InvalidOptionError(StateStoreError, ValueError):
+    """An option is unknown, or its value cannot be read."""
+
+
+class CapabilityNotSupportedError(StateStoreError, NotImplementedError):
+    """The backend or store does not promise what was asked of it."""
+
+
+# Opening.
+
+
+class StoreNotFoundError(StateStoreError, FileNotFoundError):
+    """There is no store, state root, changelog or snapshot at the path."""
+
+
+class StoreLockedError(StateStoreError, BlockingIOError):
+    """Another process, or another handle in this one, holds the exclusive lock."""
+
+    retryable = True
+
+
+class StoreMismatchError(StateStoreError, ValueError):
+    """What is stored differs from what the caller expects; the message says in what."""
+
+
+class UnsupportedFormatError(StateStoreError, ValueError):
+    """The data was written in a format version that this release does not know."""
+
+
+class StoreCorruptedError(StateStoreError, OSError):
+    """Stored bytes are damaged or contradict each other."""
+
+
+class ChangelogCorruptedError(StoreCorruptedError):
+    """A changelog is damaged before its tail; the message names segment and offset."""
+
+
+class SnapshotCorruptedError(StoreCorruptedError):
+    """A snapshot's files do not match its manifest."""
+
+
+# Reading and writing.
+
+
+class StoreClosedError(StateStoreError, ValueError):
+    """The store, engine, snapshot or the store behind an iterator has been closed."""
+
+
+class InvalidArgumentError(StateStoreError, ValueError):
+    """An argument has the right type and a value that is not allowed."""
+
+
+class InvalidTypeError(StateStoreError, TypeError):
+    """An argument has the wrong type."""
+
+
+class SerializationError(StateStoreError, ValueError):
+    """A serde cannot turn a value into bytes, or bytes into a value."""
+
+
+class StorageError(StateStoreError, OSError):
+    """The operating system or the driver failed to read or write: disk full, I/O error, no rights."""
+
+
+class OffsetOutOfRangeError(StateStoreError, LookupError):
+    """A changelog does not hold the offset: compacted away, or not yet written."""
+
+
+# Committing.
+
+
+class OffsetRegressionError(StateStoreError, ValueError):
+    """An offset to commit is lower than the committed one."""
+
+
+class CommitConflictError(StateStoreError, RuntimeError):
+    """Another writer changed the store between the read and the commit."""
+
+    retryable = True

@@ -1,0 +1,72 @@
+"""Backends by name, found through the entry-point group ``statestores.backends``.
+
+Nothing is imported until a backend is asked for, so a missing driver hurts only who wants it. The
+built-in backends are registered in the way a stranger's are.
+"""
+
+from importlib.metadata import EntryPoint, entry_points
+
+from statestores.errors import MissingDriverError, StateStoreError, UnknownBackendError
+from statestores.spi.engine import Engine
+
+GROUP = "statestores.backends"
+"""The entry-point group: ``name = "module:EngineClass"``."""
+
+
+def backend_names() -> list[str]:
+    """Return the names of all *registered* backends, sorted; a driver may still be missing."""
+    return sorted({entry.name for entry in entry_points(group=GROUP)})
+
+
+def available_backends() -> dict[str, type[Engine] | StateStoreError]:
+    """Return for each registered backend its engine class, or the error that loading it gives."""
+    found: dict[str, type[Engine] | StateStoreError] = {}
+    for name in backend_names():
+        try:
+            found[name] = load_backend(name)
+        except StateStoreError as error:
+            found[name] = error
+    return found
+
+
+def load_backend(name: str) -> type[Engine]:
+    """Return the engine class of the backend *name*, or of ``module:Class``.
+
+    Raises:
+        UnknownBackendError: No backend has the name, or what it names is not an `Engine`.
+        MissingDriverError: The package that the backend drives is not installed.
+    """
+    entry = _entry(name)
+    try:
+        loaded = entry.load()
+    except ModuleNotFoundError as error:
+        # Only a *foreign* module that is missing is a missing driver: a plugin that is itself
+        # absent, or imports a name that does not exist, has another cause.
+        own = entry.module.partition(".")[0]
+        if error.name is None or error.name.partition(".")[0] == own:
+            raise UnknownBackendError(
+                f"the backend {name!r} names {entry.value!r}, which cannot be imported: {error}"
+            ) from error
+        raise MissingDriverError(
+            f"the backend {name!r} needs the package {error.name!r}, which is not installed; "
+            f"try: pip install 'statestores[{name}]'"
+        ) from error
+    except AttributeError as error:
+        raise UnknownBackendError(
+            f"the backend {name!r} names {entry.value!r}, which does not exist"
+        ) from error
+    if not (isinstance(loaded, type) and issubclass(loaded, Engine)):
+        raise UnknownBackendError(f"{entry.value!r} of the backend {name!r} is not an Engine class")
+    return loaded
+
+
+def _entry(name: str) -> EntryPoint:
+    """Return the entry point of *name*, or one made from ``module:Class``."""
+    found = next(iter(entry_points(group=GROUP, name=name)), None)
+    if found is not None:
+        return found
+    module, colon, attribute = name.partition(":")
+    if colon and module and attribute:
+        return EntryPoint(name=name, value=name, group=GROUP)
+    known = ", ".join(backend_names()) or "none; is statestores installed?"
+    raise UnknownBackendError(f"no backend is registered as {name!r}; known: {known}")

@@ -1,0 +1,91 @@
+"""An exclusive lock on a directory that says who holds it.
+
+An engine's own lock file answers "no" without a name. This one holds the owner's process id and
+host and the time, for the message of `StoreLockedError` (ENG-1). The kernel releases it when the
+process dies, so a lock is never stale (ASM-3).
+"""
+
+import fcntl
+import json
+import os
+import socket
+from datetime import UTC, datetime
+from os import PathLike
+from pathlib import Path
+from typing import Self
+
+from statestores.errors import StorageError, StoreLockedError
+
+LOCK_FILE = "OWNER.lock"
+"""The name of the lock file inside the directory."""
+
+
+class DirectoryLock:
+    """The exclusive lock on one directory, held from `acquire` to `release`."""
+
+    __slots__ = ("_descriptor", "_path")
+
+    def __init__(self, path: Path, descriptor: int) -> None:
+        self._path = path
+        self._descriptor: int | None = descriptor
+
+    @classmethod
+    def acquire(cls, directory: str | PathLike[str]) -> Self:
+        """Lock *directory*, creating it when it is missing.
+
+        Raises:
+            StoreLockedError: It is locked, by another process or by another handle in this one.
+            StorageError: The directory or its lock file cannot be created.
+        """
+        path = Path(directory) / LOCK_FILE
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise StorageError(
+                f"cannot create {str(path)!r}: {error.strerror or error}; check the path, the "
+                "rights and the space on the disk"
+            ) from error
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            owner = _owner(descriptor)
+            os.close(descriptor)
+            raise StoreLockedError(
+                f"{str(path.parent)!r} is open {owner}; close it there first, or read a snapshot"
+            ) from error
+        except OSError as error:
+            os.close(descriptor)
+            raise StorageError(f"cannot lock {str(path)!r}: {error.strerror or error}") from error
+        try:
+            _sign(descriptor)
+        except OSError as error:
+            os.close(descriptor)
+            raise StorageError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
+        return cls(path, descriptor)
+
+    def release(self) -> None:
+        """Give the lock up. Idempotent. The file stays: removing it would race with an opener."""
+        if self._descriptor is not None:
+            descriptor, self._descriptor = self._descriptor, None
+            os.close(descriptor)
+
+
+def _sign(descriptor: int) -> None:
+    """Write who holds the lock."""
+    owner = {
+        "pid": os.getpid(),
+        "host": socket.gethostname(),
+        "since": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, json.dumps(owner).encode(), 0)
+
+
+def _owner(descriptor: int) -> str:
+    """Return in words who holds the lock; the owner may be writing its name just now."""
+    try:
+        owner = json.loads(os.pread(descriptor, 4096, 0))
+        return f"in process {owner['pid']} on {owner['host']!r} since {owner['since']}"
+    except (ValueError, KeyError, TypeError):
+        return "elsewhere, by an owner that has not signed yet"

@@ -1,0 +1,42 @@
+"""The contract: what an engine author implements and what a caller may rely on.
+
+Standard library only, and no I/O. Read `engine` first, then `store`, `key_value` and `versioned`.
+"""
+
+from statestores.spi.capabilities import Capabilities
+from statestores.spi.durability import Durability
+from statestores.spi.engine import Engine, EngineReader, EngineSnapshot, WriteBatch
+from statestores.spi.key_value import KeyValueStore, ReadOnlyKeyValueStore
+from statestores.spi.offsets import Position, TopicPartition
+from statestores.spi.options import parse_options
+from statestores.spi.records import Changes, PutResult, VersionedRecord
+from statestores.spi.serde import Serde
+from statestores.spi.specification import KeyValue, StoreSpecification, Versioned
+from statestores.spi.store import Isolation, ReadOnlyStore, StateStore
+from statestores.spi.versioned import ReadOnlyVersionedStore, VersionedStore
+
+__all__ = [
+    "Capabilities",
+    "Changes",
+    "Durability",
+    "Engine",
+    "EngineReader",
+    "EngineSnapshot",
+    "Isolation",
+    "KeyValue",
+    "KeyValueStore",
+    "Position",
+    "PutResult",
+    "ReadOnlyKeyValueStore",
+    "ReadOnlyStore",
+    "ReadOnlyVersionedStore",
+    "Serde",
+    "StateStore",
+    "StoreSpecification",
+    "TopicPartition",
+    "Versioned",
+    "VersionedRecord",
+    "VersionedStore",
+    "WriteBatch",
+    "parse_options",
+]

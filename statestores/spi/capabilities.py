@@ -1,0 +1,28 @@
+"""What an engine promises beyond the contract that all engines keep."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capabilities:
+    """The optional promises of one engine (ENG-12).
+
+    A field is named for the promise, as an adjective or as the thing that is there. ``False`` is
+    always a legal value; what is not promised raises `CapabilityNotSupportedError` when it is
+    asked for, and what is promised is effective.
+    """
+
+    persistent: bool = False
+    """Data survives `close` and is found again by `open` at the same path."""
+
+    durable_commit: bool = False
+    """`Durability.POWER_LOSS` waits until the operating system reports the data on disk."""
+
+    detects_corruption: bool = False
+    """Damage to the engine's files is an error at open or at read, never wrong data."""
+
+    native_checkpoint: bool = False
+    """`Engine.checkpoint` copies the engine's files consistently and cheaply."""
+
+    bulk_ingest: bool = False
+    """`Engine.ingest` loads sorted pairs faster than batches do, atomically."""

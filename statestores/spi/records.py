@@ -1,0 +1,56 @@
+"""What stores return and exchange: versions, put results, and batches of changes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Generic, NamedTuple, TypeVar
+
+V = TypeVar("V")
+
+
+class VersionedRecord(NamedTuple, Generic[V]):
+    """One version of one key: a value and the half-open time ``[valid_from_ms, valid_to_ms)``.
+
+    A named tuple, because reads make one for each result: a frozen dataclass takes twice as long.
+    """
+
+    value: V
+    """Never ``None``: a deletion ends a version and is not one."""
+
+    valid_from_ms: int
+    """The timestamp with which the version was put."""
+
+    valid_to_ms: int | None = None
+    """The timestamp of the next version or deletion; ``None`` while the version is the latest."""
+
+
+@dataclass(frozen=True, slots=True)
+class PutResult:
+    """What became of a put into a versioned store (VRS-1)."""
+
+    accepted: bool
+    """``False`` when the timestamp is older than the history retention: nothing was stored."""
+
+    valid_to_ms: int | None = None
+    """The timestamp of the next newer version or deletion of the key; ``None`` when the put is
+    the latest, or was not accepted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """Changes of one store in columns of equal length, in an order in which they can be replayed.
+
+    The pending writes of a commit, one frame of a changelog and a chunk of a snapshot are all
+    `Changes`; replaying them into an empty store of the same specification gives its content.
+    """
+
+    keys: Sequence[bytes]
+    """The keys."""
+
+    values: Sequence[bytes | None]
+    """The new values; ``None`` deletes."""
+
+    times_ms: Sequence[int] | None = None
+    """Versioned stores: when each version starts. ``None`` for key-value stores."""
+
+    def __len__(self) -> int:
+        return len(self.keys)

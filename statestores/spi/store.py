@@ -1,0 +1,179 @@
+"""What every store does, of whatever kind: commit with offsets, roll back, be read (KIP-1035)."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping
+from enum import Enum
+from types import TracebackType
+from typing import Any, Protocol, Self, TypeAlias, TypeVar
+
+from statestores.spi.durability import Durability
+from statestores.spi.offsets import Position, TopicPartition
+from statestores.spi.records import Changes
+from statestores.spi.specification import StoreSpecification
+
+T_co = TypeVar("T_co", covariant=True)
+T = TypeVar("T")
+
+
+class Column(Protocol[T_co]):
+    """A column of values that knows how to become a list: a ``pyarrow`` array or a chunked one."""
+
+    def __len__(self) -> int: ...
+
+    def to_pylist(self) -> list[Any]:
+        """Return the values, ``None`` for null."""
+
+
+Values: TypeAlias = Iterable[T] | Column[T]
+"""Many values: any iterable, or a whole Arrow column."""
+
+
+class Isolation(Enum):
+    """What a read-only facade sees (ROF-2, KIP-892)."""
+
+    READ_COMMITTED = "read_committed"
+    """The content at the last commit, the same for all of one operation."""
+
+    READ_UNCOMMITTED = "read_uncommitted"
+    """The writer's pending writes as well; they may still be rolled back."""
+
+
+class ReadOnlyStore(ABC):
+    """What can be asked of every store, by its owner and through a facade."""
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """The store's name, as its specification gives it."""
+
+    @property
+    @abstractmethod
+    def specification(self) -> StoreSpecification[Any, Any]:
+        """What the store is."""
+
+    @property
+    @abstractmethod
+    def is_open(self) -> bool:
+        """Whether the store has not been closed."""
+
+    @property
+    @abstractmethod
+    def position(self) -> Position:
+        """The input offsets that the visible content reflects (COM-10, KIP-535)."""
+
+    @abstractmethod
+    def committed_offset(self, partition: TopicPartition) -> int | None:
+        """Return the offset committed for *partition*, or ``None`` if there is none (COM-3).
+
+        It is the offset of the last *applied* changelog record, and exactly the one that the
+        committed content reflects, also after a crash (COM-2).
+
+        Raises:
+            StoreClosedError: The store is closed.
+        """
+
+
+class StateStore(ReadOnlyStore):
+    """A store that its one owner writes; other threads read it through `read_only`.
+
+    Writes are pending until `commit`: the owner reads them, a crash or `rollback` forgets them.
+    """
+
+    @property
+    @abstractmethod
+    def persistent(self) -> bool:
+        """Whether committed content survives `close`."""
+
+    @property
+    @abstractmethod
+    def uncommitted_bytes(self) -> int:
+        """Bytes of keys and values put since the last commit, overwritten ones included (COM-16)."""
+
+    @abstractmethod
+    def commit(
+        self,
+        offsets: Mapping[TopicPartition, int | None],
+        *,
+        durability: Durability | None = None,
+    ) -> None:
+        """Make every pending write, the position and *offsets* durable together (COM-1).
+
+        ``{}`` commits the pending writes and leaves the offsets as they are (COM-4); ``None``
+        forgets one partition's offset (COM-5). *durability* overrides the store's own for this
+        commit. After it returns, `committed_offset` gives these offsets, also after a crash. When
+        it raises, neither writes nor offsets are visible to others, and the writes are still
+        pending: commit again, or roll back (COM-9).
+
+        Raises:
+            StoreClosedError: The store is closed.
+            InvalidTypeError, InvalidArgumentError: A partition or offset is malformed.
+            OffsetRegressionError: An offset is lower than the committed one (COM-6).
+            StorageError: The engine could not write.
+        """
+
+    @abstractmethod
+    def committed_offsets(self) -> dict[TopicPartition, int]:
+        """Return every committed offset."""
+
+    @abstractmethod
+    def clear_offsets(self) -> None:
+        """Forget every committed offset, at once and durably; pending writes stay pending (COM-5)."""
+
+    @abstractmethod
+    def advance_position(self, position: Mapping[TopicPartition, int]) -> None:
+        """Merge *position* into the store's own; the next commit stores it (COM-10)."""
+
+    @abstractmethod
+    def rollback(self) -> None:
+        """Forget every write and position change since the last commit (COM-7)."""
+
+    @abstractmethod
+    def pending_changes(self) -> Changes:
+        """Return the uncommitted writes in an order in which `replay` accepts them (COM-17).
+
+        What a changelog has to hold so that replaying it gives this store. Repeated writes of one
+        key may appear as the last one only.
+        """
+
+    @abstractmethod
+    def committed_changes(self) -> Iterator[Changes]:
+        """Iterate over the committed content as changes that rebuild it, in key order (COM-17).
+
+        Frozen at the call. Replayed into an empty store of the same specification they give a
+        store that answers every read alike. The chunks' size is bounded, so memory is.
+        """
+
+    @abstractmethod
+    def replay(self, changes: Changes) -> None:
+        """Take *changes* from a changelog or snapshot as pending writes (COM-17).
+
+        Idempotent, and independent of how the changes are split into batches and commits. Nothing
+        is rejected as late: it was judged when it was first written.
+
+        Raises:
+            StoreClosedError: The store is closed.
+            InvalidArgumentError: The columns do not fit the store's kind; nothing is taken.
+        """
+
+    @abstractmethod
+    def truncate(self) -> None:
+        """Delete all content, offsets and position, pending and committed (COM-18).
+
+        Not part of a commit: it takes effect at once, and a crash in between is completed by the
+        next opening. For restoring from scratch.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close the store; pending writes are forgotten, not committed (COM-8). Idempotent."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
