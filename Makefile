@@ -20,7 +20,7 @@ help: ## List the targets
 setup: $(STAMP) ## Create .venv with every engine, Spark and the tools
 
 # Runs again only when the declared or the pinned packages change.
-$(STAMP): pyproject.toml constraints.txt tools/bootstrap.sh tools/provide_java.py
+$(STAMP): pyproject.toml constraints.txt $(wildcard tools/*.sh tools/*.py)
 	@tools/bootstrap.sh $(VENV)
 	@touch $@
 
