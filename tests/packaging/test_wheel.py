@@ -128,15 +128,23 @@ def test_no_plugin_loads_in_strangers_pytest_runs(wheel: Path) -> None:
 
 def test_the_core_requires_nothing(wheel: Path) -> None:
     """Each dependency belongs to an extra."""
-    requirements = HeaderParser().parsestr(_read_metadata(wheel, "METADATA"))
-
-    unconditional = [
-        requirement
-        for requirement in requirements.get_all("Requires-Dist", [])
-        if "extra ==" not in requirement
-    ]
+    unconditional = [one for one in _read_requirements(wheel) if "extra ==" not in one]
 
     assert unconditional == []
+
+
+def test_all_leaves_leveldb_out_where_it_has_no_wheels(wheel: Path) -> None:
+    """``pip install statestores[all]`` on Python 3.13 once tried to compile plyvel, and failed.
+
+    The build backend had expanded ``statestores[leveldb]; python_version < '3.13'`` in ``all`` and
+    lost the condition. Asked for by name, LevelDB is compiled on every version.
+    """
+    leveldb = [one for one in _read_requirements(wheel) if one.startswith("plyvel")]
+
+    assert leveldb == [
+        "plyvel>=1.5; (python_version < '3.13') and extra == 'all'",
+        "plyvel>=1.5; extra == 'leveldb'",
+    ]
 
 
 def test_the_license_ships(files: frozenset[str]) -> None:
@@ -164,6 +172,12 @@ def _run(*command: str, cwd: Path = _REPOSITORY) -> str:
 
     assert result.returncode == 0, result.stdout + result.stderr
     return result.stdout
+
+
+def _read_requirements(wheel: Path) -> list[str]:
+    """Return the requirements of the wheel, each with its condition."""
+    metadata = HeaderParser().parsestr(_read_metadata(wheel, "METADATA"))
+    return metadata.get_all("Requires-Dist", [])
 
 
 def _read_metadata(wheel: Path, name: str) -> str:
