@@ -29,18 +29,30 @@ demo: $(STAMP) ## Run the main job on real data (DEMO_ARGS="--backend sqlite")
 	@$(BIN)/python examples/nycflights.py $(DEMO_ARGS)
 
 .PHONY: test
-test: lint ## Lint, types, layers and tests: what CI runs
-	$(PYTEST) -n $(WORKERS) --dist loadgroup $(TEST_ARGS)
+test: $(STAMP) ## Lint, types, layers and tests: what CI runs
+	@$(MAKE) --no-print-directory --keep-going lint pytest
 
 .PHONY: check
 check: test ## The same, under the name that other projects use
 
 .PHONY: lint
-lint: $(STAMP) ## Lint, format, types and the direction of imports
+lint: ruff format mypy layers ## Lint, format, types and the direction of imports
+
+.PHONY: ruff format mypy layers pytest
+ruff: $(STAMP)
 	$(BIN)/ruff check
+
+format: $(STAMP)
 	$(BIN)/ruff format --check
+
+mypy: $(STAMP)
 	$(BIN)/mypy
-	$(BIN)/lint-imports
+
+layers: $(STAMP)
+	$(BIN)/lint-imports --no-logo
+
+pytest: $(STAMP)
+	$(PYTEST) -n $(WORKERS) --dist loadgroup $(TEST_ARGS)
 
 .PHONY: bench
 bench: $(STAMP) ## Run the benchmarks (BENCH_ARGS="--help")
