@@ -87,7 +87,7 @@ class SerializationError(StateStoreError, ValueError):
 
 
 class StorageError(StateStoreError, OSError):
-    """The operating system or the driver failed to read or write: disk full, I/O error, no rights."""
+    """The operating system or driver cannot read or write: disk full, I/O error, no rights."""
 
 
 class OffsetOutOfRangeError(StateStoreError, LookupError):

@@ -2,3 +2,7 @@
 
 Standard library only. Read `layout`, then `engine_store`, `key_value` and `versioned`.
 """
+
+from statestores.semantics.opening import open_on_engine
+
+__all__ = ["open_on_engine"]

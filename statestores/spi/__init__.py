@@ -12,12 +12,18 @@ from statestores.spi.options import parse_options
 from statestores.spi.records import Changes, PutResult, VersionedRecord
 from statestores.spi.serde import Serde
 from statestores.spi.specification import KeyValue, StoreSpecification, Versioned
-from statestores.spi.store import Isolation, ReadOnlyStore, StateStore
+from statestores.spi.store import (
+    CommittedContent,
+    Isolation,
+    ReadOnlyStore,
+    StateStore,
+)
 from statestores.spi.versioned import ReadOnlyVersionedStore, VersionedStore
 
 __all__ = [
     "Capabilities",
     "Changes",
+    "CommittedContent",
     "Durability",
     "Engine",
     "EngineReader",

@@ -1,4 +1,4 @@
-"""Options of a backend: from a mapping of strings to the backend's frozen dataclass, in one place."""
+"""Options of a backend: from a mapping of strings to its frozen dataclass, in one place."""
 
 from collections.abc import Mapping
 from dataclasses import fields

@@ -40,7 +40,7 @@ class Changes:
     """Changes of one store in columns of equal length, in an order in which they can be replayed.
 
     The pending writes of a commit, one frame of a changelog and a chunk of a snapshot are all
-    `Changes`; replaying them into an empty store of the same specification gives its content.
+    `Changes`: the first two are replayed, in order, and the last is loaded.
     """
 
     keys: Sequence[bytes]

@@ -1,7 +1,8 @@
 """What every store does, of whatever kind: commit with offsets, roll back, be read (KIP-1035)."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from enum import Enum
 from types import TracebackType
 from typing import Any, Protocol, Self, TypeAlias, TypeVar
@@ -36,6 +37,23 @@ class Isolation(Enum):
 
     READ_UNCOMMITTED = "read_uncommitted"
     """The writer's pending writes as well; they may still be rolled back."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedContent:
+    """What one commit left in a store: the source of every snapshot."""
+
+    offsets: Mapping[TopicPartition, int]
+    """The committed offset of each partition."""
+
+    position: Position
+    """The input offsets that the rows reflect."""
+
+    stream_time_ms: int | None
+    """The highest timestamp that the rows reflect; ``None`` for kinds without a stream time."""
+
+    changes: Generator[Changes, None, None]
+    """The rows in key order, in chunks of bounded size. Close it when you stop early."""
 
 
 class ReadOnlyStore(ABC):
@@ -87,7 +105,7 @@ class StateStore(ReadOnlyStore):
     @property
     @abstractmethod
     def uncommitted_bytes(self) -> int:
-        """Bytes of keys and values put since the last commit, overwritten ones included (COM-16)."""
+        """Bytes of keys and values put since the last commit, also overwritten ones (COM-16)."""
 
     @abstractmethod
     def commit(
@@ -117,7 +135,7 @@ class StateStore(ReadOnlyStore):
 
     @abstractmethod
     def clear_offsets(self) -> None:
-        """Forget every committed offset, at once and durably; pending writes stay pending (COM-5)."""
+        """Forget every committed offset, at once and durably; writes stay pending (COM-5)."""
 
     @abstractmethod
     def advance_position(self, position: Mapping[TopicPartition, int]) -> None:
@@ -136,19 +154,36 @@ class StateStore(ReadOnlyStore):
         """
 
     @abstractmethod
-    def committed_changes(self) -> Iterator[Changes]:
-        """Iterate over the committed content as changes that rebuild it, in key order (COM-17).
+    def committed_content(self) -> CommittedContent:
+        """Return everything that the last commit left, frozen at the call (COM-17).
 
-        Frozen at the call. Replayed into an empty store of the same specification they give a
-        store that answers every read alike. The chunks' size is bounded, so memory is.
+        Rows, offsets, position and stream time are of one and the same commit; any thread may
+        call it. Loaded into an empty store of the same specification (see `load`), they give a
+        store that answers every read alike.
         """
+
+    def committed_changes(self) -> Iterator[Changes]:
+        """Return the rows of `committed_content`."""
+        return self.committed_content().changes
 
     @abstractmethod
     def replay(self, changes: Changes) -> None:
-        """Take *changes* from a changelog or snapshot as pending writes (COM-17).
+        """Take *changes* of a changelog, in its order, as pending writes (COM-17).
 
-        Idempotent, and independent of how the changes are split into batches and commits. Nothing
-        is rejected as late: it was judged when it was first written.
+        Idempotent, and independent of how the changes are split into batches and commits. What
+        the store rejected when it was written, as late, is rejected again.
+
+        Raises:
+            StoreClosedError: The store is closed.
+            InvalidArgumentError: The columns do not fit the store's kind; nothing is taken.
+        """
+
+    @abstractmethod
+    def load(self, changes: Changes, *, stream_time_ms: int | None = None) -> None:
+        """Take a chunk of another store's `committed_content` as pending writes (COM-20).
+
+        Requires: the store is empty but for earlier chunks of the same content. Nothing is late:
+        *stream_time_ms* is that of the content, and every row belongs to it.
 
         Raises:
             StoreClosedError: The store is closed.

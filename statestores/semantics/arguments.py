@@ -1,0 +1,157 @@
+"""Judging arguments: each function says in a sentence what is wrong, or returns (COM-19).
+
+The hot paths test types in line and come here only to complain.
+"""
+
+from collections.abc import Iterable
+from typing import Any, NoReturn
+
+from statestores.errors import InvalidArgumentError, InvalidTypeError
+from statestores.spi.store import Isolation, Values
+
+MAX_TIME_MS = (1 << 63) - 1
+"""Times are int64 milliseconds since the epoch, from 0."""
+
+
+def check_key(key: object) -> None:
+    """Accept ``bytes``.
+
+    Raises:
+        InvalidTypeError: The key is ``None`` or of another type.
+    """
+    if type(key) is not bytes:
+        raise InvalidTypeError(
+            "a key is bytes, got None"
+            if key is None
+            else f"a key is bytes, got {key!r}; encode it, or open the store with a key serde"
+        )
+
+
+def check_value(value: object) -> None:
+    """Accept ``bytes``, and ``None`` for a deletion.
+
+    Raises:
+        InvalidTypeError: The value is of another type.
+    """
+    if value is not None and type(value) is not bytes:
+        raise InvalidTypeError(
+            f"a value is bytes or None, got {value!r}; encode it, or open the store with a value "
+            "serde"
+        )
+
+
+def check_time(name: str, time_ms: object) -> None:
+    """Accept an ``int`` from 0 to `MAX_TIME_MS`.
+
+    Raises:
+        InvalidTypeError: It is not an ``int``.
+        InvalidArgumentError: It is out of bounds.
+    """
+    if type(time_ms) is not int:
+        raise InvalidTypeError(f"{name} must be an int of milliseconds, got {time_ms!r}")
+    if not 0 <= time_ms <= MAX_TIME_MS:
+        raise InvalidArgumentError(
+            f"{name} must be from 0 to 2**63 - 1 milliseconds since the epoch, got {time_ms!r}"
+        )
+
+
+def check_time_range(first_ms: int | None, last_ms: int | None) -> None:
+    """Accept a time range, inclusive at both ends and open where ``None``.
+
+    Raises:
+        InvalidTypeError, InvalidArgumentError: An end is no time, or the range is inverted.
+    """
+    if first_ms is not None:
+        check_time("first_ms", first_ms)
+    if last_ms is not None:
+        check_time("last_ms", last_ms)
+    if first_ms is not None and last_ms is not None and first_ms > last_ms:
+        raise InvalidArgumentError(
+            f"first_ms must not be after last_ms, got {first_ms} and {last_ms}"
+        )
+
+
+def check_key_range(first: object, last: object) -> None:
+    """Accept the ends of a key range; ``None`` is an open end.
+
+    Raises:
+        InvalidTypeError: An end is neither ``bytes`` nor ``None``.
+    """
+    if first is not None:
+        check_key(first)
+    if last is not None:
+        check_key(last)
+
+
+def refuse_put(key: object, value: object, timestamp_ms: object = 0) -> NoReturn:
+    """Raise for the first argument of a put that is malformed; one of them is."""
+    check_key(key)
+    check_value(value)
+    check_time("timestamp_ms", timestamp_ms)
+    raise AssertionError(f"{key!r}, {value!r} and {timestamp_ms!r} are in order")
+
+
+def as_list(name: str, values: object) -> list[Any]:
+    """Return the values of an iterable or of an Arrow column as a list.
+
+    Raises:
+        InvalidTypeError: It is neither, or it is a single ``str`` or ``bytes``.
+    """
+    if isinstance(values, list):
+        return values
+    to_pylist = getattr(values, "to_pylist", None)
+    if to_pylist is not None:
+        listed: list[Any] = to_pylist()
+        return listed
+    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+        raise InvalidTypeError(f"{name} must be an iterable or an Arrow column, got {values!r}")
+    return list(values)
+
+
+def check_lengths(**columns: list[Any]) -> None:
+    """Accept columns of equal length.
+
+    Raises:
+        InvalidArgumentError: They differ.
+    """
+    if len({len(column) for column in columns.values()}) > 1:
+        lengths = ", ".join(f"{len(column)} {name}" for name, column in columns.items())
+        raise InvalidArgumentError(f"columns must have equal length, got {lengths}")
+
+
+def isolation_of(isolation: Isolation | str) -> Isolation:
+    """Return the isolation level, given itself or its name.
+
+    Raises:
+        InvalidArgumentError: There is no such level.
+    """
+    try:
+        return Isolation(isolation)
+    except ValueError as error:
+        known = ", ".join(repr(level.value) for level in Isolation)
+        raise InvalidArgumentError(
+            f"isolation must be one of {known}, got {isolation!r}"
+        ) from error
+
+
+def keys_and_times(
+    keys: Values[bytes], as_of_ms: int | Values[int] | None
+) -> tuple[list[bytes], list[int | None]]:
+    """Return keys and a time for each, checked: the arguments of a `get_many`.
+
+    Raises:
+        InvalidTypeError, InvalidArgumentError: A key or time is malformed, or the lengths differ.
+    """
+    key_list = as_list("keys", keys)
+    for key in key_list:
+        check_key(key)
+    if as_of_ms is None:
+        return key_list, [None] * len(key_list)
+    if isinstance(as_of_ms, int):
+        check_time("as_of_ms", as_of_ms)
+        return key_list, [as_of_ms] * len(key_list)
+    times = as_list("as_of_ms", as_of_ms)
+    check_lengths(keys=key_list, as_of_ms=times)
+    for time_ms in times:
+        check_time("as_of_ms", time_ms)
+    return key_list, times

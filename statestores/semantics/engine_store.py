@@ -1,0 +1,255 @@
+"""A store over an engine: commit with offsets, rollback, position, truncate, close.
+
+The kinds derive from `EngineStore` and say what their pending writes are. Invariants:
+
+* the engine holds committed rows only, and each commit is one batch, offsets included (COM-1);
+* pending writes change nothing in the engine, so `rollback` and a crash only forget them;
+* what is cached here of the engine (offsets, position) changes after the batch is applied.
+"""
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import Any, Generic, TypeVar
+
+from statestores.errors import (
+    CapabilityNotSupportedError,
+    InvalidTypeError,
+    OffsetRegressionError,
+    StoreClosedError,
+)
+from statestores.semantics.layout import (
+    END,
+    OFFSETS,
+    POSITION_ROW,
+    PROGRESS_ROW,
+    TRUNCATING_ROW,
+    offset_row,
+    pack_offset,
+    pack_position,
+    read_offsets,
+    read_position,
+)
+from statestores.semantics.self_description import claim
+from statestores.spi.durability import Durability
+from statestores.spi.engine import Engine
+from statestores.spi.offsets import Position, TopicPartition, check_offset, check_partition
+from statestores.spi.specification import StoreSpecification
+from statestores.spi.store import StateStore
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+_TRUNCATE_ROWS = 10_000
+"""Rows that one batch of `EngineStore.truncate` deletes: bounds its memory."""
+
+
+class ClosedRows(dict[Any, Any]):
+    """Takes the place of the pending writes when a store closes, so that no path needs a test.
+
+    The hot paths go to the pending writes first; here each way in raises `StoreClosedError`.
+    """
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self._name = name
+
+    def _refuse(self, *arguments: Any) -> Any:
+        raise StoreClosedError(f"the store {self._name!r} is closed; open it again")
+
+    get = __getitem__ = __setitem__ = __len__ = __iter__ = items = copy = setdefault = _refuse
+
+
+class EngineStore(StateStore, Generic[K, V]):
+    """What every kind of store over an engine has in common."""
+
+    _specification: StoreSpecification[K, V]
+
+    def __init__(
+        self, engine: Engine, specification: StoreSpecification[K, V], durability: Durability
+    ) -> None:
+        """Take *engine* over: the store closes it.
+
+        Raises:
+            CapabilityNotSupportedError: The engine cannot keep *durability*.
+            StoreMismatchError, UnsupportedFormatError: The engine holds another store.
+        """
+        capabilities = engine.capabilities
+        if (
+            durability is Durability.POWER_LOSS
+            and capabilities.persistent
+            and not capabilities.durable_commit
+        ):
+            raise CapabilityNotSupportedError(
+                f"the {engine.name!r} backend does not declare durable commits; "
+                "open the store with Durability.PROCESS_CRASH"
+            )
+        claim(engine, specification, durability)
+        self._engine = engine
+        self._specification = specification
+        self._durability = durability
+        self._open = True
+        self._uncommitted_bytes = 0
+        self._commits = 0  # counted before and after each: see the facades of pending writes
+        if engine.get(TRUNCATING_ROW) is not None:
+            self._finish_truncating()
+        self._offsets = read_offsets(engine)
+        self._committed_position = self._position = read_position(engine)
+
+    # What a kind says.
+
+    @abstractmethod
+    def _pending_rows(self) -> dict[bytes, bytes | None]:
+        """Return a new batch of the rows that the pending writes change."""
+
+    @abstractmethod
+    def _forget_pending(self, *, committed: bool) -> None:
+        """Start with no pending writes: they are *committed*, or rolled back."""
+
+    @abstractmethod
+    def _close_pending(self, closed: ClosedRows) -> None:
+        """Put *closed* in the place of the pending writes."""
+
+    # What all kinds do.
+
+    @property
+    def name(self) -> str:
+        return self._specification.name
+
+    @property
+    def specification(self) -> StoreSpecification[K, V]:
+        return self._specification
+
+    @property
+    def is_open(self) -> bool:
+        return self._open
+
+    @property
+    def persistent(self) -> bool:
+        return self._engine.capabilities.persistent
+
+    @property
+    def position(self) -> Position:
+        return self._position
+
+    @property
+    def uncommitted_bytes(self) -> int:
+        return self._uncommitted_bytes
+
+    def advance_position(self, position: Mapping[TopicPartition, int]) -> None:
+        self.check_open()
+        self._position = self._position.merge(Position(position))
+
+    def committed_offset(self, partition: TopicPartition) -> int | None:
+        self.check_open()
+        check_partition(partition)
+        return self._offsets.get(partition)
+
+    def committed_offsets(self) -> dict[TopicPartition, int]:
+        self.check_open()
+        return dict(self._offsets)
+
+    def commit(
+        self,
+        offsets: Mapping[TopicPartition, int | None],
+        *,
+        durability: Durability | None = None,
+    ) -> None:
+        self.check_open()
+        staged = self._judge_offsets(offsets)
+        batch = self._pending_rows()
+        for partition, offset in staged.items():
+            batch[offset_row(partition)] = None if offset is None else pack_offset(offset)
+        if self._position is not self._committed_position:
+            batch[POSITION_ROW] = pack_position(self._position)
+        self._commits += 1
+        self._engine.apply(batch, self._durability if durability is None else durability)
+        for partition, offset in staged.items():
+            if offset is None:
+                self._offsets.pop(partition, None)
+            else:
+                self._offsets[partition] = offset
+        self._committed_position = self._position
+        self._commits += 1
+        self._uncommitted_bytes = 0
+        self._forget_pending(committed=True)
+
+    def _judge_offsets(
+        self, offsets: Mapping[TopicPartition, int | None]
+    ) -> dict[TopicPartition, int | None]:
+        """Return a copy of *offsets* once all of them may be committed."""
+        if not isinstance(offsets, Mapping):
+            raise InvalidTypeError(
+                f"offsets must map a TopicPartition to an offset, got {offsets!r}; "
+                "use {} to leave them as they are"
+            )
+        staged = dict(offsets)
+        for partition, offset in staged.items():
+            check_partition(partition)
+            if offset is None:
+                continue
+            check_offset(partition, offset)
+            committed = self._offsets.get(partition)
+            if committed is not None and offset < committed:
+                raise OffsetRegressionError(
+                    f"offset {offset} of {partition.topic}-{partition.partition} is lower than "
+                    f"the committed {committed}; to start over, commit None or clear_offsets()"
+                )
+        return staged
+
+    def clear_offsets(self) -> None:
+        self.check_open()
+        self._engine.apply({offset_row(key): None for key in self._offsets}, self._durability)
+        self._offsets.clear()
+
+    def rollback(self) -> None:
+        self.check_open()
+        self._position = self._committed_position
+        self._uncommitted_bytes = 0
+        self._forget_pending(committed=False)
+
+    def truncate(self) -> None:
+        self.check_open()
+        self.rollback()
+        self._commits += 1
+        self._engine.apply({TRUNCATING_ROW: b""}, self._durability)
+        self._finish_truncating()
+        self._offsets = {}
+        self._committed_position = self._position = Position()
+        self._commits += 1
+        self._forget_pending(committed=True)
+
+    def _finish_truncating(self) -> None:
+        """Delete all rows but the description, offsets first, and then the mark."""
+        while rows := [key for key, _ in islice(self._engine.scan(OFFSETS, END), _TRUNCATE_ROWS)]:
+            self._engine.apply(dict.fromkeys(rows), Durability.PROCESS_CRASH)
+        self._engine.apply(
+            {POSITION_ROW: None, PROGRESS_ROW: None, TRUNCATING_ROW: None}, self._durability
+        )
+
+    def close(self) -> None:
+        if not self._open:
+            return
+        self._open = False
+        self._close_pending(ClosedRows(self.name))
+        self._engine.close()
+
+    def check_open(self) -> None:
+        """Return while the store is open.
+
+        Raises:
+            StoreClosedError: It is closed.
+        """
+        if not self._open:
+            raise StoreClosedError(f"the store {self.name!r} is closed; open it again")
+
+    def while_open(self, items: Iterator[Any]) -> Iterator[Any]:
+        """Pass *items* on as long as the store is open (KVS-12).
+
+        Raises:
+            StoreClosedError: The store was closed before the last item.
+        """
+        for item in items:
+            if not self._open:
+                self.check_open()
+            yield item

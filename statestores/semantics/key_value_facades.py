@@ -1,0 +1,105 @@
+"""Read-only facades of a key-value store, for other threads (ROF)."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from statestores.semantics.arguments import as_list, check_key, check_key_range
+from statestores.semantics.engine_store import EngineStore
+from statestores.semantics.facade import EngineFacade
+from statestores.semantics.key_value_rows import key_bounds, prefix_bounds, without_namespace
+from statestores.semantics.layout import DATA, HISTORY
+from statestores.semantics.write_buffer import merge
+from statestores.spi.engine import Engine
+from statestores.spi.key_value import ReadOnlyKeyValueStore
+from statestores.spi.offsets import Position
+from statestores.spi.store import Values
+
+_ABSENT = object()
+
+
+class CommittedKeyValues(EngineFacade, ReadOnlyKeyValueStore[bytes, bytes]):
+    """A key-value store as its last commit left it.
+
+    Each operation reads the engine once, at one instant, so it sees exactly one commit and never
+    waits for the writer.
+    """
+
+    def get(self, key: bytes) -> bytes | None:
+        check_key(key)
+        return self._engine.get(DATA + key)
+
+    def get_many(self, keys: Values[bytes]) -> list[bytes | None]:
+        rows = []
+        for key in as_list("keys", keys):
+            check_key(key)
+            rows.append(DATA + key)
+        with self._engine.snapshot() as snapshot:
+            return snapshot.get_many(rows)
+
+    def range(
+        self, first: bytes | None = None, last: bytes | None = None, *, reverse: bool = False
+    ) -> Iterator[tuple[bytes, bytes]]:
+        check_key_range(first, last)
+        return self._scan(*key_bounds(first, last), reverse=reverse)
+
+    def prefix_scan(self, prefix: bytes, *, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
+        check_key(prefix)
+        return self._scan(*prefix_bounds(prefix), reverse=reverse)
+
+    def _scan(self, start: bytes, stop: bytes, *, reverse: bool) -> Iterator[tuple[bytes, bytes]]:
+        return without_namespace(self._engine.scan(start, stop, reverse=reverse))
+
+    def approximate_num_entries(self) -> int:
+        return self._engine.approximate_num_keys(DATA, HISTORY)
+
+
+class UncommittedKeyValues(CommittedKeyValues):
+    """A key-value store with the writer's pending writes.
+
+    Single reads look at the live buffer; the others copy it. A commit between the copy and the
+    look into the engine would hide newer rows behind older ones, so they try again then.
+    """
+
+    def __init__(
+        self,
+        store: EngineStore[Any, Any],
+        engine: Engine,
+        uncommitted_rows: Callable[[], tuple[int, dict[bytes, bytes | None]]],
+    ) -> None:
+        super().__init__(store, engine)
+        self._uncommitted_rows = uncommitted_rows
+
+    @property
+    def position(self) -> Position:
+        self._store.check_open()
+        return self._store.position
+
+    def get(self, key: bytes) -> bytes | None:
+        check_key(key)
+        _, rows = self._uncommitted_rows()
+        value = rows.get(DATA + key, _ABSENT)
+        if value is _ABSENT:
+            return self._engine.get(DATA + key)
+        return value  # type: ignore[return-value]  # a buffered value, since it is not _ABSENT
+
+    def get_many(self, keys: Values[bytes]) -> list[bytes | None]:
+        return [self.get(key) for key in as_list("keys", keys)]
+
+    def _scan(self, start: bytes, stop: bytes, *, reverse: bool) -> Iterator[tuple[bytes, bytes]]:
+        while True:
+            commits, rows = self._uncommitted_rows()
+            # dict.copy is one step of the interpreter; a loop over the live dict would not be.
+            pending = rows.copy()
+            stored = self._engine.scan(start, stop, reverse=reverse)
+            if self._uncommitted_rows()[0] == commits:
+                break
+        chosen = sorted(
+            ((key, value) for key, value in pending.items() if start <= key < stop),
+            key=lambda row: row[0],
+            reverse=reverse,
+        )
+        return without_namespace(self._store.while_open(merge(stored, chosen, reverse=reverse)))
+
+    def approximate_num_entries(self) -> int:
+        _, rows = self._uncommitted_rows()
+        return super().approximate_num_entries() + len(rows.copy())

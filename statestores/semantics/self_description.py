@@ -1,0 +1,77 @@
+"""What a store writes down about itself, and the check at each opening (COM-13, COM-14)."""
+
+import json
+from typing import Any
+
+from statestores.errors import StoreCorruptedError, StoreMismatchError, UnsupportedFormatError
+from statestores.semantics.layout import FORMAT_ROW, FORMAT_VERSION, SPECIFICATION_ROW
+from statestores.spi.durability import Durability
+from statestores.spi.engine import Engine, EngineReader
+from statestores.spi.specification import StoreSpecification
+
+
+def read_description(reader: EngineReader) -> dict[str, str | int] | None:
+    """Return the stored description of the store in an engine; ``None`` when it is empty.
+
+    Raises:
+        UnsupportedFormatError: The store was written in a format that this release does not know.
+        StoreMismatchError: The engine holds data that is no store.
+        StoreCorruptedError: The description cannot be read.
+    """
+    version = reader.get(FORMAT_ROW)
+    if version is None:
+        if reader.first(b"\x00") is not None:
+            raise StoreMismatchError(
+                "the engine holds data, but no statestores store; choose another directory"
+            )
+        return None
+    if version != str(FORMAT_VERSION).encode():
+        raise UnsupportedFormatError(
+            f"the store has format version {version.decode(errors='replace')!r}, and this release "
+            f"knows version {FORMAT_VERSION}; upgrade statestores, or restore a snapshot"
+        )
+    stored = reader.get(SPECIFICATION_ROW)
+    try:
+        description = json.loads(stored or b"")
+    except ValueError as error:
+        raise StoreCorruptedError(f"the stored specification {stored!r} is malformed") from error
+    if not isinstance(description, dict):
+        raise StoreCorruptedError(f"the stored specification {stored!r} is malformed")
+    return description
+
+
+def claim(
+    engine: Engine, specification: StoreSpecification[Any, Any], durability: Durability
+) -> None:
+    """Write *specification* into an empty engine, or check that it is the stored one.
+
+    Raises:
+        StoreMismatchError: The stored specification differs; the message says in which fields.
+    """
+    wanted = specification.describe()
+    stored = read_description(engine)
+    if stored is None:
+        text = json.dumps(wanted, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        engine.apply(
+            {FORMAT_ROW: str(FORMAT_VERSION).encode(), SPECIFICATION_ROW: text.encode()}, durability
+        )
+        return
+    check_description(stored, wanted)
+
+
+def check_description(stored: dict[str, str | int], wanted: dict[str, str | int]) -> None:
+    """Accept a stored description that equals the wanted one.
+
+    Raises:
+        StoreMismatchError: They differ; the message says in which fields.
+    """
+    differing = [
+        f"{field} is {stored.get(field)!r}, expected {wanted.get(field)!r}"
+        for field in sorted({*stored, *wanted})
+        if stored.get(field) != wanted.get(field)
+    ]
+    if differing:
+        raise StoreMismatchError(
+            f"the store {stored.get('name')!r} differs from its specification: "
+            f"{'; '.join(differing)}; open it as it is, or write a new one"
+        )

@@ -1,0 +1,295 @@
+"""The versioned store over an engine (KIP-889).
+
+Puts are blind: a timestamp at or above stream time is certainly the newest of its key, so nothing
+is read. Pending versions meet the stored ones at commit, in `versioned_commit`.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from operator import itemgetter
+
+from statestores.errors import InvalidArgumentError
+from statestores.semantics.arguments import (
+    as_list,
+    check_key,
+    check_key_range,
+    check_lengths,
+    check_time,
+    check_time_range,
+    check_value,
+    isolation_of,
+    keys_and_times,
+    refuse_put,
+)
+from statestores.semantics.engine_store import ClosedRows, EngineStore
+from statestores.semantics.key_value_rows import key_bounds
+from statestores.semantics.layout import DATA, PROGRESS_ROW, read_offsets, read_position
+from statestores.semantics.progress import NO_STREAM_TIME, Progress, read_progress
+from statestores.semantics.vacuum import Vacuum
+from statestores.semantics.versioned_commit import resolve
+from statestores.semantics.versioned_content import version_chunks
+from statestores.semantics.versioned_facades import CommittedVersions, UncommittedVersions
+from statestores.semantics.versioned_rows import DELETED, HEADER_BYTES, unpack_header
+from statestores.semantics.versioned_view import VersionedView, until_closed
+from statestores.spi.durability import Durability
+from statestores.spi.engine import Engine
+from statestores.spi.records import Changes, PutResult, VersionedRecord
+from statestores.spi.specification import Versioned
+from statestores.spi.store import CommittedContent, Isolation, Values
+from statestores.spi.versioned import ReadOnlyVersionedStore, VersionedStore
+
+_MAX_TIME_MS = (1 << 63) - 1
+_NEWEST = PutResult(accepted=True, valid_to_ms=None)
+_TOO_LATE = PutResult(accepted=False, valid_to_ms=None)
+
+
+class EngineVersionedStore(EngineStore[bytes, bytes], VersionedStore[bytes, bytes]):
+    """A versioned store of bytes over any engine."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        specification: Versioned[bytes, bytes],
+        durability: Durability,
+    ) -> None:
+        super().__init__(engine, specification, durability)
+        self._retention_ms = specification.history_retention_ms
+        self._engine_get = engine.get
+        self._progress = self._next_progress = read_progress(engine)
+        self._stream_time = self._progress.stream_time_ms
+        self._vacuum = Vacuum()
+        self._pending: dict[bytes, dict[int, bytes | None]] = {}
+
+    # Writes.
+
+    def put(self, key: bytes, value: bytes | None, timestamp_ms: int) -> PutResult:
+        if (
+            type(key) is not bytes
+            or type(timestamp_ms) is not int
+            or (type(value) is not bytes and value is not None)
+            or not 0 <= timestamp_ms <= _MAX_TIME_MS
+        ):
+            refuse_put(key, value, timestamp_ms)
+        result = _NEWEST
+        if timestamp_ms < self._stream_time:
+            self.check_open()
+            if timestamp_ms < self._stream_time - self._retention_ms:
+                return _TOO_LATE
+            following = self._view().start_after(key, timestamp_ms)
+            if following is not None:
+                result = PutResult(accepted=True, valid_to_ms=following)
+        versions = self._pending.get(key)
+        if versions is None:
+            self._pending[key] = {timestamp_ms: value}
+        else:
+            versions[timestamp_ms] = value
+        if timestamp_ms > self._stream_time:  # noqa: PLR1730  # a call costs a tenth of a put
+            self._stream_time = timestamp_ms
+        self._uncommitted_bytes += len(key) + (8 if value is None else 8 + len(value))
+        return result
+
+    def put_many(
+        self, keys: Values[bytes], values: Values[bytes | None], timestamps_ms: Values[int]
+    ) -> int:
+        self.check_open()
+        key_list, value_list = as_list("keys", keys), as_list("values", values)
+        times = as_list("timestamps_ms", timestamps_ms)
+        self._check_columns(key_list, value_list, times)
+        accepted = 0
+        put = self.put
+        for key, value, timestamp_ms in zip(key_list, value_list, times, strict=True):
+            if put(key, value, timestamp_ms).accepted:
+                accepted += 1
+        return accepted
+
+    @staticmethod
+    def _check_columns(
+        keys: list[bytes], values: list[bytes | None], timestamps_ms: list[int]
+    ) -> None:
+        """Accept columns that can be put.
+
+        Raises:
+            InvalidTypeError, InvalidArgumentError: One cannot, or their lengths differ.
+        """
+        check_lengths(keys=keys, values=values, timestamps_ms=timestamps_ms)
+        if not {type(key) for key in keys} <= {bytes}:
+            for key in keys:
+                check_key(key)
+        if not {type(value) for value in values} <= {bytes, type(None)}:
+            for value in values:
+                check_value(value)
+        for timestamp_ms in timestamps_ms:
+            if type(timestamp_ms) is not int or not 0 <= timestamp_ms <= _MAX_TIME_MS:
+                check_time("timestamp_ms", timestamp_ms)
+
+    def delete(self, key: bytes, timestamp_ms: int) -> VersionedRecord[bytes] | None:
+        check_key(key)
+        check_time("timestamp_ms", timestamp_ms)
+        self.check_open()
+        if timestamp_ms < self._stream_time - self._retention_ms:
+            return None
+        valid = self._view().get(key, timestamp_ms)
+        self.put(key, None, timestamp_ms)
+        return valid
+
+    # Reads.
+
+    @property
+    def stream_time_ms(self) -> int | None:
+        return None if self._stream_time == NO_STREAM_TIME else self._stream_time
+
+    def get(self, key: bytes, as_of_ms: int | None = None) -> VersionedRecord[bytes] | None:
+        if type(key) is not bytes:
+            check_key(key)
+        if as_of_ms is not None and (
+            type(as_of_ms) is not int or not 0 <= as_of_ms <= _MAX_TIME_MS
+        ):
+            check_time("as_of_ms", as_of_ms)
+        if self._pending.get(key) is None:
+            # The flat path: nothing pending for the key, and the latest is the answer.
+            row = self._engine_get(DATA + key)
+            if row is None:
+                return None
+            header: int = unpack_header(row)[0]
+            if as_of_ms is None or header & ~DELETED <= as_of_ms:
+                if header >= DELETED:
+                    return None
+                return VersionedRecord(row[HEADER_BYTES:], header, None)
+            return self._view().get_superseded(key, as_of_ms)
+        return self._view().get(key, as_of_ms)
+
+    def get_many(
+        self, keys: Values[bytes], as_of_ms: int | Values[int] | None = None
+    ) -> list[VersionedRecord[bytes] | None]:
+        self.check_open()
+        return self._view().get_many(*keys_and_times(keys, as_of_ms))
+
+    def history(
+        self,
+        key: bytes,
+        first_ms: int | None = None,
+        last_ms: int | None = None,
+        *,
+        reverse: bool = False,
+    ) -> Iterator[VersionedRecord[bytes]]:
+        check_key(key)
+        check_time_range(first_ms, last_ms)
+        self.check_open()
+        return self.while_open(self._view().history(key, first_ms, last_ms, reverse=reverse))
+
+    def scan_as_of(
+        self,
+        as_of_ms: int | None = None,
+        first: bytes | None = None,
+        last: bytes | None = None,
+        *,
+        reverse: bool = False,
+    ) -> Iterator[tuple[bytes, VersionedRecord[bytes]]]:
+        check_key_range(first, last)
+        if as_of_ms is not None:
+            check_time("as_of_ms", as_of_ms)
+        self.check_open()
+        pending = {key: dict(versions) for key, versions in self._pending.items()}
+        snapshot = self._engine.snapshot()
+        view = VersionedView(snapshot, pending, self._stream_time, self._retention_ms)
+        rows = view.scan(*key_bounds(first, last), as_of_ms, reverse=reverse)
+        return self.while_open(until_closed(snapshot, rows))
+
+    def read_only(
+        self, isolation: Isolation | str = Isolation.READ_COMMITTED
+    ) -> ReadOnlyVersionedStore[bytes, bytes]:
+        self.check_open()
+        if isolation_of(isolation) is Isolation.READ_COMMITTED:
+            return CommittedVersions(self, self._engine, self._retention_ms)
+        return UncommittedVersions(
+            self, self._engine, self._retention_ms, self.uncommitted_versions
+        )
+
+    def uncommitted_versions(self) -> tuple[int, dict[bytes, dict[int, bytes | None]], int]:
+        """Return the number of commits, the pending versions, live, and stream time."""
+        return self._commits, self._pending, self._stream_time
+
+    def _view(self) -> VersionedView:
+        return VersionedView(self._engine, self._pending, self._stream_time, self._retention_ms)
+
+    # Changes.
+
+    def pending_changes(self) -> Changes:
+        self.check_open()
+        versions = [
+            (timestamp_ms, key, value)
+            for key, versions in self._pending.items()
+            for timestamp_ms, value in versions.items()
+        ]
+        # In time order none of them is late when it is replayed, whatever comes in between.
+        versions.sort(key=itemgetter(0))
+        return Changes(
+            [key for _, key, _ in versions],
+            [value for _, _, value in versions],
+            [timestamp_ms for timestamp_ms, _, _ in versions],
+        )
+
+    def replay(self, changes: Changes) -> None:
+        self.check_open()
+        self.put_many(changes.keys, changes.values, self._times_of(changes))
+
+    def load(self, changes: Changes, *, stream_time_ms: int | None = None) -> None:
+        self.check_open()
+        keys, values = as_list("keys", changes.keys), as_list("values", changes.values)
+        times = as_list("times_ms", self._times_of(changes))
+        self._check_columns(keys, values, times)
+        if stream_time_ms is not None:
+            check_time("stream_time_ms", stream_time_ms)
+            self._stream_time = max(self._stream_time, stream_time_ms)
+        pending = self._pending
+        for key, value, timestamp_ms in zip(keys, values, times, strict=True):
+            versions = pending.get(key)
+            if versions is None:
+                pending[key] = {timestamp_ms: value}
+            else:
+                versions[timestamp_ms] = value
+        self._stream_time = max([self._stream_time, *times])
+        self._uncommitted_bytes += (
+            sum(map(len, keys)) + sum(map(len, filter(None, values))) + 8 * len(keys)
+        )
+
+    def _times_of(self, changes: Changes) -> Values[int]:
+        if changes.times_ms is None:
+            raise InvalidArgumentError(
+                f"the changes carry no times, and {self.name!r} is a versioned store"
+            )
+        return changes.times_ms
+
+    def committed_content(self) -> CommittedContent:
+        self.check_open()
+        snapshot = self._engine.snapshot()
+        stream_time = read_progress(snapshot).stream_time_ms
+        return CommittedContent(
+            offsets=read_offsets(snapshot),
+            position=read_position(snapshot),
+            stream_time_ms=None if stream_time == NO_STREAM_TIME else stream_time,
+            changes=until_closed(
+                snapshot, version_chunks(snapshot, stream_time - self._retention_ms)
+            ),
+        )
+
+    # What the common part asks for.
+
+    def _pending_rows(self) -> dict[bytes, bytes | None]:
+        progress: Progress = replace(self._progress, stream_time_ms=self._stream_time)
+        horizon = self._stream_time - self._retention_ms
+        rows = resolve(self._engine, self._pending, progress, horizon) if self._pending else {}
+        self._vacuum.sweep(self._engine, rows, progress, horizon)
+        if progress != self._progress:
+            rows[PROGRESS_ROW] = progress.pack()
+        self._next_progress = progress
+        return rows
+
+    def _forget_pending(self, *, committed: bool) -> None:
+        if committed:
+            self._progress = self._next_progress
+        self._stream_time = self._progress.stream_time_ms
+        self._pending = {}
+
+    def _close_pending(self, closed: ClosedRows) -> None:
+        self._pending = closed

@@ -1,0 +1,160 @@
+"""Read-only facades of a versioned store, for other threads (ROF)."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from statestores.semantics.arguments import (
+    check_key,
+    check_key_range,
+    check_time,
+    check_time_range,
+    keys_and_times,
+)
+from statestores.semantics.engine_store import EngineStore
+from statestores.semantics.facade import EngineFacade
+from statestores.semantics.key_value_rows import key_bounds
+from statestores.semantics.layout import DATA
+from statestores.semantics.progress import NO_STREAM_TIME, read_progress
+from statestores.semantics.versioned_rows import read_latest
+from statestores.semantics.versioned_view import Pending, VersionedView, until_closed
+from statestores.spi.engine import Engine, EngineSnapshot
+from statestores.spi.offsets import Position
+from statestores.spi.records import VersionedRecord
+from statestores.spi.store import Values
+from statestores.spi.versioned import ReadOnlyVersionedStore
+
+Uncommitted = Callable[[], tuple[int, dict[bytes, dict[int, bytes | None]], int]]
+
+
+class CommittedVersions(EngineFacade, ReadOnlyVersionedStore[bytes, bytes]):
+    """A versioned store as its last commit left it.
+
+    Each operation sees exactly one commit: it reads one row, or a snapshot of the engine, and
+    takes stream time from there too. It never waits for the writer.
+    """
+
+    def __init__(self, store: EngineStore[Any, Any], engine: Engine, retention_ms: int) -> None:
+        super().__init__(store, engine)
+        self._retention_ms = retention_ms
+
+    @contextmanager
+    def _view(self) -> Iterator[VersionedView]:
+        """Give a view of one instant."""
+        snapshot, view = self._frozen()
+        with snapshot:
+            yield view
+
+    def _frozen(self) -> tuple[EngineSnapshot, VersionedView]:
+        """Return a snapshot, to be closed by the caller, and a view of it."""
+        snapshot = self._engine.snapshot()
+        stream_time = read_progress(snapshot).stream_time_ms
+        return snapshot, VersionedView(snapshot, {}, stream_time, self._retention_ms)
+
+    @property
+    def stream_time_ms(self) -> int | None:
+        self._store.check_open()
+        stream_time = read_progress(self._engine).stream_time_ms
+        return None if stream_time == NO_STREAM_TIME else stream_time
+
+    def get(self, key: bytes, as_of_ms: int | None = None) -> VersionedRecord[bytes] | None:
+        check_key(key)
+        if as_of_ms is not None:
+            check_time("as_of_ms", as_of_ms)
+        row = self._engine.get(DATA + key)
+        if row is None:
+            return None
+        latest = read_latest(row)
+        if as_of_ms is None or latest.valid_from_ms <= as_of_ms:
+            if latest.value is None:
+                return None
+            return VersionedRecord(latest.value, latest.valid_from_ms, None)
+        with self._view() as view:
+            return view.get(key, as_of_ms)
+
+    def get_many(
+        self, keys: Values[bytes], as_of_ms: int | Values[int] | None = None
+    ) -> list[VersionedRecord[bytes] | None]:
+        key_list, times = keys_and_times(keys, as_of_ms)
+        with self._view() as view:
+            return view.get_many(key_list, times)
+
+    def history(
+        self,
+        key: bytes,
+        first_ms: int | None = None,
+        last_ms: int | None = None,
+        *,
+        reverse: bool = False,
+    ) -> Iterator[VersionedRecord[bytes]]:
+        check_key(key)
+        check_time_range(first_ms, last_ms)
+        self._store.check_open()
+        snapshot, view = self._frozen()
+        versions = view.history(key, first_ms, last_ms, reverse=reverse)
+        return self._store.while_open(until_closed(snapshot, versions))
+
+    def scan_as_of(
+        self,
+        as_of_ms: int | None = None,
+        first: bytes | None = None,
+        last: bytes | None = None,
+        *,
+        reverse: bool = False,
+    ) -> Iterator[tuple[bytes, VersionedRecord[bytes]]]:
+        check_key_range(first, last)
+        if as_of_ms is not None:
+            check_time("as_of_ms", as_of_ms)
+        self._store.check_open()
+        snapshot, view = self._frozen()
+        rows = view.scan(*key_bounds(first, last), as_of_ms, reverse=reverse)
+        return self._store.while_open(until_closed(snapshot, rows))
+
+
+class UncommittedVersions(CommittedVersions):
+    """A versioned store with the writer's pending versions.
+
+    Each operation copies them. A commit between the copy and the snapshot would hide newer
+    versions behind older ones, so it tries again then.
+    """
+
+    def __init__(
+        self,
+        store: EngineStore[Any, Any],
+        engine: Engine,
+        retention_ms: int,
+        uncommitted: Uncommitted,
+    ) -> None:
+        super().__init__(store, engine, retention_ms)
+        self._uncommitted = uncommitted
+
+    def _frozen(self) -> tuple[EngineSnapshot, VersionedView]:
+        while True:
+            commits, live, _ = self._uncommitted()
+            # Each copy is one step of the interpreter; a loop over the live dict would not be.
+            pending: Pending = {key: versions.copy() for key, versions in live.copy().items()}
+            snapshot = self._engine.snapshot()
+            if self._uncommitted()[0] == commits:
+                stored = read_progress(snapshot).stream_time_ms
+                stream_time = max([stored, *(max(versions) for versions in pending.values())])
+                return snapshot, VersionedView(snapshot, pending, stream_time, self._retention_ms)
+            snapshot.close()
+
+    @property
+    def stream_time_ms(self) -> int | None:
+        self._store.check_open()
+        stream_time = self._uncommitted()[2]
+        return None if stream_time == NO_STREAM_TIME else stream_time
+
+    @property
+    def position(self) -> Position:
+        self._store.check_open()
+        return self._store.position
+
+    def get(self, key: bytes, as_of_ms: int | None = None) -> VersionedRecord[bytes] | None:
+        check_key(key)
+        if as_of_ms is not None:
+            check_time("as_of_ms", as_of_ms)
+        self._store.check_open()
+        with self._view() as view:
+            return view.get(key, as_of_ms)
