@@ -1,0 +1,66 @@
+"""Keys and values that break encodings: edges, prefixes of each other, and sizes."""
+
+LONG_KEY_BYTES = 1024
+"""The longest key that every engine accepts (ENG-25)."""
+
+OVERSIZED_KEY_BYTES = 64 * 1024
+"""A key that an engine may refuse, but not damage."""
+
+LARGE_VALUE_BYTES = 16 * 1024 * 1024
+"""The largest value that every engine accepts (ENG-25)."""
+
+SHORT_KEYS: list[bytes] = sorted(
+    {
+        *(bytes([byte]) for byte in (0x00, 0x01, 0x7F, 0x80, 0xFE, 0xFF)),
+        # Runs at the edges: what an escape or a "next prefix" gets wrong.
+        *(edge * length for edge in (b"\x00", b"\xff") for length in (2, 3, 9)),
+        b"\x00\x01",
+        b"\x00\xff",
+        b"\x00\xff\x00",
+        b"\x01\x00",
+        b"\xfe\xff",
+        b"\xfe\xff\xff",
+        b"\xff\x00",
+        b"\xff\x00\xff",
+        b"\xff\xfe",
+        # Prefixes of each other, continued by both edges.
+        b"a",
+        b"a\x00",
+        b"a\x00\x00",
+        b"a\x00\x01",
+        b"a\x00\xff",
+        b"a\x01",
+        b"a\xff",
+        b"a\xff\x00",
+        b"a\xff\xff",
+        b"aa",
+        b"ab",
+        b"b",
+        # Text, digits and what looks like a separator.
+        "é".encode(),
+        b"key/1",
+        b"key|1",
+        b"10",
+        b"9",
+        b" ",
+        b"\n",
+    }
+)
+"""Distinct short keys, none of them empty, in order."""
+
+LONG_KEYS: list[bytes] = sorted(
+    {
+        b"k" * LONG_KEY_BYTES,
+        b"k" * (LONG_KEY_BYTES - 1),
+        b"k" * (LONG_KEY_BYTES - 1) + b"\x00",
+        b"\x00" * LONG_KEY_BYTES,
+        b"\xff" * LONG_KEY_BYTES,
+    }
+)
+"""Distinct keys of the greatest length that differ at their ends only, in order."""
+
+KEYS: list[bytes] = sorted({*SHORT_KEYS, *LONG_KEYS})
+"""All of them, in order."""
+
+VALUES: list[bytes] = [b"", b"\x00", b"\xff", bytes(range(256)), b"v" * 100]
+"""Values that an encoding may confuse with absence or with each other."""
