@@ -1,0 +1,112 @@
+"""The one text of each JSON value, written and read with the standard library (SRD-15).
+
+Keys sorted, no spaces, characters as UTF-8 and not as escapes, numbers as Python prints them. A
+faster library may write the text where it is sure to write the same: see `is_plain`.
+"""
+
+import json
+from math import isinf
+from types import NoneType
+from typing import Any, Final
+
+MAX_DEPTH: Final = 128
+"""Levels of lists and dicts in a value. Readers have limits too, and give up at 255 and more."""
+
+_LEAVES = frozenset({str, bool, NoneType})
+_KEYS = frozenset({str})
+_LOWEST: Final = -(1 << 63)
+_BEYOND: Final = 1 << 64
+_PLAIN_FROM: Final = 1e-4
+_PLAIN_BELOW: Final = 1e16
+
+_encoder = json.JSONEncoder(
+    ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":")
+)
+
+
+def is_plain(value: Any, depth: int = 0) -> bool:
+    """Accept a value that reads back as itself; return whether every JSON library writes it alike.
+
+    The libraries, and their versions, differ in when a float has an exponent, and in how it looks.
+    None uses one from 0.0001 up to 1e16, and all give the fewest digits that read back.
+
+    Raises:
+        TypeError: Something in the value would read back as another type, or not at all.
+        ValueError: A number is out of bounds, or the value too deep.
+    """
+    kind = type(value)
+    if kind in _LEAVES:
+        return True
+    if kind is int or kind is float:
+        return _is_plain_number(value)
+    if depth == MAX_DEPTH:
+        raise ValueError(f"it is nested in more than {MAX_DEPTH} levels")
+    children: Any = value
+    if kind is dict:
+        if not _KEYS.issuperset(map(type, children)):
+            raise TypeError("the keys of a JSON object are str")
+        children = children.values()
+    elif kind is not list:
+        raise TypeError(f"{kind.__name__!r} has no JSON type to read back from")
+    plain = True
+    for child in children:
+        if type(child) not in _LEAVES and not is_plain(child, depth + 1):
+            plain = False
+    return plain
+
+
+def _is_plain_number(value: Any) -> bool:
+    """Accept a number that reads back as itself; return what `is_plain` does."""
+    if type(value) is float:
+        return _PLAIN_FROM <= abs(value) < _PLAIN_BELOW or value == 0
+    if not _LOWEST <= value < _BEYOND:
+        raise ValueError("an integer is outside of 64 bits")
+    return True
+
+
+def write(value: object) -> bytes:
+    """Return the canonical text of a value that `is_plain` accepts.
+
+    Raises:
+        ValueError: A number is not finite, or a text has a lone surrogate.
+    """
+    return _encoder.encode(value).encode()
+
+
+def read(data: bytes) -> Any:
+    """Return the value of a JSON text, canonical or not.
+
+    Raises:
+        ValueError: It is not JSON.
+        RecursionError: It is nested too deep.
+    """
+    text = data.decode()
+    value = _decoder.decode(text)
+    if "\\u" in text:
+        _encoder.encode(value).encode()  # refuses a lone surrogate
+    return value
+
+
+def _read_int(digits: str) -> int | float:
+    """Return an integer, as a float beyond 64 bits: so do readers that know no larger integer."""
+    if len(digits) <= len(str(_BEYOND)):
+        number = int(digits)
+        if _LOWEST <= number < _BEYOND:
+            return number
+    return _read_float(digits)
+
+
+def _read_float(digits: str) -> float:
+    number = float(digits)
+    if isinf(number):
+        raise ValueError(f"the number {digits[:40]} is too large")
+    return number
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+_decoder = json.JSONDecoder(
+    parse_constant=_refuse_constant, parse_float=_read_float, parse_int=_read_int
+)

@@ -1,0 +1,52 @@
+"""Serdes by the name under which a store remembers them."""
+
+from typing import Any
+
+from statestores.errors import InvalidArgumentError, InvalidTypeError
+from statestores.serdes.float64_serde import float64
+from statestores.serdes.int64_serde import int64, int64_sorted
+from statestores.serdes.json_serde import json
+from statestores.serdes.msgpack_serde import msgpack
+from statestores.serdes.raw_serde import raw
+from statestores.serdes.utf8_serde import utf8
+from statestores.spi.serde import Serde
+
+_BUILT_IN: tuple[Serde[Any], ...] = (raw, utf8, int64, int64_sorted, float64, json, msgpack)
+
+_registered: dict[str, Serde[Any]] = {serde.name: serde for serde in _BUILT_IN}
+
+
+def register_serde(serde: Serde[Any]) -> None:
+    """Make *serde* known under its name, in this process; the same one again is no error.
+
+    Whoever opens a store by what is written in it, such as the command line or Spark, finds the
+    serde only if it is registered there too.
+
+    Raises:
+        InvalidTypeError: The name is not a ``str`` with something in it.
+        InvalidArgumentError: Another serde has the name.
+    """
+    name: object = serde.name
+    if not isinstance(name, str) or not name:
+        raise InvalidTypeError(f"a serde's name is a str that is not empty, got {name!r}")
+    present = _registered.setdefault(name, serde)
+    if present != serde:
+        raise InvalidArgumentError(
+            f"another serde is registered as {name!r}: {present!r}; "
+            "a name stands for one byte format for ever, so choose another name"
+        )
+
+
+def serde_by_name(name: str) -> Serde[Any]:
+    """Return the serde that is registered as *name*.
+
+    Raises:
+        InvalidArgumentError: There is none.
+    """
+    found = _registered.get(name)
+    if found is None:
+        raise InvalidArgumentError(
+            f"no serde is registered as {name!r}; known: {', '.join(sorted(_registered))}; "
+            "register your own with register_serde(...)"
+        )
+    return found

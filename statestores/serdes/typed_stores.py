@@ -1,0 +1,50 @@
+"""From a store of bytes to the store that its specification describes."""
+
+from typing import Any, TypeVar, overload
+
+from statestores.errors import InvalidTypeError, StoreMismatchError
+from statestores.serdes.raw_serde import raw
+from statestores.serdes.typed_key_value import TypedKeyValueStore
+from statestores.serdes.typed_versioned import TypedVersionedStore
+from statestores.spi.key_value import KeyValueStore
+from statestores.spi.specification import KeyValue, Versioned
+from statestores.spi.store import StateStore
+from statestores.spi.versioned import VersionedStore
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+@overload
+def typed(
+    store: KeyValueStore[bytes, bytes], specification: KeyValue[K, V]
+) -> KeyValueStore[K, V]: ...
+@overload
+def typed(
+    store: VersionedStore[bytes, bytes], specification: Versioned[K, V]
+) -> VersionedStore[K, V]: ...
+def typed(store: StateStore, specification: KeyValue[Any, Any] | Versioned[Any, Any]) -> Any:
+    """Return *store* with the keys and values of *specification*.
+
+    It is *store* itself when both are bytes. Otherwise it takes *store* over, and closes it when
+    it is closed. Whoever writes to both at once has one set of pending writes.
+
+    Raises:
+        StoreMismatchError: *store* was opened with another specification.
+        InvalidTypeError: It is not a store of the specification's kind.
+    """
+    opened, expected = store.specification.describe(), specification.describe()
+    if opened != expected:
+        raise StoreMismatchError(
+            f"the store was opened as {opened!r}, and cannot be used as {expected!r}; "
+            "open it with this specification"
+        )
+    if all(serde is None or serde == raw for serde in (specification.key, specification.value)):
+        return store
+    if isinstance(specification, KeyValue) and isinstance(store, KeyValueStore):
+        return TypedKeyValueStore(store, specification)
+    if isinstance(specification, Versioned) and isinstance(store, VersionedStore):
+        return TypedVersionedStore(store, specification)
+    raise InvalidTypeError(
+        f"a {type(store).__name__} is not a store of the kind {specification.kind!r}"
+    )
