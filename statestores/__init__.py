@@ -1,1 +1,74 @@
-"""The state layer for Python stream processing: one contract, many engines."""
+"""The state layer for Python stream processing: one contract, many engines.
+
+    import statestores as ss
+
+    with ss.open_store("state/counts/0", ss.KeyValue("counts")) as counts:
+        counts.put(b"word", b"1")
+        counts.commit({ss.TopicPartition("words", 0): 41})
+
+The contract is `statestores.spi`; importing this package loads nothing from third parties.
+"""
+
+from statestores.opening import open_existing, open_store
+from statestores.registry import available_backends, backend_names
+from statestores.serdes import float64, int64, int64_sorted, json, msgpack, raw, utf8
+from statestores.spi import (
+    Changes,
+    Durability,
+    Isolation,
+    KeyValue,
+    KeyValueStore,
+    Position,
+    PutResult,
+    ReadOnlyKeyValueStore,
+    ReadOnlyVersionedStore,
+    TopicPartition,
+    Versioned,
+    VersionedRecord,
+    VersionedStore,
+)
+from statestores.state_root import StateRoot
+
+SECOND = 1_000
+"""A second in milliseconds."""
+
+MINUTE = 60 * SECOND
+"""A minute in milliseconds."""
+
+HOUR = 60 * MINUTE
+"""An hour in milliseconds."""
+
+DAY = 24 * HOUR
+"""A day in milliseconds."""
+
+__all__ = [
+    "DAY",
+    "HOUR",
+    "MINUTE",
+    "SECOND",
+    "Changes",
+    "Durability",
+    "Isolation",
+    "KeyValue",
+    "KeyValueStore",
+    "Position",
+    "PutResult",
+    "ReadOnlyKeyValueStore",
+    "ReadOnlyVersionedStore",
+    "StateRoot",
+    "TopicPartition",
+    "Versioned",
+    "VersionedRecord",
+    "VersionedStore",
+    "available_backends",
+    "backend_names",
+    "float64",
+    "int64",
+    "int64_sorted",
+    "json",
+    "msgpack",
+    "open_existing",
+    "open_store",
+    "raw",
+    "utf8",
+]

@@ -1,0 +1,190 @@
+"""Opening the store of one partition: a backend, an engine, and the store that it holds.
+
+A partition's directory holds ``engine/``, the live engine's own files, and ``engine.json``, which
+names the backend, so that a reader who knows only the path can open it (LAY-10).
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from os import PathLike
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar, cast, overload
+
+from statestores.durable_json import read_json, write_json
+from statestores.errors import (
+    StoreCorruptedError,
+    StoreMismatchError,
+    StoreNotFoundError,
+    UnsupportedFormatError,
+)
+from statestores.registry import load_backend
+from statestores.semantics import open_on_engine
+from statestores.semantics.self_description import read_description
+from statestores.serdes import specification_from_description, typed
+from statestores.spi.durability import Durability
+from statestores.spi.engine import Engine
+from statestores.spi.key_value import KeyValueStore
+from statestores.spi.specification import KeyValue, StoreSpecification, Versioned
+from statestores.spi.versioned import VersionedStore
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+AnyStore: TypeAlias = KeyValueStore[bytes, bytes] | VersionedStore[bytes, bytes]
+
+DEFAULT_BACKEND = "rocksdb"
+"""The backend of a new store when none is named: the one for most states and machines."""
+
+ENGINE_DIRECTORY = "engine"
+_ENGINE_FILE = "engine.json"
+_FORMAT = 1
+
+
+@overload
+def open_store(
+    path: str | PathLike[str],
+    specification: KeyValue[K, V],
+    *,
+    backend: str | None = ...,
+    options: Mapping[str, object] | None = ...,
+    durability: Durability = ...,
+) -> KeyValueStore[K, V]: ...
+@overload
+def open_store(
+    path: str | PathLike[str],
+    specification: Versioned[K, V],
+    *,
+    backend: str | None = ...,
+    options: Mapping[str, object] | None = ...,
+    durability: Durability = ...,
+) -> VersionedStore[K, V]: ...
+@overload
+def open_store(
+    path: str | PathLike[str],
+    specification: StoreSpecification[Any, Any],
+    *,
+    backend: str | None = ...,
+    options: Mapping[str, object] | None = ...,
+    durability: Durability = ...,
+) -> KeyValueStore[Any, Any] | VersionedStore[Any, Any]: ...
+def open_store(
+    path: str | PathLike[str],
+    specification: StoreSpecification[Any, Any],
+    *,
+    backend: str | None = None,
+    options: Mapping[str, object] | None = None,
+    durability: Durability = Durability.POWER_LOSS,
+) -> KeyValueStore[Any, Any] | VersionedStore[Any, Any]:
+    """Open the store that *specification* describes in the directory *path*, or create it there.
+
+    The store takes keys and values of the specification's serdes, and bytes where it names none.
+
+    Args:
+        path: The directory of one partition of the store; created when it is missing.
+        specification: What the store is. It is written down and checked at each opening.
+        backend: The backend's name, or ``module:Class``. By default the one that the directory
+            was created with, and `DEFAULT_BACKEND` for a new one.
+        options: The backend's own options; see its page in the documentation.
+        durability: What each commit survives.
+
+    Raises:
+        UnknownBackendError, MissingDriverError, InvalidOptionError: The backend cannot be used.
+        StoreLockedError: The store is open elsewhere; the message says where.
+        StoreMismatchError: The directory holds another store, or another backend's.
+        StoreCorruptedError, UnsupportedFormatError, StorageError: It cannot be read.
+    """
+    engine = _open_engine(Path(path), backend, options)
+    return _typed(open_on_engine(engine, specification, durability=durability), specification)
+
+
+def open_existing(
+    path: str | PathLike[str],
+    *,
+    options: Mapping[str, object] | None = None,
+    durability: Durability = Durability.POWER_LOSS,
+    decoded: bool = True,
+) -> KeyValueStore[Any, Any] | VersionedStore[Any, Any]:
+    """Open the store in the directory *path* as it describes itself; nothing is created.
+
+    With ``decoded=False`` keys and values are bytes, whatever serdes the store names.
+
+    Raises:
+        StoreNotFoundError: There is no store.
+        StoreLockedError, StoreCorruptedError, UnsupportedFormatError, StorageError: As in
+            `open_store`.
+    """
+    directory = Path(path)
+    if backend_of(directory) is None:
+        raise StoreNotFoundError(f"there is no store in {str(directory)!r}; check the path")
+    engine = _open_engine(directory, None, options)
+    try:
+        specification = _stored_specification(engine, directory)
+    except BaseException:
+        engine.close()
+        raise
+    store = open_on_engine(engine, specification, durability=durability)
+    return _typed(store, specification) if decoded else store
+
+
+def _typed(
+    store: AnyStore, specification: StoreSpecification[Any, Any]
+) -> KeyValueStore[Any, Any] | VersionedStore[Any, Any]:
+    """Return *store* behind the serdes of *specification*."""
+    # `open_on_engine` returns the kind that the specification names, which no type says here.
+    opened: KeyValueStore[Any, Any] | VersionedStore[Any, Any] = typed(
+        cast("Any", store), cast("Any", specification)
+    )
+    return opened
+
+
+def backend_of(path: str | PathLike[str]) -> str | None:
+    """Return the backend of the store in the directory *path*; ``None`` when there is none.
+
+    Raises:
+        StoreCorruptedError, UnsupportedFormatError: ``engine.json`` cannot be read.
+    """
+    file = Path(path) / _ENGINE_FILE
+    content = read_json(file)
+    if content is None:
+        return None
+    if content.get("format") != _FORMAT:
+        raise UnsupportedFormatError(
+            f"{str(file)!r} has format {content.get('format')!r}, and this release knows {_FORMAT}"
+        )
+    backend = content.get("backend")
+    if not isinstance(backend, str):
+        raise StoreCorruptedError(f"{str(file)!r} names no backend: {json.dumps(content)}")
+    return backend
+
+
+def _stored_specification(engine: Engine, directory: Path) -> StoreSpecification[Any, Any]:
+    """Return what the store in *engine* says that it is."""
+    description = read_description(engine)
+    if description is None:
+        raise StoreNotFoundError(
+            f"the engine in {str(directory)!r} is empty: no store was created in it"
+        )
+    return specification_from_description(description)
+
+
+def _open_engine(
+    directory: Path, backend: str | None, options: Mapping[str, object] | None
+) -> Engine:
+    """Open the engine in *directory*, and note its backend when it is new."""
+    known = backend_of(directory)
+    name = backend or known or DEFAULT_BACKEND
+    if known is not None and name != known:
+        raise StoreMismatchError(
+            f"the store in {str(directory)!r} was written by the backend {known!r}, not {name!r}; "
+            "to change the backend, export it and import it into a new directory"
+        )
+    engine_class = load_backend(name)
+    engine = engine_class.open(os.path.join(directory, ENGINE_DIRECTORY), options)  # noqa: PTH118  # an engine takes text
+    if known is None and engine.capabilities.persistent:
+        try:
+            write_json(directory / _ENGINE_FILE, {"format": _FORMAT, "backend": name})
+        except BaseException:
+            engine.close()
+            raise
+    return engine

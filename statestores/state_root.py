@@ -1,0 +1,240 @@
+"""A state root: the directory of an application's stores, and the file that says what they are.
+
+``statestores.json`` at its top names the stores with their specification and partition count; it
+is how readers, Spark among them, recognise a state root (LAY-11). Beside it lie, for each
+partition of each store, the live engine, the changelog and the snapshots::
+
+    ROOT/statestores.json
+    ROOT/<store>/<partition>/engine.json, engine/
+    ROOT/<store>/<partition>/changelog/00000000000000000000.log
+    ROOT/<store>/<partition>/snapshots/<offset>/manifest.json
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any, Self
+
+from statestores.durable_json import read_json, write_json
+from statestores.errors import (
+    InvalidArgumentError,
+    InvalidTypeError,
+    StoreCorruptedError,
+    StoreMismatchError,
+    StoreNotFoundError,
+    UnsupportedFormatError,
+)
+from statestores.partitioning import partitioner_by_name
+from statestores.semantics.directory_lock import DirectoryLock
+from statestores.semantics.self_description import check_description
+from statestores.serdes import specification_from_description
+from statestores.spi.specification import StoreSpecification
+
+ROOT_FILE = "statestores.json"
+"""The file by which a state root is recognised."""
+
+MAX_PARTITIONS = 100_000
+"""More partitions than this is a mistake: each is a directory and a file lock."""
+
+_FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreEntry:
+    """One store of a state root."""
+
+    specification: StoreSpecification[Any, Any]
+    """What the store is."""
+
+    partitions: int
+    """How many partitions it has, from 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionDirectory:
+    """Where one partition of one store lies."""
+
+    path: Path
+    """The directory that `statestores.open_store` takes."""
+
+    @property
+    def changelog(self) -> Path:
+        """The directory of the changelog's segments."""
+        return self.path / "changelog"
+
+    @property
+    def snapshots(self) -> Path:
+        """The directory of the snapshots."""
+        return self.path / "snapshots"
+
+
+class StateRoot:
+    """The directory of an application's stores."""
+
+    def __init__(self, path: Path, stores: Mapping[str, StoreEntry]) -> None:
+        """Use `create` or `open`."""
+        self._path = path
+        self._stores = dict(stores)
+
+    @classmethod
+    def create(cls, path: str | PathLike[str]) -> Self:
+        """Open the state root at *path*, making an empty one when there is none.
+
+        Raises:
+            StorageError, StoreCorruptedError, UnsupportedFormatError: It cannot be made or read.
+        """
+        root = Path(path)
+        if not is_state_root(root):
+            lock = DirectoryLock.acquire(root)
+            try:
+                if not is_state_root(root):
+                    write_json(root / ROOT_FILE, {"format": _FORMAT, "stores": {}})
+            finally:
+                lock.release()
+        return cls.open(root)
+
+    @classmethod
+    def open(cls, path: str | PathLike[str]) -> Self:
+        """Open the state root at *path*.
+
+        Raises:
+            StoreNotFoundError: There is no state root.
+            StoreCorruptedError, UnsupportedFormatError: ``statestores.json`` cannot be read.
+        """
+        root = Path(path)
+        return cls(root, _read_stores(root))
+
+    @property
+    def path(self) -> Path:
+        """The directory."""
+        return self._path
+
+    @property
+    def stores(self) -> dict[str, StoreEntry]:
+        """The stores by name."""
+        return dict(self._stores)
+
+    def store(self, name: str | None = None) -> StoreEntry:
+        """Return the store *name*, or, without a name, the only one.
+
+        Raises:
+            StoreNotFoundError: There is no such store; the message lists those that there are.
+            InvalidArgumentError: No name is given, and there are several.
+        """
+        known = ", ".join(sorted(self._stores)) or "none"
+        if name is None:
+            if len(self._stores) != 1:
+                raise InvalidArgumentError(
+                    f"{str(self._path)!r} has {len(self._stores)} stores ({known}); name one"
+                )
+            return next(iter(self._stores.values()))
+        try:
+            return self._stores[name]
+        except KeyError as error:
+            raise StoreNotFoundError(
+                f"{str(self._path)!r} has no store {name!r}; it has: {known}"
+            ) from error
+
+    def add_store(
+        self, specification: StoreSpecification[Any, Any], *, partitions: int
+    ) -> StoreEntry:
+        """Note a store, or check that it is noted alike; return its entry.
+
+        Raises:
+            InvalidTypeError, InvalidArgumentError: The number of partitions or the partitioner
+                cannot be one.
+            StoreMismatchError: The store exists with another specification or partition count.
+            StoreLockedError: Another process adds a store at this moment.
+        """
+        if type(partitions) is not int:
+            raise InvalidTypeError(f"partitions must be an int, got {partitions!r}")
+        if not 1 <= partitions <= MAX_PARTITIONS:
+            raise InvalidArgumentError(
+                f"partitions must be from 1 to {MAX_PARTITIONS}, got {partitions}"
+            )
+        partitioner_by_name(specification.partitioner)
+        entry = StoreEntry(specification=specification, partitions=partitions)
+        lock = DirectoryLock.acquire(self._path)
+        try:
+            stores = _read_stores(self._path)
+            present = stores.get(specification.name)
+            if present is not None:
+                _check_entry(present, entry)
+            else:
+                stores[specification.name] = entry
+                write_json(self._path / ROOT_FILE, _content(stores))
+            self._stores = stores
+        finally:
+            lock.release()
+        return entry
+
+    def partition(self, store: str, partition: int) -> PartitionDirectory:
+        """Return where *partition* of *store* lies.
+
+        Raises:
+            StoreNotFoundError: There is no such store.
+            InvalidArgumentError: It has no such partition.
+        """
+        entry = self.store(store)
+        if type(partition) is not int or not 0 <= partition < entry.partitions:
+            raise InvalidArgumentError(
+                f"the store {store!r} has the partitions 0 to {entry.partitions - 1}, "
+                f"got {partition!r}"
+            )
+        return PartitionDirectory(self._path / store / str(partition))
+
+
+def is_state_root(path: str | PathLike[str]) -> bool:
+    """Return whether there is a state root at *path*."""
+    return (Path(path) / ROOT_FILE).is_file()
+
+
+def _read_stores(root: Path) -> dict[str, StoreEntry]:
+    """Return the stores that ``statestores.json`` names."""
+    content = read_json(root / ROOT_FILE)
+    if content is None:
+        raise StoreNotFoundError(
+            f"there is no state root at {str(root)!r}: it has no {ROOT_FILE}; check the path"
+        )
+    if content.get("format") != _FORMAT:
+        raise UnsupportedFormatError(
+            f"the state root {str(root)!r} has format {content.get('format')!r}, and this release "
+            f"knows {_FORMAT}; upgrade statestores"
+        )
+    try:
+        return {
+            name: StoreEntry(
+                specification=specification_from_description(entry["specification"]),
+                partitions=int(entry["partitions"]),
+            )
+            for name, entry in content["stores"].items()
+        }
+    except (KeyError, TypeError, AttributeError) as error:
+        raise StoreCorruptedError(
+            f"{str(root / ROOT_FILE)!r} is malformed: {error!r} is missing or wrong"
+        ) from error
+
+
+def _content(stores: Mapping[str, StoreEntry]) -> dict[str, Any]:
+    """Return what ``statestores.json`` says of *stores*."""
+    return {
+        "format": _FORMAT,
+        "stores": {
+            name: {
+                "specification": entry.specification.describe(),
+                "partitions": entry.partitions,
+            }
+            for name, entry in stores.items()
+        },
+    }
+
+
+def _check_entry(present: StoreEntry, wanted: StoreEntry) -> None:
+    """Accept an entry that says the same as the one that is there."""
+    check_description(present.specification.describe(), wanted.specification.describe())
+    if present.partitions != wanted.partitions:
+        raise StoreMismatchError(
+            f"the store {wanted.specification.name!r} has {present.partitions} partitions, "
+            f"expected {wanted.partitions}; the number is fixed when a store is created"
+        )
