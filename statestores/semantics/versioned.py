@@ -30,7 +30,7 @@ from statestores.semantics.versioned_commit import resolve
 from statestores.semantics.versioned_content import version_chunks
 from statestores.semantics.versioned_facades import CommittedVersions, UncommittedVersions
 from statestores.semantics.versioned_rows import DELETED, HEADER_BYTES, unpack_header
-from statestores.semantics.versioned_view import VersionedView, until_closed
+from statestores.semantics.versioned_view import VersionedView, stored_superseded, until_closed
 from statestores.spi.durability import Durability
 from statestores.spi.engine import Engine
 from statestores.spi.records import Changes, PutResult, VersionedRecord
@@ -155,7 +155,9 @@ class EngineVersionedStore(EngineStore[bytes, bytes], VersionedStore[bytes, byte
                 if header >= DELETED:
                     return None
                 return VersionedRecord(row[HEADER_BYTES:], header, None)
-            return self._view().get_superseded(key, as_of_ms)
+            if as_of_ms < self._stream_time - self._retention_ms:
+                return None
+            return stored_superseded(self._engine, key, as_of_ms)
         return self._view().get(key, as_of_ms)
 
     def get_many(

@@ -17,6 +17,7 @@ from statestores.semantics.versioned_rows import (
     Version,
     escape,
     history_bounds,
+    history_from,
     history_key,
     history_row,
     latest_row,
@@ -159,7 +160,7 @@ def _resolve_late(
 
 def _stored_up_to(reader: EngineReader, key: bytes, start_ms: int) -> Version | None:
     """Return the superseded version of *key* with the highest start up to *start_ms*."""
-    found = reader.first(history_key(key, start_ms), history_bounds(key)[1])
+    found = reader.first(*history_from(key, start_ms))
     return None if found is None else read_history(*found)
 
 

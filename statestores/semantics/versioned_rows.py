@@ -70,6 +70,12 @@ def history_bounds(key: bytes) -> tuple[bytes, bytes]:
     return prefix + b"\x00\x00", prefix + b"\x00\x01"
 
 
+def history_from(key: bytes, as_of_ms: int) -> tuple[bytes, bytes]:
+    """Return the half-open bounds of the history rows of *key* that start up to *as_of_ms*."""
+    prefix = HISTORY + escape(key)
+    return prefix + pack_suffix(0, MAX_TIME_MS - as_of_ms), prefix + b"\x00\x01"
+
+
 def read_latest(row: bytes) -> Version:
     """Return the latest version that *row* holds."""
     header: int = unpack_header(row)[0]

@@ -10,13 +10,17 @@ from typing import TypeVar
 
 from statestores.semantics.layout import DATA
 from statestores.semantics.versioned_rows import (
+    DELETED,
+    HEADER_BYTES,
     Version,
     data_key,
     history_bounds,
+    history_from,
     history_key,
     read_history,
     read_latest,
     start_of,
+    unpack_header,
 )
 from statestores.semantics.write_buffer import merge
 from statestores.spi.engine import EngineReader, EngineSnapshot
@@ -88,16 +92,14 @@ class VersionedView:
         """Return the version valid at *as_of_ms*. Requires: the latest one starts later."""
         if as_of_ms < self._horizon_ms:
             return None
+        if not self._pending.get(key):
+            return stored_superseded(self._reader, key, as_of_ms)
         return _record(self._superseded(key, as_of_ms))
 
     def _superseded(self, key: bytes, as_of_ms: int) -> Version | None:
-        """Return the version valid at *as_of_ms*, before the latest one starts."""
-        versions = self._pending.get(key)
-        if not versions:
-            found = self._reader.first(history_key(key, as_of_ms), history_bounds(key)[1])
-            stored = None if found is None else read_history(*found)
-            return stored if stored and _ends_after(stored, as_of_ms) else None
+        """Return the same for a key with pending versions."""
         stored = self._stored_at(key, as_of_ms)
+        versions = self._pending[key]
         starts = sorted(versions)
         index = bisect_right(starts, as_of_ms)
         following = starts[index] if index < len(starts) else None
@@ -115,7 +117,7 @@ class VersionedView:
         row = self._reader.get(data_key(key))
         if row is not None and (latest := read_latest(row)).valid_from_ms <= as_of_ms:
             return latest
-        found = self._reader.first(history_key(key, as_of_ms), history_bounds(key)[1])
+        found = self._reader.first(*history_from(key, as_of_ms))
         return None if found is None else read_history(*found)
 
     def _stored_after(self, key: bytes, start_ms: int) -> int | None:
@@ -250,6 +252,20 @@ class VersionedView:
                     record = self.get_superseded(key, as_of_ms)
             if record is not None:
                 yield key, record
+
+
+def stored_superseded(
+    reader: EngineReader, key: bytes, as_of_ms: int
+) -> VersionedRecord[bytes] | None:
+    """Return the superseded version of *key* valid at *as_of_ms*, all in one seek."""
+    found = reader.first(*history_from(key, as_of_ms))
+    if found is None:
+        return None
+    row_key, row = found
+    valid_to: int = unpack_header(row)[0]
+    if not as_of_ms < valid_to < DELETED:  # it has ended, or is a deletion
+        return None
+    return VersionedRecord(row[HEADER_BYTES:], start_of(row_key), valid_to)
 
 
 def _record(version: Version | None) -> VersionedRecord[bytes] | None:
