@@ -1,0 +1,128 @@
+"""The files of a LevelDB database, as far as LevelDB itself is too trusting with them."""
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from statestores.errors import StorageError, StoreCorruptedError
+from statestores_leveldb.log_records import read_batches, read_manifest
+
+_LOG = re.compile(r"(\d+)\.log")
+_DATA = re.compile(r"\d+\.(log|ldb|sst)")
+_KEPT_INFO_LOG = "LOG.kept"
+
+
+def check_completeness(directory: Path) -> None:
+    """Raise when files are missing whose absence LevelDB would not notice.
+
+    Measured with LevelDB 1.22, also with paranoid checks: without ``CURRENT`` it starts an empty
+    database and removes the old files. Without a log that the manifest needs, or with changes
+    missing between two logs, it opens with a hole in the data. The last happens without anybody's
+    fault: when the power fails while a full log is being turned into a sorted file, and nothing
+    had waited for the disk, then the old log may be lost and the new one be there (ENG-27).
+
+    Raises:
+        StoreCorruptedError: Something is missing. Nothing has been changed.
+        StorageError: The files cannot be read.
+    """
+    try:
+        missing = _missing(directory)
+    except OSError as error:
+        raise StorageError(
+            f"cannot read the files in {str(directory)!r}: {error}; check the rights"
+        ) from error
+    if missing:
+        raise StoreCorruptedError(
+            f"the database in {str(directory)!r} is incomplete: {missing}; restore the store from "
+            "a snapshot or its changelog"
+        )
+
+
+def _missing(directory: Path) -> str | None:
+    """Return in words what is missing, or ``None``."""
+    current = directory / "CURRENT"
+    if not current.exists():
+        # A crash while the database was being created leaves a manifest, but never data.
+        left = sorted(path.name for path in directory.iterdir() if _DATA.fullmatch(path.name))
+        return f"there are data files ({left[0]!r}...) and no 'CURRENT'" if left else None
+    manifest = directory / os.fsdecode(current.read_bytes().rstrip(b"\n"))
+    if manifest.parent != directory or not manifest.is_file():
+        return None  # LevelDB refuses that by itself
+    state = read_manifest(manifest)
+    logs = [number for number in log_numbers(directory) if number >= state.log_number]
+    if state.log_number and state.log_number not in logs:
+        return f"the log {state.log_number:06d}.log is gone"
+    expected = state.last_sequence + 1
+    for number in logs:
+        batches = read_batches(_log_path(directory, number))
+        first, following = next(batches, (expected, expected))
+        if first > expected:
+            return f"the log {number:06d}.log begins at change {first}, not at {expected}"
+        if number != logs[-1]:  # what the newest log ends with does not matter
+            for _, following in batches:  # noqa: B007  # the last one is what counts
+                pass
+        expected = max(expected, following)
+    return None
+
+
+def log_numbers(directory: Path) -> list[int]:
+    """Return the numbers of the write-ahead logs in *directory*, in order."""
+    found = (_LOG.fullmatch(path.name) for path in directory.iterdir())
+    return sorted(int(match[1]) for match in found if match)
+
+
+def _log_path(directory: Path, number: int) -> Path:
+    """Return the path of the write-ahead log *number*."""
+    return directory / f"{number:06d}.log"
+
+
+def commit_logs(directory: Path) -> None:
+    """Wait until everything that was written to the write-ahead logs is on disk.
+
+    A log that disappears meanwhile is not an error: its changes are in a sorted file, on disk.
+
+    Raises:
+        StorageError: The operating system could not write.
+    """
+    for number in log_numbers(directory):
+        try:
+            descriptor = os.open(_log_path(directory, number), os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            continue
+        try:
+            os.fdatasync(descriptor)
+        except OSError as error:
+            raise StorageError(
+                f"the log {number:06d}.log in {str(directory)!r} cannot be committed: {error}"
+            ) from error
+        finally:
+            os.close(descriptor)
+
+
+@contextmanager
+def kept_info_log(directory: Path) -> Iterator[None]:
+    """Keep LevelDB's text log ``LOG`` when opening fails inside the block (ENG-31).
+
+    LevelDB keeps one older ``LOG``. A supervisor that tries to open again and again would replace
+    the text that tells how the trouble began by that of the attempts.
+    """
+    log, kept = directory / "LOG", directory / _KEPT_INFO_LOG
+    if not log.exists():
+        yield
+        return
+    _rename(log, kept)
+    try:
+        yield
+    except BaseException:
+        _rename(kept, log)
+        raise
+    _rename(kept, directory / "LOG.old")
+
+
+def _rename(old: Path, new: Path) -> None:
+    try:
+        old.replace(new)
+    except OSError as error:
+        raise StorageError(f"cannot rename {str(old)!r}: {error}; check the rights") from error

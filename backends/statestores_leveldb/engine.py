@@ -1,0 +1,168 @@
+"""The LevelDB engine, through plyvel."""
+
+import os
+import weakref
+from collections.abc import Mapping
+from itertools import islice
+from os import PathLike
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import plyvel
+
+from statestores.errors import StorageError
+from statestores.semantics.directory_lock import DirectoryLock
+from statestores.spi import Capabilities, Durability, Engine, WriteBatch, parse_options
+from statestores_leveldb.database_files import (
+    check_completeness,
+    commit_logs,
+    kept_info_log,
+    log_numbers,
+)
+from statestores_leveldb.failures import DRIVER_ERRORS, closed, translated
+from statestores_leveldb.options import Compression, LevelDBOptions
+from statestores_leveldb.reads import LevelDBReads
+from statestores_leveldb.snapshot import LevelDBSnapshot
+
+_COUNTED_KEYS = 10_000
+"""So many keys are counted one by one; beyond, their number is estimated from sizes on disk."""
+
+
+class LevelDBEngine(LevelDBReads, Engine):
+    """A LevelDB database in a directory."""
+
+    name: ClassVar[str] = "leveldb"
+    capabilities: ClassVar[Capabilities] = Capabilities(
+        persistent=True, durable_commit=True, detects_corruption=True
+    )
+
+    def __init__(self, database: Any, directory: Path, lock: DirectoryLock) -> None:
+        """Take over an open ``plyvel.DB``, which has no types; callers use `open`."""
+        super().__init__(database, str(directory))
+        self._database = database
+        self._directory = directory
+        self._directory_lock = lock
+        self._snapshots: weakref.WeakSet[LevelDBSnapshot] = weakref.WeakSet()
+        # Whether a batch was applied since the logs were last known to be on disk.
+        self._logs_uncommitted = False
+        self._log_torn = False
+
+    @classmethod
+    def open(cls, path: str | PathLike[str], options: Mapping[str, object] | None = None) -> Self:
+        chosen = parse_options(LevelDBOptions, options)
+        if not os.fspath(path):
+            raise StorageError("the path of a LevelDB engine is empty; expected a directory")
+        directory = Path(path)
+        lock = DirectoryLock.acquire(directory)
+        try:
+            check_completeness(directory)
+            with kept_info_log(directory):
+                database = _open_database(directory, chosen)
+            return cls(database, directory, lock)
+        except BaseException:
+            lock.release()
+            raise
+
+    @property
+    def is_open(self) -> bool:
+        return self._reading
+
+    def apply(self, batch: WriteBatch, durability: Durability) -> None:
+        if not self._reading:
+            raise closed(self._path)
+        wait = durability is Durability.POWER_LOSS
+        changes = self._database.write_batch(sync=wait)
+        put, delete = changes.put, changes.delete
+        for key, value in batch.items():
+            if value is None:
+                delete(key)
+            else:
+                put(key, value)
+        if self._log_torn:
+            self._leave_torn_log()
+        if wait and self._logs_uncommitted:
+            # LevelDB waits for its newest log only, and this batch may be the one that begins it.
+            commit_logs(self._directory)
+        try:
+            # An empty batch is written, and waited for, like any other.
+            changes.write()
+        except DRIVER_ERRORS as error:
+            self._log_torn = True
+            raise translated(error, self._path) from error
+        self._logs_uncommitted = not wait
+        with self._lock:
+            self._drop_seeker()
+
+    def _leave_torn_log(self) -> None:
+        """Begin a new log after a write that failed.
+
+        The log may end in half a record. LevelDB would write behind it, and refuse the log as
+        damaged at the next opening. Turning the changes in memory into a sorted file begins a new
+        log and removes the old one; the range is empty, so nothing else is compacted.
+        """
+        torn = log_numbers(self._directory)
+        self._database.compact_range(start=b"", stop=b"")
+        if not set(torn).isdisjoint(log_numbers(self._directory)):
+            raise StorageError(
+                f"LevelDB takes no more batches in {self._path!r} since one has failed; make room "
+                "on the disk, then close the engine and open it again"
+            )
+        self._log_torn = False
+
+    def snapshot(self) -> LevelDBSnapshot:
+        with self._lock:
+            if not self._reading:
+                raise closed(self._path)
+            snapshot = LevelDBSnapshot(self._database.snapshot(), self._path)
+            self._snapshots.add(snapshot)
+        return snapshot
+
+    def approximate_num_keys(self, start: bytes, stop: bytes | None = None) -> int:
+        """Count up to 10,000 keys; beyond, estimate.
+
+        The estimate takes the rest of the range to hold as many keys for each byte on disk as its
+        beginning. It leaves out what is still in memory, up to twice the write buffer.
+        """
+        counted, key = 0, start
+        for key, _ in islice(self.scan(start, stop), _COUNTED_KEYS):  # noqa: B007  # the last key
+            counted += 1
+        if counted < _COUNTED_KEYS:
+            return counted
+        highest = self.last(start, stop) or (key, b"")
+        with self._lock:
+            if not self._reading:
+                raise closed(self._path)
+            sample, whole = self._database.approximate_sizes(
+                (start, key), (start, highest[0] + b"\0")
+            )
+        if not sample:  # they are all in memory still
+            return super().approximate_num_keys(start, stop)
+        return int(max(counted, counted * whole // sample))
+
+    def close(self) -> None:
+        # Each step may be repeated, so that a close that was interrupted can be.
+        self._stop_reads()
+        for snapshot in list(self._snapshots):
+            snapshot.close()
+        self._database.close()
+        self._directory_lock.release()
+
+
+def _open_database(directory: Path, options: LevelDBOptions) -> Any:
+    """Open LevelDB in *directory*; it takes its own lock there as well."""
+    try:
+        return plyvel.DB(
+            os.fsencode(directory),
+            create_if_missing=True,
+            # Without it, LevelDB skips what is damaged in a log and goes on with what follows:
+            # 27 of 30 flipped bits gave a database with holes.
+            paranoid_checks=True,
+            write_buffer_size=options.write_buffer_bytes,
+            lru_cache_size=options.cache_bytes,
+            block_size=options.block_bytes,
+            bloom_filter_bits=options.bloom_bits,
+            max_open_files=options.max_open_files,
+            compression=None if options.compression is Compression.NONE else "snappy",
+        )
+    except DRIVER_ERRORS as error:
+        raise translated(error, str(directory)) from error

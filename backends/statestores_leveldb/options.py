@@ -1,0 +1,61 @@
+"""How a LevelDB database is opened."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from statestores.errors import InvalidOptionError
+
+
+class Compression(Enum):
+    """How blocks are compressed on disk."""
+
+    NONE = "none"
+    SNAPPY = "snappy"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LevelDBOptions:
+    """What may be chosen about a LevelDB database.
+
+    What protects the data is not a choice: paranoid checks and checksum verification are always on.
+    """
+
+    write_buffer_bytes: int = 16 * 1024 * 1024
+    """Memory for the newest changes before they become a sorted file. LevelDB's own 4 MiB makes
+    four times as many files to look through after a load; more makes opening after a crash slower,
+    since up to this much log is replayed. Twice this may be in use for a moment."""
+
+    cache_bytes: int = 32 * 1024 * 1024
+    """Memory for uncompressed blocks that have been read, for each open engine. The operating
+    system caches the files as well, so this saves decompression and checksums rather than the
+    disk. A process that opens many partitions pays it for each of them."""
+
+    block_bytes: int = 4096
+    """Uncompressed size of a block, the unit of reading. Smaller suits point reads, larger suits
+    scans and compresses better. New files only."""
+
+    bloom_bits: int = 10
+    """Bits for each key in the filters that tell that a file lacks a key: 10 give about 1 % wrong
+    guesses. 0 writes no filters; reads of absent keys then cost a block for each level."""
+
+    max_open_files: int = 500
+    """Sorted files kept open. Half of LevelDB's own 1,000, because 1,024 descriptors are a common
+    limit of a process, and it opens an engine for each store and partition."""
+
+    compression: Compression = Compression.SNAPPY
+    """Snappy costs little and reads less from the disk; ``none`` suits values that are compressed
+    or encrypted already. New files only; either is read at any time."""
+
+    def __post_init__(self) -> None:
+        """Refuse sizes that LevelDB would silently bend into its own limits."""
+        for name, value, lowest, highest in (
+            ("write_buffer_bytes", self.write_buffer_bytes, 64 * 1024, 1024 * 1024 * 1024),
+            ("cache_bytes", self.cache_bytes, 0, 1 << 40),
+            ("block_bytes", self.block_bytes, 1024, 4 * 1024 * 1024),
+            ("bloom_bits", self.bloom_bits, 0, 64),
+            ("max_open_files", self.max_open_files, 74, 50_000),
+        ):
+            if not lowest <= value <= highest:
+                raise InvalidOptionError(
+                    f"option {name!r} must be from {lowest} to {highest}, got {value!r}"
+                )

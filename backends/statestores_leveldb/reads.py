@@ -1,0 +1,192 @@
+"""Reads of LevelDB: of the database and of its snapshots, which plyvel lets one read alike."""
+
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from threading import Event, Lock
+from typing import Never, Protocol
+
+from statestores.spi import EngineReader
+from statestores_leveldb.failures import DRIVER_ERRORS, closed, translated
+from statestores_leveldb.row_cursor import DriverIterator, RowCursor
+
+
+class RawIterator(Protocol):
+    """What is used of ``plyvel.RawIterator``. Each move raises when it met damage."""
+
+    def seek(self, target: bytes) -> None: ...
+    def seek_to_last(self) -> None: ...
+    def next(self) -> None: ...
+    def prev(self) -> None: ...
+    def valid(self) -> bool: ...
+    def key(self) -> bytes: ...
+    def value(self) -> bytes: ...
+    def close(self) -> None: ...
+
+
+class Source(Protocol):
+    """What is used of ``plyvel.DB`` and ``plyvel.Snapshot``."""
+
+    def get(self, key: bytes, *, verify_checksums: bool) -> bytes | None: ...
+    def iterator(
+        self, *, start: bytes | None, stop: bytes | None, reverse: bool, verify_checksums: bool
+    ) -> DriverIterator: ...
+    def raw_iterator(self, *, verify_checksums: bool) -> RawIterator: ...
+
+
+class LevelDBReads(EngineReader):
+    """The reading half of the engine and of its snapshots.
+
+    Invariants, because a read inside LevelDB while it is closed would use freed memory:
+
+    * the iterator that `first` and `last` share is used under the lock only;
+    * the iterator of a scan belongs to a `RowCursor`, created and registered under the lock;
+    * `get` takes no lock: it would cost as much as a cached get. `_stop_reads` waits for it.
+    """
+
+    def __init__(self, source: Source, path: str) -> None:
+        self._source = source
+        self._path = path
+        # Without verify_checksums, LevelDB returns what a damaged block holds.
+        self._get: Callable[[bytes], bytes | None] = partial(source.get, verify_checksums=True)
+        self._lock = Lock()
+        self._seeker: RawIterator | None = None
+        self._cursors: weakref.WeakSet[RowCursor] = weakref.WeakSet()
+        self._reading = True
+
+    def get(self, key: bytes) -> bytes | None:
+        try:
+            return self._get(key)
+        except DRIVER_ERRORS as error:
+            raise translated(error, self._path) from error
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        if not self._reading:
+            raise closed(self._path)
+        try:
+            # Not through a local name for `self._get`: a traceback that someone keeps would keep
+            # it, too, and `_stop_reads` would wait for that.
+            return [self._get(key) for key in keys]
+        except DRIVER_ERRORS as error:
+            raise translated(error, self._path) from error
+
+    def first(self, start: bytes, stop: bytes | None = None) -> tuple[bytes, bytes] | None:
+        with self._lock:
+            try:
+                seeker = self._seeker or self._open_seeker()
+                seeker.seek(start)
+                if not seeker.valid():
+                    return None
+                key = seeker.key()
+                return (key, seeker.value()) if stop is None or key < stop else None
+            except DRIVER_ERRORS as error:
+                # An iterator that has met damage reports it at every later step.
+                self._drop_seeker()
+                raise translated(error, self._path) from error
+
+    def last(self, start: bytes, stop: bytes | None = None) -> tuple[bytes, bytes] | None:
+        with self._lock:
+            try:
+                seeker = self._seeker or self._open_seeker()
+                if stop is None:
+                    seeker.seek_to_last()
+                else:
+                    seeker.seek(stop)
+                    if seeker.valid():
+                        seeker.prev()
+                    else:
+                        seeker.seek_to_last()
+                if not seeker.valid():
+                    return None
+                key = seeker.key()
+                return (key, seeker.value()) if key >= start else None
+            except DRIVER_ERRORS as error:
+                self._drop_seeker()
+                raise translated(error, self._path) from error
+
+    def scan(
+        self, start: bytes, stop: bytes | None = None, *, reverse: bool = False
+    ) -> Iterator[tuple[bytes, bytes]]:
+        with self._lock:
+            if not self._reading:
+                raise closed(self._path)
+            try:
+                rows = self._source.iterator(
+                    start=_below(start) if reverse else start,
+                    stop=stop,
+                    reverse=reverse,
+                    verify_checksums=True,
+                )
+            except DRIVER_ERRORS as error:
+                raise translated(error, self._path) from error
+            cursor = RowCursor(rows, self._path, partial(self._walk, start, stop))
+            self._cursors.add(cursor)
+        return cursor.rows(start, reverse=reverse)
+
+    def _walk(self, start: bytes, stop: bytes | None) -> None:
+        """Step over the range, which a scan found empty, and raise when there is damage in it.
+
+        Every block that the scan could have skipped is skipped here as well, and the steps of a
+        raw iterator tell. What a batch has added meanwhile is stepped over.
+        """
+        with self._lock:
+            try:
+                seeker = self._seeker or self._open_seeker()
+                seeker.seek(start)
+                while seeker.valid() and (stop is None or seeker.key() < stop):
+                    seeker.next()
+            except DRIVER_ERRORS as error:
+                self._drop_seeker()
+                raise translated(error, self._path) from error
+
+    def _open_seeker(self) -> RawIterator:
+        """Open the iterator that `first` and `last` share until the next batch.
+
+        A new one costs two reads, a seek on an open one less than one.
+        """
+        if not self._reading:
+            raise closed(self._path)
+        self._seeker = self._source.raw_iterator(verify_checksums=True)
+        return self._seeker
+
+    def _drop_seeker(self) -> None:
+        """Close the shared iterator: it would go on showing the content at its creation."""
+        if self._seeker is not None:
+            self._seeker.close()
+            self._seeker = None
+
+    def _stop_reads(self) -> None:
+        """Refuse new reads, end the open scans, and wait for the reads that are under way.
+
+        A ``get`` that is inside LevelDB holds a reference to the callable that `_get` was, and so
+        the last one to return is the end of that callable. This is what makes `get` free of locks.
+        """
+        returned = Event()
+        with self._lock:
+            if not self._reading:
+                return
+            self._reading = False
+            self._drop_seeker()
+            cursors = list(self._cursors)
+            last_get = weakref.ref(self._get, lambda _: returned.set())
+            self._get = self._refuse
+        for cursor in cursors:
+            cursor.close()
+        returned.wait()
+        del last_get
+
+    def _refuse(self, key: bytes) -> Never:
+        raise closed(self._path)
+
+
+def _below(key: bytes) -> bytes | None:
+    """Return a key just below *key* for the lower bound of a scan in reverse, or ``None``.
+
+    plyvel leaves out a row at the bound itself when it is the first that it meets. Few keys lie
+    between the result and *key*, and `RowCursor` cuts off what it finds there.
+    """
+    if not key:
+        return None
+    if key.endswith(b"\0"):
+        return key[:-1] or None
+    return key[:-1] + bytes((key[-1] - 1,)) + b"\xff" * 8

@@ -1,0 +1,25 @@
+"""A frozen view of a LevelDB database."""
+
+from typing import Protocol
+
+from statestores.spi import EngineSnapshot
+from statestores_leveldb.reads import LevelDBReads, Source
+
+
+class DriverSnapshot(Source, Protocol):
+    """What is used of ``plyvel.Snapshot``."""
+
+    def close(self) -> None:
+        """Let LevelDB forget what only this snapshot still needs."""
+
+
+class LevelDBSnapshot(LevelDBReads, EngineSnapshot):
+    """What the engine held at `LevelDBEngine.snapshot`; costs nothing but the space of old rows."""
+
+    def __init__(self, snapshot: DriverSnapshot, path: str) -> None:
+        super().__init__(snapshot, path)
+        self._snapshot = snapshot
+
+    def close(self) -> None:
+        self._stop_reads()
+        self._snapshot.close()
