@@ -1,0 +1,111 @@
+"""Expired versions go, a bounded number of rows with each commit."""
+
+import pytest
+
+import statestores as ss
+from statestores.registry import load_backend
+from statestores.semantics import open_on_engine
+from statestores.semantics.layout import DATA, END, HISTORY
+from statestores.spi import Engine, WriteBatch
+from statestores.spi.durability import Durability
+
+RETENTION_MS = 1_000
+SPECIFICATION = ss.Versioned("s", history_retention_ms=RETENTION_MS)
+
+
+@pytest.fixture
+def engine() -> Engine:
+    """An engine in memory."""
+    return load_backend("memory").open("unused")
+
+
+def rows(engine: Engine, start: bytes, stop: bytes) -> int:
+    """Count the rows of a namespace."""
+    return sum(1 for _ in engine.scan(start, stop))
+
+
+@pytest.mark.spec("VRS-14")
+def test_space_stays_within_a_factor_of_what_is_live(engine: Engine) -> None:
+    """After forty retentions the history holds less than twice what can still be read."""
+    with open_on_engine(engine, SPECIFICATION) as store:
+        for time_ms in range(40 * RETENTION_MS):
+            store.put(b"key-%d" % (time_ms % 50), b"v", time_ms)
+            if time_ms % 100 == 0:
+                store.commit({})
+
+                assert rows(engine, HISTORY, END) <= 2 * RETENTION_MS
+
+        assert rows(engine, DATA, HISTORY) == 50
+
+
+@pytest.mark.spec("VRS-15")
+def test_the_vacuum_goes_on_after_reopening() -> None:
+    """Its cursor is stored: opening the store for each commit does not begin anew."""
+    engine = load_backend("memory").open("unused")
+    time_ms = 0
+    for _ in range(200):
+        store = open_on_engine(engine, SPECIFICATION)
+        for _ in range(100):
+            store.put(b"key-%d" % (time_ms % 1_000), b"v", time_ms)
+            time_ms += 1
+        store.commit({})
+
+        history = rows(engine, HISTORY, END)
+
+    assert history <= 2 * RETENTION_MS
+
+
+@pytest.mark.spec("VRS-15")
+def test_a_commit_visits_a_bounded_number_of_history_rows(engine: Engine) -> None:
+    """What expires at once, ten thousand rows, is deleted by later commits, a few with each."""
+    with open_on_engine(engine, SPECIFICATION) as store:
+        for number in range(10_000):
+            store.put(b"key-%d" % number, b"old", 1)
+            store.put(b"key-%d" % number, b"new", 2)
+        store.commit({})
+        store.put(b"clock", b"", 100 * RETENTION_MS)
+        applied: list[WriteBatch] = []
+        apply = engine.apply
+
+        def record(batch: WriteBatch, durability: Durability) -> None:
+            applied.append(dict(batch))
+            apply(batch, durability)
+
+        engine.apply = record  # type: ignore[method-assign]  # to see what a commit writes
+        for number in range(100):
+            store.put(b"clock", b"", 100 * RETENTION_MS + number)
+            store.commit({})
+
+        assert max(len(batch) for batch in applied) < 100
+
+
+@pytest.mark.spec("VRS-8")
+def test_a_latest_value_never_expires(engine: Engine) -> None:
+    """However far stream time moves on, the latest value of a key stays."""
+    with open_on_engine(engine, SPECIFICATION) as store:
+        store.put(b"old", b"value", 5)
+        for number in range(500):
+            store.put(b"clock", b"", number * RETENTION_MS)
+            store.commit({})
+
+        assert store.get(b"old") == (b"value", 5, None)
+
+
+@pytest.mark.spec("VRS-14")
+def test_a_deletion_goes_once_no_older_put_can_come(engine: Engine) -> None:
+    """A latest deletion is kept as long as it can be late for somebody, and then leaves no row."""
+    with open_on_engine(engine, SPECIFICATION) as store:
+        store.put(b"gone", b"value", 5)
+        store.put(b"gone", None, 10)
+        store.commit({})
+        store.put(b"clock", b"", 10 + RETENTION_MS)
+        store.commit({})
+
+        assert store.put(b"gone", b"late", 10 + RETENTION_MS - 995).valid_to_ms is None
+        store.rollback()
+        for number in range(200):
+            store.put(b"clock", b"", 3 * RETENTION_MS + number)
+            store.commit({})
+
+        assert rows(engine, DATA + b"gone", DATA + b"gone\x00") == 0
+        assert rows(engine, HISTORY + b"gone", HISTORY + b"gonf") == 0
