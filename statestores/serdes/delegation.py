@@ -20,6 +20,11 @@ class DelegatingReadOnlyStore(ReadOnlyStore):
     _specification: StoreSpecification[Any, Any]
 
     @property
+    def store_of_bytes(self) -> ReadOnlyStore:
+        """The store below, for whoever encodes and decodes whole columns."""
+        return self._store
+
+    @property
     def name(self) -> str:
         return self._specification.name
 

@@ -1,0 +1,45 @@
+"""Whole stores as Arrow: the row schemas, snapshots, restore, columns in and out, files.
+
+Read `schemas` first, then `manifest`, `snapshot`, `snapshot_reader` and `restore`.
+"""
+
+from statestores.arrow.columns import bulk_load, get_many, put_many
+from statestores.arrow.file_export import export_file, export_table
+from statestores.arrow.file_format import FileFormat
+from statestores.arrow.file_import import import_file
+from statestores.arrow.manifest import Manifest
+from statestores.arrow.progress import Progress, ProgressCallback
+from statestores.arrow.schemas import KEY_VALUE_ROWS, VERSIONED_ROWS, row_schema, valid_at
+from statestores.arrow.snapshot import SnapshotInfo, write_snapshot
+from statestores.arrow.snapshot_directory import list_snapshots, remove_stale_temporaries
+from statestores.arrow.snapshot_reader import (
+    Snapshot,
+    SnapshotChoice,
+    newest_valid_snapshot,
+    read_snapshot,
+)
+
+__all__ = [
+    "KEY_VALUE_ROWS",
+    "VERSIONED_ROWS",
+    "FileFormat",
+    "Manifest",
+    "Progress",
+    "ProgressCallback",
+    "Snapshot",
+    "SnapshotChoice",
+    "SnapshotInfo",
+    "bulk_load",
+    "export_file",
+    "export_table",
+    "get_many",
+    "import_file",
+    "list_snapshots",
+    "newest_valid_snapshot",
+    "put_many",
+    "read_snapshot",
+    "remove_stale_temporaries",
+    "row_schema",
+    "valid_at",
+    "write_snapshot",
+]

@@ -1,0 +1,291 @@
+"""The manifest of a snapshot: what the files hold and what they must be, as canonical JSON (SNP-4).
+
+The file is the only one that says what belongs to the snapshot. It protects itself: a CRC32C over
+its content, and exactly one legal spelling, so that no damaged byte can go unseen.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import google_crc32c
+
+from statestores.errors import SnapshotCorruptedError, StateStoreError, UnsupportedFormatError
+from statestores.spi.offsets import Position, TopicPartition
+
+MANIFEST_NAME = "manifest.json"
+"""The name of the manifest inside a snapshot's directory."""
+
+FORMAT_NAME = "statestores-snapshot"
+"""What a manifest says it is."""
+
+FORMAT_VERSION = 1
+"""The version of the snapshot format. A higher one is refused (SNP-8).
+
+1: the first. The field ``crc32c`` and how it is computed are the same in every version.
+"""
+
+KEY_BYTES = 64
+"""Longer keys are shortened in the manifest, which would otherwise be as large as they are."""
+
+_CHECKSUM = "crc32c"
+_DATA_NAME = re.compile(r"data-[0-9]{4,}\.arrow")
+_TOO_HIGH = 0xFF
+
+Json: TypeAlias = dict[str, Any]  # as `json` gives it; checked field by field below
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchEntry:
+    """One record batch of a data file: enough to know whether a key can be in it."""
+
+    rows: int
+    """How many."""
+
+    first_key: bytes
+    """No key of the batch is below it."""
+
+    last_key: bytes | None
+    """No key of the batch is above it; ``None`` says nothing."""
+
+    def may_hold(self, first: bytes | None, last: bytes | None) -> bool:
+        """Return whether a key from *first* to *last*, both inclusive, can be in the batch."""
+        below = last is not None and last < self.first_key
+        above = first is not None and self.last_key is not None and first > self.last_key
+        return not (below or above)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileEntry:
+    """One data file."""
+
+    name: str
+    """The name inside the snapshot's directory."""
+
+    bytes: int
+    """The size of the file."""
+
+    crc32c: int
+    """The CRC32C of all of its bytes."""
+
+    batches: tuple[BatchEntry, ...]
+    """The batches in their order; at least one."""
+
+    @property
+    def rows(self) -> int:
+        """Rows of all batches."""
+        return sum(batch.rows for batch in self.batches)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """What a snapshot is: the content of one store at one commit."""
+
+    specification: Mapping[str, str | int]
+    """The store's specification in stored form."""
+
+    partition: TopicPartition
+    """The changelog partition at whose offset the snapshot stands."""
+
+    offsets: Mapping[TopicPartition, int]
+    """Every committed offset of the store, that of `partition` among them."""
+
+    position: Position
+    """The input offsets that the rows reflect."""
+
+    stream_time_ms: int | None
+    """The highest timestamp that the store had seen; ``None`` for kinds without a stream time."""
+
+    files: tuple[FileEntry, ...]
+    """The data files in the order of their rows; none for an empty store."""
+
+    created_at_ms: int
+    """When the snapshot was written, by the writer's clock. Nothing depends on it."""
+
+    library_version: str
+    """The release of statestores that wrote it."""
+
+    @property
+    def offset(self) -> int:
+        """The committed offset of `partition`."""
+        return self.offsets[self.partition]
+
+    @property
+    def rows(self) -> int:
+        """Rows of all files."""
+        return sum(entry.rows for entry in self.files)
+
+    @property
+    def bytes(self) -> int:
+        """Size of all data files."""
+        return sum(entry.bytes for entry in self.files)
+
+
+def data_name(number: int) -> str:
+    """Return the name of the data file with *number*, from 0.
+
+    >>> data_name(0)
+    'data-0000.arrow'
+    """
+    return f"data-{number:04d}.arrow"
+
+
+def lower_bound(key: bytes) -> bytes:
+    """Return *key*, or a shorter one that is not above it."""
+    return key[:KEY_BYTES]
+
+
+def upper_bound(key: bytes) -> bytes | None:
+    r"""Return *key*, or a shorter one that is above it; ``None`` when there is none.
+
+    >>> upper_bound(b"a"), upper_bound(b"b" * 100) == b"b" * 63 + b"c", upper_bound(b"\xff" * 65)
+    (b'a', True, None)
+    """
+    if len(key) <= KEY_BYTES:
+        return key
+    kept = key[:KEY_BYTES].rstrip(bytes((_TOO_HIGH,)))
+    return kept[:-1] + bytes((kept[-1] + 1,)) if kept else None
+
+
+def render_manifest(manifest: Manifest) -> bytes:
+    """Return the bytes of the manifest file."""
+    content: Json = {
+        "format": FORMAT_NAME,
+        "format_version": FORMAT_VERSION,
+        "specification": dict(manifest.specification),
+        "partition": list(manifest.partition),
+        "offset": manifest.offset,
+        "offsets": _rows_from_offsets(manifest.offsets),
+        "position": _rows_from_offsets(manifest.position),
+        "stream_time_ms": manifest.stream_time_ms,
+        "rows": manifest.rows,
+        "files": [_json_from_file(entry) for entry in manifest.files],
+        "created_at_ms": manifest.created_at_ms,
+        "library_version": manifest.library_version,
+    }
+    return _spell({**content, _CHECKSUM: _checksum(content)})
+
+
+def parse_manifest(data: bytes, where: str) -> Manifest:
+    """Return the manifest of which *data* are the bytes; *where* names the file in messages.
+
+    Raises:
+        SnapshotCorruptedError: The bytes are not those that a writer wrote.
+        UnsupportedFormatError: A newer release wrote them.
+    """
+    content = _read_checked(data, where)
+    if content.get("format") != FORMAT_NAME:
+        raise SnapshotCorruptedError(
+            f"{where} says that it is {content.get('format')!r}, expected {FORMAT_NAME!r}; "
+            "this is no snapshot"
+        )
+    version = content.get("format_version")
+    if version != FORMAT_VERSION:
+        raise UnsupportedFormatError(
+            f"{where} has the format version {version!r}, and this release knows version "
+            f"{FORMAT_VERSION}; upgrade statestores"
+        )
+    try:
+        manifest = _manifest_from_json(content)
+        rendered = render_manifest(manifest)
+    except (KeyError, TypeError, ValueError, AttributeError, StateStoreError) as error:
+        raise SnapshotCorruptedError(f"{where} is malformed: {error!r}; {_ADVICE}") from error
+    if rendered != data:
+        raise SnapshotCorruptedError(f"{where} contradicts itself or has extra fields; {_ADVICE}")
+    return manifest
+
+
+_ADVICE = "use another snapshot, or restore from the changelog"
+
+
+def _read_checked(data: bytes, where: str) -> Json:
+    """Return the content of a manifest file without its checksum, which fits."""
+    try:
+        content = json.loads(data)
+    except ValueError as error:
+        raise SnapshotCorruptedError(f"{where} is not JSON: {error}; {_ADVICE}") from error
+    if not isinstance(content, dict) or _spell(content) != data:
+        raise SnapshotCorruptedError(
+            f"{where} is not spelled as a writer spells it: it is damaged or was edited; {_ADVICE}"
+        )
+    stored = content.pop(_CHECKSUM, None)
+    computed = _checksum(content)
+    if stored != computed:
+        raise SnapshotCorruptedError(
+            f"{where} has the checksum {stored!r}, and its content {computed!r}: "
+            f"it is damaged or was edited; {_ADVICE}"
+        )
+    return content
+
+
+def _spell(content: Json) -> bytes:
+    """Return the one legal spelling: ASCII, sorted names, an indent of one, a final newline."""
+    return json.dumps(content, sort_keys=True, indent=1).encode("ascii") + b"\n"
+
+
+def _checksum(content: Json) -> str:
+    """Return the CRC32C of *content* in its compact spelling, as eight hexadecimal digits."""
+    compact = json.dumps(content, sort_keys=True, separators=(",", ":")).encode("ascii")
+    return f"{google_crc32c.value(compact):08x}"
+
+
+def _rows_from_offsets(offsets: Mapping[TopicPartition, int]) -> list[list[str | int]]:
+    return sorted([topic, number, offset] for (topic, number), offset in offsets.items())
+
+
+def _offsets_from_rows(rows: list[list[Any]]) -> dict[TopicPartition, int]:
+    return {TopicPartition(topic, number): offset for topic, number, offset in rows}
+
+
+def _json_from_file(entry: FileEntry) -> Json:
+    return {
+        "name": entry.name,
+        "rows": entry.rows,
+        "bytes": entry.bytes,
+        "crc32c": f"{entry.crc32c:08x}",
+        "batches": [
+            {
+                "rows": batch.rows,
+                "first_key": batch.first_key.hex(),
+                "last_key": None if batch.last_key is None else batch.last_key.hex(),
+            }
+            for batch in entry.batches
+        ],
+    }
+
+
+def _manifest_from_json(content: Json) -> Manifest:
+    offsets = Position(_offsets_from_rows(content["offsets"]))  # checks partitions and offsets
+    return Manifest(
+        specification=dict(content["specification"]),
+        partition=TopicPartition(*content["partition"]),
+        offsets=dict(offsets),
+        position=Position(_offsets_from_rows(content["position"])),
+        stream_time_ms=content["stream_time_ms"],
+        files=tuple(_file_from_json(entry) for entry in content["files"]),
+        created_at_ms=content["created_at_ms"],
+        library_version=content["library_version"],
+    )
+
+
+def _file_from_json(entry: Json) -> FileEntry:
+    batches = tuple(
+        BatchEntry(
+            rows=batch["rows"],
+            first_key=bytes.fromhex(batch["first_key"]),
+            last_key=None if batch["last_key"] is None else bytes.fromhex(batch["last_key"]),
+        )
+        for batch in entry["batches"]
+    )
+    if not _DATA_NAME.fullmatch(entry["name"]):
+        raise ValueError(f"{entry['name']!r} is not the name of a data file")
+    if min(batch.rows for batch in batches) < 1:
+        raise ValueError(f"{entry['name']!r} has a batch without rows")
+    return FileEntry(
+        name=entry["name"],
+        bytes=entry["bytes"],
+        crc32c=int(entry["crc32c"], 16),
+        batches=batches,
+    )

@@ -1,0 +1,88 @@
+"""Rows to export: a store's committed content or a snapshot, in bytes or in the serdes' types."""
+
+import json
+from collections.abc import Generator, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from statestores.arrow.restore_mark import check_not_half_restored
+from statestores.arrow.row_batches import batches_from_changes
+from statestores.arrow.schemas import row_schema
+from statestores.arrow.snapshot_reader import Snapshot
+from statestores.arrow.typed_columns import decode_rows, typed_schema
+from statestores.serdes.descriptions import specification_from_description
+from statestores.spi.specification import StoreSpecification
+from statestores.spi.store import StateStore
+
+METADATA_NAME = b"statestores"
+"""Under this name an exported schema says what its rows are."""
+
+RowSource: TypeAlias = StateStore | Snapshot
+"""What has rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows that are read as they are asked for."""
+
+    schema: pa.Schema
+    """Their schema, with the store's specification and stream time as metadata."""
+
+    total: int | None
+    """How many there are, when that is known."""
+
+    batches: Iterator[pa.RecordBatch]
+    """The rows in order."""
+
+
+@contextmanager
+def open_rows(source: RowSource, *, typed: bool) -> Iterator[Rows]:
+    """Give the rows of *source*, frozen now; *typed* decodes keys and values by its serdes.
+
+    Raises:
+        StoreMismatchError: The store is half restored.
+        InvalidArgumentError: A snapshot's serdes are not known here.
+    """
+    batches: Generator[pa.RecordBatch, None, None]
+    if isinstance(source, Snapshot):
+        description = dict(source.manifest.specification)
+        schema, total = source.schema, source.rows
+        stream_time_ms = source.manifest.stream_time_ms
+        specification: StoreSpecification[Any, Any] | None = (
+            specification_from_description(description) if typed else None
+        )
+        batches = source.batches()
+    else:
+        check_not_half_restored(source.specification, source.committed_offsets())
+        description = source.specification.describe()
+        schema, total = row_schema(source.specification.kind), None
+        specification = source.specification if typed else None
+        content = source.committed_content()
+        stream_time_ms = content.stream_time_ms
+        batches = _until_closed(source.specification.kind, content.changes)
+    with closing(batches):
+        rows: Iterator[pa.RecordBatch] = batches
+        if specification is not None:
+            schema = typed_schema(specification)
+            rows = _decoded(batches, specification)
+        said = {"specification": description, "stream_time_ms": stream_time_ms, "typed": typed}
+        metadata = {METADATA_NAME: json.dumps(said, sort_keys=True).encode("ascii")}
+        yield Rows(schema.with_metadata(metadata), total, rows)
+
+
+def _until_closed(
+    kind: str, changes: Generator[Any, None, None]
+) -> Generator[pa.RecordBatch, None, None]:
+    """Yield the content *changes* as rows, and close it at the end."""
+    with closing(changes):
+        yield from batches_from_changes(kind, changes)
+
+
+def _decoded(
+    batches: Iterator[pa.RecordBatch], specification: StoreSpecification[Any, Any]
+) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        yield decode_rows(batch, specification)

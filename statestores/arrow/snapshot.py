@@ -1,0 +1,270 @@
+"""A store's committed content as an immutable, checksummed directory of Arrow files (SNP-1)."""
+
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from importlib.metadata import version
+from itertools import chain, count
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from statestores.arrow.file_access import checksum_of, make_durable, reporting, write_durably
+from statestores.arrow.manifest import (
+    MANIFEST_NAME,
+    BatchEntry,
+    FileEntry,
+    Manifest,
+    data_name,
+    lower_bound,
+    render_manifest,
+    upper_bound,
+)
+from statestores.arrow.progress import Meter, ProgressCallback
+from statestores.arrow.restore_mark import check_not_half_restored
+from statestores.arrow.row_batches import batches_from_changes, even_batches
+from statestores.arrow.schemas import row_schema
+from statestores.arrow.snapshot_directory import (
+    publish,
+    remove_stale_temporaries,
+    retire,
+    snapshot_name,
+    temporary_directory,
+)
+from statestores.arrow.snapshot_reader import Snapshot, read_snapshot
+from statestores.errors import (
+    InvalidArgumentError,
+    SnapshotCorruptedError,
+    StoreMismatchError,
+)
+from statestores.spi.offsets import TopicPartition
+from statestores.spi.store import CommittedContent, StateStore
+
+ROWS_PER_FILE = 4_000_000
+"""A new file begins after so many rows, so that readers can share the work."""
+
+BYTES_PER_FILE = 256 * 1024 * 1024
+"""A new file begins after so many bytes on disk."""
+
+_COMPARED_ROWS = 1024
+_NO_LIMIT = 1 << 62
+
+_COMPRESSION = pa.ipc.IpcWriteOptions(compression="lz4")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotInfo:
+    """What `write_snapshot` has written, or found."""
+
+    path: Path
+    """The snapshot's directory."""
+
+    partition: TopicPartition
+    """The changelog partition at whose offset it stands."""
+
+    offset: int
+    """The committed offset of that partition."""
+
+    rows: int
+    """How many rows it holds."""
+
+    bytes: int
+    """The size of its data files."""
+
+    written: bool
+    """``False`` when the same snapshot had been there already."""
+
+
+def write_snapshot(
+    store: StateStore,
+    directory: str | PathLike[str],
+    *,
+    partition: TopicPartition | None = None,
+    rows_per_file: int = ROWS_PER_FILE,
+    bytes_per_file: int = BYTES_PER_FILE,
+    progress: ProgressCallback | None = None,
+) -> SnapshotInfo:
+    """Write the committed content of *store* as ``directory/<offset>/`` (SNP-1).
+
+    Rows, offsets, position and stream time are those of one commit, also while the owner goes on:
+    any thread may call it. The snapshot appears whole or not at all. *partition* is the changelog
+    partition at whose offset it stands, and need not be given when the store has committed an
+    offset of one partition only.
+
+    A snapshot that is there already is left alone when it holds the same; when it is damaged it
+    is replaced. What dead writers have left in *directory* is removed.
+
+    Raises:
+        InvalidArgumentError: The store has no committed offset for the partition.
+        StoreMismatchError: Another content was written at the same offset, or the store is half
+            restored.
+        StoreClosedError: The store is closed.
+        StorageError: The disk is full, read-only, or failed. Nothing appears.
+    """
+    parent = Path(directory)
+    kind = store.specification.kind
+    schema = row_schema(kind)
+    content = store.committed_content()
+    with closing(content.changes):
+        batches = batches_from_changes(kind, content.changes)
+        first = list(_take_one(batches))  # from here on, closing reaches the engine's snapshot
+        check_not_half_restored(store.specification, content.offsets)
+        partition = _choose(partition, content, store.name)
+        with reporting("write a snapshot into", parent):
+            remove_stale_temporaries(parent)
+            with temporary_directory(parent) as temporary:
+                files = _write_files(
+                    temporary,
+                    schema,
+                    chain(first, batches),
+                    rows_per_file,
+                    bytes_per_file,
+                    Meter(progress),
+                )
+                manifest = Manifest(
+                    specification=store.specification.describe(),
+                    partition=partition,
+                    offsets=content.offsets,
+                    position=content.position,
+                    stream_time_ms=content.stream_time_ms,
+                    files=tuple(files),
+                    created_at_ms=time.time_ns() // 1_000_000,
+                    library_version=version("statestores"),
+                )
+                write_durably(temporary / MANIFEST_NAME, render_manifest(manifest))
+                present = _place(Snapshot(temporary, manifest), parent)
+    standing = manifest if present is None else present.manifest
+    return SnapshotInfo(
+        path=parent / snapshot_name(standing.offset),
+        partition=partition,
+        offset=standing.offset,
+        rows=standing.rows,
+        bytes=standing.bytes,
+        written=present is None,
+    )
+
+
+def _choose(
+    partition: TopicPartition | None, content: CommittedContent, name: str
+) -> TopicPartition:
+    """Return the partition at whose offset the snapshot stands.
+
+    Raises:
+        InvalidArgumentError: There is no offset for it, or more than one partition to choose from.
+    """
+    known = ", ".join(f"{topic}-{number}" for topic, number in sorted(content.offsets)) or "none"
+    if partition is None:
+        if len(content.offsets) != 1:
+            raise InvalidArgumentError(
+                f"the store {name!r} has committed offsets of: {known}; a snapshot stands at one "
+                "of them: commit one, or name the partition"
+            )
+        (partition,) = content.offsets
+    if partition not in content.offsets:
+        raise InvalidArgumentError(
+            f"the store {name!r} has committed no offset of {partition!r}; known: {known}; "
+            "commit one before you write a snapshot"
+        )
+    return partition
+
+
+def _take_one(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the first of *batches*, if there is one."""
+    for batch in batches:
+        yield batch
+        return
+
+
+def _write_files(
+    directory: Path,
+    schema: pa.Schema,
+    batches: Iterator[pa.RecordBatch],
+    rows_per_file: int,
+    bytes_per_file: int,
+    meter: Meter,
+) -> Iterator[FileEntry]:
+    """Write *batches* into as many files as they need, each of them durable when it is yielded."""
+    for number in count():
+        first = next(batches, None)
+        if first is None:
+            return
+        path = directory / data_name(number)
+        entries = []
+        rows = 0
+        with pa.OSFile(str(path), "wb") as file:
+            with pa.ipc.new_file(file, schema, options=_COMPRESSION) as writer:
+                for batch in chain((first,), batches):
+                    writer.write_batch(batch)
+                    entries.append(_describe(batch))
+                    rows += batch.num_rows
+                    meter.add(batch.num_rows, batch.nbytes)
+                    if rows >= rows_per_file or file.tell() >= bytes_per_file:
+                        break
+            size = file.tell()
+        make_durable(path)
+        yield FileEntry(
+            name=path.name, bytes=size, crc32c=checksum_of(path), batches=tuple(entries)
+        )
+
+
+def _describe(batch: pa.RecordBatch) -> BatchEntry:
+    """Return what the manifest says about *batch*."""
+    keys = batch.column("key")
+    return BatchEntry(
+        rows=batch.num_rows,
+        first_key=lower_bound(keys[0].as_py()),
+        last_key=upper_bound(keys[-1].as_py()),
+    )
+
+
+def _place(snapshot: Snapshot, parent: Path) -> Snapshot | None:
+    """Give *snapshot* its name, or return the one that stands there and holds the same.
+
+    Raises:
+        StoreMismatchError: There is a snapshot at its offset, and it holds something else.
+    """
+    target = parent / snapshot_name(snapshot.offset)
+    if target.exists():
+        try:
+            present = read_snapshot(target)
+            present.verify()
+        except SnapshotCorruptedError:
+            retire(target)  # nobody can read it, and this is what it should have been
+        else:
+            if not _hold_the_same(present, snapshot):
+                raise StoreMismatchError(
+                    f"{str(target)!r} holds other content at the same offset: the store has "
+                    "changed without a new offset; commit one, or remove that snapshot"
+                )
+            return present
+    publish(snapshot.path, target)
+    return None
+
+
+def _hold_the_same(one: Snapshot, other: Snapshot) -> bool:
+    """Return whether two valid snapshots hold the same content, however it is cut into files."""
+    if _facts(one) != _facts(other):
+        return False
+    pairs = zip(_evenly(one), _evenly(other), strict=True)
+    return all(mine.equals(theirs) for mine, theirs in pairs)
+
+
+def _evenly(snapshot: Snapshot) -> Iterator[pa.RecordBatch]:
+    """Yield the rows in batches whose borders depend on the number of rows alone."""
+    return even_batches(snapshot.batches(), batch_rows=_COMPARED_ROWS, batch_bytes=_NO_LIMIT)
+
+
+def _facts(snapshot: Snapshot) -> tuple[Any, ...]:
+    """Return what two snapshots of the same content have in common, besides their rows."""
+    manifest = snapshot.manifest
+    return (
+        dict(manifest.specification),
+        manifest.partition,
+        dict(manifest.offsets),
+        manifest.position,
+        manifest.stream_time_ms,
+        manifest.rows,
+    )

@@ -1,0 +1,318 @@
+"""Snapshots as they are read: lazily, each file checked before its first row is given (SNP-5).
+
+Files are read and not mapped into memory: compressed columns have to be unpacked anyway, a mapped
+file counts as memory of the process, and one that shrinks while it is mapped kills the process.
+"""
+
+from collections.abc import Generator, Iterable, Iterator
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from statestores.arrow.file_access import checksum_of, reporting
+from statestores.arrow.manifest import (
+    MANIFEST_NAME,
+    BatchEntry,
+    FileEntry,
+    Manifest,
+    parse_manifest,
+)
+from statestores.arrow.schemas import changes_from_rows, end_validity, first_disorder, row_schema
+from statestores.arrow.snapshot_directory import list_snapshots, offset_from_name
+from statestores.errors import SnapshotCorruptedError, StoreNotFoundError, UnsupportedFormatError
+from statestores.spi.records import Changes
+
+_ADVICE = "use another snapshot, or restore from the changelog"
+
+
+class Snapshot:
+    """One snapshot on disk. It holds no file open between calls, so there is nothing to close."""
+
+    __slots__ = ("_checked", "manifest", "path")
+
+    def __init__(self, path: Path, manifest: Manifest) -> None:
+        """Trust *manifest* for the directory *path*; `read_snapshot` is the way in."""
+        self.path = path
+        self.manifest = manifest
+        self._checked: set[str] = set()
+
+    def __repr__(self) -> str:
+        return f"Snapshot({str(self.path)!r}, offset={self.offset}, rows={self.rows})"
+
+    @property
+    def offset(self) -> int:
+        """The committed offset at which the snapshot stands."""
+        return self.manifest.offset
+
+    @property
+    def rows(self) -> int:
+        """How many rows it has."""
+        return self.manifest.rows
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema of its rows.
+
+        Raises:
+            UnsupportedFormatError: The snapshot is of a kind that this release does not know.
+        """
+        return row_schema(str(self.manifest.specification["kind"]))
+
+    def batches(
+        self,
+        *,
+        first_key: bytes | None = None,
+        last_key: bytes | None = None,
+        files: slice | None = None,
+    ) -> Generator[pa.RecordBatch, None, None]:
+        """Yield the rows in order, one record batch at a time.
+
+        *first_key* and *last_key*, both inclusive, limit the keys; batches outside are not read.
+        *files* takes some of ``manifest.files`` only, for readers that share the work.
+
+        Raises:
+            SnapshotCorruptedError: A file is not what the manifest says. Rows of the file that is
+                damaged are never given; those of files before it may have been.
+            StorageError: A file cannot be read.
+        """
+        for entry in self.manifest.files[files or slice(None)]:
+            wanted = [
+                number
+                for number, batch in enumerate(entry.batches)
+                if batch.may_hold(first_key, last_key)
+            ]
+            if not wanted:
+                continue
+            for batch in self._read(entry, wanted):
+                rows = _between(batch, first_key, last_key)
+                if rows.num_rows:
+                    yield rows
+
+    def changes(self) -> Iterator[Changes]:
+        """Yield the rows as changes that rebuild the store.
+
+        Raises:
+            SnapshotCorruptedError, StorageError: As for `batches`.
+        """
+        return map(changes_from_rows, self.batches())
+
+    def verify_checksums(self) -> None:
+        """Check size and sum of every file, which finds all damage (SNP-5).
+
+        Raises:
+            SnapshotCorruptedError: A file is not what the manifest says.
+            StorageError: A file cannot be read.
+        """
+        self._checked.clear()
+        for entry in self.manifest.files:
+            self._check(entry, self.path / entry.name)
+
+    def verify(self) -> None:
+        """Read everything and check it: sums, counts, the order of rows, ends, key ranges (SNP-6).
+
+        Raises:
+            SnapshotCorruptedError: Something is not as the manifest says; the message says what.
+            StorageError: A file cannot be read.
+        """
+        self._checked.clear()
+        previous: pa.RecordBatch | None = None
+        before = ""
+        for entry in self.manifest.files:
+            for number, batch in enumerate(self._read(entry, range(len(entry.batches)))):
+                where = f"batch {number} of {str(self.path / entry.name)!r}"
+                _check_order(batch, entry.batches[number], previous, where)
+                if previous is not None:
+                    _check_ends(previous, batch, before)
+                previous, before = batch, where
+        if previous is not None:
+            _check_ends(previous, None, before)
+
+    def _read(self, entry: FileEntry, numbers: Iterable[int]) -> Iterator[pa.RecordBatch]:
+        """Yield the batches with *numbers* of the file *entry*, which is checked first."""
+        path = self.path / entry.name
+        self._check(entry, path)
+        with reporting("read", path):
+            try:
+                with pa.OSFile(str(path), "rb") as file, pa.ipc.open_file(file) as reader:
+                    self._check_shape(reader, entry, path)
+                    for number in numbers:
+                        batch = reader.get_batch(number)
+                        if batch.num_rows != entry.batches[number].rows:
+                            raise SnapshotCorruptedError(
+                                f"batch {number} of {str(path)!r} has {batch.num_rows} rows, and "
+                                f"the manifest {entry.batches[number].rows}; {_ADVICE}"
+                            )
+                        yield batch
+            except pa.ArrowInvalid as error:
+                raise SnapshotCorruptedError(
+                    f"{str(path)!r} is not an Arrow file: {error}; {_ADVICE}"
+                ) from error
+
+    def _check_shape(self, reader: pa.RecordBatchFileReader, entry: FileEntry, path: Path) -> None:
+        """Compare what the file says about itself with the manifest."""
+        if reader.num_record_batches != len(entry.batches):
+            raise SnapshotCorruptedError(
+                f"{str(path)!r} has {reader.num_record_batches} record batches, and the manifest "
+                f"{len(entry.batches)}; {_ADVICE}"
+            )
+        if not reader.schema.equals(self.schema):
+            raise SnapshotCorruptedError(
+                f"{str(path)!r} does not have the columns of a "
+                f"{self.manifest.specification['kind']} store; {_ADVICE}"
+            )
+
+    def _check(self, entry: FileEntry, path: Path) -> None:
+        """Compare size and sum of a file with the manifest, once for this object."""
+        if entry.name in self._checked:
+            return
+        _check_size(entry, path)
+        with reporting("read", path):
+            found = checksum_of(path)
+        if found != entry.crc32c:
+            raise SnapshotCorruptedError(
+                f"{str(path)!r} has the CRC32C {found:08x}, and the manifest {entry.crc32c:08x}: "
+                f"the file is damaged; {_ADVICE}"
+            )
+        self._checked.add(entry.name)
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotChoice:
+    """The newest snapshot that is whole, and why newer ones are not it."""
+
+    snapshot: Snapshot | None
+    """The newest valid one; ``None`` when there is none."""
+
+    refused: dict[Path, SnapshotCorruptedError | UnsupportedFormatError]
+    """The newer ones that cannot be used, with the reason of each."""
+
+
+def read_snapshot(path: str | PathLike[str]) -> Snapshot:
+    """Return the snapshot in the directory *path*, its manifest checked and its files all there.
+
+    What is in the files is checked when they are read, or by `Snapshot.verify`.
+
+    Raises:
+        StoreNotFoundError: There is no such directory.
+        SnapshotCorruptedError: The manifest is missing or damaged, or a file is missing, has
+            another size, or does not belong there.
+        UnsupportedFormatError: A newer release wrote the snapshot.
+        StorageError: The directory cannot be read.
+    """
+    directory = Path(path)
+    if not directory.is_dir():
+        raise StoreNotFoundError(
+            f"there is no snapshot at {str(directory)!r}; list_snapshots() shows those there are"
+        )
+    with reporting("read", directory):
+        names = {entry.name for entry in directory.iterdir()}
+        if MANIFEST_NAME not in names:
+            raise SnapshotCorruptedError(
+                f"{str(directory / MANIFEST_NAME)!r} is missing: the directory is no snapshot, or "
+                f"a damaged one; {_ADVICE}"
+            )
+        data = (directory / MANIFEST_NAME).read_bytes()
+    manifest = parse_manifest(data, repr(str(directory / MANIFEST_NAME)))
+    named_for = offset_from_name(directory.name)
+    if named_for not in (None, manifest.offset):
+        raise SnapshotCorruptedError(
+            f"{str(directory)!r} is named for offset {named_for}, and its manifest says "
+            f"{manifest.offset}; rename it, or use another snapshot"
+        )
+    expected = {MANIFEST_NAME, *(entry.name for entry in manifest.files)}
+    if extra := sorted(names - expected):
+        raise SnapshotCorruptedError(
+            f"{str(directory / extra[0])!r} does not belong to the snapshot: the manifest does "
+            "not name it; remove it if you know where it comes from"
+        )
+    for entry in manifest.files:
+        _check_size(entry, directory / entry.name)
+    return Snapshot(directory, manifest)
+
+
+def newest_valid_snapshot(
+    directory: str | PathLike[str], *, to_offset: int | None = None
+) -> SnapshotChoice:
+    """Return the newest snapshot in *directory* that passes `Snapshot.verify` (SNP-7).
+
+    Those that do not are skipped, and returned with the reason. *to_offset* leaves out the
+    snapshots above it.
+
+    Raises:
+        StorageError: The directory or a file cannot be read: that is no damage, and no reason to
+            take an older one.
+    """
+    refused: dict[Path, SnapshotCorruptedError | UnsupportedFormatError] = {}
+    for offset, path in reversed(list_snapshots(directory).items()):
+        if to_offset is not None and offset > to_offset:
+            continue
+        try:
+            snapshot = read_snapshot(path)
+            snapshot.verify()
+        except (SnapshotCorruptedError, UnsupportedFormatError) as error:
+            refused[path] = error
+        else:
+            return SnapshotChoice(snapshot, refused)
+    return SnapshotChoice(None, refused)
+
+
+def _check_size(entry: FileEntry, path: Path) -> None:
+    with reporting("read", path):
+        try:
+            size = path.stat().st_size
+        except FileNotFoundError as error:
+            raise SnapshotCorruptedError(
+                f"{str(path)!r} is missing, and the manifest names it; {_ADVICE}"
+            ) from error
+    if size != entry.bytes:
+        raise SnapshotCorruptedError(
+            f"{str(path)!r} has {size} bytes, and the manifest {entry.bytes}: the file is "
+            f"{'cut off' if size < entry.bytes else 'too long'}; {_ADVICE}"
+        )
+
+
+def _between(
+    rows: pa.RecordBatch, first_key: bytes | None, last_key: bytes | None
+) -> pa.RecordBatch:
+    """Return the *rows* with a key from *first_key* to *last_key*; they are in key order."""
+    keys = rows.column("key")
+    if last_key is not None:
+        within = pc.sum(pc.less_equal(keys, pa.scalar(last_key, pa.binary()))).as_py() or 0
+        rows = rows.slice(0, within)
+    if first_key is not None:
+        below = pc.sum(pc.less(keys, pa.scalar(first_key, pa.binary()))).as_py() or 0
+        rows = rows.slice(below)
+    return rows
+
+
+def _check_order(
+    batch: pa.RecordBatch, entry: BatchEntry, previous: pa.RecordBatch | None, where: str
+) -> None:
+    """Check that the rows ascend, also from the *previous* batch, within the manifest's range.
+
+    Raises:
+        SnapshotCorruptedError: They do not.
+    """
+    disorder = first_disorder(batch, previous)
+    if disorder is not None:
+        raise SnapshotCorruptedError(f"row {disorder} of {where} is out of order; {_ADVICE}")
+    first, last = batch.column("key")[0].as_py(), batch.column("key")[-1].as_py()
+    if not (entry.may_hold(first, first) and entry.may_hold(last, last)):
+        raise SnapshotCorruptedError(
+            f"the keys of {where} are outside the range that the manifest gives; {_ADVICE}"
+        )
+
+
+def _check_ends(batch: pa.RecordBatch, following: pa.RecordBatch | None, where: str) -> None:
+    """Check that each version ends where the next one of its key starts.
+
+    Raises:
+        SnapshotCorruptedError: One does not.
+    """
+    if not end_validity(batch, following).equals(batch):
+        raise SnapshotCorruptedError(
+            f"a version in {where} does not end where the next one starts; {_ADVICE}"
+        )
