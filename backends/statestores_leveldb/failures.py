@@ -19,18 +19,20 @@ def translated(error: Exception, path: str) -> StateStoreError:
     """Return the error to raise for plyvel's *error*, met with the database at *path*."""
     if isinstance(error, RuntimeError):
         return closed(path)
+    said = _text_of(error)
     if isinstance(error, plyvel.CorruptionError):
         return StoreCorruptedError(
-            f"the files in {path!r} are damaged: {error}; restore the store from a snapshot or "
+            f"the files in {path!r} are damaged: {said!r}; restore the store from a snapshot or "
             "its changelog"
         )
-    if _is_lock_failure(error):
+    # LevelDB's own lock is held: an I/O error that only its text tells apart.
+    if isinstance(error, plyvel.IOError) and said.startswith("IO error: lock "):
         return StoreLockedError(
             f"{path!r} is open in a program that uses LevelDB without statestores, so its process "
-            f"id is not known; close it there first: {error}"
+            f"id is not known; close it there first: {said!r}"
         )
     return StorageError(
-        f"LevelDB cannot read or write in {path!r}: {error}; check the rights and the space on "
+        f"LevelDB cannot read or write in {path!r}: {said!r}; check the rights and the space on "
         "the disk"
     )
 
@@ -40,6 +42,7 @@ def closed(path: str) -> StoreClosedError:
     return StoreClosedError(f"the engine at {path!r}, or the snapshot of it, is closed; open anew")
 
 
-def _is_lock_failure(error: Exception) -> bool:
-    """Whether LevelDB's own lock is held; it is an I/O error that only its text tells apart."""
-    return isinstance(error, plyvel.IOError) and str(error).startswith("IO error: lock ")
+def _text_of(error: Exception) -> str:
+    """Return what LevelDB says; plyvel passes it on as bytes."""
+    said = error.args[0] if error.args else b""
+    return said.decode(errors="replace") if isinstance(said, bytes) else str(said)

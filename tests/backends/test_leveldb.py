@@ -1,0 +1,447 @@
+"""What is special about LevelDB: where it trusts, its options, its lock, a full disk."""
+
+import os
+import shutil
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from statestores.errors import (
+    InvalidOptionError,
+    StorageError,
+    StoreCorruptedError,
+    StoreLockedError,
+)
+from statestores.spi import Durability, Engine, EngineReader
+
+plyvel = pytest.importorskip("plyvel", reason="the driver of the leveldb backend is not installed")
+
+# Behind the skip, since it imports the driver.
+from statestores_leveldb import Compression, LevelDBEngine, LevelDBOptions  # noqa: E402
+
+pytestmark = pytest.mark.usefixtures("no_descriptor_leaks")
+
+_READS: dict[str, Callable[[EngineReader], object]] = {
+    "get": lambda reader: reader.get(b"0000"),
+    "get_many": lambda reader: reader.get_many([b"0000"]),
+    "first": lambda reader: reader.first(b""),
+    "last": lambda reader: reader.last(b""),
+    "scan": lambda reader: list(reader.scan(b"")),
+    "reverse scan": lambda reader: list(reader.scan(b"", reverse=True)),
+    "scan of one key": lambda reader: list(reader.scan(b"0000", b"0000\x00")),
+    "reverse scan of one key": lambda reader: list(reader.scan(b"0000", b"0000\x00", reverse=True)),
+}
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[Engine]:
+    with LevelDBEngine.open(tmp_path / "engine") as opened:
+        yield opened
+
+
+def _files(directory: Path) -> dict[str, bytes]:
+    """Return the files that hold data, with their content."""
+    return {
+        path.name: path.read_bytes()
+        for path in directory.iterdir()
+        if path.suffix in {".log", ".ldb"} or path.name.startswith(("MANIFEST", "CURRENT"))
+    }
+
+
+def _write_sorted_files(directory: Path, pairs: dict[bytes, bytes | None]) -> list[Path]:
+    """Write *pairs* and have LevelDB turn them into sorted files, of uncompressed blocks."""
+    with LevelDBEngine.open(directory, {"compression": "none"}) as engine:
+        engine.apply(pairs, Durability.POWER_LOSS)
+        engine._database.compact_range()
+    return sorted(directory.glob("*.ldb"))
+
+
+def _flip(path: Path, position: int) -> None:
+    """Flip one bit of the file at *path*."""
+    data = bytearray(path.read_bytes())
+    data[position] ^= 1
+    path.write_bytes(data)
+
+
+class TestOptions:
+    """Options, as they arrive from Spark and from the command line."""
+
+    @pytest.mark.spec("ENG-13")
+    def test_options_may_be_text(self, tmp_path: Path) -> None:
+        """Every option can be given as a string, in any case."""
+        texts = {
+            "WRITE_BUFFER_BYTES": "65536",
+            "cache_bytes": "0",
+            "block_bytes": "1024",
+            "bloom_bits": "0",
+            "max_open_files": "74",
+            "compression": "none",
+        }
+        with LevelDBEngine.open(tmp_path, texts) as engine:
+            engine.apply({b"k": b"v"}, Durability.POWER_LOSS)
+
+            assert engine.get(b"k") == b"v"
+
+    @pytest.mark.spec("ENG-13")
+    @pytest.mark.parametrize(
+        ("name", "value"),
+        [
+            ("write_buffer_bytes", 1),
+            ("cache_bytes", -1),
+            ("block_bytes", 0),
+            ("bloom_bits", 65),
+            ("max_open_files", 73),
+            ("compression", "zstd"),
+            ("bloom_bits", "ten"),
+        ],
+    )
+    def test_a_value_out_of_bounds_is_refused(
+        self, tmp_path: Path, name: str, value: object
+    ) -> None:
+        """LevelDB would bend it to its limits in silence."""
+        with pytest.raises(InvalidOptionError, match=name):
+            LevelDBEngine.open(tmp_path / "engine", {name: value})
+
+        assert not (tmp_path / "engine").exists()
+
+    def test_the_compression_may_change_between_openings(self, tmp_path: Path) -> None:
+        """It holds for new files; old ones are read as they are."""
+        for number, compression in enumerate(Compression):
+            with LevelDBEngine.open(tmp_path, {"compression": compression}) as engine:
+                engine.apply({b"%d" % number: b"v" * 1000}, Durability.POWER_LOSS)
+                engine._database.compact_range()
+        with LevelDBEngine.open(tmp_path) as engine:
+            assert [key for key, _ in engine.scan(b"")] == [b"0", b"1"]
+
+    def test_the_defaults_are_in_bounds(self) -> None:
+        """The options without arguments are what an engine opens with."""
+        assert LevelDBOptions().bloom_bits == 10
+
+
+class TestOpening:
+    """Where LevelDB cannot be opened."""
+
+    @pytest.mark.spec("ENG-28")
+    def test_an_empty_path_is_refused(self) -> None:
+        """It would mean the working directory, which nobody asked for."""
+        with pytest.raises(StorageError, match="empty"):
+            LevelDBEngine.open("")
+
+    @pytest.mark.spec("ENG-28")
+    def test_a_file_is_not_a_directory(self, tmp_path: Path) -> None:
+        """A file at the path is left alone."""
+        (tmp_path / "file").write_bytes(b"content")
+        with pytest.raises(StorageError, match="file"):
+            LevelDBEngine.open(tmp_path / "file")
+
+        assert (tmp_path / "file").read_bytes() == b"content"
+
+    @pytest.mark.spec("ENG-1")
+    def test_a_database_that_plyvel_has_open_is_locked(self, tmp_path: Path) -> None:
+        """LevelDB's own lock counts as well; its owner has no name, and the message says so."""
+        database = plyvel.DB(str(tmp_path), create_if_missing=True)
+        with pytest.raises(StoreLockedError, match="without statestores"):
+            LevelDBEngine.open(tmp_path)
+        database.close()
+        with LevelDBEngine.open(tmp_path) as engine:
+            assert engine.is_open
+
+    @pytest.mark.spec("ENG-19")
+    def test_an_engine_keeps_plyvel_out(self, tmp_path: Path, engine: Engine) -> None:
+        """Other programs respect LevelDB's lock, so the engine holds it, too."""
+        with pytest.raises(plyvel.IOError):
+            plyvel.DB(str(tmp_path / "engine"))
+
+    @pytest.mark.spec("ENG-31")
+    def test_a_failed_opening_keeps_the_text_log(self, tmp_path: Path) -> None:
+        """``LOG`` still tells how the trouble began, however often a supervisor tries."""
+        _write_sorted_files(tmp_path, {b"k": b"v"})
+        story = (tmp_path / "LOG").read_bytes()
+        next(tmp_path.glob("MANIFEST-*")).write_bytes(b"damaged")
+        for _ in range(3):
+            with pytest.raises(StoreCorruptedError):
+                LevelDBEngine.open(tmp_path)
+
+        assert (tmp_path / "LOG").read_bytes() == story
+
+    def test_the_text_log_of_the_last_life_is_kept(self, tmp_path: Path) -> None:
+        """After an opening that succeeds, it is ``LOG.old``, as LevelDB has it."""
+        LevelDBEngine.open(tmp_path).close()
+        story = (tmp_path / "LOG").read_bytes()
+        LevelDBEngine.open(tmp_path).close()
+
+        assert (tmp_path / "LOG.old").read_bytes() == story
+        assert not (tmp_path / "LOG.kept").exists()
+
+
+class TestMissingFiles:
+    """Files whose absence LevelDB does not notice."""
+
+    @pytest.mark.spec("ENG-14", "ENG-31")
+    def test_without_current_nothing_is_removed(self, tmp_path: Path) -> None:
+        """LevelDB would begin an empty database and remove the old one's files."""
+        _write_sorted_files(tmp_path, {b"k": b"v"})
+        (tmp_path / "CURRENT").unlink()
+        before = _files(tmp_path)
+        with pytest.raises(StoreCorruptedError, match="CURRENT"):
+            LevelDBEngine.open(tmp_path)
+
+        assert _files(tmp_path) == before
+
+    @pytest.mark.spec("ENG-7")
+    def test_a_creation_that_a_crash_cut_short_is_repeated(self, tmp_path: Path) -> None:
+        """A manifest alone, which is what such a crash leaves, has never held data."""
+        LevelDBEngine.open(tmp_path).close()
+        for path in tmp_path.iterdir():
+            if not path.name.startswith("MANIFEST"):
+                path.unlink()
+        with LevelDBEngine.open(tmp_path) as engine:
+            assert list(engine.scan(b"")) == []
+
+    @pytest.mark.spec("ENG-14")
+    def test_a_missing_log_is_found(self, tmp_path: Path) -> None:
+        """What was not yet in a sorted file would be gone without a word."""
+        with LevelDBEngine.open(tmp_path) as engine:
+            engine.apply({b"k": b"v"}, Durability.POWER_LOSS)
+        next(tmp_path.glob("*.log")).unlink()
+        with pytest.raises(StoreCorruptedError, match="log"):
+            LevelDBEngine.open(tmp_path)
+
+
+class TestTwoLogs:
+    """The moment in which a full log is being turned into a sorted file and a new one exists."""
+
+    @pytest.fixture
+    def two_logs(self, tmp_path: Path) -> Path:
+        """Give a database with ten batches in one log and five more in the next."""
+        live, left = tmp_path / "live", tmp_path / "left"
+        with LevelDBEngine.open(live) as engine:
+            for number in range(10):
+                engine.apply({b"%02d" % number: b"old"}, Durability.POWER_LOSS)
+            shutil.copytree(live, left)
+            engine._database.compact_range()
+            for number in range(10, 15):
+                engine.apply({b"%02d" % number: b"new"}, Durability.POWER_LOSS)
+            shutil.copy(next(live.glob("*.log")), left)
+        return left
+
+    @pytest.mark.spec("ENG-27")
+    def test_both_are_read(self, two_logs: Path) -> None:
+        """After a crash at this moment, no batch is missing."""
+        with LevelDBEngine.open(two_logs) as engine:
+            assert [key for key, _ in engine.scan(b"")] == [b"%02d" % n for n in range(15)]
+
+    @pytest.mark.spec("ENG-27")
+    @pytest.mark.parametrize("left_bytes", [0, 100], ids=["empty", "cut"])
+    def test_an_old_log_that_lost_its_end_is_found(self, two_logs: Path, left_bytes: int) -> None:
+        """A power failure may lose the end of the old log and not the new one.
+
+        LevelDB takes the end for a torn tail and replays the new log behind it: the batches in
+        between are missing, and nothing says so.
+        """
+        old = min(two_logs.glob("*.log"))
+        os.truncate(old, left_bytes)
+        shutil.copytree(two_logs, two_logs.with_name("leveldb alone"))
+        with pytest.raises(StoreCorruptedError, match="begins at change"):
+            LevelDBEngine.open(two_logs)
+
+        alone = plyvel.DB(str(two_logs.with_name("leveldb alone")), paranoid_checks=True)
+        found = list(alone.iterator(include_value=False))
+        alone.close()
+        assert found[-5:] == [b"%02d" % number for number in range(10, 15)]
+        assert len(found) < 15
+
+    @pytest.mark.spec("ENG-32")
+    def test_a_new_log_that_lost_its_end_is_a_torn_tail(self, two_logs: Path) -> None:
+        """The last batch is gone as a whole, and every batch before it is there."""
+        new = max(two_logs.glob("*.log"))
+        os.truncate(new, new.stat().st_size - 3)
+        with LevelDBEngine.open(two_logs) as engine:
+            assert [key for key, _ in engine.scan(b"")] == [b"%02d" % n for n in range(14)]
+
+
+class TestDamagedBlocks:
+    """Sorted files with a flipped bit in a block."""
+
+    @pytest.mark.spec("ENG-14")
+    @pytest.mark.parametrize("read", _READS.values(), ids=_READS)
+    def test_the_only_block_is_damaged(
+        self, tmp_path: Path, read: Callable[[EngineReader], object]
+    ) -> None:
+        """Every read that meets it raises; plyvel's iterators end as if nothing were there."""
+        (file,) = _write_sorted_files(tmp_path, {b"%04d" % n: b"v" for n in range(20)})
+        _flip(file, 50)
+        with LevelDBEngine.open(tmp_path) as engine, engine.snapshot() as snapshot:
+            for reader in (engine, snapshot):
+                for _ in range(2):
+                    with pytest.raises(StoreCorruptedError):
+                        read(reader)
+
+    @pytest.mark.spec("ENG-14")
+    def test_plyvel_alone_finds_nothing(self, tmp_path: Path) -> None:
+        """Should this fail, plyvel has learned to ask, and `RowCursor` may stop asking for it."""
+        (file,) = _write_sorted_files(tmp_path, {b"%04d" % n: b"v" for n in range(20)})
+        _flip(file, 50)
+        database = plyvel.DB(str(tmp_path), paranoid_checks=True)
+        found = list(database.iterator(start=b"", verify_checksums=True))
+        database.close()
+
+        assert found == []
+
+    @pytest.mark.spec("ENG-14", "ENG-6")
+    @pytest.mark.parametrize("reverse", [False, True], ids=["forward", "reverse"])
+    @pytest.mark.parametrize("where", [0.02, 0.5, 0.9], ids=["begin", "middle", "end"])
+    def test_one_of_many_blocks_is_damaged(
+        self, tmp_path: Path, where: float, *, reverse: bool
+    ) -> None:
+        """A scan gives rows in order up to the damage and raises there: no hole, no early end."""
+        pairs = [(b"%04d" % number, b"v" * 100) for number in range(1_000)]
+        (file,) = _write_sorted_files(tmp_path, dict(pairs))
+        _flip(file, int(file.stat().st_size * where))
+        found: list[tuple[bytes, bytes]] = []
+        with LevelDBEngine.open(tmp_path) as engine:
+            scan = engine.scan(b"", reverse=reverse)
+            with pytest.raises(StoreCorruptedError):
+                found.extend(scan)
+
+        assert found == (pairs[::-1] if reverse else pairs)[: len(found)]
+        assert len(found) < len(pairs)
+
+    @pytest.mark.spec("ENG-14")
+    def test_reads_beside_the_damage_go_on(self, tmp_path: Path) -> None:
+        """An error does not stick to the iterator that seeks share."""
+        pairs = {b"%04d" % number: b"v" * 100 for number in range(1_000)}
+        (file,) = _write_sorted_files(tmp_path, dict(pairs))
+        _flip(file, int(file.stat().st_size * 0.9))
+        with LevelDBEngine.open(tmp_path) as engine:
+            with pytest.raises(StoreCorruptedError):
+                engine.last(b"", b"0920")
+
+            assert engine.first(b"0100") == (b"0100", b"v" * 100)
+            assert engine.last(b"", b"0101") == (b"0100", b"v" * 100)
+
+
+class TestReverseScans:
+    """plyvel leaves out the row at the lower bound when it is the only one."""
+
+    @pytest.mark.spec("ENG-6")
+    @pytest.mark.parametrize("start", [b"b", b"b\x00", b"\x00", b"\xff", b"\x01"])
+    def test_the_row_at_the_lower_bound_is_there(self, engine: Engine, start: bytes) -> None:
+        """Also with a neighbour just below that must not be."""
+        below = start[:-1] + bytes([max(start[-1] - 1, 0)]) + b"\xff" * 20
+        engine.apply({start: b"v", below: b"below"}, Durability.PROCESS_CRASH)
+        rows = list(engine.scan(start, start + b"\x00", reverse=True))
+
+        assert rows == [(start, b"v")]
+
+    @pytest.mark.spec("ENG-6")
+    def test_plyvel_alone_leaves_it_out(self, tmp_path: Path) -> None:
+        """Should this fail, plyvel has been mended, and `_below` can go."""
+        database = plyvel.DB(str(tmp_path), create_if_missing=True)
+        database.put(b"a", b"v")
+        rows = list(database.iterator(start=b"a", reverse=True))
+        database.close()
+
+        assert rows == []
+
+
+class TestCommits:
+    """What reaches the disk, and when."""
+
+    @pytest.fixture
+    def committed(self, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+        """Give the names of the files that the engine itself waits for, as it does."""
+        names: list[str] = []
+        wait = os.fdatasync
+
+        def record(descriptor: int) -> None:
+            names.append(Path(f"/proc/self/fd/{descriptor}").readlink().name)
+            wait(descriptor)
+
+        monkeypatch.setattr(os, "fdatasync", record)
+        return names
+
+    @pytest.mark.spec("ENG-23", "ENG-27")
+    def test_a_durable_batch_takes_the_earlier_ones_along(
+        self, tmp_path: Path, engine: Engine, committed: list[str]
+    ) -> None:
+        """LevelDB waits for its newest log only; the engine waits for the older ones first."""
+        engine.apply({b"a": b"1"}, Durability.PROCESS_CRASH)
+        before = list(committed)
+        engine.apply({b"b": b"2"}, Durability.POWER_LOSS)
+        engine.apply({b"c": b"3"}, Durability.POWER_LOSS)
+
+        assert before == []
+        assert committed == [path.name for path in (tmp_path / "engine").glob("*.log")]
+
+    @pytest.mark.spec("ENG-16", "COM-9")
+    def test_a_failed_write_is_left_behind(self, tmp_path: Path) -> None:
+        """After a disk that was full, the same batch is applied again and the log is readable.
+
+        LevelDB itself goes on writing behind the half record that the failure left in its log,
+        and refuses the log as damaged at the next opening.
+        """
+        program = textwrap.dedent(
+            """
+            import resource, sys
+            from pathlib import Path
+            from statestores.errors import StorageError
+            from statestores.spi import Durability
+            from statestores_leveldb import LevelDBEngine
+
+            directory = Path(sys.argv[1])
+            engine = LevelDBEngine.open(directory)
+            engine.apply({b"before": b"v"}, Durability.POWER_LOSS)
+            log = next(directory.glob("*.log"))
+            unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (log.stat().st_size + 1000, unlimited[1]))
+            try:
+                engine.apply({b"big": b"v" * 200_000}, Durability.PROCESS_CRASH)
+            except StorageError as error:
+                print("refused:", type(error.__cause__).__name__)
+            print(engine.get(b"big"), [key for key, _ in engine.scan(b"")])
+            resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)
+            engine.apply({b"big": b"v" * 200_000}, Durability.PROCESS_CRASH)
+            engine.apply({b"after": b"v"}, Durability.POWER_LOSS)
+            print(len(list(directory.glob("*.log"))))
+            engine.close()
+            """
+        )
+        run = subprocess.run(
+            [sys.executable, "-c", program, str(tmp_path)],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+
+        assert run.stdout.splitlines() == ["refused: IOError", "None [b'before']", "1"]
+        with LevelDBEngine.open(tmp_path) as engine:
+            assert [key for key, _ in engine.scan(b"")] == [b"after", b"before", b"big"]
+
+
+class TestEstimates:
+    """The number of keys."""
+
+    @pytest.mark.spec("ENG-30")
+    def test_a_large_range_is_estimated_from_sizes(self, tmp_path: Path) -> None:
+        """Beyond what is counted, the estimate of evenly sized pairs on disk is near."""
+        pairs = {b"%06d" % number: b"%06d" % number * 10 for number in range(60_000)}
+        _write_sorted_files(tmp_path, dict(pairs))
+        with LevelDBEngine.open(tmp_path) as engine:
+            whole = engine.approximate_num_keys(b"")
+            half = engine.approximate_num_keys(b"010000", b"040000")
+
+        assert 50_000 < whole < 70_000
+        assert 25_000 < half < 35_000
+
+    @pytest.mark.spec("ENG-30")
+    def test_a_large_range_in_memory_is_counted(self, engine: Engine) -> None:
+        """Without sizes on disk there is nothing to estimate from."""
+        pairs = {b"%06d" % number: b"v" for number in range(12_000)}
+        engine.apply(dict(pairs), Durability.PROCESS_CRASH)
+
+        assert engine.approximate_num_keys(b"") == 12_000
