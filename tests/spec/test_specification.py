@@ -1,0 +1,209 @@
+"""The specification is consistent: numbers, citations from the code, links, table of chapters."""
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SPEC = ROOT / "spec"
+CHAPTERS = sorted(SPEC.glob("[0-9][0-9]-*.md"))
+DOCUMENTS = [*sorted(SPEC.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+SOURCE_ROOTS = ("statestores", "backends", "conformance", "pyspark_statestores")
+
+REQUIREMENT = re.compile(
+    r"^\*\*([A-Z]{3})-(\d+) \((MUST|SHOULD|MAY|WITHDRAWN)\)\*\* \S", re.MULTILINE
+)
+REQUIREMENT_LIKE = re.compile(r"^ *\*\*[A-Z]{2,4}-\d+", re.MULTILINE)
+CITATION = re.compile(r"\b([A-Z]{2,4})-(\d+)\b")
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+
+OTHER_NAMES = {"CRC", "ISO", "KIP", "RFC", "SHA", "UTF"}
+"""Standards and the like that are written as requirements are."""
+
+
+class Requirement(NamedTuple):
+    """One numbered paragraph."""
+
+    chapter: str
+    series: str
+    number: int
+
+    @property
+    def identifier(self) -> str:
+        """The number as it is cited."""
+        return f"{self.series}-{self.number}"
+
+
+def requirements() -> list[Requirement]:
+    """Return the requirements of all chapters."""
+    return [
+        Requirement(chapter.name, series, int(number))
+        for chapter in CHAPTERS
+        for series, number, _ in REQUIREMENT.findall(chapter.read_text("utf-8"))
+    ]
+
+
+KNOWN = {requirement.identifier for requirement in requirements()}
+SERIES = {requirement.series for requirement in requirements()}
+
+
+def python_files(*folders: str) -> list[Path]:
+    """Return the Python files of the repository's *folders*."""
+    return [path for folder in folders for path in sorted((ROOT / folder).rglob("*.py"))]
+
+
+def name_of(path: Path) -> str:
+    """Return a path as a test's name."""
+    return path.relative_to(ROOT).as_posix()
+
+
+def spec_markers(tree: ast.AST) -> Iterator[str]:
+    """Yield what the ``pytest.mark.spec`` calls of a module cite."""
+    for node in ast.walk(tree):
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr == "spec"
+        ):
+            for argument in node.args:
+                assert isinstance(argument, ast.Constant), ast.dump(argument)
+                yield str(argument.value)
+
+
+def anchors_of(document: Path) -> set[str]:
+    """Return the anchors that GitHub gives to a document's headings."""
+    headings = HEADING.findall(FENCED.sub("", document.read_text("utf-8")))
+    return {
+        re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings
+    }
+
+
+def test_every_number_is_given_once() -> None:
+    """No two requirements have the same number."""
+    counted = Counter(requirement.identifier for requirement in requirements())
+
+    assert [identifier for identifier, times in counted.items() if times > 1] == []
+
+
+def test_numbers_have_no_holes() -> None:
+    """Each series counts from 1: a missing number is one that somebody took away."""
+    numbers: dict[str, list[int]] = {}
+    for requirement in requirements():
+        numbers.setdefault(requirement.series, []).append(requirement.number)
+    holes = {
+        series: sorted(set(range(1, max(found) + 1)) - set(found))
+        for series, found in numbers.items()
+    }
+
+    assert {series: missing for series, missing in holes.items() if missing} == {}
+
+
+def test_each_series_is_in_one_chapter() -> None:
+    """A reader who knows the letters knows where to look."""
+    chapters: dict[str, set[str]] = {}
+    for requirement in requirements():
+        chapters.setdefault(requirement.series, set()).add(requirement.chapter)
+
+    assert {series: found for series, found in chapters.items() if len(found) != 1} == {}
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS, ids=name_of)
+def test_requirements_begin_as_they_should(chapter: Path) -> None:
+    """What looks like the beginning of a requirement is one, level included."""
+    text = chapter.read_text("utf-8")
+    proper = [match.start() for match in REQUIREMENT.finditer(text)]
+    alike = [match.start() for match in REQUIREMENT_LIKE.finditer(text)]
+
+    assert [text[start : start + 40] for start in alike if start not in proper] == []
+
+
+@pytest.mark.parametrize("source", python_files("statestores", "pyspark_statestores"), ids=name_of)
+def test_what_the_code_cites_exists(source: Path) -> None:
+    """A number in a docstring or comment is one of a requirement."""
+    cited = {
+        f"{series}-{number}"
+        for series, number in CITATION.findall(source.read_text("utf-8"))
+        if series not in OTHER_NAMES
+    }
+
+    assert cited - KNOWN == set()
+
+
+@pytest.mark.parametrize("source", python_files("tests", "conformance"), ids=name_of)
+def test_what_a_test_proves_exists(source: Path) -> None:
+    """``@pytest.mark.spec`` names requirements."""
+    assert set(spec_markers(ast.parse(source.read_text("utf-8")))) - KNOWN == set()
+
+
+@pytest.mark.parametrize("source", python_files("backends", "conformance", "tests"), ids=name_of)
+def test_known_series_are_cited_with_known_numbers(source: Path) -> None:
+    """Backends and tests may name other things alike, but not a requirement that is none."""
+    cited = {
+        f"{series}-{number}"
+        for series, number in CITATION.findall(source.read_text("utf-8"))
+        if series in SERIES
+    }
+
+    assert cited - KNOWN == set()
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
+def test_what_a_document_cites_exists(document: Path) -> None:
+    """Requirements that are named in prose exist."""
+    cited = {
+        f"{series}-{number}"
+        for series, number in CITATION.findall(document.read_text("utf-8"))
+        if series in SERIES
+    }
+
+    assert cited - KNOWN == set()
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
+def test_links_resolve(document: Path) -> None:
+    """Every relative link leads to a file, and to a heading in it if it names one."""
+    broken = []
+    for link in LINK.findall(FENCED.sub("", document.read_text("utf-8"))):
+        if "://" in link:
+            continue
+        path, _, anchor = link.partition("#")
+        target = (document.parent / path).resolve() if path else document
+        if not target.exists() or (anchor and anchor not in anchors_of(target)):
+            broken.append(link)
+
+    assert broken == []
+
+
+def test_the_table_lists_every_chapter_in_order() -> None:
+    """``spec/README.md`` leads to all chapters, and to nothing else, in their order."""
+    text = (SPEC / "README.md").read_text("utf-8")
+    listed = re.findall(r"^\| \[\d\d [^]]+\]\(([^)]+)\) \|", text, re.MULTILINE)
+
+    assert listed == [chapter.name for chapter in CHAPTERS]
+
+
+def test_the_table_names_the_series_of_each_chapter() -> None:
+    """The letters beside a chapter are those of its requirements."""
+    text = (SPEC / "README.md").read_text("utf-8")
+    rows = re.findall(r"^\| \[\d\d [^]]+\]\(([^)]+)\) \| ([^|]+) \|", text, re.MULTILINE)
+    listed = {chapter: {*series.split(", ")} - {"none"} for chapter, series in rows}
+    found: dict[str, set[str]] = {chapter.name: set() for chapter in CHAPTERS}
+    for requirement in requirements():
+        found[requirement.chapter].add(requirement.series)
+
+    assert listed == found
+
+
+def test_the_glossary_is_in_order() -> None:
+    """Words are found where one looks for them, each once."""
+    glossary = (SPEC / "README.md").read_text("utf-8").partition("## Glossary")[2]
+    words = re.findall(r"^\| ([a-z ]+) \|", glossary, re.MULTILINE)[1:]
+
+    assert words == sorted(set(words))
