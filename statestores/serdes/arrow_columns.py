@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from statestores.errors import InvalidTypeError
+from statestores.errors import InvalidTypeError, SerializationError
 from statestores.serdes.optional_packages import require
 from statestores.serdes.refusals import refused_column
 
@@ -87,14 +87,31 @@ def as_binary(array: Any, serde: str) -> Any:
     """Return *array*, of bytes in any layout, in that of ``pyarrow.binary()``.
 
     Raises:
-        SerializationError: Its values are not bytes. The message names *serde*.
+        SerializationError: Its values are not bytes, or are too large for one chunk. The message
+            names *serde*.
     """
     pa = pyarrow()
     if pa.types.is_binary(array.type):
         return array
     if is_binary(array.type) or pa.types.is_null(array.type):
-        return array.cast(pa.binary())
+        return cast_to_binary(array, serde)
     raise refused_column(serde, array.type, "binary")
+
+
+def cast_to_binary(array: Any, serde: str) -> Any:
+    """Return *array*, of bytes or text, as ``pyarrow.binary()``.
+
+    Raises:
+        SerializationError: It is too large for one chunk of it. The message names *serde*.
+    """
+    pa = pyarrow()
+    try:
+        return array.cast(pa.binary())
+    except pa.ArrowInvalid as error:
+        raise SerializationError(
+            f"the serde {serde!r} takes at most 2 GiB in one chunk, got {len(array)} values of "
+            f"{array.nbytes} bytes; split the column into smaller chunks"
+        ) from error
 
 
 def map_values(function: Callable[[Any], Any], array: Any, arrow_type: Any) -> Any:

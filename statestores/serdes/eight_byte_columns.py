@@ -7,6 +7,7 @@ from statestores.serdes.arrow_columns import (
     as_binary,
     binary_data,
     binary_offsets,
+    cast_to_binary,
     map_values,
     numpy,
     pyarrow,
@@ -15,10 +16,13 @@ from statestores.serdes.arrow_columns import (
 _WIDTH_BYTES = 8
 
 
-def to_bytes(array: Any, big_endian: Callable[[Any], Any]) -> Any:
+def to_bytes(array: Any, serde: str, big_endian: Callable[[Any], Any]) -> Any:
     """Return a binary array of the 64-bit numbers of *array*; nulls stay null.
 
     *big_endian* turns a numpy array of the numbers into one of a big-endian type.
+
+    Raises:
+        SerializationError: They are more than fit into one chunk. The message names *serde*.
     """
     np, pa = numpy(), pyarrow()
     validity = None
@@ -30,7 +34,7 @@ def to_bytes(array: Any, big_endian: Callable[[Any], Any]) -> Any:
     fixed = pa.Array.from_buffers(
         pa.binary(_WIDTH_BYTES), len(array), [validity, pa.py_buffer(data)]
     )
-    return fixed.cast(pa.binary())
+    return cast_to_binary(fixed, serde)
 
 
 def from_bytes(

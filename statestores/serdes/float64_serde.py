@@ -53,7 +53,7 @@ class Float64Serde:
         return map_chunks(self._encode_chunk, values, pyarrow().binary())
 
     def _encode_chunk(self, array: Any) -> Any:
-        return to_bytes(self._as_float64(array), lambda numbers: numbers.astype(">f8"))
+        return to_bytes(self._as_float64(array), self.name, lambda numbers: numbers.astype(">f8"))
 
     def _as_float64(self, array: Any) -> Any:
         """Return *array*, of numbers of any width, as float64."""

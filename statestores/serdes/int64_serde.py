@@ -46,7 +46,7 @@ class Int64Serde:
         return map_chunks(self._encode_chunk, values, pyarrow().binary())
 
     def _encode_chunk(self, array: Any) -> Any:
-        return to_bytes(_as_int64(self, array), lambda numbers: numbers.astype(">i8"))
+        return to_bytes(_as_int64(self, array), self.name, lambda numbers: numbers.astype(">i8"))
 
     def decode_array(self, data: Any) -> Any:
         return map_chunks(self._decode_chunk, data, self.arrow_type())
@@ -87,7 +87,9 @@ class SortedInt64Serde:
 
     def _encode_chunk(self, array: Any) -> Any:
         return to_bytes(
-            _as_int64(self, array), lambda numbers: (numbers.view("=u8") ^ _SIGN).astype(">u8")
+            _as_int64(self, array),
+            self.name,
+            lambda numbers: (numbers.view("=u8") ^ _SIGN).astype(">u8"),
         )
 
     def decode_array(self, data: Any) -> Any:

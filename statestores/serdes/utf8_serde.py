@@ -3,7 +3,14 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from statestores.serdes.arrow_columns import as_binary, is_text, map_chunks, map_values, pyarrow
+from statestores.serdes.arrow_columns import (
+    as_binary,
+    cast_to_binary,
+    is_text,
+    map_chunks,
+    map_values,
+    pyarrow,
+)
 from statestores.serdes.refusals import refused_bytes, refused_column, refused_value
 
 
@@ -39,7 +46,7 @@ class Utf8Serde:
         pa = pyarrow()
         if not is_text(array.type) and not pa.types.is_null(array.type):
             raise refused_column(self.name, array.type, "string")
-        return array.cast(pa.binary())
+        return cast_to_binary(array, self.name)
 
     def decode_array(self, data: Any) -> Any:
         return map_chunks(self._decode_chunk, data, self.arrow_type())

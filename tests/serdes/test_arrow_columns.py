@@ -1,6 +1,8 @@
 """Serdes on Arrow columns: for each row what the serde does with its value."""
 
 import math
+import mmap
+import struct
 from typing import Any
 
 import pyarrow as pa
@@ -232,6 +234,22 @@ def test_widths_that_only_agree_on_average_are_refused() -> None:
     """Seven and nine bytes are not two numbers of eight."""
     with pytest.raises(SerializationError, match="expected 8 bytes, got 7"):
         int64.decode_array(pa.array([b"1234567", b"123456789"]))
+
+
+@pytest.mark.spec("SRD-2")
+@pytest.mark.parametrize(
+    ("serde", "arrow_type"), [(raw, pa.large_binary()), (utf8, pa.large_string())]
+)
+def test_chunks_that_are_too_large_are_refused(serde: Serde[Any], arrow_type: Any) -> None:
+    """The bytes of one chunk have 32-bit offsets; the message says what to do."""
+    size = (1 << 31) + 5
+    zeros = pa.py_buffer(mmap.mmap(-1, size))  # address space only: nobody reads it
+    offsets = pa.py_buffer(struct.pack("<qq", 0, size))
+    column = pa.Array.from_buffers(arrow_type, 1, [None, offsets, zeros])
+
+    with pytest.raises(SerializationError, match="smaller chunks") as caught:
+        serde.encode_array(column)
+    assert isinstance(caught.value.__cause__, pa.ArrowInvalid)
 
 
 @pytest.mark.spec("SRD-20")
