@@ -83,6 +83,16 @@ def check_key_range(first: object, last: object) -> None:
         check_key(last)
 
 
+def refuse_absent(value: object) -> NoReturn:
+    """Raise for a value that is no ``bytes``, where ``None`` would be no deletion (KVS-14).
+
+    Raises:
+        InvalidTypeError: Always.
+    """
+    check_value(value)
+    raise InvalidTypeError("put_if_absent needs a value, got None; use delete() to delete")
+
+
 def refuse_put(key: object, value: object, timestamp_ms: object = 0) -> NoReturn:
     """Raise for the first argument of a put that is malformed; one of them is."""
     check_key(key)

@@ -91,10 +91,16 @@ class EngineStore(StateStore, Generic[K, V]):
         self._open = True
         self._uncommitted_bytes = 0
         self._commits = 0  # counted before and after each: see the facades of pending writes
-        if engine.get(TRUNCATING_ROW) is not None:
+        self._is_truncating = engine.get(TRUNCATING_ROW) is not None
+        if self._is_truncating:
             self._finish_truncating()
-        self._offsets = read_offsets(engine)
-        self._committed_position = self._position = read_position(engine)
+        else:
+            self._read_committed()
+
+    def _read_committed(self) -> None:
+        """Take from the engine what is kept of it in memory."""
+        self._offsets = read_offsets(self._engine)
+        self._committed_position = self._position = read_position(self._engine)
 
     # What a kind says.
 
@@ -156,6 +162,8 @@ class EngineStore(StateStore, Generic[K, V]):
         durability: Durability | None = None,
     ) -> None:
         self.check_open()
+        if self._is_truncating:  # one that has failed: what follows must not be deleted (COM-42)
+            self._finish_truncating()
         staged = self._judge_offsets(offsets)
         batch = self._pending_rows()
         for partition, offset in staged.items():
@@ -213,19 +221,23 @@ class EngineStore(StateStore, Generic[K, V]):
         self.rollback()
         self._commits += 1
         self._engine.apply({TRUNCATING_ROW: b""}, self._durability)
+        self._is_truncating = True
         self._finish_truncating()
-        self._offsets = {}
-        self._committed_position = self._position = Position()
         self._commits += 1
-        self._forget_pending(committed=True)
+        self.rollback()
 
     def _finish_truncating(self) -> None:
-        """Delete all rows but the description, offsets first, and then the mark."""
+        """Delete all rows but the description, offsets first, and then the mark.
+
+        It can be called again when it fails: the mark stays until nothing else is left.
+        """
         while rows := [key for key, _ in islice(self._engine.scan(OFFSETS, END), _TRUNCATE_ROWS)]:
             self._engine.apply(dict.fromkeys(rows), Durability.PROCESS_CRASH)
         self._engine.apply(
             {POSITION_ROW: None, PROGRESS_ROW: None, TRUNCATING_ROW: None}, self._durability
         )
+        self._is_truncating = False
+        self._read_committed()
 
     def close(self) -> None:
         if not self._open:
@@ -244,7 +256,7 @@ class EngineStore(StateStore, Generic[K, V]):
             raise StoreClosedError(f"the store {self.name!r} is closed; open it again")
 
     def while_open(self, items: Iterator[Any]) -> Iterator[Any]:
-        """Pass *items* on as long as the store is open (KVS-12).
+        """Pass *items* on as long as the store is open (KVS-13).
 
         Raises:
             StoreClosedError: The store was closed before the last item.

@@ -12,6 +12,7 @@ from statestores.semantics.arguments import (
     check_lengths,
     check_value,
     isolation_of,
+    refuse_absent,
     refuse_put,
 )
 from statestores.semantics.engine_store import ClosedRows, EngineStore
@@ -63,7 +64,8 @@ class EngineKeyValueStore(EngineStore[bytes, bytes], KeyValueStore[bytes, bytes]
         self._uncommitted_bytes += len(key) + len(value)
 
     def put_if_absent(self, key: bytes, value: bytes) -> bytes | None:
-        check_value(value)
+        if type(value) is not bytes:
+            refuse_absent(value)
         present = self.get(key)
         if present is None:
             self.put(key, value)

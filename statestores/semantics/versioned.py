@@ -55,7 +55,6 @@ class EngineVersionedStore(EngineStore[bytes, bytes], VersionedStore[bytes, byte
         super().__init__(engine, specification, durability)
         self._retention_ms = specification.history_retention_ms
         self._engine_get = engine.get
-        self._progress = self._next_progress = read_progress(engine)
         self._stream_time = self._progress.stream_time_ms
         self._vacuum = Vacuum()
         self._pending: dict[bytes, dict[int, bytes | None]] = {}
@@ -276,6 +275,10 @@ class EngineVersionedStore(EngineStore[bytes, bytes], VersionedStore[bytes, byte
         )
 
     # What the common part asks for.
+
+    def _read_committed(self) -> None:
+        super()._read_committed()
+        self._progress = self._next_progress = read_progress(self._engine)
 
     def _pending_rows(self) -> dict[bytes, bytes | None]:
         progress: Progress = replace(self._progress, stream_time_ms=self._stream_time)
