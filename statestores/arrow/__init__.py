@@ -9,6 +9,7 @@ from statestores.arrow.file_format import FileFormat
 from statestores.arrow.file_import import import_file
 from statestores.arrow.manifest import Manifest
 from statestores.arrow.progress import Progress, ProgressCallback
+from statestores.arrow.restore import RestoreReport, restore
 from statestores.arrow.schemas import KEY_VALUE_ROWS, VERSIONED_ROWS, row_schema, valid_at
 from statestores.arrow.snapshot import SnapshotInfo, write_snapshot
 from statestores.arrow.snapshot_directory import list_snapshots, remove_stale_temporaries
@@ -26,6 +27,7 @@ __all__ = [
     "Manifest",
     "Progress",
     "ProgressCallback",
+    "RestoreReport",
     "Snapshot",
     "SnapshotChoice",
     "SnapshotInfo",
@@ -39,6 +41,7 @@ __all__ = [
     "put_many",
     "read_snapshot",
     "remove_stale_temporaries",
+    "restore",
     "row_schema",
     "valid_at",
     "write_snapshot",

@@ -1,4 +1,4 @@
-"""A store's or a snapshot's rows as a table, or as one Arrow or Parquet file (SNP-15)."""
+"""A store's or a snapshot's rows as a table, or as one Arrow or Parquet file (SNP-17)."""
 
 import secrets
 from collections.abc import Iterator

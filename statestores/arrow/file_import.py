@@ -1,4 +1,4 @@
-"""An Arrow or Parquet file into a store, batch by batch (SNP-16)."""
+"""An Arrow or Parquet file into a store, batch by batch (SNP-18)."""
 
 import json
 from collections.abc import Callable, Iterator

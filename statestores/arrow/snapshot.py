@@ -25,7 +25,7 @@ from statestores.arrow.manifest import (
 )
 from statestores.arrow.progress import Meter, ProgressCallback
 from statestores.arrow.restore_mark import check_not_half_restored
-from statestores.arrow.row_batches import batches_from_changes, even_batches
+from statestores.arrow.row_batches import BATCH_ROWS, batches_from_changes, even_batches
 from statestores.arrow.schemas import row_schema
 from statestores.arrow.snapshot_directory import (
     publish,
@@ -83,6 +83,7 @@ def write_snapshot(
     directory: str | PathLike[str],
     *,
     partition: TopicPartition | None = None,
+    batch_rows: int = BATCH_ROWS,
     rows_per_file: int = ROWS_PER_FILE,
     bytes_per_file: int = BYTES_PER_FILE,
     progress: ProgressCallback | None = None,
@@ -92,24 +93,34 @@ def write_snapshot(
     Rows, offsets, position and stream time are those of one commit, also while the owner goes on:
     any thread may call it. The snapshot appears whole or not at all. *partition* is the changelog
     partition at whose offset it stands, and need not be given when the store has committed an
-    offset of one partition only.
+    offset of one partition only. A record batch has up to *batch_rows* rows, and a file ends with
+    the batch that reaches *rows_per_file* or *bytes_per_file*.
 
     A snapshot that is there already is left alone when it holds the same; when it is damaged it
     is replaced. What dead writers have left in *directory* is removed.
 
     Raises:
-        InvalidArgumentError: The store has no committed offset for the partition.
+        InvalidArgumentError: The store has no committed offset for the partition, or a size is
+            below 1.
         StoreMismatchError: Another content was written at the same offset, or the store is half
             restored.
         StoreClosedError: The store is closed.
         StorageError: The disk is full, read-only, or failed. Nothing appears.
     """
+    sizes = {
+        "batch_rows": batch_rows,
+        "rows_per_file": rows_per_file,
+        "bytes_per_file": bytes_per_file,
+    }
+    for name, size in sizes.items():
+        if size < 1:
+            raise InvalidArgumentError(f"{name} must be from 1, got {size!r}")
     parent = Path(directory)
     kind = store.specification.kind
     schema = row_schema(kind)
     content = store.committed_content()
     with closing(content.changes):
-        batches = batches_from_changes(kind, content.changes)
+        batches = batches_from_changes(kind, content.changes, batch_rows=batch_rows)
         first = list(_take_one(batches))  # from here on, closing reaches the engine's snapshot
         check_not_half_restored(store.specification, content.offsets)
         partition = _choose(partition, content, store.name)
@@ -227,7 +238,7 @@ def _place(snapshot: Snapshot, parent: Path) -> Snapshot | None:
         StoreMismatchError: There is a snapshot at its offset, and it holds something else.
     """
     target = parent / snapshot_name(snapshot.offset)
-    if target.exists():
+    while not publish(snapshot.path, target):
         try:
             present = read_snapshot(target)
             present.verify()
@@ -240,7 +251,6 @@ def _place(snapshot: Snapshot, parent: Path) -> Snapshot | None:
                     "changed without a new offset; commit one, or remove that snapshot"
                 )
             return present
-    publish(snapshot.path, target)
     return None
 
 

@@ -5,6 +5,7 @@ when everything is on disk (SNP-2). The kernel gives the lock of a dead writer u
 behind is told from what another one is writing at this moment, whatever its process id says.
 """
 
+import errno
 import fcntl
 import os
 import re
@@ -94,14 +95,21 @@ def temporary_directory(directory: Path) -> Iterator[Path]:
         os.close(descriptor)
 
 
-def publish(temporary: Path, target: Path) -> None:
-    """Rename *temporary*, of which every file is on disk, to *target*, which does not exist yet.
+def publish(temporary: Path, target: Path) -> bool:
+    """Rename *temporary*, of which every file is on disk, to *target*; return whether it was free.
 
-    After it returns the snapshot survives a power failure. The rename is atomic (ASM-1).
+    The rename is atomic (ASM-6), and when this returns ``True`` the snapshot survives a power
+    failure. A directory at *target* that is not empty stays as it is.
     """
     make_durable(temporary)
-    temporary.rename(target)
+    try:
+        temporary.rename(target)
+    except OSError as error:
+        if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
+            raise
+        return False
     make_durable(target.parent)
+    return True
 
 
 def retire(snapshot: Path) -> None:

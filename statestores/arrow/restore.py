@@ -1,0 +1,177 @@
+"""A store rebuilt from a snapshot and the changelog after it (SNP-10).
+
+Invariant: at every commit of a restore the store carries either the changelog offset at which its
+rows stand, or the mark of a half-restored store and no such offset. So it never looks complete
+when it is not, and the restore can be called again, whatever it died of.
+"""
+
+from collections.abc import Generator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from statestores.arrow.progress import Meter, ProgressCallback
+from statestores.arrow.restore_mark import restore_mark
+from statestores.arrow.restore_plan import RestorePlan, plan_restore
+from statestores.arrow.schemas import changes_from_rows
+from statestores.arrow.snapshot_reader import Snapshot
+from statestores.changelog.contract import ReadOnlyChangelog
+from statestores.changelog.frame import FrameKind
+from statestores.errors import InvalidArgumentError
+from statestores.spi.durability import Durability
+from statestores.spi.offsets import TopicPartition
+from statestores.spi.store import StateStore
+
+BATCH_ROWS = 65_536
+"""Rows between two commits."""
+
+_BATCH_BYTES = 64 * 1024 * 1024  # of pending writes: large values are committed earlier
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreReport:
+    """What `restore` has done."""
+
+    partition: TopicPartition
+    """The changelog partition."""
+
+    from_offset: int | None
+    """The committed offset that the store had before; ``None`` when it had none."""
+
+    offset: int | None
+    """The committed offset that it has now; ``None`` when there was nothing to restore from."""
+
+    snapshot_offset: int | None
+    """The offset of the snapshot that was loaded; ``None`` when none was needed."""
+
+    snapshot_rows: int
+    """Rows taken from the snapshot."""
+
+    changelog_rows: int
+    """Changes taken from the changelog."""
+
+
+def restore(
+    store: StateStore,
+    *,
+    snapshot: Snapshot | None = None,
+    changelog: ReadOnlyChangelog | None = None,
+    partition: TopicPartition | None = None,
+    to_offset: int | None = None,
+    batch_rows: int = BATCH_ROWS,
+    progress: ProgressCallback | None = None,
+) -> RestoreReport:
+    """Bring *store* up to the end of *changelog*, or to *to_offset*, and commit as it goes.
+
+    The changelog alone is enough when it reaches back to the offset after the committed one.
+    Otherwise the store is emptied and *snapshot* loaded first: what it held is a part of what the
+    snapshot holds. A store of any backend takes a snapshot of any other. *partition* is the
+    changelog partition whose offset the store keeps; by default that of the snapshot, or the
+    first one of a changelog named for the store.
+
+    *to_offset* is inclusive and the restore stops at the last commit up to it; `RestoreReport`
+    says where. The result does not depend on *batch_rows*, nor on how often the restore was
+    interrupted and called again. When it raises, pending writes are rolled back.
+
+    Requires: called by the store's owner, nothing is pending, and nobody compacts the changelog.
+
+    Raises:
+        StoreClosedError: The store is closed.
+        InvalidArgumentError: There is neither a snapshot nor a changelog, something is pending, or
+            *to_offset* lies before the snapshot or the store.
+        StoreMismatchError: The snapshot is of another store; or the store has rows of unknown
+            origin, because it has no committed offset; or it is ahead of the changelog.
+        OffsetOutOfRangeError: The changelog begins after what the store or snapshot has, or ends
+            before *to_offset*.
+        SnapshotCorruptedError, ChangelogCorruptedError: They are damaged. A snapshot's sums are
+            checked before the store is emptied.
+    """
+    if batch_rows < 1:
+        raise InvalidArgumentError(f"batch_rows must be from 1, got {batch_rows!r}")
+    if store.uncommitted_bytes:
+        raise InvalidArgumentError(
+            f"{store.name!r} has pending writes, which the restore would commit; "
+            "commit or roll back first"
+        )
+    plan = plan_restore(
+        store, snapshot=snapshot, changelog=changelog, partition=partition, to_offset=to_offset
+    )
+    meter = Meter(progress, plan.rows)
+    try:
+        if plan.snapshot is not None:
+            plan.snapshot.verify_checksums()
+        if plan.start_over:
+            store.truncate()
+        if plan.snapshot is not None:
+            _load(store, plan.snapshot, batch_rows, meter)
+        snapshot_rows = meter.rows
+        if changelog is not None:
+            _replay(store, changelog, plan, batch_rows, meter)
+    except BaseException:
+        if store.is_open:
+            store.rollback()
+        raise
+    return RestoreReport(
+        partition=plan.partition,
+        from_offset=plan.committed,
+        offset=store.committed_offset(plan.partition),
+        snapshot_offset=None if plan.snapshot is None else plan.snapshot.offset,
+        snapshot_rows=snapshot_rows,
+        changelog_rows=meter.rows - snapshot_rows,
+    )
+
+
+def _load(store: StateStore, snapshot: Snapshot, batch_rows: int, meter: Meter) -> None:
+    """Load *snapshot* into the empty *store*; the last commit brings the offsets."""
+    mark = restore_mark(store.specification)
+    stream_time_ms = snapshot.manifest.stream_time_ms
+    # Also when there are no rows: the stream time of a store may outlive them.
+    store.load(changes_from_rows(snapshot.schema.empty_table()), stream_time_ms=stream_time_ms)
+    waiting = 0
+    for batch in snapshot.batches():
+        for start in range(0, batch.num_rows, batch_rows):
+            rows = batch.slice(start, batch_rows)
+            store.load(changes_from_rows(rows), stream_time_ms=stream_time_ms)
+            waiting += rows.num_rows
+            if waiting >= batch_rows or store.uncommitted_bytes >= _BATCH_BYTES:
+                store.commit({mark: snapshot.offset}, durability=Durability.PROCESS_CRASH)
+                waiting = 0
+            meter.add(rows.num_rows, rows.nbytes)
+    store.advance_position(snapshot.manifest.position)
+    offsets: Mapping[TopicPartition, int | None] = snapshot.manifest.offsets
+    store.commit({**offsets, mark: None})
+
+
+def _replay(
+    store: StateStore,
+    changelog: ReadOnlyChangelog,
+    plan: RestorePlan,
+    batch_rows: int,
+    meter: Meter,
+) -> None:
+    """Replay the frames of *changelog* that *plan* names; each commit brings its offset."""
+    waiting = 0
+    reached: dict[TopicPartition, int] = {}
+    # To the end, and not to `plan.stop`: a commit that reaches over it would be cut in two.
+    frames = changelog.read(plan.start)
+    with ExitStack() as stack:
+        if isinstance(frames, Generator):
+            stack.callback(frames.close)
+        for frame in frames:
+            if frame.last_offset >= plan.stop:
+                break
+            pending = store.uncommitted_bytes
+            if frame.kind is FrameKind.CLEAR:
+                store.truncate()  # what waits goes with it
+                pending = waiting = 0
+            else:
+                store.replay(frame.changes)
+            store.advance_position(frame.position)
+            reached = {plan.partition: frame.last_offset}
+            rows = len(frame.changes)
+            waiting += rows
+            meter.add(rows, store.uncommitted_bytes - pending)
+            if waiting >= batch_rows or store.uncommitted_bytes >= _BATCH_BYTES:
+                store.commit(reached, durability=Durability.PROCESS_CRASH)
+                waiting = 0
+    # As durable as the store's commits are, and so everything before it is.
+    store.commit(reached)

@@ -1,0 +1,131 @@
+"""Stores on every backend, and content to put into them."""
+
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+
+from statestores.errors import MissingDriverError
+from statestores.registry import backend_names, load_backend
+from statestores.semantics import open_on_engine
+from statestores.spi import (
+    Durability,
+    KeyValue,
+    KeyValueStore,
+    StateStore,
+    StoreSpecification,
+    TopicPartition,
+    Versioned,
+    VersionedStore,
+)
+
+COUNTS = KeyValue("counts")
+RATES = Versioned("rates", history_retention_ms=1_000)
+
+
+class OpenStore(Protocol):
+    """The function that opens a store."""
+
+    def __call__(
+        self, specification: StoreSpecification[Any, Any], backend: str = ..., path: str = ...
+    ) -> Any:
+        """Open a store in a new directory, or again in the one that is named."""
+
+
+@pytest.fixture
+def open_store(tmp_path: Path) -> Iterator[OpenStore]:
+    """Open stores of bytes that are closed after the test."""
+    opened: list[StateStore] = []
+
+    def opener(
+        specification: StoreSpecification[Any, Any], backend: str = "memory", path: str = ""
+    ) -> Any:
+        try:
+            engine = load_backend(backend)
+        except MissingDriverError as error:
+            pytest.skip(str(error))
+        directory = tmp_path / "stores" / (path or f"{len(opened)}-{specification.name}")
+        store = open_on_engine(
+            engine.open(directory), specification, durability=Durability.PROCESS_CRASH
+        )
+        opened.append(store)
+        return store
+
+    yield opener
+    for store in opened:
+        store.close()
+
+
+@pytest.fixture
+def counts_log() -> TopicPartition:
+    return TopicPartition("counts-changelog", 0)
+
+
+@pytest.fixture
+def rates_log() -> TopicPartition:
+    return TopicPartition("rates-changelog", 0)
+
+
+@pytest.fixture
+def counts(open_store: OpenStore, counts_log: TopicPartition) -> KeyValueStore[bytes, bytes]:
+    """Open a key-value store of 1,000 keys at offset 41; one write is pending."""
+    store: KeyValueStore[bytes, bytes] = open_store(COUNTS)
+    for number in range(1_000):
+        store.put(b"key-%04d" % number, b"value-%d" % (number * 7))
+    store.put(b"", b"")
+    store.put(b"key-\x00\xff", b"\x00")
+    store.delete(b"key-0500")
+    store.advance_position({TopicPartition("input", 0): 99, TopicPartition("input", 1): 3})
+    store.commit({counts_log: 41})
+    store.put(b"pending", b"not committed")
+    return store
+
+
+@pytest.fixture
+def rates(open_store: OpenStore, rates_log: TopicPartition) -> VersionedStore[bytes, bytes]:
+    """Open a versioned store with deletions, late puts and expired history, at offset 7."""
+    store: VersionedStore[bytes, bytes] = open_store(RATES)
+    chance = random.Random(20260601)
+    for step in range(2_000):
+        key = b"%d" % chance.randrange(60)
+        value = None if chance.random() < 0.15 else b"%d" % step
+        store.put(key, value, max(0, step - chance.randrange(400)))
+    store.advance_position({TopicPartition("input", 0): 1_999})
+    store.commit({rates_log: 7})
+    return store
+
+
+Answers = dict[str, Any]
+
+
+@pytest.fixture
+def answers() -> Callable[[Any], Answers]:
+    """Return a function that asks a store for everything that is committed."""
+
+    def ask(store: Any) -> Answers:
+        facade = store.read_only()
+        found: Answers = {"position": facade.position, "offsets": store.committed_offsets()}
+        if isinstance(store, KeyValueStore):
+            found["pairs"] = list(facade.range())
+            return found
+        found["stream time"] = facade.stream_time_ms
+        found["latest"] = list(facade.scan_as_of())
+        keys = sorted(
+            {chunk_key for chunk in store.committed_changes() for chunk_key in chunk.keys}
+        )
+        found["history"] = {key: list(facade.history(key)) for key in keys}
+        stream_time = facade.stream_time_ms or 0
+        for as_of_ms in range(0, stream_time + 200, 50):
+            found[f"as of {as_of_ms}"] = list(facade.scan_as_of(as_of_ms))
+        return found
+
+    return ask
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run what asks for a `backend` on each of them, and for a `source` and a `target` on pairs."""
+    for name in ("backend", "source", "target"):
+        if name in metafunc.fixturenames:
+            metafunc.parametrize(name, backend_names())

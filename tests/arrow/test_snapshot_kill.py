@@ -1,0 +1,81 @@
+"""``kill -9`` while a snapshot is being written: it is there whole, or not at all."""
+
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from statestores.arrow import list_snapshots, read_snapshot, remove_stale_temporaries
+
+_KILLS = 10
+_SOAK_KILLS = 200
+_SEED = 20260603
+
+# Writes snapshots without end, each of the commit after the last one.
+_WRITER = """
+import sys
+from pathlib import Path
+from statestores.arrow import write_snapshot
+from statestores.registry import load_backend
+from statestores.semantics import open_on_engine
+from statestores.spi import Durability, KeyValue, TopicPartition
+
+store = open_on_engine(
+    load_backend("memory").open("."), KeyValue("x"), durability=Durability.PROCESS_CRASH
+)
+log = TopicPartition("x-changelog", 0)
+offset = int(sys.argv[2])
+for number in range(20_000):
+    store.put(b"%06d" % number, b"x" * 50)
+print("ready", flush=True)
+while True:
+    offset += 1
+    store.put(b"offset", b"%d" % offset)
+    store.commit({log: offset})
+    write_snapshot(store, Path(sys.argv[1]), batch_rows=1_000, rows_per_file=2_000)
+"""
+
+
+def _kill_writers(directory: Path, kills: int) -> int:
+    """Kill that many writers at random moments, and look after each; return the snapshots."""
+    chance = random.Random(_SEED)
+    checked: set[int] = set()
+    for _ in range(kills):
+        newest = max(list_snapshots(directory), default=0)
+        command = [sys.executable, "-c", _WRITER, str(directory), str(newest)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as writer:
+            assert writer.stdout is not None
+            assert writer.stdout.readline() == b"ready\n"
+            time.sleep(chance.uniform(0.0, 0.4))
+            writer.kill()
+        for offset, path in list_snapshots(directory).items():
+            if offset in checked:
+                continue
+            snapshot = read_snapshot(path)
+            snapshot.verify()
+            (found,) = snapshot.batches(first_key=b"offset", last_key=b"offset")
+
+            assert found.column("value").to_pylist() == [b"%d" % offset]
+            assert snapshot.rows == 20_001
+            checked.add(offset)
+    return len(checked)
+
+
+@pytest.mark.spec("SNP-2", "SNP-15")
+def test_a_killed_writer_leaves_no_half_snapshot(tmp_path: Path) -> None:
+    """What is listed is valid, and what is left over can be removed."""
+    snapshots = _kill_writers(tmp_path, _KILLS)
+    remove_stale_temporaries(tmp_path)
+
+    assert snapshots > 0
+    assert len(list(tmp_path.iterdir())) == snapshots
+
+
+@pytest.mark.soak
+@pytest.mark.spec("SNP-2", "SNP-15")
+def test_many_killed_writers_leave_no_half_snapshot(tmp_path: Path) -> None:
+    """The same, long enough to meet rare moments."""
+    assert _kill_writers(tmp_path, _SOAK_KILLS) > 0
