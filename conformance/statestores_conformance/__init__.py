@@ -12,16 +12,34 @@ and in any test module::
             return LMDBEngine.open
 
 The package itself is the plugin, so that pytest rewrites the assertions of all its modules. Read
-`engine` first, then `commit`, `key_value` and `versioned`.
+`backend` first: each class names the parts that it is made of.
 """
 
+from statestores_conformance.backend import BackendTests
 from statestores_conformance.engine import EngineTests
 from statestores_conformance.engines import OpenEngine
-from statestores_conformance.plugin import pytest_configure, pytest_terminal_summary
+from statestores_conformance.key_value import KeyValueStoreTests
+from statestores_conformance.plugin import (
+    open_engine,
+    open_key_value_store,
+    open_versioned_store,
+    pytest_configure,
+    pytest_terminal_summary,
+)
+from statestores_conformance.stores import OpenKeyValueStore, OpenVersionedStore
+from statestores_conformance.versioned import VersionedStoreTests
 
 __all__ = [
+    "BackendTests",
     "EngineTests",
+    "KeyValueStoreTests",
     "OpenEngine",
+    "OpenKeyValueStore",
+    "OpenVersionedStore",
+    "VersionedStoreTests",
+    "open_engine",
+    "open_key_value_store",
+    "open_versioned_store",
     "pytest_configure",
     "pytest_terminal_summary",
 ]

@@ -1,4 +1,4 @@
-"""All tests of an engine: door one."""
+"""All tests of an engine: door one. Read this as the table of contents."""
 
 from statestores_conformance.engine_batches import EngineBatchTests, EngineReopeningTests
 from statestores_conformance.engine_capabilities import (
@@ -10,27 +10,17 @@ from statestores_conformance.engine_capabilities import (
 from statestores_conformance.engine_closing import EngineClosingTests
 from statestores_conformance.engine_damage import EngineDamageTests
 from statestores_conformance.engine_locks import EngineLockTests, EngineOpeningTests
-from statestores_conformance.engine_reads import EngineReadTests
+from statestores_conformance.engine_reads import (
+    EngineOrderTests,
+    EnginePointReadTests,
+    EngineScanTests,
+    EngineSeekTests,
+)
 from statestores_conformance.engine_snapshots import EngineSnapshotTests
 from statestores_conformance.engine_threads import EngineThreadTests
 
 
-# pytest runs the tests of the last base first.
-class EngineTests(
-    EngineDamageTests,
-    EngineIngestionTests,
-    EngineCheckpointTests,
-    EngineDurabilityTests,
-    EngineCapabilityTests,
-    EngineThreadTests,
-    EngineClosingTests,
-    EngineSnapshotTests,
-    EngineReopeningTests,
-    EngineBatchTests,
-    EngineReadTests,
-    EngineLockTests,
-    EngineOpeningTests,
-):
+class EngineTests:
     """Everything that chapter 1 of the specification requires of an engine.
 
     Give it one fixture::
@@ -40,3 +30,20 @@ class EngineTests(
             def open_engine(self) -> OpenEngine:
                 return LMDBEngine.open
     """
+
+    TestOpening = EngineOpeningTests
+    TestLocks = EngineLockTests
+    TestPointReads = EnginePointReadTests
+    TestOrder = EngineOrderTests
+    TestSeeks = EngineSeekTests
+    TestScans = EngineScanTests
+    TestBatches = EngineBatchTests
+    TestReopening = EngineReopeningTests
+    TestSnapshots = EngineSnapshotTests
+    TestClosing = EngineClosingTests
+    TestThreads = EngineThreadTests
+    TestCapabilities = EngineCapabilityTests
+    TestDurability = EngineDurabilityTests
+    TestCheckpoints = EngineCheckpointTests
+    TestIngestion = EngineIngestionTests
+    TestDamage = EngineDamageTests

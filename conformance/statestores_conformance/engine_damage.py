@@ -84,7 +84,7 @@ class EngineDamageTests(EngineFixtures):
         content = _fill(checking)[-1]
         checking.close()
         for number, path in enumerate(sorted(engines.path().rglob("*"))):
-            if not path.is_file() or path.stat().st_size < 100:  # noqa: PLR2004  # lock files
+            if not path.is_file() or path.stat().st_size < 100:  # lock files
                 continue
             damaged = tmp_path / f"damaged-{number}"
             shutil.copytree(engines.path(), damaged)
@@ -117,10 +117,14 @@ class EngineDamageTests(EngineFixtures):
             except StateStoreError:
                 after = _bytes_of(damaged)
                 refused += 1
+                # A log for humans may be rotated: what it held is then under another name.
+                lost = [
+                    name
+                    for name, data in before.items()
+                    if not any(kept.startswith(data) for kept in after.values())
+                ]
 
-                assert {name: after.get(name) for name in before if "LOCK" not in name.upper()} == {
-                    name: data for name, data in before.items() if "LOCK" not in name.upper()
-                }
+                assert [name for name in lost if "lock" not in name.lower()] == []
 
         assert refused, "no damage was found at opening"
 

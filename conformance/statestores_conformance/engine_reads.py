@@ -330,7 +330,3 @@ class EngineScanTests(EngineOfThreePairs):
         assert abc.approximate_num_keys(b"") == len(_ABC)
         assert abc.approximate_num_keys(b"b", b"c") == 1
         assert abc.approximate_num_keys(b"x") == 0
-
-
-class EngineReadTests(EnginePointReadTests, EngineOrderTests, EngineSeekTests, EngineScanTests):
-    """Every way of reading an engine."""

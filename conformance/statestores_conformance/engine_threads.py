@@ -1,21 +1,17 @@
 """Reading an engine from many threads while one applies batches."""
 
-import sys
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from statestores.errors import StoreClosedError
 from statestores.spi import Durability, Engine, EngineReader
 from statestores_conformance.engines import EngineFixtures
+from statestores_conformance.reading_threads import READERS, reading_threads
 
 _BATCHES = 100
-_READERS = 3
-_SWITCH_SECONDS = 1e-5
-"""How long a thread runs before another one may: short, so that few batches meet many reads."""
-
 _KEYS = [b"%03d" % number for number in range(40)]
 
 
@@ -46,28 +42,10 @@ class EngineThreadTests(EngineFixtures):
     def _read_while_writing(self, engine: Engine, read: Callable[[], None]) -> None:
         """Apply batches in this thread while others repeat *read*, each at least once."""
         engine.apply(dict.fromkeys(_KEYS, b"%06d" % 0), Durability.PROCESS_CRASH)
-        done = threading.Event()
-
-        def repeat() -> int:
-            times = 0
-            while not (done.is_set() and times):
-                read()
-                times += 1
-            return times
-
-        interval = sys.getswitchinterval()
-        sys.setswitchinterval(_SWITCH_SECONDS)
-        with ThreadPoolExecutor(_READERS) as threads:
-            readers: list[Future[int]] = [threads.submit(repeat) for _ in range(_READERS)]
-            try:
-                for number in range(1, _BATCHES):
-                    batch = dict.fromkeys(_KEYS, b"%06d" % number)
-                    engine.apply({**batch, b"x%d" % number: b""}, Durability.PROCESS_CRASH)
-            finally:
-                done.set()
-                sys.setswitchinterval(interval)
-            for reader in readers:
-                assert reader.result() > 0
+        with reading_threads(read):
+            for number in range(1, _BATCHES):
+                batch = dict.fromkeys(_KEYS, b"%06d" % number)
+                engine.apply({**batch, b"x%d" % number: b""}, Durability.PROCESS_CRASH)
 
     @pytest.mark.spec("ENG-11")
     @pytest.mark.parametrize("scan", [_scan, _reverse_scan], ids=["forward", "reverse"])
@@ -115,19 +93,19 @@ class EngineThreadTests(EngineFixtures):
     @pytest.mark.spec("ENG-8", "ENG-11")
     def test_what_one_thread_applied_all_threads_see(self, engine: Engine) -> None:
         """A read that begins after `apply` returned sees the batch, in any thread."""
-        with ThreadPoolExecutor(_READERS) as threads:
+        with ThreadPoolExecutor(READERS) as threads:
             for number in range(50):
                 value = b"%d" % number
                 engine.apply({b"k": value}, Durability.PROCESS_CRASH)
-                reads = [threads.submit(engine.get, b"k") for _ in range(_READERS)]
+                reads = [threads.submit(engine.get, b"k") for _ in range(READERS)]
 
-                assert [read.result() for read in reads] == [value] * _READERS
+                assert [read.result() for read in reads] == [value] * READERS
 
     @pytest.mark.spec("ENG-10", "ENG-11")
     def test_closing_while_others_read_ends_their_reads(self, engine: Engine) -> None:
         """Readers get whole answers until `close`, and `StoreClosedError` from then on."""
         engine.apply(dict.fromkeys(_KEYS, b"v"), Durability.PROCESS_CRASH)
-        started = threading.Barrier(_READERS + 1)
+        started = threading.Barrier(READERS + 1)
 
         def read_until_closed() -> bool:
             started.wait()
@@ -138,8 +116,8 @@ class EngineThreadTests(EngineFixtures):
                 except StoreClosedError:
                     return True
 
-        with ThreadPoolExecutor(_READERS) as threads:
-            readers = [threads.submit(read_until_closed) for _ in range(_READERS)]
+        with ThreadPoolExecutor(READERS) as threads:
+            readers = [threads.submit(read_until_closed) for _ in range(READERS)]
             started.wait()
             engine.close()
 

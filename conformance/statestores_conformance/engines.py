@@ -1,7 +1,6 @@
 """Opening the engines under test, and checking that they leave nothing behind.
 
-Fixtures for the test classes of engines. The author gives `EngineFixtures.open_engine`; everything
-else follows from it.
+The author gives one fixture, ``open_engine``; what the tests are given follows from it.
 """
 
 from collections.abc import Callable, Iterator
@@ -91,14 +90,6 @@ def open_files_below(root: Path) -> list[str]:
 
 class EngineFixtures:
     """What the tests of an engine are given."""
-
-    @pytest.fixture
-    def open_engine(self) -> OpenEngine:
-        """Give the function that opens the engine in a directory; the author overrides this."""
-        pytest.fail(
-            "the test class has no engine; give it a fixture `open_engine` that returns "
-            "a function from a directory to an open engine, such as `MyEngine.open`"
-        )
 
     @pytest.fixture
     def engines(self, open_engine: OpenEngine, tmp_path: Path) -> Iterator[Engines]:

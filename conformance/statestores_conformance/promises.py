@@ -30,7 +30,8 @@ def report_promises_not_made(reporter: pytest.TerminalReporter) -> None:
         where = report.longrepr
         reason = where[2].removeprefix("Skipped: ") if isinstance(where, tuple) else ""
         if reason.startswith(_PREFIX):
-            subject = report.nodeid.rpartition("::")[0]
+            # The author's class, whatever the group of tests inside it.
+            subject = "::".join(report.nodeid.split("::")[:2])
             missing[subject, reason.removeprefix(_PREFIX)] += 1
     if missing:
         reporter.section("promises not made")

@@ -14,6 +14,7 @@ from statestores.spi import (
     KeyValue,
     KeyValueStore,
     ReadOnlyKeyValueStore,
+    ReadOnlyStore,
     ReadOnlyVersionedStore,
     StateStore,
     StoreSpecification,
@@ -56,6 +57,10 @@ class StoreUnderTest(ABC):
         """The store itself."""
 
     @abstractmethod
+    def facade(self, isolation: Isolation | str = Isolation.READ_COMMITTED) -> ReadOnlyStore:
+        """Return a read-only facade of the store."""
+
+    @abstractmethod
     def write(self, key: bytes, number: int) -> None:
         """Put *number* as the value of *key*; a higher number is a later write."""
 
@@ -68,12 +73,27 @@ class StoreUnderTest(ABC):
         """Return what the owner reads, or what a facade with *isolation* does."""
 
     @abstractmethod
+    def latest(self, isolation: Isolation | None = None) -> dict[bytes, bytes]:
+        """Return the latest value of each key, in one operation: a scan."""
+
+    @abstractmethod
+    def latest_of_keys(self, isolation: Isolation | None = None) -> list[bytes | None]:
+        """Return the latest value of each of `KEYS`, in one operation: a ``get_many``."""
+
+    @abstractmethod
     def frozen(self, isolation: Isolation | None = None) -> Callable[[], list[Any]]:
         """Begin iterating as the owner, or through a facade; the result steps to the end."""
 
     def committed(self) -> Content:
         """Return what others read."""
         return self.content(Isolation.READ_COMMITTED)
+
+    def content_of_every_isolation(self) -> list[Content]:
+        """Return what a read-committed and what a read-uncommitted facade see."""
+        return [
+            self.content(Isolation.READ_COMMITTED),
+            self.content(Isolation.READ_UNCOMMITTED),
+        ]
 
     def fill(self) -> None:
         """Write every key twice and erase one, and commit nothing."""
@@ -94,6 +114,11 @@ class KeyValueUnderTest(StoreUnderTest):
     def store(self) -> KeyValueStore[bytes, bytes]:
         return self._store
 
+    def facade(
+        self, isolation: Isolation | str = Isolation.READ_COMMITTED
+    ) -> ReadOnlyKeyValueStore[bytes, bytes]:
+        return self._store.read_only(isolation)
+
     def write(self, key: bytes, number: int) -> None:
         self._store.put(key, b"%d" % number)
 
@@ -102,6 +127,12 @@ class KeyValueUnderTest(StoreUnderTest):
 
     def content(self, isolation: Isolation | None = None) -> Content:
         return dict(self._reader(isolation).range())
+
+    def latest(self, isolation: Isolation | None = None) -> dict[bytes, bytes]:
+        return dict(self._reader(isolation).range())
+
+    def latest_of_keys(self, isolation: Isolation | None = None) -> list[bytes | None]:
+        return self._reader(isolation).get_many(KEYS)
 
     def frozen(self, isolation: Isolation | None = None) -> Callable[[], list[Any]]:
         pairs = self._reader(isolation).range()
@@ -121,6 +152,11 @@ class VersionedUnderTest(StoreUnderTest):
     def store(self) -> VersionedStore[bytes, bytes]:
         return self._store
 
+    def facade(
+        self, isolation: Isolation | str = Isolation.READ_COMMITTED
+    ) -> ReadOnlyVersionedStore[bytes, bytes]:
+        return self._store.read_only(isolation)
+
     def write(self, key: bytes, number: int) -> None:
         self._store.put(key, b"%d" % number, timestamp_ms=number)
 
@@ -134,6 +170,13 @@ class VersionedUnderTest(StoreUnderTest):
         if reader.stream_time_ms is not None:
             found[b"stream time"] = reader.stream_time_ms
         return found
+
+    def latest(self, isolation: Isolation | None = None) -> dict[bytes, bytes]:
+        return {key: record.value for key, record in self._reader(isolation).scan_as_of()}
+
+    def latest_of_keys(self, isolation: Isolation | None = None) -> list[bytes | None]:
+        records = self._reader(isolation).get_many(KEYS)
+        return [record.value if record else None for record in records]
 
     def frozen(self, isolation: Isolation | None = None) -> Callable[[], list[Any]]:
         reader = self._reader(isolation)

@@ -1,0 +1,30 @@
+"""All tests that hold for every kind of store."""
+
+from statestores_conformance.commit import (
+    CommitTests,
+    FailedCommitTests,
+    RollbackTests,
+    UncommittedBytesTests,
+)
+from statestores_conformance.offsets import OffsetTests, PositionTests
+from statestores_conformance.read_only import FacadeTests, FacadeThreadTests
+from statestores_conformance.replay import CommittedContentTests, ReplayTests, TruncationTests
+from statestores_conformance.store_opening import ClosedStoreTests, DescriptionTests
+
+
+class AnyKindTests:
+    """Everything that chapters 2 and 5 require of every store. A kind gives it ``stores``."""
+
+    TestCommits = CommitTests
+    TestFailedCommits = FailedCommitTests
+    TestRollbacks = RollbackTests
+    TestOffsets = OffsetTests
+    TestPositions = PositionTests
+    TestUncommittedBytes = UncommittedBytesTests
+    TestDescription = DescriptionTests
+    TestClosing = ClosedStoreTests
+    TestFacades = FacadeTests
+    TestFacadesInThreads = FacadeThreadTests
+    TestReplay = ReplayTests
+    TestCommittedContent = CommittedContentTests
+    TestTruncation = TruncationTests

@@ -1,0 +1,56 @@
+"""All tests of a backend: its engine, and every kind of store over it."""
+
+from pathlib import Path
+
+import pytest
+
+from statestores.semantics import open_on_engine
+from statestores.spi import KeyValue, KeyValueStore, Versioned, VersionedStore
+from statestores_conformance.engine import EngineTests
+from statestores_conformance.engine_stores import EngineRetentionTests, EngineStoreTests
+from statestores_conformance.engines import OpenEngine, durability_of
+from statestores_conformance.key_value import KeyValueStoreTests
+from statestores_conformance.stores import OpenKeyValueStore, OpenVersionedStore
+from statestores_conformance.versioned import VersionedStoreTests
+
+
+class BackendTests:
+    """Everything that can be proved of a backend, from one fixture.
+
+    ::
+
+        class TestLMDB(BackendTests):
+            @pytest.fixture
+            def open_engine(self) -> OpenEngine:
+                return LMDBEngine.open
+    """
+
+    TestEngine = EngineTests
+    TestKeyValueStore = KeyValueStoreTests
+    TestVersionedStore = VersionedStoreTests
+    TestStoresOnEngine = EngineStoreTests
+    TestRetentionOnEngine = EngineRetentionTests
+
+    @pytest.fixture
+    def open_key_value_store(self, open_engine: OpenEngine) -> OpenKeyValueStore:
+        """Open key-value stores over the engine."""
+
+        def open_store(
+            path: Path, specification: KeyValue[bytes, bytes]
+        ) -> KeyValueStore[bytes, bytes]:
+            engine = open_engine(path)
+            return open_on_engine(engine, specification, durability=durability_of(engine))
+
+        return open_store
+
+    @pytest.fixture
+    def open_versioned_store(self, open_engine: OpenEngine) -> OpenVersionedStore:
+        """Open versioned stores over the engine."""
+
+        def open_store(
+            path: Path, specification: Versioned[bytes, bytes]
+        ) -> VersionedStore[bytes, bytes]:
+            engine = open_engine(path)
+            return open_on_engine(engine, specification, durability=durability_of(engine))
+
+        return open_store

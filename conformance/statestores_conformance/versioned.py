@@ -1,0 +1,54 @@
+"""All tests of a versioned store, at either door. Read this as the table of contents."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from statestores_conformance.any_kind import AnyKindTests
+from statestores_conformance.store_fixtures import closed_at_the_end
+from statestores_conformance.stores import OpenVersionedStore, VersionedStores
+from statestores_conformance.versioned_reads import (
+    VersionedFacadeTests,
+    VersionedHistoryTests,
+    VersionedIteratorTests,
+    VersionedPointReadTests,
+    VersionedReopeningTests,
+    VersionedReplayTests,
+    VersionedScanTests,
+)
+from statestores_conformance.versioned_writes import (
+    VersionedBulkTests,
+    VersionedPutTests,
+    VersionedStreamTimeTests,
+)
+
+
+class VersionedStoreTests(AnyKindTests):
+    """Everything that chapters 2, 4 and 5 of the specification require of a versioned store.
+
+    Give it one fixture, ``open_versioned_store``, as for `KeyValueStoreTests`.
+    """
+
+    TestPuts = VersionedPutTests
+    TestStreamTime = VersionedStreamTimeTests
+    TestBulkPuts = VersionedBulkTests
+    TestPointReads = VersionedPointReadTests
+    TestHistory = VersionedHistoryTests
+    TestScans = VersionedScanTests
+    TestIterators = VersionedIteratorTests
+    TestReopening = VersionedReopeningTests
+    TestReplayOfVersions = VersionedReplayTests
+    TestReadsOfFacades = VersionedFacadeTests
+
+    @pytest.fixture
+    def versioned_stores(
+        self, open_versioned_store: OpenVersionedStore, tmp_path: Path
+    ) -> Iterator[VersionedStores]:
+        """Open any number of versioned stores; each is closed at the end."""
+        yield from closed_at_the_end(VersionedStores(tmp_path, open_versioned_store))
+
+    @pytest.fixture
+    def stores(self, versioned_stores: VersionedStores) -> VersionedStores:
+        """Give the tests that hold for every kind this one."""
+        return versioned_stores
