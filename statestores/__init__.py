@@ -9,6 +9,8 @@
 The contract is `statestores.spi`; importing this package loads nothing from third parties.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from statestores.opening import open_existing, open_store
 from statestores.registry import available_backends, backend_names
 from statestores.serdes import float64, int64, int64_sorted, json, msgpack, raw, utf8
@@ -29,6 +31,9 @@ from statestores.spi import (
 )
 from statestores.state_root import StateRoot
 
+if TYPE_CHECKING:
+    from statestores.logged_store import LoggedStore, open_logged_store
+
 SECOND = 1_000
 """A second in milliseconds."""
 
@@ -41,6 +46,16 @@ HOUR = 60 * MINUTE
 DAY = 24 * HOUR
 """A day in milliseconds."""
 
+
+def __getattr__(name: str) -> Any:
+    """Load what needs Arrow when it is first asked for (PEP 562)."""
+    if name in {"LoggedStore", "open_logged_store"}:
+        from statestores import logged_store  # noqa: PLC0415  # Arrow is an extra
+
+        return getattr(logged_store, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 __all__ = [
     "DAY",
     "HOUR",
@@ -51,6 +66,7 @@ __all__ = [
     "Isolation",
     "KeyValue",
     "KeyValueStore",
+    "LoggedStore",
     "Position",
     "PutResult",
     "ReadOnlyKeyValueStore",
@@ -68,6 +84,7 @@ __all__ = [
     "json",
     "msgpack",
     "open_existing",
+    "open_logged_store",
     "open_store",
     "raw",
     "utf8",

@@ -20,7 +20,9 @@ from statestores.errors import (
 )
 from statestores.registry import load_backend
 from statestores.semantics import open_on_engine
+from statestores.semantics.key_value import EngineKeyValueStore
 from statestores.semantics.self_description import read_description
+from statestores.semantics.versioned import EngineVersionedStore
 from statestores.serdes import specification_from_description, typed
 from statestores.spi.durability import Durability
 from statestores.spi.engine import Engine
@@ -31,7 +33,7 @@ from statestores.spi.versioned import VersionedStore
 K = TypeVar("K")
 V = TypeVar("V")
 
-AnyStore: TypeAlias = KeyValueStore[bytes, bytes] | VersionedStore[bytes, bytes]
+BytesStore: TypeAlias = EngineKeyValueStore | EngineVersionedStore
 
 DEFAULT_BACKEND = "rocksdb"
 """The backend of a new store when none is named: the one for most states and machines."""
@@ -94,8 +96,23 @@ def open_store(
         StoreMismatchError: The directory holds another store, or another backend's.
         StoreCorruptedError, UnsupportedFormatError, StorageError: It cannot be read.
     """
+    store = open_bytes_store(
+        path, specification, backend=backend, options=options, durability=durability
+    )
+    return typed_store(store, specification)
+
+
+def open_bytes_store(
+    path: str | PathLike[str],
+    specification: StoreSpecification[Any, Any],
+    *,
+    backend: str | None = None,
+    options: Mapping[str, object] | None = None,
+    durability: Durability = Durability.POWER_LOSS,
+) -> BytesStore:
+    """Open the same as `open_store`, without the serdes: keys and values are bytes."""
     engine = _open_engine(Path(path), backend, options)
-    return _typed(open_on_engine(engine, specification, durability=durability), specification)
+    return open_on_engine(engine, specification, durability=durability)
 
 
 def open_existing(
@@ -124,11 +141,11 @@ def open_existing(
         engine.close()
         raise
     store = open_on_engine(engine, specification, durability=durability)
-    return _typed(store, specification) if decoded else store
+    return typed_store(store, specification) if decoded else store
 
 
-def _typed(
-    store: AnyStore, specification: StoreSpecification[Any, Any]
+def typed_store(
+    store: BytesStore, specification: StoreSpecification[Any, Any]
 ) -> KeyValueStore[Any, Any] | VersionedStore[Any, Any]:
     """Return *store* behind the serdes of *specification*."""
     # `open_on_engine` returns the kind that the specification names, which no type says here.

@@ -8,9 +8,9 @@ The kinds derive from `EngineStore` and say what their pending writes are. Invar
 """
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from statestores.errors import (
     CapabilityNotSupportedError,
@@ -34,8 +34,12 @@ from statestores.semantics.self_description import claim
 from statestores.spi.durability import Durability
 from statestores.spi.engine import Engine
 from statestores.spi.offsets import Position, TopicPartition, check_offset, check_partition
+from statestores.spi.records import Changes
 from statestores.spi.specification import StoreSpecification
 from statestores.spi.store import StateStore
+
+Journal: TypeAlias = Callable[[Changes, Position, Durability], tuple[TopicPartition, int]]
+"""Makes changes and position durable; returns the changelog partition and the last offset."""
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -90,6 +94,7 @@ class EngineStore(StateStore, Generic[K, V]):
         self._durability = durability
         self._open = True
         self._uncommitted_bytes = 0
+        self._journal: Journal | None = None
         self._commits = 0  # counted before and after each: see the facades of pending writes
         self._is_truncating = engine.get(TRUNCATING_ROW) is not None
         if self._is_truncating:
@@ -144,7 +149,9 @@ class EngineStore(StateStore, Generic[K, V]):
 
     def advance_position(self, position: Mapping[TopicPartition, int]) -> None:
         self.check_open()
-        self._position = self._position.merge(Position(position))
+        merged = self._position.merge(Position(position))
+        if merged != self._position:  # so that identity tells whether there is one to commit
+            self._position = merged
 
     def committed_offset(self, partition: TopicPartition) -> int | None:
         self.check_open()
@@ -165,13 +172,20 @@ class EngineStore(StateStore, Generic[K, V]):
         if self._is_truncating:  # one that has failed: what follows must not be deleted (COM-42)
             self._finish_truncating()
         staged = self._judge_offsets(offsets)
+        if durability is None:
+            durability = self._durability
+        if self._journal is not None and self._has_something_to_journal():
+            logged, offset = self._journal(self.pending_changes(), self._position, durability)
+            staged[logged] = offset
+            # What a power failure takes from the store is in the journal, durably.
+            durability = Durability.PROCESS_CRASH
         batch = self._pending_rows()
         for partition, offset in staged.items():
             batch[offset_row(partition)] = None if offset is None else pack_offset(offset)
         if self._position is not self._committed_position:
             batch[POSITION_ROW] = pack_position(self._position)
         self._commits += 1
-        self._engine.apply(batch, self._durability if durability is None else durability)
+        self._engine.apply(batch, durability)
         for partition, offset in staged.items():
             if offset is None:
                 self._offsets.pop(partition, None)
@@ -181,6 +195,17 @@ class EngineStore(StateStore, Generic[K, V]):
         self._commits += 1
         self._uncommitted_bytes = 0
         self._forget_pending(committed=True)
+
+    def attach_journal(self, journal: Journal) -> None:
+        """Have *journal* take the pending changes of each commit before the engine does.
+
+        Requires: the store has what the journal holds so far.
+        """
+        self._journal = journal
+
+    def _has_something_to_journal(self) -> bool:
+        """Return whether a commit would change content or position."""
+        return bool(self._uncommitted_bytes) or self._position is not self._committed_position
 
     def _judge_offsets(
         self, offsets: Mapping[TopicPartition, int | None]

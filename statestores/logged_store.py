@@ -1,0 +1,256 @@
+"""A store whose changes are in its changelog before they are in the store.
+
+Commit protocol (LGS-1): a commit appends the pending changes and the input position to the
+changelog, durably, and then applies them to the store together with the offset of the last one. A
+crash in between leaves a tail that the store has not seen; the next opening replays it. So the
+append is the commit point: store, changelog and position agree after every restart.
+
+The store's own commit need not wait for the disk. Should a power failure take it back, it takes
+whole commits, and the changelog still has them.
+"""
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from os import PathLike
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar
+
+from statestores.arrow.progress import ProgressCallback
+from statestores.arrow.restore import RestoreReport, restore
+from statestores.arrow.snapshot import SnapshotInfo, write_snapshot
+from statestores.arrow.snapshot_directory import list_snapshots
+from statestores.arrow.snapshot_reader import newest_valid_snapshot
+from statestores.changelog import Changelog, ChangelogOptions, FileChangelog, changelog_partition
+from statestores.errors import StoreMismatchError
+from statestores.opening import BytesStore, open_bytes_store, typed_store
+from statestores.spi.durability import Durability
+from statestores.spi.offsets import Position, TopicPartition
+from statestores.spi.records import Changes
+from statestores.spi.specification import StoreSpecification
+from statestores.staged_write import finish_staged_writes, refuse_unfinished_write
+from statestores.state_root import PartitionDirectory, StateRoot
+
+S = TypeVar("S")
+
+
+class LoggedStore(Generic[S]):
+    """One partition of a store in a state root, with its changelog. Made by `open_logged_store`."""
+
+    def __init__(
+        self,
+        store: S,
+        bytes_store: BytesStore,
+        changelog: Changelog,
+        directory: PartitionDirectory,
+        restored: RestoreReport,
+        partition: TopicPartition,
+    ) -> None:
+        """Join a store that has everything that its changelog holds with that changelog."""
+        self._store = store
+        self._bytes_store = bytes_store
+        self._changelog = changelog
+        self._directory = directory
+        self._restored = restored
+        self._partition = partition
+        bytes_store.attach_journal(self._append)
+
+    def _append(
+        self, changes: Changes, position: Position, durability: Durability
+    ) -> tuple[TopicPartition, int]:
+        offsets = self._changelog.append(changes, position=position, durability=durability)
+        return self._partition, offsets.last
+
+    @property
+    def store(self) -> S:
+        """The store. Its own `commit` goes through the changelog as well."""
+        return self._store
+
+    @property
+    def changelog(self) -> Changelog:
+        """The changelog; only the store appends to it."""
+        return self._changelog
+
+    @property
+    def changelog_partition(self) -> TopicPartition:
+        """The partition under which the store commits its changelog offset."""
+        return self._partition
+
+    @property
+    def restored(self) -> RestoreReport:
+        """What opening had to do to bring the store up to its changelog."""
+        return self._restored
+
+    @property
+    def position(self) -> Position:
+        """The input offsets that the store reflects: where to resume reading the input."""
+        return self._bytes_store.position
+
+    @property
+    def committed_offset(self) -> int | None:
+        """The offset of the last changelog record in the store; ``None`` before the first."""
+        return self._bytes_store.committed_offset(self._partition)
+
+    def commit(
+        self,
+        position: Mapping[TopicPartition, int] | None = None,
+        *,
+        durability: Durability | None = None,
+    ) -> int | None:
+        """Commit the pending writes and the input *position* that they reflect.
+
+        Returns the changelog offset that the store has then. When it raises, the writes are still
+        pending; what the changelog has got of them is replayed by the next opening, or appended
+        once more by the next commit, which changes nothing (COM-32).
+
+        Raises:
+            StoreClosedError: The store is closed.
+            InvalidTypeError, InvalidArgumentError: The position is malformed.
+            StorageError: Changelog or engine could not write.
+        """
+        if position:
+            self._bytes_store.advance_position(position)
+        self._bytes_store.commit({}, durability=durability)
+        return self.committed_offset
+
+    def snapshot(self, *, progress: ProgressCallback | None = None) -> SnapshotInfo | None:
+        """Write a snapshot of the last commit; ``None`` while there has been none.
+
+        Raises:
+            StoreClosedError, StorageError: See `statestores.arrow.snapshot.write_snapshot`.
+        """
+        if self.committed_offset is None:
+            return None
+        return write_snapshot(
+            self._bytes_store,
+            self._directory.snapshots,
+            partition=self._partition,
+            progress=progress,
+        )
+
+    def close(self) -> None:
+        """Close store and changelog; pending writes are forgotten. Idempotent."""
+        try:
+            self._bytes_store.close()
+        finally:
+            self._changelog.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def open_logged_store(
+    root: StateRoot | str | PathLike[str],
+    name: str,
+    partition: int = 0,
+    *,
+    backend: str | None = None,
+    options: Mapping[str, object] | None = None,
+    durability: Durability = Durability.POWER_LOSS,
+    changelog_options: ChangelogOptions | None = None,
+    progress: ProgressCallback | None = None,
+) -> LoggedStore[Any]:
+    """Open *partition* of the store *name* of a state root, and bring it up to its changelog.
+
+    What the changelog has beyond the store's committed offset is replayed; a store that is new,
+    or older than the changelog's beginning, is loaded from the newest valid snapshot first. A
+    write by Spark that was committed and not finished is finished.
+
+    Args:
+        root: The state root, or its path. The store has been added to it before.
+        name: The store's name.
+        partition: The partition's number, from 0.
+        backend: The backend; by default the one that the partition has.
+        options: The backend's own options.
+        durability: What the append of each commit survives, and so the commit.
+        changelog_options: How the changelog is written.
+        progress: Told how far replaying has come.
+
+    Raises:
+        StoreNotFoundError: There is no such state root or store.
+        StoreLockedError: Another process has the partition open, or writes the store.
+        CommitConflictError: Another writer has died in the middle meanwhile; open again.
+        StoreMismatchError: The store's changelog is gone, or the store is another one.
+        ChangelogCorruptedError: The changelog is damaged, or ends before the store.
+        OffsetOutOfRangeError: The changelog begins later than what store and snapshots have.
+        StoreCorruptedError, UnsupportedFormatError, StorageError: A file cannot be read.
+    """
+    state = root if isinstance(root, StateRoot) else StateRoot.open(root)
+    entry = state.store(name)
+    directory = state.partition(name, partition)
+    finish_staged_writes(state, name)
+    logged = changelog_partition(name, partition)
+    with ExitStack() as on_failure:
+        bytes_store = open_bytes_store(
+            directory.path,
+            entry.specification,
+            backend=backend,
+            options=options,
+            durability=durability,
+        )
+        on_failure.callback(bytes_store.close)
+        changelog = on_failure.enter_context(
+            _open_changelog(
+                directory,
+                entry.specification,
+                changelog_options or ChangelogOptions(),
+                bytes_store.committed_offset(logged),
+            )
+        )
+        refuse_unfinished_write(directory.path.parent)
+        restored = _bring_up(bytes_store, changelog, directory, logged, progress)
+        store = typed_store(bytes_store, entry.specification)
+        opened = LoggedStore(store, bytes_store, changelog, directory, restored, logged)
+        on_failure.pop_all()
+    return opened
+
+
+def _open_changelog(
+    directory: PartitionDirectory,
+    specification: StoreSpecification[Any, Any],
+    options: ChangelogOptions,
+    committed_offset: int | None,
+) -> FileChangelog:
+    """Open the changelog of a store that has committed *committed_offset*, or begin one.
+
+    Raises:
+        StoreMismatchError: There is none, and the store or a snapshot has come from one.
+    """
+    if FileChangelog.exists(directory.changelog):
+        return FileChangelog.open(
+            directory.changelog,
+            specification.kind,
+            options,
+            committed_offset=committed_offset,
+        )
+    if committed_offset is not None or list_snapshots(directory.snapshots):
+        raise StoreMismatchError(
+            f"the changelog in {str(directory.changelog)!r} is gone, and the store or a snapshot "
+            "beside it came from one; put it back, or export the store and import it into a new "
+            "state root"
+        )
+    return FileChangelog.create(directory.changelog, specification.kind, options)
+
+
+def _bring_up(
+    store: BytesStore,
+    changelog: Changelog,
+    directory: PartitionDirectory,
+    partition: TopicPartition,
+    progress: ProgressCallback | None,
+) -> RestoreReport:
+    """Replay what *store* has not seen, after a snapshot if there is one and it is needed."""
+    committed = store.committed_offset(partition)
+    snapshot = None
+    if committed is None or changelog.first_offset > committed + 1:
+        snapshot = newest_valid_snapshot(directory.snapshots).snapshot
+    return restore(
+        store, snapshot=snapshot, changelog=changelog, partition=partition, progress=progress
+    )

@@ -1,0 +1,73 @@
+"""A logged store whose process is killed continues where its input says, and loses nothing."""
+
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import statestores as ss
+from statestores.logged_store import open_logged_store
+
+ROWS = 3_000
+KEYS = 97
+KILLS = 6
+INPUT = ss.TopicPartition("numbers", 0)
+
+# Counts the numbers from the position on, with a commit every few of them.
+WRITER = f"""
+import sys
+import statestores as ss
+
+root, backend = sys.argv[1:]
+part = ss.TopicPartition("numbers", 0)
+with ss.open_logged_store(root, "counts", backend=backend) as counts:
+    start = counts.position.get(part, -1) + 1
+    print(start, flush=True)
+    for number in range(start, {ROWS}):
+        key = b"%d" % (number % {KEYS})
+        counts.store.put(key, b"%d" % (int(counts.store.get(key) or b"0") + 1))
+        if number % 7 == 0 or number == {ROWS} - 1:
+            counts.commit({{part: number}})
+            print(number, flush=True)
+"""
+
+
+@pytest.mark.spec("LGS-6")
+@pytest.mark.parametrize("backend", ["rocksdb", "leveldb", "sqlite"])
+def test_counts_are_exact_after_many_kills(tmp_path: Path, backend: str) -> None:
+    """Every number is counted once: the count of a key is what the position says it is."""
+    chance = random.Random(20_261_120)
+    root = ss.StateRoot.create(tmp_path)
+    root.add_store(ss.KeyValue("counts"), partitions=1)
+    command = [sys.executable, "-c", WRITER, str(tmp_path), backend]
+    kills = 0
+    for _ in range(20 * KILLS):
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
+            assert writer.stdout is not None
+            acknowledged = int(writer.stdout.readline()) - 1
+            if kills < KILLS and acknowledged < ROWS - 500:
+                for _ in range(chance.randint(1, 40)):
+                    acknowledged = int(writer.stdout.readline())
+                time.sleep(chance.random() * 0.002)
+                writer.send_signal(signal.SIGKILL)
+                kills += 1
+            writer.stdout.read()
+        with open_logged_store(root, "counts") as counts:
+            position = counts.position.get(INPUT, -1)
+            expected = {
+                b"%d" % key: b"%d" % len(range(key, position + 1, KEYS))
+                for key in range(min(KEYS, position + 1))
+            }
+
+            assert position >= acknowledged
+            assert dict(counts.store.range()) == expected
+            assert counts.committed_offset == counts.changelog.end_offset - 1
+        if position == ROWS - 1:
+            break
+
+    assert kills == KILLS
+    assert position == ROWS - 1
