@@ -1,0 +1,456 @@
+"""One partition of a store, read from its files while others write: no lock, and no engine (RDP).
+
+The content is the newest valid snapshot and the changelog after it, merged as Arrow columns. A
+staged write that is committed and not finished counts as a part of the changelog.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from statestores.arrow.key_selection import KeySelection
+from statestores.arrow.merged_rows import KeyValueTail, Tail, VersionedTail
+from statestores.arrow.schemas import row_schema, valid_at
+from statestores.arrow.snapshot_directory import list_snapshots
+from statestores.arrow.snapshot_reader import Snapshot, read_snapshot
+from statestores.changelog import (
+    ChangelogReader,
+    Frame,
+    FrameKind,
+    change_schema,
+    changelog_partition,
+)
+from statestores.errors import (
+    InvalidArgumentError,
+    OffsetOutOfRangeError,
+    SnapshotCorruptedError,
+    StoreLockedError,
+    StoreNotFoundError,
+    UnsupportedFormatError,
+)
+from statestores.opening import backend_of
+from statestores.serdes.raw_serde import serde_or_raw
+from statestores.spi.offsets import Position
+from statestores.spi.specification import StoreSpecification, Versioned
+from statestores.state_root import PartitionDirectory
+from statestores.write_intent import WriteIntent, intended_frames, read_intent
+
+T = TypeVar("T")
+
+OPERATIONS = ("put", "delete", "clear")
+"""What a change can be. A clear has no key: it drops everything before it."""
+
+_ATTEMPTS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    """Where a partition ends, seen while no staged write came in between."""
+
+    offset: int
+    """The end offset, with what an unfinished write appends."""
+
+    log_offset: int
+    """The end offset of the changelog up to which its own frames count."""
+
+    intent: WriteIntent | None
+    """The unfinished write that appends the rest; ``None`` when there is no rest."""
+
+    position: Position
+    """The input that the changelog reflects."""
+
+
+class PartitionReader:
+    """Reads one partition of a store. It holds nothing open between calls."""
+
+    def __init__(
+        self, directory: PartitionDirectory, specification: StoreSpecification[Any, Any]
+    ) -> None:
+        """Read what is in *directory*, which need not exist yet: then there is nothing."""
+        self._directory = directory
+        self._specification = specification
+        self._number = int(directory.path.name)
+
+    @property
+    def end_offset(self) -> int:
+        """The offset that the next change will have.
+
+        Raises:
+            StoreLockedError: Staged writes follow each other too fast to be seen whole; try again.
+            ChangelogCorruptedError, StoreCorruptedError, StorageError: It cannot be read.
+        """
+        return self._end().offset
+
+    @property
+    def position(self) -> Position:
+        """The input offsets that the content reflects."""
+        return self._end().position
+
+    def schema(self, *, typed: bool = True) -> pa.Schema:
+        """Return the schema of `rows`."""
+        return self._typed(row_schema(self._specification.kind), typed=typed)
+
+    def change_schema(self, *, typed: bool = True) -> pa.Schema:
+        """Return the schema of `changes`: offset, partition, operation, and the change itself."""
+        changes = self._typed(change_schema(self._specification.kind), typed=typed)
+        fields = [
+            pa.field("offset", pa.int64()),
+            pa.field("partition", pa.int32()),
+            pa.field("operation", pa.string()),
+            *(field.with_nullable(True) for field in changes),  # noqa: FBT003  # Arrow's signature
+        ]
+        return pa.schema(fields)
+
+    def rows(
+        self,
+        *,
+        as_of_ms: int | None = None,
+        history: bool = False,
+        offset: int | None = None,
+        keys: KeySelection | None = None,
+        columns: Iterable[str] | None = None,
+        typed: bool = True,
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the content in key order: what a store would show after its last commit.
+
+        Args:
+            as_of_ms: Versioned stores: the versions valid then, inclusive; by default the latest.
+            history: Versioned stores: every version that the retention keeps.
+            offset: The content after the change with this offset, instead of now.
+            keys: These keys only; the others are hardly read.
+            columns: These columns only; a column that is left out is not decoded.
+            typed: Whether keys and values are decoded by the store's serdes.
+
+        Raises:
+            InvalidArgumentError: A time is asked of a store that knows none, or a column is
+                unknown.
+            OffsetOutOfRangeError: The content at the offset is gone, or not yet there.
+            SerializationError: A key or value is not the serde's, at the step that comes to it.
+            SnapshotCorruptedError, ChangelogCorruptedError, StoreCorruptedError, StorageError:
+                Something cannot be read, and no older snapshot can replace it.
+        """
+        if not isinstance(self._specification, Versioned) and (history or as_of_ms is not None):
+            raise InvalidArgumentError(
+                f"{self._specification.name!r} is a key-value store, which knows no time and no "
+                "history"
+            )
+        if history and as_of_ms is not None:
+            raise InvalidArgumentError("give as_of_ms or history, not both")
+        schema = _selected(self.schema(typed=typed), columns)
+        batches = self._content(offset, keys or KeySelection(), as_of_ms, history=history)
+        return (self._decoded(batch, schema, typed=typed) for batch in batches)
+
+    def changes(
+        self,
+        from_offset: int | None = None,
+        to_offset: int | None = None,
+        *,
+        keys: KeySelection | None = None,
+        columns: Iterable[str] | None = None,
+        typed: bool = True,
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the changes with ``from_offset <= offset < to_offset``, in the order of the log.
+
+        ``None`` is the first offset that the changelog still has, and the end. Changes that a
+        compaction has dropped are not there. A versioned store's changes include versions that
+        came too late to be in its content.
+
+        Raises:
+            OffsetOutOfRangeError: An offset is not in the changelog.
+            InvalidArgumentError: The range is inverted, or a column is unknown.
+            ChangelogCorruptedError, StoreCorruptedError, StorageError: It cannot be read.
+        """
+        schema = _selected(self.change_schema(typed=typed), columns)
+        return self._changes(from_offset, to_offset, keys or KeySelection(), schema, typed=typed)
+
+    # The content.
+
+    def _content(
+        self, offset: int | None, keys: KeySelection, as_of_ms: int | None, *, history: bool
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows to show, as bytes."""
+        end = self._end()
+        snapshot = self._snapshot(offset, end)
+        start = 0 if snapshot is None else snapshot.offset + 1
+        stop = self._stop(offset, start, end)
+        if snapshot is None and end.offset == 0 and backend_of(self._directory.path) is not None:
+            raise StoreNotFoundError(
+                f"{str(self._directory.path)!r} has a live engine and neither a changelog nor a "
+                "snapshot, which is what is read without its lock; write a snapshot of the store"
+            )
+        tail = self._tail(snapshot, keys)
+        if start < stop:
+            self._check_compaction(start, stop)
+            for frame in self._frames(start, stop):
+                if frame.kind is FrameKind.CLEAR:
+                    tail.clear()
+                else:
+                    tail.add(frame.batch)
+        for batch in tail.merge(_stored(snapshot, keys)):
+            shown = batch
+            if isinstance(tail, VersionedTail):
+                shown = (
+                    batch.filter(pc.is_valid(batch.column("value")))
+                    if history
+                    else valid_at(batch, as_of_ms, tail.horizon_ms)
+                )
+            if shown.num_rows:
+                yield shown
+
+    def _tail(self, snapshot: Snapshot | None, keys: KeySelection) -> Tail:
+        if not isinstance(self._specification, Versioned):
+            return KeyValueTail(keys)
+        return VersionedTail(
+            self._specification.history_retention_ms,
+            stream_time_ms=None if snapshot is None else snapshot.manifest.stream_time_ms,
+            keys=keys,
+        )
+
+    def _snapshot(self, offset: int | None, end: _End) -> Snapshot | None:
+        """Return the newest snapshot up to *offset* whose files are whole."""
+        expected = changelog_partition(self._specification.name, self._number)
+        last_error: Exception | None = None
+        for at, path in reversed(list_snapshots(self._directory.snapshots).items()):
+            if offset is not None and at > offset:
+                continue
+            try:
+                snapshot = read_snapshot(path)
+                if end.offset and snapshot.manifest.partition != expected:
+                    continue  # its offset is one of another log
+                snapshot.verify_checksums()
+            except (SnapshotCorruptedError, UnsupportedFormatError, StoreNotFoundError) as error:
+                last_error = last_error or error
+            else:
+                return snapshot
+        if last_error is not None and self._first_offset() > 0:
+            raise last_error  # the changelog alone is not enough
+        return None
+
+    def _stop(self, offset: int | None, start: int, end: _End) -> int:
+        """Return the offset before which to stop reading changes from *start*."""
+        stop = end.offset if offset is None else offset + 1
+        if stop > max(end.offset, start):
+            raise OffsetOutOfRangeError(
+                f"partition {self._number} of {self._specification.name!r} has no offset {offset} "
+                f"yet: it ends before {max(end.offset, start)}"
+            )
+        return stop
+
+    def _decoded(self, rows: pa.RecordBatch, schema: pa.Schema, *, typed: bool) -> pa.RecordBatch:
+        """Return the columns of *schema*, decoded."""
+        serdes = {"key": self._specification.key, "value": self._specification.value}
+        columns = [
+            serde_or_raw(serdes[name]).decode_array(rows.column(name))
+            if typed and name in serdes
+            else rows.column(name)
+            for name in schema.names
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+    def _typed(self, schema: pa.Schema, *, typed: bool) -> pa.Schema:
+        if not typed:
+            return schema
+        for name, serde in (("key", self._specification.key), ("value", self._specification.value)):
+            place = schema.get_field_index(name)
+            schema = schema.set(
+                place, schema.field(name).with_type(serde_or_raw(serde).arrow_type())
+            )
+        return schema
+
+    # The changelog, with what an unfinished write adds to it.
+
+    def _changes(
+        self,
+        from_offset: int | None,
+        to_offset: int | None,
+        keys: KeySelection,
+        schema: pa.Schema,
+        *,
+        typed: bool,
+    ) -> Iterator[pa.RecordBatch]:
+        first = self._first_offset()
+        start = first if from_offset is None else from_offset
+        end = self._end().offset
+        stop = end if to_offset is None else to_offset
+        if not first <= start <= end or stop > end:
+            raise OffsetOutOfRangeError(
+                f"partition {self._number} of {self._specification.name!r} has the changes from "
+                f"offset {first} up to, and without, {end}; asked for {start} up to {stop}"
+            )
+        if start > stop:
+            raise InvalidArgumentError(
+                f"from_offset must not exceed to_offset, got {start!r} and {stop!r}"
+            )
+        for frame in self._frames(start, stop):
+            changes = self._described(frame)
+            selected = changes if keys.everything else keys.filter(changes)
+            if selected.num_rows:
+                yield self._decoded(selected, schema, typed=typed)
+
+    def _described(self, frame: Frame) -> pa.RecordBatch:
+        """Return the changes of *frame* with offset, partition and operation."""
+        schema = self.change_schema(typed=False)
+        if frame.kind is FrameKind.CLEAR:
+            row = {"offset": frame.base_offset, "partition": self._number, "operation": "clear"}
+            return pa.RecordBatch.from_pylist([row], schema=schema)
+        put, delete, _ = OPERATIONS
+        columns = [
+            frame.offset_column(),
+            pa.repeat(pa.scalar(self._number, pa.int32()), frame.batch.num_rows),
+            pc.if_else(pc.is_valid(frame.batch.column("value")), put, delete),
+            *frame.batch.columns,
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+    def _frames(self, start: int, stop: int) -> Iterator[Frame]:
+        """Yield the frames from *start* up to *stop*; when a write is finished meanwhile, go on.
+
+        Requires: *stop* is not above an end offset that was seen.
+        """
+        gone: str | None = None
+        while start < stop:
+            end = self._end()
+            try:
+                for frame in self._frames_now(end, start, stop):
+                    start = frame.last_offset + 1
+                    yield frame
+            except StoreNotFoundError:
+                if end.intent is None or gone == end.intent.write_id:
+                    raise
+                gone = end.intent.write_id  # finished meanwhile, or really gone: look again
+
+    def _frames_now(self, end: _End, start: int, stop: int) -> Iterator[Frame]:
+        """Yield frames from *start* on, from where they are to be found at *end*; at least one."""
+        if start < end.log_offset:
+            with ChangelogReader.open(self._directory.changelog, self._specification.kind) as log:
+                yield from log.read(start, min(stop, end.log_offset))
+        elif end.intent is not None and start < end.offset:
+            schema = change_schema(self._specification.kind)
+            for frame in intended_frames(
+                self._store_directory, end.intent, self._number, schema, start
+            ):
+                if frame.base_offset >= stop:
+                    return
+                yield frame.within(start, stop)
+        else:
+            raise OffsetOutOfRangeError(
+                f"partition {self._number} of {self._specification.name!r} reached {stop} and now "
+                f"ends at {end.offset}: its changelog has been replaced"
+            )
+
+    def _end(self) -> _End:
+        """Return where the partition ends.
+
+        An intent that is the same before and after the look at the changelog says that no staged
+        write has begun or gone on in between.
+        """
+        return consistently(self._store_directory, self._end_with)
+
+    def _end_with(self, intent: WriteIntent | None) -> _End:
+        """Return where the partition ends, *intent* being the last staged write."""
+        try:
+            with ChangelogReader.open(self._directory.changelog, self._specification.kind) as log:
+                end, position = log.end_offset, log.position
+        except StoreNotFoundError:
+            end, position = 0, Position()
+        write = None
+        if intent is not None and not intent.finished:
+            write = intent.partitions.get(self._number)
+        if intent is None or write is None or end >= write.end_offset:
+            return _End(end, end, None, position)
+        return _End(write.end_offset, min(end, write.base_offset), intent, position)
+
+    @property
+    def _store_directory(self) -> Path:
+        return self._directory.path.parent
+
+    def _check_compaction(self, start: int, stop: int) -> None:
+        """Accept a range of changes that ends where a compaction has dropped nothing yet needed.
+
+        Raises:
+            OffsetOutOfRangeError: Changes below *stop* were dropped for the sake of later ones.
+        """
+        try:
+            with ChangelogReader.open(self._directory.changelog, self._specification.kind) as log:
+                first = log.segments()[0]
+        except StoreNotFoundError:
+            return
+        if first.compacted and first.end_offset is not None and start < first.end_offset > stop:
+            raise OffsetOutOfRangeError(
+                f"the content of partition {self._number} of {self._specification.name!r} before "
+                f"offset {first.end_offset} is gone: its changelog has been compacted; read it at "
+                "a later offset, or at that of a snapshot"
+            )
+
+    def _first_offset(self) -> int:
+        """Return the first offset that the changelog still has."""
+        try:
+            with ChangelogReader.open(self._directory.changelog, self._specification.kind) as log:
+                return log.first_offset
+        except StoreNotFoundError:
+            return 0
+
+
+def end_offsets(readers: Sequence[PartitionReader]) -> list[int]:
+    """Return the end offset of each of *readers*, partitions of one store, at one moment.
+
+    A staged write is before all of them or after all of them, never between. Appends to single
+    partitions may come in between: nothing says that they belong together.
+
+    Raises:
+        StoreLockedError: Staged writes follow each other too fast to be seen whole; try again.
+        ChangelogCorruptedError, StoreCorruptedError, StorageError: One cannot be read.
+    """
+    if not readers:
+        return []
+    return consistently(
+        readers[0]._store_directory,  # noqa: SLF001  # of this module
+        lambda intent: [reader._end_with(intent).offset for reader in readers],  # noqa: SLF001
+    )
+
+
+def consistently(store_directory: Path, look: Callable[[WriteIntent | None], T]) -> T:
+    """Return what *look* gives while the last staged write stays the same.
+
+    Raises:
+        StoreLockedError: It does not stay the same for long enough.
+    """
+    before = read_intent(store_directory)
+    for _ in range(_ATTEMPTS):
+        seen = look(before)
+        after = read_intent(store_directory)
+        if after == before:
+            return seen
+        before = after
+    raise StoreLockedError(
+        f"writes to {str(store_directory)!r} follow each other too fast to be read; try again"
+    )
+
+
+def _stored(snapshot: Snapshot | None, keys: KeySelection) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of *snapshot* with the selected *keys*."""
+    if snapshot is None:
+        return
+    first, last = keys.bounds
+    for batch in snapshot.batches(first_key=first, last_key=last):
+        yield batch if keys.stop is None else keys.filter(batch)
+
+
+def _selected(schema: pa.Schema, columns: Iterable[str] | None) -> pa.Schema:
+    """Return the fields of *schema* that are wanted, in the order in which they are named.
+
+    Raises:
+        InvalidArgumentError: One is unknown.
+    """
+    if columns is None:
+        return schema
+    names = list(columns)
+    if unknown := [name for name in names if name not in schema.names]:
+        raise InvalidArgumentError(
+            f"there is no column {unknown[0]!r}; there are: {', '.join(schema.names)}"
+        )
+    return pa.schema([schema.field(name) for name in names])
