@@ -1,0 +1,365 @@
+"""Writing to all partitions of a store at once, from many tasks, as one change (STG).
+
+Tasks `stage` rows: files below ``ROOT/<store>/.writes/<write id>/`` that nobody reads. Then one
+process publishes the files of the tasks that succeeded: it takes the writer's lock of every
+partition, makes an intent durable, which is the commit point, and appends to the changelogs. When
+it dies after that, the next writer finishes the write (`finish_staged_writes`), and readers read it
+as finished all along. When it dies before, nothing has happened.
+"""
+
+import shutil
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import pyarrow as pa
+
+from statestores.arrow.file_access import reporting
+from statestores.arrow.snapshot_directory import list_snapshots
+from statestores.arrow.staged_rows import StagedFile, StagedWriter, check_staged
+from statestores.changelog import Changelog, FileChangelog, FrameKind, change_schema
+from statestores.errors import (
+    CommitConflictError,
+    InvalidArgumentError,
+    StorageError,
+    StoreCorruptedError,
+    StoreMismatchError,
+)
+from statestores.opening import backend_of
+from statestores.partitioning import partitioner_by_name
+from statestores.semantics.directory_lock import LOCK_FILE, DirectoryLock
+from statestores.spi.specification import StoreSpecification
+from statestores.state_root import PartitionDirectory, StateRoot
+from statestores.write_intent import (
+    INTENT_FILE,
+    WriteIntent,
+    check_write_id,
+    finished,
+    intended_frames,
+    planned,
+    read_intent,
+    staging_directory,
+    store_intent,
+    write_directory,
+)
+
+ABANDONED_AFTER_MS = 24 * 60 * 60 * 1000
+"""Staged rows of which nobody has heard for so long belong to a job that died."""
+
+Mode: TypeAlias = Literal["append", "overwrite"]
+"""Whether a write adds to what is there, or replaces it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StagedRows:
+    """What one attempt of one task has staged. Small; made to be sent to whoever publishes."""
+
+    write_id: str
+    """The write to which the rows belong."""
+
+    files: tuple[StagedFile, ...]
+    """The files, in the order of their rows."""
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return sum(file.rows for file in self.files)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedWrite:
+    """What a write has become."""
+
+    rows: int
+    """Changes appended, over all partitions."""
+
+    end_offsets: dict[int, int]
+    """The end offset of the changelog of each partition, after the write."""
+
+
+def stage(
+    root: str | PathLike[str],
+    specification: StoreSpecification[Any, Any],
+    partitions: int,
+    write_id: str,
+    attempt: str,
+    changes: Iterable[pa.RecordBatch],
+) -> StagedRows:
+    """Write *changes* where `publish` finds them; nothing of the store changes.
+
+    *changes* have the columns of the store's changelog, as bytes. *attempt* tells the attempts of
+    all tasks apart, so that one that is repeated does not meet its own files. The store need not
+    exist yet, and nothing is locked.
+
+    Raises:
+        InvalidArgumentError, InvalidTypeError: The changes cannot be changes of the store.
+        StorageError: The files cannot be written.
+    """
+    writer = StagedWriter(
+        write_directory(Path(root) / specification.name, write_id),
+        check_write_id(attempt),
+        change_schema(specification.kind),
+        partitioner_by_name(specification.partitioner),
+        partitions,
+    )
+    for batch in changes:
+        writer.add(batch)
+    return StagedRows(write_id=write_id, files=writer.finish())
+
+
+def publish(
+    root: StateRoot,
+    store: str,
+    write_id: str,
+    staged: Sequence[StagedRows],
+    mode: Mode = "append",
+) -> PublishedWrite:
+    """Append what *staged* describes to the store, or replace the store by it; all or nothing.
+
+    Rows of one key are applied in the order of *staged* and of their files; versions in the order
+    of their times. Files that *staged* does not name, of attempts that failed, are ignored and
+    removed. When it raises, nothing has changed, unless the message says that the write is
+    committed and could not be finished now: then the next writer finishes it, and readers already
+    see it.
+
+    Raises:
+        StoreNotFoundError: There is no such store, or a staged file is gone.
+        InvalidArgumentError: The mode is unknown, or rows of another write are among *staged*.
+        StoreLockedError: Another writer has a partition open, or publishes at this moment.
+        StoreCorruptedError, StorageError: A staged file is damaged, or the disk failed.
+    """
+    if mode not in {"append", "overwrite"}:
+        raise InvalidArgumentError(f"the mode is 'append' or 'overwrite', got {mode!r}")
+    if strangers := {each.write_id for each in staged} - {write_id}:
+        raise InvalidArgumentError(
+            f"rows of the write {min(strangers)!r} are among those of {write_id!r}"
+        )
+    directories = _partitions(root, store)
+    directory = root.path / store
+    specification = root.store(store).specification
+    files = [file for rows in staged for file in rows.files]
+    check_staged(write_directory(directory, write_id), files)
+    with _writing(directory), ExitStack() as logs:
+        _finish(directories, specification, read_intent(directory))
+        opened = {
+            number: logs.enter_context(_open_log(partition, specification))
+            for number, partition in directories.items()
+        }
+        overwrite = mode == "overwrite"
+        writes = {
+            number: planned(
+                log.end_offset,
+                [file for file in files if file.partition == number],
+                overwrite=overwrite,
+            )
+            for number, log in opened.items()
+        }
+        intent = WriteIntent(
+            write_id=write_id,
+            overwrite=overwrite,
+            finished=False,
+            partitions={
+                number: write
+                for number, write in writes.items()
+                if write.end_offset > write.base_offset
+            },
+        )
+        if intent.partitions:
+            try:
+                store_intent(directory, intent)
+                for number in intent.partitions:
+                    _roll_forward(directory, intent, number, opened[number], specification.kind)
+                _close(directory, intent)
+            except StorageError as error:
+                if not _is_committed(directory, write_id):
+                    raise
+                raise StorageError(
+                    f"the write {write_id!r} to {store!r} is committed, and could not be finished: "
+                    f"{error}; finish_staged_writes() or the next writer will do it"
+                ) from error
+        else:
+            _remove(write_directory(directory, write_id))
+    return PublishedWrite(
+        rows=sum(file.rows for file in files),
+        end_offsets={number: write.end_offset for number, write in writes.items()},
+    )
+
+
+def finish_staged_writes(
+    root: StateRoot, store: str, *, abandoned_after_ms: int = ABANDONED_AFTER_MS
+) -> bool:
+    """Finish a write whose publisher has died after its commit; return whether there was one.
+
+    Every writer calls it before it opens a changelog, and `refuse_unfinished_write` after. Staged
+    rows that were never published are removed when nobody has touched them for
+    *abandoned_after_ms*. Costs the look at one file when there is nothing to do.
+
+    Raises:
+        StoreNotFoundError: There is no such store.
+        StoreLockedError: Someone publishes or finishes a write at this moment, or has a partition
+            open that the unfinished write needs.
+        StoreCorruptedError, StorageError: The intent, a staged file or a changelog is damaged.
+    """
+    directories = _partitions(root, store)
+    directory = root.path / store
+    if not staging_directory(directory).is_dir():
+        return False
+    intent = read_intent(directory)
+    unfinished = intent is not None and not intent.finished
+    abandoned = list(_abandoned(directory, abandoned_after_ms))
+    if not unfinished and not abandoned:
+        return False
+    with _writing(directory):
+        intent = read_intent(directory)
+        found = _finish(directories, root.store(store).specification, intent)
+        for write in abandoned:
+            _remove(write)
+    return found
+
+
+def refuse_unfinished_write(store_directory: Path) -> None:
+    """Accept a store on whose changelogs nobody's write is unfinished.
+
+    For a writer that has just taken the lock of a changelog: a publisher may have committed and
+    died since it called `finish_staged_writes`.
+
+    Raises:
+        CommitConflictError: There is one; close the changelog and begin again.
+    """
+    intent = read_intent(store_directory)
+    if intent is not None and not intent.finished:
+        raise CommitConflictError(
+            f"the write {intent.write_id!r} in {str(store_directory)!r} is committed and not "
+            "finished; call finish_staged_writes() and open the store again"
+        )
+
+
+def discard(root: str | PathLike[str], store: str, write_id: str) -> None:
+    """Remove what was staged for a write that will not be published; again is no error.
+
+    A write that is committed stays: it has happened. Directories that only the write had made go
+    with it.
+
+    Raises:
+        StorageError: They cannot be removed.
+    """
+    directory = Path(root) / store
+    if _is_committed(directory, write_id):
+        return
+    _remove(write_directory(directory, write_id))
+    for empty in (staging_directory(directory), directory, directory.parent):
+        try:
+            empty.rmdir()
+        except OSError:  # not empty, or gone: somebody else's
+            return
+
+
+def _is_committed(store_directory: Path, write_id: str) -> bool:
+    """Return whether *write_id* is committed and not finished."""
+    intent = read_intent(store_directory)
+    return intent is not None and intent.write_id == write_id and not intent.finished
+
+
+@contextmanager
+def _writing(store_directory: Path) -> Iterator[None]:
+    """Keep others from publishing or finishing a write of the store."""
+    lock = DirectoryLock.acquire(staging_directory(store_directory))
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _partitions(root: StateRoot, store: str) -> dict[int, PartitionDirectory]:
+    return {number: root.partition(store, number) for number in range(root.store(store).partitions)}
+
+
+def _finish(
+    directories: dict[int, PartitionDirectory],
+    specification: StoreSpecification[Any, Any],
+    intent: WriteIntent | None,
+) -> bool:
+    """Append what is missing of *intent*; return whether it was unfinished."""
+    if intent is None or intent.finished:
+        return False
+    store_directory = directories[0].path.parent
+    for number in intent.partitions:
+        with _open_log(directories[number], specification) as log:
+            _roll_forward(store_directory, intent, number, log, specification.kind)
+    _close(store_directory, intent)
+    return True
+
+
+def _roll_forward(
+    store_directory: Path, intent: WriteIntent, number: int, log: Changelog, kind: str
+) -> None:
+    """Append to *log* what *intent* says and the log does not have yet.
+
+    Raises:
+        StoreCorruptedError: Somebody else has written to the log since.
+    """
+    write = intent.partitions[number]
+    if not write.base_offset <= log.end_offset <= write.end_offset:
+        raise StoreCorruptedError(
+            f"the changelog of partition {number} in {str(store_directory)!r} ends at "
+            f"{log.end_offset}, and the unfinished write {intent.write_id!r} goes from "
+            f"{write.base_offset} to {write.end_offset}: another program has written to it"
+        )
+    if log.end_offset == write.end_offset:
+        return
+    for frame in intended_frames(
+        store_directory, intent, number, change_schema(kind), log.end_offset
+    ):
+        if frame.kind is FrameKind.CLEAR:
+            log.append_clear()
+        else:
+            log.append_batch(frame.batch)
+
+
+def _close(store_directory: Path, intent: WriteIntent) -> None:
+    """Note that *intent* is finished, and only then remove the rows from which it was."""
+    store_intent(store_directory, finished(intent))
+    _remove(write_directory(store_directory, intent.write_id))
+
+
+def _open_log(
+    partition: PartitionDirectory, specification: StoreSpecification[Any, Any]
+) -> Changelog:
+    """Open the changelog of *partition* for appending; make one where there is nothing yet.
+
+    Raises:
+        StoreMismatchError: The store has content and no changelog that this one would continue.
+    """
+    if FileChangelog.exists(partition.changelog):
+        return FileChangelog.open(partition.changelog, specification.kind)
+    if list_snapshots(partition.snapshots) or backend_of(partition.path) is not None:
+        raise StoreMismatchError(
+            f"{str(partition.path)!r} has content and no changelog, and what is appended to a new "
+            "one would hide it; open the store with a changelog first"
+        )
+    return FileChangelog.create(partition.changelog, specification.kind)
+
+
+def _abandoned(store_directory: Path, after_ms: int) -> Iterator[Path]:
+    """Yield the directories of writes that were staged long ago and never published."""
+    oldest_ns = time.time_ns() - after_ms * 1_000_000
+    staging = staging_directory(store_directory)
+    intent = read_intent(store_directory)
+    kept = {INTENT_FILE, LOCK_FILE}
+    if intent is not None and not intent.finished:
+        kept.add(intent.write_id)
+    with reporting("list", staging):
+        for path in sorted(staging.iterdir()):
+            if path.name not in kept and path.is_dir() and path.stat().st_mtime_ns < oldest_ns:
+                yield path
+
+
+def _remove(write: Path) -> None:
+    """Remove the directory of a write, if it is there."""
+    with reporting("remove", write):
+        if write.is_dir():
+            shutil.rmtree(write)

@@ -1,0 +1,58 @@
+"""A process that publishes a staged write and kills itself at a named step.
+
+Run as a program: ROOT STORE WRITE_ID MODE STEP, the staged rows pickled on standard input.
+"""
+
+import os
+import pickle
+import signal
+import sys
+from typing import Any
+
+from statestores import staged_write
+from statestores.changelog import FileChangelog
+from statestores.state_root import StateRoot
+
+
+def die(*arguments: Any, **named: Any) -> None:
+    """End this process as a crash does."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def before(owner: Any, name: str, *, call: int = 1) -> None:
+    """Die at the *call*-th call of a function, before it."""
+    original = getattr(owner, name)
+    left = [call]
+
+    def dying(*arguments: Any, **named: Any) -> Any:
+        left[0] -= 1
+        if left[0] == 0:
+            die()
+        return original(*arguments, **named)
+
+    setattr(owner, name, dying)
+
+
+def main(root: str, store: str, write_id: str, mode: Any, step: str) -> None:
+    """Publish, and die at *step*."""
+    staged = pickle.load(sys.stdin.buffer)  # noqa: S301  # from the test that started this
+    if step == "before the intent":
+        before(staged_write, "store_intent")
+    elif step == "after the intent":
+        before(staged_write, "_roll_forward")
+    elif step == "before an append":
+        before(FileChangelog, "append_batch", call=2)
+    elif step == "after an append":
+        before(FileChangelog, "append_batch", call=3)
+    elif step == "before the end":
+        before(staged_write, "_close")
+    elif step == "after the end":
+        before(staged_write, "_remove")
+    staged_write.publish(StateRoot.open(root), store, write_id, staged, mode)
+    if step == "after all":
+        die()
+    raise AssertionError(f"the step {step!r} did not come")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,378 @@
+"""A write to many partitions happens as a whole or not at all, whatever dies in between."""
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, get_args
+
+import pyarrow as pa
+import pytest
+
+import statestores as ss
+from statestores.arrow.staged_rows import StagedFile, StagedWriter, staged_batches
+from statestores.changelog import FileChangelog, change_schema
+from statestores.errors import (
+    CommitConflictError,
+    InvalidArgumentError,
+    StoreCorruptedError,
+    StoreLockedError,
+    StoreMismatchError,
+    StoreNotFoundError,
+)
+from statestores.partition_reader import PartitionReader, end_offsets
+from statestores.partitioning import partitioner_by_name
+from statestores.staged_write import (
+    Mode,
+    StagedRows,
+    discard,
+    finish_staged_writes,
+    publish,
+    refuse_unfinished_write,
+    stage,
+)
+from statestores.write_intent import read_intent, staging_directory
+
+PARTITIONS = 3
+SPECIFICATION = ss.KeyValue("counts")
+OLD = {b"k%02d" % number: b"old" for number in range(40)}
+NEW = {b"k%02d" % number: b"new" for number in range(20, 60)}
+PROGRAM = Path(__file__).with_name("killed_publisher.py")
+STEPS = (
+    "before the intent",
+    "after the intent",
+    "before an append",
+    "after an append",
+    "before the end",
+    "after the end",
+    "after all",
+)
+
+pytestmark = pytest.mark.usefixtures("no_descriptor_leaks")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> ss.StateRoot:
+    """A state root with a key-value store that holds `OLD`."""
+    created = ss.StateRoot.create(tmp_path / "state")
+    created.add_store(SPECIFICATION, partitions=PARTITIONS)
+    publish(created, "counts", "old", [staged(created, "old", "t0", OLD.items())])
+    return created
+
+
+def staged(
+    root: ss.StateRoot, write_id: str, attempt: str, rows: Iterable[tuple[bytes, bytes | None]]
+) -> StagedRows:
+    """Stage *rows* of the key-value store."""
+    batch = pa.RecordBatch.from_pylist(
+        [{"key": key, "value": value} for key, value in rows],
+        schema=change_schema(SPECIFICATION.kind),
+    )
+    return stage(root.path, SPECIFICATION, PARTITIONS, write_id, attempt, [batch])
+
+
+def readers(root: ss.StateRoot, store: str = "counts") -> list[PartitionReader]:
+    entry = root.store(store)
+    return [
+        PartitionReader(root.partition(store, number), entry.specification)
+        for number in range(entry.partitions)
+    ]
+
+
+def content(root: ss.StateRoot) -> dict[bytes, bytes]:
+    """Return what the readers of all partitions show."""
+    return {
+        row["key"]: row["value"]
+        for reader in readers(root)
+        for batch in reader.rows()
+        for row in batch.to_pylist()
+    }
+
+
+def leftovers(root: ss.StateRoot) -> set[str]:
+    """Return the writes whose rows are still staged."""
+    return {
+        path.name for path in staging_directory(root.path / "counts").iterdir() if path.is_dir()
+    }
+
+
+def test_append_merges_and_overwrite_replaces(root: ss.StateRoot) -> None:
+    """Deletions delete, and nothing stays behind."""
+    rows = [staged(root, "w1", "t0", NEW.items()), staged(root, "w1", "t1", [(b"k00", None)])]
+    written = publish(root, "counts", "w1", rows)
+
+    assert written.rows == len(NEW) + 1
+    assert list(written.end_offsets.values()) == end_offsets(readers(root))
+    assert content(root) == {key: value for key, value in (OLD | NEW).items() if key != b"k00"}
+    publish(root, "counts", "w2", [staged(root, "w2", "t0", [(b"x", b"1")])], "overwrite")
+    assert content(root) == {b"x": b"1"}
+    publish(root, "counts", "w3", [], "overwrite")
+    assert content(root) == {}
+    assert leftovers(root) == set()
+
+
+def test_keys_are_in_the_partition_of_the_partitioner(root: ss.StateRoot) -> None:
+    """A store that is opened by its owner finds each key where it looks for it."""
+    partitioner = partitioner_by_name("murmur2")
+    for number, reader in enumerate(readers(root)):
+        keys = [key for batch in reader.rows() for key in batch["key"].to_pylist()]
+
+        assert keys
+        assert {partitioner.partition(key, PARTITIONS) for key in keys} == {number}
+
+
+def test_of_one_key_the_last_row_of_the_last_task_wins(root: ss.StateRoot) -> None:
+    """The order is that of the tasks and of their rows, however often a task has spilled."""
+    rows = [
+        staged(root, "w", "t1", [(b"k", b"1"), (b"k", b"2")]),
+        staged(root, "w", "t0", [(b"k", b"3"), (b"k", b"4")]),
+    ]
+    publish(root, "counts", "w", rows)
+
+    assert content(root)[b"k"] == b"4"
+
+
+def test_rows_of_attempts_that_failed_are_ignored(root: ss.StateRoot) -> None:
+    """Only what the caller names is published; the rest is removed with it."""
+    staged(root, "w", "t0-attempt0", [(b"failed", b"1")])
+    succeeded = staged(root, "w", "t0-attempt1", [(b"good", b"1")])
+    publish(root, "counts", "w", [succeeded])
+
+    assert content(root) == OLD | {b"good": b"1"}
+    assert leftovers(root) == set()
+
+
+@pytest.mark.parametrize("mode", get_args(Mode))
+@pytest.mark.parametrize("step", STEPS)
+def test_a_killed_publisher_leaves_all_or_nothing(
+    root: ss.StateRoot, step: str, mode: Mode
+) -> None:
+    """Readers see the write as a whole at once, and the next writer finishes it."""
+    rows = [staged(root, "w", f"t{task}", list(NEW.items())[task::2]) for task in range(2)]
+    ends = end_offsets(readers(root))
+    child = subprocess.run(
+        [sys.executable, str(PROGRAM), str(root.path), "counts", "w", mode, step],
+        input=pickle.dumps(rows),
+        check=False,
+    )
+    after = NEW if mode == "overwrite" else OLD | NEW
+    happened = step != STEPS[0]
+
+    assert child.returncode == -signal.SIGKILL
+    assert content(root) == (after if happened else OLD)
+    seen = end_offsets(readers(root))
+    added = len(NEW) + PARTITIONS * (mode == "overwrite")
+    assert sum(seen) - sum(ends) == (added if happened else 0)
+    changes = [row for reader in readers(root) for b in reader.changes() for row in b.to_pylist()]
+    finish_staged_writes(root, "counts", abandoned_after_ms=0)
+    assert content(root) == (after if happened else OLD)
+    assert end_offsets(readers(root)) == seen
+    assert changes == [
+        row for reader in readers(root) for b in reader.changes() for row in b.to_pylist()
+    ]
+    assert leftovers(root) == set()
+    publish(root, "counts", "next", [staged(root, "next", "t0", [(b"k", b"next")])])
+    assert content(root)[b"k"] == b"next"
+
+
+def test_a_partition_in_other_hands_changes_nothing(root: ss.StateRoot) -> None:
+    """One writer with one partition open is enough to refuse the whole write."""
+    rows = [staged(root, "w", "t0", NEW.items())]
+    changelog = root.partition("counts", 2).changelog
+    with FileChangelog.open(changelog, SPECIFICATION.kind):
+        with pytest.raises(StoreLockedError, match=f"in process {os.getpid()}"):
+            publish(root, "counts", "w", rows)
+
+        assert content(root) == OLD
+        assert leftovers(root) == {"w"}
+    publish(root, "counts", "w", rows)
+    assert content(root) == OLD | NEW
+
+
+def kill_after_intent(root: ss.StateRoot) -> None:
+    """Leave a committed write that no changelog has yet."""
+    rows = [staged(root, "w", "t0", NEW.items())]
+    command = [sys.executable, str(PROGRAM), str(root.path), "counts", "w", "append", STEPS[1]]
+    subprocess.run(command, input=pickle.dumps(rows), check=False)
+
+
+def test_a_writer_that_opened_too_early_is_told(root: ss.StateRoot) -> None:
+    """Between its look for an unfinished write and its lock, one may have been committed."""
+    refuse_unfinished_write(root.path / "counts")
+    kill_after_intent(root)
+
+    with pytest.raises(CommitConflictError, match="finish_staged_writes"):
+        refuse_unfinished_write(root.path / "counts")
+    assert finish_staged_writes(root, "counts") is True
+    refuse_unfinished_write(root.path / "counts")
+    assert finish_staged_writes(root, "counts") is False
+
+
+def test_a_write_is_finished_by_the_next_one(root: ss.StateRoot) -> None:
+    """It need not be asked for."""
+    kill_after_intent(root)
+    publish(root, "counts", "next", [staged(root, "next", "t0", [(b"next", b"1")])])
+
+    assert content(root) == OLD | NEW | {b"next": b"1"}
+
+
+def test_a_foreign_append_below_an_unfinished_write_is_noticed(root: ss.StateRoot) -> None:
+    """A program that does not keep the protocol must not lose rows in silence."""
+    kill_after_intent(root)
+    intent = read_intent(root.path / "counts")
+    assert intent is not None
+    number, write = next(iter(intent.partitions.items()))
+    rows = ss.Changes([b"x"] * (write.end_offset - write.base_offset + 1), [b"1"] * 99)
+    with FileChangelog.open(root.partition("counts", number).changelog, "key-value") as log:
+        log.append(ss.Changes(rows.keys, rows.values[: len(rows.keys)]))
+
+    with pytest.raises(StoreCorruptedError, match="another program has written to it"):
+        finish_staged_writes(root, "counts")
+
+
+def test_a_damaged_intent_is_an_error(root: ss.StateRoot) -> None:
+    """A changed word in it would empty the store."""
+    kill_after_intent(root)
+    file = staging_directory(root.path / "counts") / "intent.json"
+    file.write_text(file.read_text().replace('"overwrite": false', '"overwrite": true'))
+
+    with pytest.raises(StoreCorruptedError, match="checksum"):
+        content(root)
+
+
+def test_damage_of_a_staged_file_is_found_before_the_commit(root: ss.StateRoot) -> None:
+    """After it, it would be too late."""
+    rows = staged(root, "w", "t0", NEW.items())
+    file = staging_directory(root.path / "counts") / "w" / rows.files[0].name
+    content_before = bytearray(file.read_bytes())
+    content_before[100] ^= 1
+    file.write_bytes(content_before)
+
+    with pytest.raises(StoreCorruptedError, match="CRC32C"):
+        publish(root, "counts", "w", [rows])
+    file.unlink()
+    with pytest.raises(StoreNotFoundError, match="that all tasks and the driver share"):
+        publish(root, "counts", "w", [rows])
+    assert content(root) == OLD
+
+
+def test_what_was_staged_and_forgotten_is_removed(root: ss.StateRoot) -> None:
+    """Not at once: its job may be running."""
+    staged(root, "w", "t0", NEW.items())
+    finish_staged_writes(root, "counts")
+
+    assert leftovers(root) == {"w"}
+    finish_staged_writes(root, "counts", abandoned_after_ms=0)
+    assert leftovers(root) == set()
+
+
+def test_a_discarded_write_leaves_nothing(root: ss.StateRoot, tmp_path: Path) -> None:
+    """Not even the directories of a state root that it would have created."""
+    staged(root, "w", "t0", NEW.items())
+    discard(root.path, "counts", "w")
+    elsewhere = tmp_path / "new"
+    stage(elsewhere, SPECIFICATION, 1, "w", "t0", [batch_of(b"a")])
+    discard(elsewhere, "counts", "w")
+    discard(elsewhere, "counts", "w")
+
+    assert leftovers(root) == set()
+    assert content(root) == OLD
+    assert not elsewhere.exists()
+
+
+def batch_of(key: bytes) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist(
+        [{"key": key, "value": b"1"}], schema=change_schema(SPECIFICATION.kind)
+    )
+
+
+def test_a_committed_write_cannot_be_discarded(root: ss.StateRoot) -> None:
+    """Spark calls abort also when commit failed after the point of no return."""
+    kill_after_intent(root)
+    discard(root.path, "counts", "w")
+
+    assert content(root) == OLD | NEW
+
+
+def test_content_without_a_changelog_is_not_hidden(tmp_path: Path) -> None:
+    """A changelog that begins beside a live engine would show only what is new."""
+    root = ss.StateRoot.create(tmp_path)
+    root.add_store(SPECIFICATION, partitions=1)
+    with ss.open_store(root.partition("counts", 0).path, SPECIFICATION, backend="sqlite") as store:
+        store.put(b"a", b"1")
+        store.commit({})
+    rows = stage(root.path, SPECIFICATION, 1, "w", "t0", [batch_of(b"b")])
+
+    with pytest.raises(StoreMismatchError, match="would hide it"):
+        publish(root, "counts", "w", [rows])
+
+
+@pytest.mark.parametrize(
+    ("write_id", "mode"), [("other", "append"), ("w", "merge")], ids=["write id", "mode"]
+)
+def test_a_wrong_argument_is_refused(root: ss.StateRoot, write_id: str, mode: Any) -> None:
+    """Before anything is locked."""
+    rows = [staged(root, "w", "t0", NEW.items())]
+
+    with pytest.raises(InvalidArgumentError):
+        publish(root, "counts", write_id, rows, mode)
+
+
+@pytest.mark.parametrize("write_id", ["", "../x", "a b"])
+def test_an_id_that_names_no_directory_is_refused(root: ss.StateRoot, write_id: str) -> None:
+    """It would reach outside of the directory of writes."""
+    with pytest.raises(InvalidArgumentError, match="the id of a write"):
+        staged(root, write_id, "t0", NEW.items())
+
+
+def test_versions_are_appended_in_the_order_of_time(tmp_path: Path) -> None:
+    """So none of a write makes another of it too late, however the tasks have shared them."""
+    schema = change_schema("versioned")
+    files: list[StagedFile] = []
+    for task in range(3):
+        writer = StagedWriter(
+            tmp_path, f"t{task}", schema, partitioner_by_name("murmur2"), 1, spill_bytes=1
+        )
+        for spill in range(3):
+            times = [(7 * row + 5 * spill + task) % 40 // 2 for row in range(50)]
+            puts = [
+                {"key": b"k", "value": b"%d-%d-%d" % (task, spill, row), "timestamp": time}
+                for row, time in enumerate(times)
+            ]
+            writer.add(pa.RecordBatch.from_pylist(puts, schema=schema))
+        files.extend(writer.finish())
+    rows = [row for b in staged_batches(tmp_path, files, schema) for row in b.to_pylist()]
+
+    assert len(rows) == 450
+    in_order = sorted(
+        rows, key=lambda row: (row["timestamp"], [int(n) for n in row["value"].split(b"-")])
+    )
+    assert rows == in_order
+
+
+def test_long_runs_are_merged_batch_by_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Equal times that go over many batches stay in the order of files and rows."""
+    monkeypatch.setattr("statestores.arrow.staged_rows._STORED_ROWS", 4)
+    schema = change_schema("versioned")
+    files: list[StagedFile] = []
+    for task in range(3):
+        writer = StagedWriter(tmp_path, f"t{task}", schema, partitioner_by_name("murmur2"), 1)
+        rows = [
+            {"key": b"k", "value": b"%d-%03d" % (task, row), "timestamp": row // 20}
+            for row in range(100)
+        ]
+        writer.add(pa.RecordBatch.from_pylist(rows, schema=schema))
+        files.extend(writer.finish())
+    merged = [
+        (row["timestamp"], row["value"])
+        for b in staged_batches(tmp_path, files, schema)
+        for row in b.to_pylist()
+    ]
+
+    assert merged == sorted(merged)
+    assert len(merged) == 300
