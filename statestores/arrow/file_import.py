@@ -4,26 +4,31 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from statestores.arrow.columns import put_encoded, store_of_bytes
 from statestores.arrow.file_access import reporting
 from statestores.arrow.file_format import format_from_content
 from statestores.arrow.progress import Meter, ProgressCallback
-from statestores.arrow.restore_mark import check_not_half_restored, has_rows, restore_mark
+from statestores.arrow.restore_mark import check_not_half_restored
 from statestores.arrow.row_batches import BATCH_ROWS
 from statestores.arrow.row_source import METADATA_NAME
-from statestores.arrow.schemas import changes_from_rows
-from statestores.arrow.typed_columns import encode_rows
+from statestores.arrow.typed_columns import check_columns, encode_rows, start_column
 from statestores.errors import InvalidArgumentError, StoreMismatchError, StoreNotFoundError
 from statestores.spi.specification import StoreSpecification
 from statestores.spi.store import StateStore
 from statestores.spi.versioned import VersionedStore
+
+_SORTED_ROWS = 500_000
+"""Versions that are sorted at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +37,7 @@ class _Contents:
 
     schema: pa.Schema
     rows: int | None
-    batches: Iterator[pa.RecordBatch]
+    batches: Callable[[], Iterator[pa.RecordBatch]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +57,13 @@ def import_file(
     commit: Callable[[], None] | None = None,
     progress: ProgressCallback | None = None,
 ) -> int:
-    """Take the rows of the file *path* into *store*, commit them, and return how many they are.
+    """Put the rows of the file *path* into *store*, commit them, and return how many it accepted.
 
-    Into a key-value store they are put: other keys stay. A versioned store has to be empty, and
-    takes them as content: none is refused as late. *typed* says whether keys and values have the
-    types of the serdes; a file of `export_file` says it itself, and others are taken as typed.
-    *commit* is called after each batch; by default it commits without offsets, which leaves the
-    rows out of a changelog: pass your own if there is one.
+    Other rows of the store stay. Versions are put in the order of time, whatever their order in
+    the file, so that none of them makes another one late; that takes a pass over the file for
+    each half million rows, and memory for these and for 8 bytes a row. *typed* says whether keys
+    and values have the types of the serdes; a file of `export_file` says it itself, and others
+    are taken as typed. *commit* is called after each batch; by default it commits without offsets.
 
     An import that was interrupted is repeated by calling it again.
 
@@ -69,7 +74,7 @@ def import_file(
         InvalidArgumentError: The file is of no known format, its columns are not the store's, or
             something is pending.
         StoreMismatchError: The file says that it holds rows of another kind or of other serdes,
-            or the store is versioned and not empty.
+            or the store is half restored.
         SerializationError: A key or value is not of the serde's type.
         StorageError: The file cannot be read.
     """
@@ -80,52 +85,64 @@ def import_file(
         raise InvalidArgumentError(
             f"{store.name!r} has pending writes, which the import would commit; commit or roll back"
         )
+    check_not_half_restored(store.specification, store.committed_offsets())
     with reporting("read", source), _open(source) as contents:
         origin = _origin(contents.schema, source)
         if origin is not None:
             _check_origin(origin, store.specification, source)
         if typed is None:
             typed = origin is None or origin.typed
-        encoded = (encode_rows(rows, store.specification, typed=typed) for rows in contents.batches)
-        commit = commit or (lambda: store.commit({}))
-        meter = Meter(progress, contents.rows)
         if isinstance(store, VersionedStore):
-            stream_time_ms = origin.stream_time_ms if origin else None
-            _load_versions(store, encoded, stream_time_ms, commit, meter)
+            check_columns(contents.schema.names, store.specification)
+            batches = _in_time_order(contents)
         else:
-            check_not_half_restored(store.specification, store.committed_offsets())
-            for rows in encoded:
-                put_encoded(store_of_bytes(store), pa.Table.from_batches([rows]))
+            batches = contents.batches()
+        meter = Meter(progress, contents.rows)
+        accepted = 0
+        for batch in batches:
+            encoded = encode_rows(batch, store.specification, typed=typed)
+            accepted += put_encoded(store_of_bytes(store), pa.Table.from_batches([encoded]))
+            if commit is None:
+                store.commit({})
+            else:
                 commit()
-                meter.add(rows.num_rows, rows.nbytes)
-    return meter.rows
+            meter.add(batch.num_rows, batch.nbytes)
+    return accepted
 
 
-def _load_versions(
-    store: StateStore,
-    batches: Iterator[pa.RecordBatch],
-    stream_time_ms: int | None,
-    commit: Callable[[], None],
-    meter: Meter,
-) -> None:
-    """Load *batches* into an empty versioned store, marked as half restored until the end.
+def _in_time_order(contents: _Contents) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a file of versions by time, reading it once for each of `_time_ranges`."""
+    for first_ms, last_ms in _time_ranges(contents):
+        waiting = []
+        for batch in contents.batches():
+            starts = start_column(batch.column("valid_from"))
+            within = pc.and_(pc.greater_equal(starts, first_ms), pc.less_equal(starts, last_ms))
+            rows = batch.filter(within)
+            if first_ms != last_ms:
+                waiting.append(rows)
+            elif rows.num_rows:
+                yield rows  # of one time: there may be any number, and no order among them
+        if waiting:
+            ordered = pa.Table.from_batches(waiting).sort_by("valid_from")
+            yield from ordered.to_batches(BATCH_ROWS)
 
-    Raises:
-        StoreMismatchError: The store is not empty, and no interrupted import or restore either.
-    """
-    mark = restore_mark(store.specification)
-    if store.committed_offset(mark) is None and has_rows(store):
-        raise StoreMismatchError(
-            f"the versioned store {store.name!r} is not empty, and rows of a file could be late "
-            "in it; import into an empty store, or put the rows with bulk_load()"
-        )
-    store.truncate()
-    store.commit({mark: 0})
-    for rows in batches:
-        store.load(changes_from_rows(rows), stream_time_ms=stream_time_ms)
-        commit()
-        meter.add(rows.num_rows, rows.nbytes)
-    store.commit({mark: None})
+
+def _time_ranges(contents: _Contents) -> list[tuple[int, int]]:
+    """Return ranges of time, ascending, of at most `_SORTED_ROWS` rows or of a single moment."""
+    columns = [start_column(batch.column("valid_from")) for batch in contents.batches()]
+    starts = np.sort(pa.chunked_array(columns, pa.int64()).to_numpy())
+    ranges = []
+    begin = 0
+    while begin < len(starts):
+        end = min(begin + _SORTED_ROWS, len(starts))
+        if end < len(starts):
+            # Rows of one moment stay together: before the moment that would be cut in two.
+            end = int(np.searchsorted(starts, starts[end], side="left"))
+        if end <= begin:
+            end = int(np.searchsorted(starts, starts[begin], side="right"))
+        ranges.append((int(starts[begin]), int(starts[end - 1])))
+        begin = end
+    return ranges
 
 
 @contextmanager
@@ -139,11 +156,14 @@ def _open(path: Path) -> Iterator[_Contents]:
         with pa.OSFile(str(path), "rb") as file:
             if format_from_content(path) == "parquet":
                 with pq.ParquetFile(file, page_checksum_verification=True) as parquet:
-                    batches = parquet.iter_batches(BATCH_ROWS)
-                    yield _Contents(parquet.schema_arrow, parquet.metadata.num_rows, batches)
+                    yield _Contents(
+                        parquet.schema_arrow,
+                        parquet.metadata.num_rows,
+                        partial(parquet.iter_batches, BATCH_ROWS),
+                    )
             else:
                 with pa.ipc.open_file(file) as arrow:
-                    yield _Contents(arrow.schema, None, _slices(arrow))
+                    yield _Contents(arrow.schema, None, partial(_slices, arrow))
     except pa.ArrowInvalid as error:
         raise InvalidArgumentError(
             f"{str(path)!r} cannot be read as what it seems to be: {error}; export it again"

@@ -47,36 +47,65 @@ def encode_rows(
         InvalidArgumentError: A column is missing, unknown, or of a type that cannot be taken.
         SerializationError: A key or value is not of the serde's type.
     """
+    needed = check_columns(rows.schema.names, specification)
     wanted = row_schema(specification.kind)
-    unknown = sorted(set(rows.schema.names) - set(wanted.names))
-    needed = [name for name in wanted.names if name != "valid_to"]
-    missing = [name for name in needed if name not in rows.schema.names]
-    if unknown or missing:
-        raise InvalidArgumentError(
-            f"the columns {rows.schema.names!r} are not those of a {specification.kind} store; "
-            f"expected {', '.join(needed)}"
-        )
     columns = {name: rows.column(name) for name in needed}
     if typed:
         columns["key"] = serde_or_raw(specification.key).encode_array(columns["key"])
         columns["value"] = serde_or_raw(specification.value).encode_array(columns["value"])
     schema = pa.schema([wanted.field(name) for name in needed])
+    if "valid_from" in columns:
+        columns["valid_from"] = start_column(columns["valid_from"])
     try:
-        if pa.types.is_timestamp(columns.get("valid_from", pa.nulls(0)).type):
-            columns["valid_from"] = columns["valid_from"].cast(_MILLISECONDS)  # exactly, or not
         arrays = [columns[field.name].cast(field.type) for field in schema]
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise InvalidArgumentError(
             f"a column cannot be taken as it is: {error}; expected "
             f"{', '.join(f'{field.name} {field.type}' for field in schema)}"
         ) from error
-    for field, array in zip(schema, arrays, strict=True):
-        if array.null_count and not (field.nullable or field.name == "value"):
-            raise InvalidArgumentError(
-                f"the column {field.name!r} has nulls, and every row needs one"
-            )
+    if arrays[0].null_count:
+        raise InvalidArgumentError("the column 'key' has nulls, and every row needs a key")
     nullable = pa.schema([field.with_nullable(True) for field in schema])  # noqa: FBT003  # Arrow's signature
     return pa.RecordBatch.from_arrays(arrays, schema=nullable)
+
+
+def check_columns(names: list[str], specification: StoreSpecification[Any, Any]) -> list[str]:
+    """Return the columns that a store takes, once *names* are these and perhaps ``valid_to``.
+
+    Raises:
+        InvalidArgumentError: A column is missing, unknown, or there twice.
+    """
+    wanted = row_schema(specification.kind).names
+    needed = [name for name in wanted if name != "valid_to"]
+    if not set(needed) <= set(names) <= set(wanted) or len(set(names)) < len(names):
+        raise InvalidArgumentError(
+            f"the columns {names!r} are not those of a {specification.kind} store; "
+            f"expected {', '.join(needed)}"
+        )
+    return needed
+
+
+def start_column(column: pa.Array) -> pa.Array:
+    """Return the column ``valid_from`` as int64 milliseconds; a timestamp may become that exactly.
+
+    Raises:
+        InvalidArgumentError: It is of another type, finer than milliseconds, or has nulls.
+    """
+    if not (pa.types.is_integer(column.type) or pa.types.is_timestamp(column.type)):
+        raise InvalidArgumentError(
+            f"the column 'valid_from' must be int64 milliseconds or a timestamp, got {column.type}"
+        )
+    try:
+        if pa.types.is_timestamp(column.type):
+            column = column.cast(_MILLISECONDS)
+        column = column.cast(pa.int64())
+    except pa.ArrowInvalid as error:
+        raise InvalidArgumentError(
+            f"the column 'valid_from' has times that are no int64 milliseconds: {error}"
+        ) from error
+    if column.null_count:
+        raise InvalidArgumentError("the column 'valid_from' has nulls, and every version starts")
+    return column
 
 
 def _with_types(schema: pa.Schema, key: pa.DataType, value: pa.DataType) -> pa.Schema:

@@ -5,8 +5,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
+import pyarrow as pa
 import pytest
 
+from statestores.changelog.contract import ReadOnlyChangelog
+from statestores.changelog.frame import Frame, FrameKind
+from statestores.changelog.rows import batch_from_changes, change_schema, empty_batch
 from statestores.errors import MissingDriverError
 from statestores.registry import backend_names, load_backend
 from statestores.semantics import open_on_engine
@@ -14,6 +18,7 @@ from statestores.spi import (
     Durability,
     KeyValue,
     KeyValueStore,
+    Position,
     StateStore,
     StoreSpecification,
     TopicPartition,
@@ -100,7 +105,7 @@ def rates(open_store: OpenStore, rates_log: TopicPartition) -> VersionedStore[by
 Answers = dict[str, Any]
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def answers() -> Callable[[Any], Answers]:
     """Return a function that asks a store for everything that is committed."""
 
@@ -129,3 +134,101 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     for name in ("backend", "source", "target"):
         if name in metafunc.fixturenames:
             metafunc.parametrize(name, backend_names())
+
+
+class ListChangelog(ReadOnlyChangelog):
+    """A changelog in a list, so that tests of restoring do not test a file format."""
+
+    def __init__(self, store_kind: str) -> None:
+        self._store_kind = store_kind
+        self._frames: list[Frame] = []
+        self._first_offset = 0
+        self._position = Position()
+
+    def record(self, store: StateStore) -> int:
+        """Append what is pending in *store* and return the offset to commit."""
+        schema = change_schema(self._store_kind)
+        batch = batch_from_changes(schema, store.pending_changes())
+        return self._append(FrameKind.CHANGES, batch, store.position)
+
+    def record_clear(self) -> int:
+        """Append that everything before is dropped."""
+        return self._append(
+            FrameKind.CLEAR, empty_batch(change_schema(self._store_kind)), Position()
+        )
+
+    def forget_until(self, offset: int) -> None:
+        """Drop the frames that end before *offset*."""
+        self._frames = [frame for frame in self._frames if frame.last_offset >= offset]
+        self._first_offset = offset
+
+    def forget_everything(self) -> None:
+        """Lose all frames, as a changelog does that someone deleted."""
+        self._frames, self._first_offset = [], 0
+
+    def _append(self, kind: FrameKind, batch: pa.RecordBatch, position: Position) -> int:
+        base = self.end_offset
+        last: int = base + max(batch.num_rows, 1) - 1
+        self._frames.append(
+            Frame(
+                kind=kind,
+                base_offset=base,
+                last_offset=last,
+                appended_at_ms=0,
+                position=position,
+                batch=batch,
+            )
+        )
+        return last
+
+    @property
+    def store_kind(self) -> str:
+        """Return the kind that it was made for."""
+        return self._store_kind
+
+    @property
+    def is_open(self) -> bool:
+        """Return that it is: there is nothing to close."""
+        return True
+
+    @property
+    def first_offset(self) -> int:
+        """Return the lowest offset that has not been forgotten."""
+        return self._first_offset
+
+    @property
+    def end_offset(self) -> int:
+        """Return the offset of the next append."""
+        return self._frames[-1].last_offset + 1 if self._frames else self._first_offset
+
+    @property
+    def position(self) -> Position:
+        """Return none: no test asks."""
+        return self._position
+
+    def read(self, from_offset: int | None = None, to_offset: int | None = None) -> Iterator[Frame]:
+        """Yield the frames in the range, cut at its ends."""
+        start = self._first_offset if from_offset is None else from_offset
+        stop = self.end_offset if to_offset is None else to_offset
+        for frame in list(self._frames):
+            if frame.last_offset >= start and frame.base_offset < stop:
+                yield frame.within(start, stop)
+
+    def close(self) -> None:
+        """Hold nothing."""
+
+
+@pytest.fixture
+def counts_changelog() -> ListChangelog:
+    return ListChangelog("key-value")
+
+
+@pytest.fixture
+def rates_changelog() -> ListChangelog:
+    return ListChangelog("versioned")
+
+
+@pytest.fixture(scope="session")
+def make_changelog() -> type[ListChangelog]:
+    """Return the class, for tests that need a changelog for each example."""
+    return ListChangelog

@@ -1,0 +1,515 @@
+"""Restoring: what it gives, what it refuses, and what it leaves when it is interrupted."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from statestores.arrow import Progress, read_snapshot, restore, write_snapshot
+from statestores.arrow.restore_mark import restore_mark
+from statestores.errors import (
+    InvalidArgumentError,
+    OffsetOutOfRangeError,
+    SnapshotCorruptedError,
+    StoreClosedError,
+    StoreMismatchError,
+)
+from statestores.spi import (
+    KeyValue,
+    KeyValueStore,
+    Position,
+    TopicPartition,
+    Versioned,
+    VersionedStore,
+)
+
+pytestmark = pytest.mark.usefixtures("no_descriptor_leaks")
+
+BytesStore = KeyValueStore[bytes, bytes]
+BytesVersions = VersionedStore[bytes, bytes]
+Ask = Callable[[Any], dict[str, Any]]
+
+COUNTS = KeyValue("counts")
+RATES = Versioned("rates", history_retention_ms=1_000)
+INPUT = TopicPartition("input", 0)
+
+
+def _write_commits(store: Any, changelog: Any, log: TopicPartition, commits: range) -> None:
+    """Change the store as a log-backed one does: the changelog first."""
+    for commit in commits:
+        for number in range(5):
+            store.put(b"%d" % ((commit * 3 + number) % 20), b"%d-%d" % (commit, number))
+        store.delete(b"%d" % (commit % 20))
+        store.advance_position({INPUT: commit})
+        store.commit({log: changelog.record(store)})
+
+
+@pytest.fixture
+def live(
+    open_store: Any, counts_changelog: Any, counts_log: TopicPartition, tmp_path: Path
+) -> BytesStore:
+    """Open a store with a changelog of 40 commits, and a snapshot after 20 of them."""
+    store: BytesStore = open_store(COUNTS)
+    _write_commits(store, counts_changelog, counts_log, range(20))
+    write_snapshot(store, tmp_path / "snapshots")
+    _write_commits(store, counts_changelog, counts_log, range(20, 40))
+    return store
+
+
+@pytest.fixture
+def snapshot(live: BytesStore, tmp_path: Path) -> Any:
+    (path,) = (tmp_path / "snapshots").iterdir()
+    return read_snapshot(path)
+
+
+# What it gives.
+
+
+@pytest.mark.spec("SNP-10")
+def test_a_snapshot_of_any_backend_restores_into_any(
+    source: str,
+    target: str,
+    counts: BytesStore,
+    rates: BytesVersions,
+    open_store: Any,
+    answers: Ask,
+    tmp_path: Path,
+) -> None:
+    """Key-value and versioned, with deletions and expired history."""
+    for original in (counts, rates):
+        first = read_snapshot(write_snapshot(original, tmp_path / original.name).path)
+        store = open_store(original.specification, source)
+        restore(store, snapshot=first)
+        second = read_snapshot(write_snapshot(store, tmp_path / "second" / original.name).path)
+        copy = open_store(original.specification, target)
+        report = restore(copy, snapshot=second)
+
+        assert answers(copy) == answers(store) == answers(original)
+        assert report.snapshot_rows == second.rows
+        assert (report.from_offset, report.offset) == (None, first.offset)
+
+
+@pytest.mark.spec("SNP-10")
+def test_an_empty_snapshot_brings_offsets_position_and_stream_time(
+    open_store: Any, rates_log: TopicPartition, answers: Ask, tmp_path: Path
+) -> None:
+    """All rows are gone, and what the store has seen is not."""
+    store = open_store(Versioned("rates", history_retention_ms=0))
+    store.put(b"a", None, 100)
+    store.put(b"b", None, 50)
+    store.advance_position({INPUT: 9})
+    store.commit({rates_log: 3})
+    taken = read_snapshot(write_snapshot(store, tmp_path).path)
+    copy = open_store(Versioned("rates", history_retention_ms=0))
+
+    report = restore(copy, snapshot=taken)
+
+    assert answers(copy) == answers(store)
+    assert copy.stream_time_ms == 100
+    assert report.offset == 3
+
+
+@pytest.mark.spec("SNP-10")
+def test_a_changelog_alone_is_enough_when_it_begins_at_0(
+    live: BytesStore, counts_changelog: Any, open_store: Any, answers: Ask
+) -> None:
+    """Content, offset and position."""
+    copy = open_store(COUNTS)
+
+    report = restore(copy, changelog=counts_changelog)
+
+    assert answers(copy) == answers(live)
+    assert copy.position == Position({INPUT: 39})
+    assert (report.snapshot_rows, report.snapshot_offset) == (0, None)
+    assert report.changelog_rows == counts_changelog.end_offset
+
+
+@pytest.mark.spec("SNP-10")
+def test_a_snapshot_and_the_tail_after_it(
+    live: BytesStore, snapshot: Any, counts_changelog: Any, open_store: Any, answers: Ask
+) -> None:
+    """The changelog has lost what the snapshot holds."""
+    counts_changelog.forget_until(snapshot.offset + 1)
+    copy = open_store(COUNTS)
+
+    report = restore(copy, snapshot=snapshot, changelog=counts_changelog)
+
+    assert answers(copy) == answers(live)
+    assert report.snapshot_rows == snapshot.rows
+    assert report.changelog_rows == counts_changelog.end_offset - snapshot.offset - 1
+
+
+@pytest.mark.spec("SNP-10")
+def test_a_store_that_is_behind_takes_the_tail_only(
+    live: BytesStore, snapshot: Any, counts_changelog: Any, open_store: Any, answers: Ask
+) -> None:
+    """The snapshot is newer than the store, and not needed."""
+    copy = open_store(COUNTS)
+    restore(copy, changelog=counts_changelog, to_offset=10)
+    stood = copy.committed_offset(TopicPartition("counts-changelog", 0))
+
+    report = restore(copy, snapshot=snapshot, changelog=counts_changelog)
+
+    assert answers(copy) == answers(live)
+    assert report.from_offset == stood
+    assert report.snapshot_rows == 0
+    assert report.changelog_rows == counts_changelog.end_offset - stood - 1
+
+
+@pytest.mark.spec("SNP-10")
+def test_a_store_behind_a_truncated_changelog_starts_over_from_the_snapshot(
+    live: BytesStore, snapshot: Any, counts_changelog: Any, open_store: Any, answers: Ask
+) -> None:
+    """What the store held and the snapshot does not was deleted in between."""
+    copy = open_store(COUNTS)
+    restore(copy, changelog=counts_changelog, to_offset=10)
+    counts_changelog.forget_until(snapshot.offset + 1)
+
+    report = restore(copy, snapshot=snapshot, changelog=counts_changelog)
+
+    assert answers(copy) == answers(live)
+    assert report.snapshot_offset == snapshot.offset
+
+
+@pytest.mark.spec("SNP-11")
+def test_restoring_what_is_up_to_date_changes_nothing(
+    live: BytesStore, snapshot: Any, counts_changelog: Any, answers: Ask
+) -> None:
+    """Also with a snapshot at hand that is older than the store."""
+    before = answers(live)
+
+    report = restore(live, snapshot=snapshot, changelog=counts_changelog)
+
+    assert answers(live) == before
+    assert (report.snapshot_rows, report.changelog_rows) == (0, 0)
+    assert report.from_offset == report.offset == counts_changelog.end_offset - 1
+
+
+def test_an_empty_changelog_restores_an_empty_store(open_store: Any, counts_changelog: Any) -> None:
+    """The first start of an application."""
+    store = open_store(COUNTS)
+
+    report = restore(store, changelog=counts_changelog)
+
+    assert report.offset is None
+    assert store.committed_offsets() == {}
+
+
+@pytest.mark.spec("SNP-14")
+@pytest.mark.parametrize("batch_rows", [1, 7, 1_000])
+def test_a_clear_frame_empties_the_store(
+    live: BytesStore,
+    counts_changelog: Any,
+    counts_log: TopicPartition,
+    open_store: Any,
+    answers: Ask,
+    batch_rows: int,
+) -> None:
+    """And what comes after it is applied, with its position alone."""
+    clear = counts_changelog.record_clear()
+    live.truncate()
+    live.commit({counts_log: clear})
+    _write_commits(live, counts_changelog, counts_log, range(100, 103))
+    copy = open_store(COUNTS)
+
+    restore(copy, changelog=counts_changelog, batch_rows=batch_rows)
+
+    assert answers(copy) == answers(live)
+
+
+@pytest.mark.spec("SNP-14")
+def test_a_clear_frame_at_the_end_leaves_an_empty_store_with_an_offset(
+    live: BytesStore, counts_changelog: Any, counts_log: TopicPartition, open_store: Any
+) -> None:
+    """Nothing follows, and the store must not read it again."""
+    clear = counts_changelog.record_clear()
+    copy = open_store(COUNTS)
+    restore(copy, changelog=counts_changelog)
+
+    assert list(copy.range()) == []
+    assert copy.committed_offsets() == {counts_log: clear}
+    assert copy.position == Position()
+
+
+@pytest.mark.spec("SNP-22")
+def test_a_restore_stops_at_the_last_commit_up_to_an_offset(
+    live: BytesStore, counts_changelog: Any, open_store: Any
+) -> None:
+    """Each commit has 6 changes or 5: one that only partly belongs is left out."""
+    ends = [frame.last_offset for frame in counts_changelog.read()]
+    for to_offset in (ends[0] - 1, ends[0], ends[3] + 1, ends[-1] - 1, ends[-1]):
+        copy = open_store(COUNTS)
+        report = restore(copy, changelog=counts_changelog, to_offset=to_offset)
+        expected = max((end for end in ends if end <= to_offset), default=None)
+
+        assert report.offset == expected
+        assert copy.committed_offset(TopicPartition("counts-changelog", 0)) == expected
+
+
+def test_a_changelog_under_another_name_keeps_its_offset_under_it(
+    live: BytesStore, counts_changelog: Any, open_store: Any
+) -> None:
+    """Kafka's topics begin with the application's id."""
+    log = TopicPartition("app-counts-changelog", 3)
+    copy = open_store(COUNTS)
+    restore(copy, changelog=counts_changelog, partition=log)
+
+    assert copy.committed_offsets() == {log: counts_changelog.end_offset - 1}
+
+
+def test_progress_counts_rows_up_to_the_total(
+    live: BytesStore, snapshot: Any, counts_changelog: Any, open_store: Any
+) -> None:
+    """Those of the snapshot and those of the changelog."""
+    counts_changelog.forget_until(snapshot.offset + 1)
+    told: list[Progress] = []
+    restore(
+        open_store(COUNTS),
+        snapshot=snapshot,
+        changelog=counts_changelog,
+        batch_rows=10,
+        progress=told.append,
+    )
+    total = snapshot.rows + counts_changelog.end_offset - snapshot.offset - 1
+
+    assert [progress.rows for progress in told] == sorted(progress.rows for progress in told)
+    assert {progress.total_rows for progress in told} == {total}
+    assert told[-1].rows == total
+    assert told[-1].bytes > 0
+
+
+# What it refuses, before anything is changed.
+
+
+@pytest.mark.spec("SNP-13")
+def test_rows_of_unknown_origin_are_not_wiped(
+    snapshot: Any, counts_changelog: Any, open_store: Any
+) -> None:
+    """The store has rows and no offset: only its owner can say what that means."""
+    store = open_store(COUNTS)
+    store.put(b"mine", b"1")
+    store.commit({})
+    with pytest.raises(StoreMismatchError, match="holds rows and has no committed offset"):
+        restore(store, snapshot=snapshot, changelog=counts_changelog)
+
+    assert list(store.range()) == [(b"mine", b"1")]
+
+
+@pytest.mark.spec("SNP-13")
+def test_a_changelog_that_begins_too_late_is_refused(
+    live: BytesStore, snapshot: Any, counts_changelog: Any, open_store: Any
+) -> None:
+    """The message says which offset is needed, and what helps."""
+    counts_changelog.forget_until(snapshot.offset + 2)
+    store = open_store(COUNTS)
+    with pytest.raises(OffsetOutOfRangeError, match=r"offset 0 on, and it begins at .* snapshot"):
+        restore(store, changelog=counts_changelog)
+    with pytest.raises(OffsetOutOfRangeError, match=f"from offset {snapshot.offset + 1} on"):
+        restore(store, snapshot=snapshot, changelog=counts_changelog)
+
+    assert store.committed_offsets() == {}
+    assert list(store.range()) == []
+
+
+@pytest.mark.spec("SNP-13")
+def test_a_store_ahead_of_the_changelog_is_refused(
+    live: BytesStore,
+    snapshot: Any,
+    counts_changelog: Any,
+    counts_log: TopicPartition,
+    open_store: Any,
+    answers: Ask,
+) -> None:
+    """Someone replaced the changelog, or it has lost its end."""
+    live.commit({counts_log: counts_changelog.end_offset})
+    before = answers(live)
+    with pytest.raises(StoreMismatchError, match="and the changelog ends before"):
+        restore(live, changelog=counts_changelog)
+    counts_changelog.forget_everything()
+    with pytest.raises(StoreMismatchError, match=r"the snapshot .* stands at offset"):
+        restore(open_store(COUNTS), snapshot=snapshot, changelog=counts_changelog)
+
+    assert answers(live) == before
+
+
+@pytest.mark.spec("SNP-13")
+def test_a_snapshot_of_another_store_is_refused(snapshot: Any, open_store: Any) -> None:
+    """By name, by kind, by retention; the message says in what they differ."""
+    for specification, message in (
+        (KeyValue("others"), "name is 'counts', expected 'others'"),
+        (Versioned("counts", history_retention_ms=1), "kind is 'key-value', expected 'versioned'"),
+        (KeyValue("counts", partitioner="other"), "partitioner is 'murmur2', expected 'other'"),
+    ):
+        with pytest.raises(StoreMismatchError, match=message):
+            restore(open_store(specification), snapshot=snapshot)
+
+
+@pytest.mark.spec("SNP-13")
+def test_a_snapshot_of_another_partition_is_refused(snapshot: Any, open_store: Any) -> None:
+    """The keys of partition 1 do not belong into partition 0."""
+    with pytest.raises(StoreMismatchError, match="expected TopicPartition"):
+        restore(
+            open_store(COUNTS), snapshot=snapshot, partition=TopicPartition("counts-changelog", 1)
+        )
+
+
+@pytest.mark.spec("SNP-13")
+def test_a_changelog_of_another_kind_is_refused(rates_changelog: Any, open_store: Any) -> None:
+    """It has times, and the store has none."""
+    with pytest.raises(StoreMismatchError, match="a versioned store"):
+        restore(open_store(COUNTS), changelog=rates_changelog)
+
+
+@pytest.mark.spec("SNP-13")
+def test_goals_that_cannot_be_reached_are_refused(
+    live: BytesStore, snapshot: Any, counts_changelog: Any, open_store: Any
+) -> None:
+    """Behind the store, behind the snapshot, after the end, below 0."""
+    end = counts_changelog.end_offset
+    with pytest.raises(InvalidArgumentError, match="a restore only goes forward"):
+        restore(live, changelog=counts_changelog, to_offset=3)
+    with pytest.raises(InvalidArgumentError, match="the snapshot stands at"):
+        restore(
+            open_store(COUNTS),
+            snapshot=snapshot,
+            changelog=counts_changelog,
+            to_offset=snapshot.offset - 1,
+        )
+    with pytest.raises(OffsetOutOfRangeError, match=f"ends before {end}"):
+        restore(open_store(COUNTS), changelog=counts_changelog, to_offset=end)
+    with pytest.raises(OffsetOutOfRangeError, match=f"ends before {snapshot.offset + 1}"):
+        restore(open_store(COUNTS), snapshot=snapshot, to_offset=snapshot.offset + 1)
+    with pytest.raises(InvalidArgumentError, match="from 0"):
+        restore(open_store(COUNTS), changelog=counts_changelog, to_offset=-1)
+
+
+def test_pending_writes_are_not_committed_by_the_way(
+    snapshot: Any, counts_changelog: Any, open_store: Any
+) -> None:
+    """They are the owner's, who has not said so."""
+    store = open_store(COUNTS)
+    store.put(b"pending", b"1")
+    with pytest.raises(InvalidArgumentError, match="pending writes"):
+        restore(store, changelog=counts_changelog)
+
+    assert store.get(b"pending") == b"1"
+
+
+def test_arguments_that_mean_nothing_are_refused(
+    snapshot: Any, counts_changelog: Any, open_store: Any
+) -> None:
+    """No source, no rows for each batch, no open store."""
+    store = open_store(COUNTS)
+    with pytest.raises(InvalidArgumentError, match="nothing to restore from"):
+        restore(store)
+    with pytest.raises(InvalidArgumentError, match="batch_rows"):
+        restore(store, changelog=counts_changelog, batch_rows=0)
+    store.close()
+    with pytest.raises(StoreClosedError):
+        restore(store, changelog=counts_changelog)
+
+
+@pytest.mark.spec("SNP-13")
+def test_a_damaged_snapshot_does_not_empty_the_store(
+    live: BytesStore, snapshot: Any, counts_changelog: Any, open_store: Any, answers: Ask
+) -> None:
+    """A store that is behind is worth more than half a snapshot."""
+    copy = open_store(COUNTS)
+    restore(copy, changelog=counts_changelog, to_offset=30)
+    counts_changelog.forget_until(snapshot.offset + 1)
+    before = answers(copy)
+    data = snapshot.path / "data-0000.arrow"
+    data.write_bytes(data.read_bytes()[:-1] + b"\x01")
+    with pytest.raises(SnapshotCorruptedError):
+        restore(copy, snapshot=snapshot, changelog=counts_changelog)
+
+    assert answers(copy) == before
+
+
+# What an interruption leaves.
+
+
+class _Interrupted(Exception):  # noqa: N818  # it is no failure of anybody
+    pass
+
+
+def _interrupt_after(rows: int) -> Callable[[Progress], None]:
+    def callback(progress: Progress) -> None:
+        if progress.rows >= rows:
+            raise _Interrupted
+
+    return callback
+
+
+@pytest.mark.spec("SNP-12")
+def test_a_half_restored_store_has_a_mark_and_no_offset(
+    snapshot: Any, counts_log: TopicPartition, open_store: Any
+) -> None:
+    """So nobody takes it for complete, and the restore knows that the rows are its own."""
+    store = open_store(COUNTS)
+    with pytest.raises(_Interrupted):
+        restore(store, snapshot=snapshot, batch_rows=3, progress=_interrupt_after(9))
+
+    assert len(list(store.read_only().range())) == 9
+    assert store.committed_offset(counts_log) is None
+    assert store.committed_offsets() == {restore_mark(COUNTS): snapshot.offset}
+    assert store.uncommitted_bytes == 0
+
+
+@pytest.mark.spec("SNP-12")
+def test_an_interrupted_restore_starts_over_also_from_another_snapshot(
+    live: BytesStore,
+    snapshot: Any,
+    counts_log: TopicPartition,
+    counts_changelog: Any,
+    open_store: Any,
+    answers: Ask,
+    tmp_path: Path,
+) -> None:
+    """Rows of the first one that were deleted before the second one must not survive."""
+    store = open_store(COUNTS)
+    with pytest.raises(_Interrupted):
+        restore(store, snapshot=snapshot, batch_rows=3, progress=_interrupt_after(9))
+    for key, _ in list(live.range()):
+        live.delete(key)
+    live.put(b"only", b"1")
+    live.commit({counts_log: counts_changelog.record(live)})
+    newer = read_snapshot(write_snapshot(live, tmp_path / "newer").path)
+
+    report = restore(store, snapshot=newer)
+
+    assert answers(store) == answers(live)
+    assert list(store.range()) == [(b"only", b"1")]
+    assert report.from_offset is None
+
+
+@pytest.mark.spec("SNP-12")
+def test_an_interrupted_restore_can_be_finished_by_a_whole_changelog(
+    live: BytesStore, snapshot: Any, counts_changelog: Any, open_store: Any, answers: Ask
+) -> None:
+    """The snapshot has been removed meanwhile, and the changelog begins at 0."""
+    store = open_store(COUNTS)
+    with pytest.raises(_Interrupted):
+        restore(store, snapshot=snapshot, batch_rows=3, progress=_interrupt_after(9))
+
+    restore(store, changelog=counts_changelog)
+
+    assert answers(store) == answers(live)
+
+
+@pytest.mark.spec("SNP-11")
+def test_a_restore_interrupted_in_the_changelog_goes_on_from_its_offset(
+    live: BytesStore, counts_changelog: Any, open_store: Any, answers: Ask
+) -> None:
+    """Nothing that was committed is read again."""
+    store = open_store(COUNTS)
+    with pytest.raises(_Interrupted):
+        restore(store, changelog=counts_changelog, batch_rows=1, progress=_interrupt_after(60))
+    stood = store.committed_offset(TopicPartition("counts-changelog", 0))
+
+    report = restore(store, changelog=counts_changelog)
+
+    assert answers(store) == answers(live)
+    assert report.from_offset == stood
+    assert report.changelog_rows == counts_changelog.end_offset - 1 - (stood or 0)
