@@ -1,7 +1,7 @@
 """A store's or a snapshot's rows as a table, or as one Arrow or Parquet file (SNP-17)."""
 
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
@@ -54,15 +54,41 @@ def export_file(
         SnapshotCorruptedError: The snapshot is damaged.
         StorageError: The file cannot be written.
     """
+    with open_rows(source, typed=typed) as rows:
+        return write_rows_file(
+            path,
+            rows.schema,
+            rows.batches,
+            file_format=file_format,
+            total_rows=rows.total,
+            progress=progress,
+        )
+
+
+def write_rows_file(
+    path: str | PathLike[str],
+    schema: pa.Schema,
+    batches: Iterable[pa.RecordBatch],
+    *,
+    file_format: FileFormat | None = None,
+    total_rows: int | None = None,
+    progress: ProgressCallback | None = None,
+) -> int:
+    """Write *batches* of *schema* into the file *path*, as `export_file` does; return the rows.
+
+    Raises:
+        InvalidArgumentError: The format is unknown, or cannot be told from the name.
+        StorageError: The file cannot be written.
+    """
     target = Path(path)
     chosen = format_from_name(target) if file_format is None else check_format(file_format)
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
-    with open_rows(source, typed=typed) as rows, reporting("write", target):
-        meter = Meter(progress, rows.total)
+    meter = Meter(progress, total_rows)
+    with reporting("write", target):
         try:
-            with _writer(temporary, rows.schema, chosen) as write_batch:
-                for batch in rows.batches:
-                    write_batch(batch.replace_schema_metadata(rows.schema.metadata))
+            with _writer(temporary, schema, chosen) as write_batch:
+                for batch in batches:
+                    write_batch(batch.replace_schema_metadata(schema.metadata))
                     meter.add(batch.num_rows, batch.nbytes)
             make_durable(temporary)
             temporary.replace(target)

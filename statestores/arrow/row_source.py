@@ -1,7 +1,7 @@
 """Rows to export: a store's committed content or a snapshot, in bytes or in the serdes' types."""
 
 import json
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -68,9 +68,20 @@ def open_rows(source: RowSource, *, typed: bool) -> Iterator[Rows]:
         if specification is not None:
             schema = typed_schema(specification)
             rows = _decoded(batches, specification)
-        said = {"specification": description, "stream_time_ms": stream_time_ms, "typed": typed}
-        metadata = {METADATA_NAME: json.dumps(said, sort_keys=True).encode("ascii")}
-        yield Rows(schema.with_metadata(metadata), total, rows)
+        described = with_origin(schema, description, stream_time_ms=stream_time_ms, typed=typed)
+        yield Rows(described, total, rows)
+
+
+def with_origin(
+    schema: pa.Schema,
+    specification: Mapping[str, str | int],
+    *,
+    stream_time_ms: int | None,
+    typed: bool,
+) -> pa.Schema:
+    """Return *schema* with what an import wants to know about whole content, as metadata."""
+    said = {"specification": specification, "stream_time_ms": stream_time_ms, "typed": typed}
+    return schema.with_metadata({METADATA_NAME: json.dumps(said, sort_keys=True).encode("ascii")})
 
 
 def _until_closed(
