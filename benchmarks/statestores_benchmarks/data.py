@@ -1,0 +1,36 @@
+"""The rows that the workloads share: 100-byte values, one seed."""
+
+import random
+from itertools import accumulate
+
+SEED = 20_261_120
+VALUE_BYTES = 100
+ZIPF_KEYS = 20_000
+COMMIT_ROWS = 1_000
+
+VALUE = bytes(range(VALUE_BYTES))
+
+
+def distinct_keys(count: int) -> list[bytes]:
+    """Return *count* keys of 16 bytes in random order."""
+    keys = [b"key-%012d" % number for number in range(count)]
+    random.Random(SEED).shuffle(keys)
+    return keys
+
+
+def zipf_keys(count: int, *, keys: int = ZIPF_KEYS) -> list[bytes]:
+    """Return *count* keys drawn from *keys*, the n-th one with a weight of 1/n."""
+    names = distinct_keys(keys)
+    weights = list(accumulate(1 / rank for rank in range(1, keys + 1)))
+    return random.Random(SEED).choices(names, cum_weights=weights, k=count)
+
+
+def drawn(keys: list[bytes], count: int) -> list[bytes]:
+    """Return *count* of *keys*, drawn evenly."""
+    return random.Random(SEED + 1).choices(keys, k=count)
+
+
+def times(count: int, highest: int) -> list[int]:
+    """Return *count* times from 0 to *highest*, drawn evenly."""
+    chance = random.Random(SEED + 2)
+    return [chance.randint(0, highest) for _ in range(count)]

@@ -1,0 +1,75 @@
+"""Opening the raw drivers as our engines open them, so that ratios compare only what is ours."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import plyvel
+from rocksdict import Rdict
+from rocksdict import WriteBatch as RocksBatch
+
+import statestores as ss
+from statestores.registry import load_backend
+from statestores.semantics import open_on_engine
+from statestores.semantics.key_value import EngineKeyValueStore
+from statestores.semantics.versioned import EngineVersionedStore
+from statestores_rocksdb import RocksDBOptions
+from statestores_rocksdb.database import driver_options
+
+RETENTION_MS = 1 << 60
+"""Nothing expires, unless a workload says so."""
+
+
+@contextmanager
+def raw_rocksdb(path: Path) -> Iterator[Any]:
+    """Give an open ``Rdict`` with the options of our engine."""
+    database = Rdict(str(path), driver_options(RocksDBOptions()))
+    try:
+        yield database
+    finally:
+        database.close()
+
+
+@contextmanager
+def raw_leveldb(path: Path) -> Iterator[Any]:
+    """Give an open ``plyvel.DB`` with the options of our engine."""
+    database = plyvel.DB(
+        str(path),
+        create_if_missing=True,
+        paranoid_checks=True,
+        bloom_filter_bits=10,
+        write_buffer_size=32 * 1024 * 1024,
+    )
+    try:
+        yield database
+    finally:
+        database.close()
+
+
+RAW: dict[str, Callable[[Path], Any]] = {"rocksdb": raw_rocksdb, "leveldb": raw_leveldb}
+"""The raw drivers by backend."""
+
+
+def raw_batch(backend: str, database: Any) -> tuple[Any, Callable[[], None]]:
+    """Return a new batch of the raw driver, and how to write it."""
+    if backend == "leveldb":
+        batch = database.write_batch()
+        return batch, batch.write
+    batch = RocksBatch(raw_mode=True)
+    return batch, lambda: database.write(batch)
+
+
+def open_key_values(backend: str, path: Path) -> EngineKeyValueStore:
+    """Open a key-value store that commits as the raw drivers do: to the operating system."""
+    engine = load_backend(backend).open(path)
+    return open_on_engine(engine, ss.KeyValue("bench"), durability=ss.Durability.PROCESS_CRASH)
+
+
+def open_versions(
+    backend: str, path: Path, retention_ms: int = RETENTION_MS
+) -> EngineVersionedStore:
+    """Open a versioned store likewise."""
+    engine = load_backend(backend).open(path)
+    specification = ss.Versioned("bench", history_retention_ms=retention_ms)
+    return open_on_engine(engine, specification, durability=ss.Durability.PROCESS_CRASH)

@@ -1,0 +1,18 @@
+"""The workloads by name, in the order of the report."""
+
+from statestores_benchmarks.cases import Workload
+from statestores_benchmarks.workloads import (
+    changelog,
+    key_value,
+    snapshot,
+    versioned,
+    versioned_layouts,
+)
+
+WORKLOADS: dict[str, Workload] = {
+    "key-value": key_value.groups,
+    "versioned": versioned.groups,
+    "layouts": versioned_layouts.groups,
+    "changelog": changelog.groups,
+    "snapshot": snapshot.groups,
+}
