@@ -1,0 +1,204 @@
+"""The segment that is being written: append whole frames, or nothing (LOG-5, LOG-14, LOG-15)."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Self
+
+import pyarrow as pa
+
+from statestores.changelog.failures import storage_error
+from statestores.changelog.segment_directory import (
+    TEMPORARY_SUFFIX,
+    make_names_durable,
+    segment_name,
+)
+from statestores.changelog.segment_head import SegmentHead
+from statestores.errors import StorageError
+
+
+class ActiveSegment:
+    """The last segment of a log, open for appending; a compaction's output, too."""
+
+    __slots__ = ("_descriptor", "_failure", "end", "frames_at", "path")
+
+    def __init__(self, path: Path, descriptor: int, frames_at: int, end: int) -> None:
+        self.path = path
+        self.frames_at = frames_at
+        """Where the first frame begins."""
+        self.end = end
+        """Where the next frame will begin: everything before is whole frames."""
+        self._descriptor = descriptor
+        self._failure: str | None = None
+
+    @classmethod
+    def open(cls, path: Path, frames_at: int, end: int) -> Self:
+        """Open the segment *path*, whose frames end at *end*, and cut what comes after.
+
+        What is kept is durable when this returns: a crash may have left frames that are written
+        and not yet on disk, and what is built on them must not outlive them (LOG-12).
+
+        Raises:
+            StorageError: It cannot be written.
+        """
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+            try:
+                if os.fstat(descriptor).st_size != end:
+                    os.ftruncate(descriptor, end)
+                os.fsync(descriptor)
+            except BaseException:
+                os.close(descriptor)
+                raise
+        except OSError as error:
+            raise storage_error("open", path, error) from error
+        return cls(path, descriptor, frames_at, end)
+
+    @classmethod
+    def create(cls, directory: Path, head: SegmentHead) -> Self:
+        """Create the segment of *head* under a temporary name; `publish` gives it its own.
+
+        Raises:
+            StorageError: It cannot be written.
+        """
+        name = segment_name(head.base_offset)
+        path = (directory / name).with_suffix(TEMPORARY_SUFFIX)
+        packed = head.pack()
+        try:
+            flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+            descriptor = os.open(path, flags, 0o644)
+        except OSError as error:
+            raise storage_error("create", path, error) from error
+        segment = cls(path, descriptor, len(packed), 0)
+        try:
+            segment.append([packed])
+        except BaseException:
+            segment.discard()
+            raise
+        return segment
+
+    def publish(self) -> None:
+        """Give a created segment its name, whole and durable, replacing what had it (ASM-6).
+
+        Raises:
+            StorageError: It cannot be. `is_published` says whether it has its name nevertheless.
+        """
+        self.wait_for_disk()
+        name = self.path.name.removesuffix(TEMPORARY_SUFFIX)
+        path = self.path.with_name(f"{name}.log")
+        try:
+            self.path.replace(path)
+        except OSError as error:
+            raise storage_error("rename", self.path, error) from error
+        self.path = path
+        make_names_durable(path.parent)
+
+    def publish_or_discard(self) -> None:
+        """Publish, and leave nothing open, and no temporary file behind, when that fails.
+
+        Raises:
+            StorageError: As `publish`.
+        """
+        try:
+            self.publish()
+        except BaseException:
+            if self.is_published:
+                self.close()
+            else:
+                self.discard()
+            raise
+
+    def append(self, parts: Sequence[bytes | pa.Buffer], *, durable: bool = False) -> None:
+        """Append *parts*, one frame; when it raises, none of it stays.
+
+        Raises:
+            StorageError: The disk is full or failed; or the segment has failed before.
+        """
+        if self._failure is not None:
+            raise StorageError(
+                f"{str(self.path)!r} takes no more appends since {self._failure}; close the "
+                "changelog and open it again, which finds out what is on disk"
+            )
+        written = 0
+        try:
+            length = sum(map(len, parts))
+            written = os.pwritev(self._descriptor, parts, self.end)
+            while written < length:
+                written += os.pwritev(self._descriptor, _rest(parts, written), self.end + written)
+        except BaseException as error:
+            self._cut_back()
+            if isinstance(error, OSError):
+                raise storage_error("append to", self.path, error) from error
+            raise
+        if durable:
+            self.wait_for_disk()
+        self.end += length
+
+    def wait_for_disk(self) -> None:
+        """Wait until everything before is on disk (ASM-1).
+
+        After a failure nobody knows what is: the kernel may have dropped what it could not write,
+        also of earlier appends, and would not report it again. So there is no second attempt.
+
+        Raises:
+            StorageError: It did not get there. The segment takes no more appends.
+        """
+        try:
+            os.fdatasync(self._descriptor)
+        except OSError as error:
+            self._cut_back()
+            self._failure = f"the disk failed ({error.strerror or error})"
+            raise storage_error(
+                "make durable, and so append no more to,", self.path, error
+            ) from error
+
+    def refuse_appends(self, failure: str) -> None:
+        """Take no more appends, because of *failure*, until the log is opened again."""
+        self._failure = failure
+
+    @property
+    def is_published(self) -> bool:
+        """Whether the file has the name of a segment."""
+        return not self.path.name.endswith(TEMPORARY_SUFFIX)
+
+    def close(self) -> None:
+        """Close the file. Idempotent."""
+        if self._descriptor >= 0:
+            descriptor, self._descriptor = self._descriptor, -1
+            os.close(descriptor)
+
+    def discard(self) -> None:
+        """Close and remove a segment that was not published.
+
+        Raises:
+            StorageError: It cannot be removed.
+        """
+        self.close()
+        try:
+            self.path.unlink(missing_ok=True)
+        except OSError as error:
+            raise storage_error("remove", self.path, error) from error
+
+    def _cut_back(self) -> None:
+        """Cut what an append has left; if that fails, append no more.
+
+        The next frame would go into the middle of it, and a shorter one leave a rest behind.
+        """
+        try:
+            os.ftruncate(self._descriptor, self.end)
+        except OSError as error:
+            self._failure = (
+                f"what a failed append left could not be cut ({error.strerror or error})"
+            )
+
+
+def _rest(parts: Sequence[bytes | pa.Buffer], written: int) -> list[bytes | pa.Buffer]:
+    """Return what of *parts* remains after the first *written* bytes."""
+    rest: list[bytes | pa.Buffer] = []
+    for part in parts:
+        if written >= len(part):
+            written -= len(part)
+        else:
+            rest.append(part[written:])
+            written = 0
+    return rest

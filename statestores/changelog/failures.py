@@ -1,0 +1,30 @@
+"""What the operating system refuses, in the words of our tree."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from statestores.errors import StateStoreError, StorageError
+
+
+def storage_error(action: str, path: Path, error: OSError) -> StorageError:
+    """Return the `StorageError` that says what could not be done to *path*."""
+    return StorageError(
+        f"cannot {action} {str(path)!r}: {error.strerror or error}; check the path, the rights "
+        "and the space on the disk"
+    )
+
+
+@contextmanager
+def reporting(action: str, path: Path) -> Iterator[None]:
+    """Turn an ``OSError`` inside the block into `StorageError`.
+
+    Two kinds pass: errors of our own tree, and ``FileNotFoundError``, which a reader answers by
+    looking again, since compaction and deletion remove segments.
+    """
+    try:
+        yield
+    except (StateStoreError, FileNotFoundError):
+        raise
+    except OSError as error:
+        raise storage_error(action, path, error) from error

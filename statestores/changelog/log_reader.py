@@ -1,0 +1,156 @@
+"""Reading a changelog without its writer's lock, while the writer goes on (LOG-13).
+
+What the writer is just writing is not there yet. Every call looks at the directory anew.
+"""
+
+from collections.abc import Iterator
+from os import PathLike
+from pathlib import Path
+from typing import Self
+
+from statestores.changelog.contract import ReadOnlyChangelog
+from statestores.changelog.frame import Frame
+from statestores.changelog.range_reading import check_range, read_range
+from statestores.changelog.segment import Segment
+from statestores.changelog.segment_directory import SegmentInfo, check_name, list_segments
+from statestores.changelog.tail import Tail, TornTail
+from statestores.errors import (
+    ChangelogCorruptedError,
+    StorageError,
+    StoreClosedError,
+    StoreMismatchError,
+    StoreNotFoundError,
+)
+from statestores.spi.offsets import Position
+
+_ATTEMPTS = 100
+
+
+class ChangelogReader(ReadOnlyChangelog):
+    """A changelog of another process, or of a writer in this one. One thread at a time uses it."""
+
+    def __init__(self, directory: Path, store_kind: str, tail: Tail) -> None:
+        self._directory = directory
+        self._store_kind = store_kind
+        self._tail = tail
+        self._open = True
+
+    @classmethod
+    def open(cls, directory: str | PathLike[str], store_kind: str | None = None) -> Self:
+        """Open the changelog in *directory* for reading. Nothing is changed, ever.
+
+        Raises:
+            StoreNotFoundError: There is no changelog.
+            StoreMismatchError: It is not one of a store of *store_kind*.
+            ChangelogCorruptedError: It is damaged in the last segment.
+            UnsupportedFormatError: It is of a format version that is not known here.
+            StorageError: It cannot be read.
+        """
+        path = Path(directory)
+        tail, found = _read_tail(path, None)
+        if store_kind is not None and store_kind != found:
+            raise StoreMismatchError(
+                f"the changelog {str(path)!r} is that of a {found} store, and was opened for a "
+                f"{store_kind} store"
+            )
+        return cls(path, found, tail)
+
+    @property
+    def directory(self) -> Path:
+        """Where the segments are."""
+        return self._directory
+
+    @property
+    def store_kind(self) -> str:
+        return self._store_kind
+
+    @property
+    def is_open(self) -> bool:
+        return self._open
+
+    @property
+    def first_offset(self) -> int:
+        return self.segments()[0].first_offset
+
+    @property
+    def end_offset(self) -> int:
+        return self._refresh().end_offset
+
+    @property
+    def position(self) -> Position:
+        return self._refresh().position
+
+    @property
+    def torn_tail(self) -> TornTail | None:
+        """What is after the last whole frame now: an append that is running, or that died."""
+        return self._refresh().torn
+
+    def segments(self) -> tuple[SegmentInfo, ...]:
+        """Return the segments that count now, in order; the last one still grows.
+
+        Raises:
+            StoreClosedError: The reader is closed.
+            StoreNotFoundError: The changelog has been removed.
+            ChangelogCorruptedError, StorageError: The directory is damaged, or cannot be read.
+        """
+        self._check_open()
+        segments = list_segments(self._directory).segments
+        if not segments:
+            raise _not_found(self._directory)
+        return segments
+
+    def read(self, from_offset: int | None = None, to_offset: int | None = None) -> Iterator[Frame]:
+        end = self._refresh().end_offset
+        start, stop = check_range(from_offset, to_offset, self.first_offset, end)
+        return read_range(self._directory, start, stop, self._tail.before, lambda: self._open)
+
+    def close(self) -> None:
+        self._open = False
+
+    def _check_open(self) -> None:
+        if not self._open:
+            raise StoreClosedError(
+                f"the reader of the changelog {str(self._directory)!r} is closed; open another one"
+            )
+
+    def _refresh(self) -> Tail:
+        """Return the tail as it is now."""
+        self._check_open()
+        self._tail, _ = _read_tail(self._directory, self._tail)
+        return self._tail
+
+
+def _read_tail(directory: Path, known: Tail | None) -> tuple[Tail, str]:
+    """Return the tail of the log in *directory*, read on from *known*, and the kind of store."""
+    for _ in range(_ATTEMPTS):
+        segments = list_segments(directory).segments
+        if not segments:
+            raise _not_found(directory)
+        try:
+            segment = Segment.open(segments[-1].path)
+        except FileNotFoundError:
+            continue  # sealed, compacted and removed since the directory was read
+        with segment:
+            check_name(segment)
+            if segment.head.compacted_to is not None:
+                continue  # no longer the last one
+            tail = known
+            if tail is None or tail.identity != segment.identity or tail.start > segment.size():
+                tail = Tail.at_beginning(segment)
+            try:
+                tail.advance(segment)
+            except ChangelogCorruptedError:
+                if tail is not known:
+                    raise
+                # The writer may have cut a frame that was read here before its disk failed.
+                tail = Tail.at_beginning(segment)
+                tail.advance(segment)
+            return tail, segment.head.store_kind
+    raise StorageError(
+        f"the segments of {str(directory)!r} change faster than they can be read; try again"
+    )
+
+
+def _not_found(directory: Path) -> StoreNotFoundError:
+    """Return the error for a directory without segments."""
+    return StoreNotFoundError(f"there is no changelog in {str(directory)!r}; check the path")

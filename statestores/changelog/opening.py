@@ -1,0 +1,66 @@
+"""What a writer checks before it takes over a changelog: that nothing is missing (LOG-11, LOG-16).
+
+Nothing is changed here, so an opening that fails leaves everything as it was.
+"""
+
+from statestores.changelog.segment import Segment
+from statestores.changelog.segment_directory import (
+    SegmentListing,
+    check_name,
+    read_head,
+)
+from statestores.changelog.tail import Tail
+from statestores.errors import ChangelogCorruptedError, StorageError, StoreMismatchError
+
+
+def check_chain(listing: SegmentListing, store_kind: str) -> None:
+    """Accept segments that follow each other, all of *store_kind*.
+
+    Raises:
+        StoreMismatchError: They are of another kind of store.
+        ChangelogCorruptedError: A head is damaged, or a segment is missing.
+        UnsupportedFormatError: One is of a version that is not known here.
+        StorageError: One cannot be read.
+    """
+    before: int | None = None
+    for info in listing.segments:
+        try:
+            head = read_head(info.path)
+        except FileNotFoundError as error:
+            raise StorageError(
+                f"{str(info.path)!r} was removed while the changelog was opened"
+            ) from error
+        if head.store_kind != store_kind:
+            raise StoreMismatchError(
+                f"the changelog {str(info.path.parent)!r} is that of a {head.store_kind} store, "
+                f"and was opened for a {store_kind} store"
+            )
+        if before is not None and head.previous_base != before:
+            raise ChangelogCorruptedError(
+                f"a changelog segment is missing before {str(info.path)!r}: the one that came "
+                f"before it begins at offset {head.previous_base}, and is not there; restore the "
+                "file, or the store from a snapshot or a standby"
+            )
+        # The listing has checked what follows a compacted segment.
+        before = None if info.compacted else info.first_offset
+
+
+def open_last_segment(listing: SegmentListing, committed_offset: int | None) -> tuple[Tail, int]:
+    """Return the tail of the last segment of *listing*, and where its frames begin.
+
+    Raises:
+        ChangelogCorruptedError: A frame is damaged, or the log ends before *committed_offset*.
+        UnsupportedFormatError: A frame is of a version that is not known here.
+        StorageError: It cannot be read.
+    """
+    with Segment.open(listing.segments[-1].path) as segment:
+        check_name(segment)
+        tail = Tail.at_beginning(segment)
+        tail.advance(segment)
+        if committed_offset is not None and committed_offset >= tail.end_offset:
+            reason = (
+                f"the store has committed offset {committed_offset}, and the changelog ends "
+                f"before {tail.end_offset}"
+            )
+            raise segment.damage(tail.start, tail.end_offset, reason)
+        return tail, segment.frames_at

@@ -1,0 +1,42 @@
+"""How a file changelog is written."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from statestores.errors import InvalidOptionError
+
+
+class Compression(Enum):
+    """How the bodies of frames are compressed. Every reader reads every one."""
+
+    NONE = "none"
+    """Fastest to append and to read."""
+
+    LZ4 = "lz4"
+    """A third to a half of the size of JSON values, at about 0.1 microseconds a record."""
+
+    ZSTD = "zstd"
+    """A fifth to a quarter of it, at about twice the time of LZ4."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangelogOptions:
+    """The writer's choices. What is stored says what it is, so readers need none of them."""
+
+    segment_bytes: int = 64 * 1024 * 1024
+    """A segment that would grow beyond this is sealed and the next one begun. Compaction and
+    deletion work on sealed segments; opening reads the last one. A single frame may be larger."""
+
+    compression: Compression = Compression.LZ4
+    """The compression of what is appended from now on."""
+
+    def __post_init__(self) -> None:
+        """Refuse a size that no segment can have.
+
+        Raises:
+            InvalidOptionError: The size is not positive.
+        """
+        if self.segment_bytes < 1:
+            raise InvalidOptionError(
+                f"segment_bytes must be a number of bytes from 1, got {self.segment_bytes!r}"
+            )

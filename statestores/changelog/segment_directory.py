@@ -1,0 +1,205 @@
+"""The directory of a changelog: which segments there are, and which of them count (LOG-20).
+
+A segment is named for its base offset, in twenty digits. A compacted segment replaces the first one
+under the same name, and what it covers beyond that no longer counts, there or not.
+"""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from statestores.changelog.failures import storage_error
+from statestores.changelog.segment import Segment
+from statestores.changelog.segment_head import SegmentHead
+from statestores.errors import ChangelogCorruptedError, StorageError
+
+SUFFIX = ".log"
+TEMPORARY_SUFFIX = ".log.tmp"
+_DIGITS = 20
+_ATTEMPTS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentInfo:
+    """One segment that counts."""
+
+    path: Path
+    """The file."""
+
+    first_offset: int
+    """The first offset that it stands for."""
+
+    end_offset: int | None
+    """The offset after the last; ``None`` for the last segment, which still grows."""
+
+    compacted: bool
+    """Whether later changes have made some of its changes void, and they are gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentListing:
+    """What the directory of a changelog holds."""
+
+    segments: tuple[SegmentInfo, ...]
+    """The segments that count, in the order of their offsets."""
+
+    covered: tuple[Path, ...]
+    """Segments that a compacted one has replaced, left behind by a crash or removed just now."""
+
+    def holding(self, offset: int) -> SegmentInfo | None:
+        """Return the segment that stands for *offset*; ``None`` when it begins after it."""
+        for segment in reversed(self.segments):
+            if segment.first_offset <= offset:
+                return segment
+        return None
+
+
+def segment_name(base_offset: int) -> str:
+    """Return the name of the segment that begins at *base_offset*."""
+    return f"{base_offset:0{_DIGITS}d}{SUFFIX}"
+
+
+def has_segments(directory: Path) -> bool:
+    """Return whether *directory* has segments, whatever their state.
+
+    Raises:
+        ChangelogCorruptedError: A file is named like a segment and is none.
+        StorageError: The directory cannot be read.
+    """
+    return bool(_bases(directory))
+
+
+def list_segments(directory: Path) -> SegmentListing:
+    """Return the segments of *directory*; empty when it has none, or is not there.
+
+    Takes no lock: what a writer changes meanwhile shows up, or not yet.
+
+    Raises:
+        ChangelogCorruptedError: A file is named like a segment and is none, or the end of a
+            compacted segment is not where another one begins.
+        UnsupportedFormatError: The first one is of a version that is not known here.
+        StorageError: The directory cannot be read.
+    """
+    for _ in range(_ATTEMPTS):
+        bases = _bases(directory)
+        if not bases:
+            return SegmentListing((), ())
+        try:
+            head = read_head(directory / segment_name(bases[0]))
+        except FileNotFoundError:
+            continue  # deleted since the directory was read
+        return _listing(directory, bases, head)
+    raise StorageError(
+        f"the segments of {str(directory)!r} change faster than they can be listed; try again"
+    )
+
+
+def read_head(path: Path) -> SegmentHead:
+    """Return the head of the segment *path*, which must be the one that its name says.
+
+    Raises:
+        FileNotFoundError: It is not there, or no longer.
+        ChangelogCorruptedError, UnsupportedFormatError, StorageError: As `Segment.open`.
+    """
+    with Segment.open(path) as segment:
+        check_name(segment)
+        return segment.head
+
+
+def check_name(segment: Segment) -> None:
+    """Accept a segment whose head and name agree.
+
+    Raises:
+        ChangelogCorruptedError: The file has been renamed.
+    """
+    if segment.path.name != segment_name(segment.head.base_offset):
+        raise ChangelogCorruptedError(
+            f"the changelog segment {str(segment.path)!r} begins at offset "
+            f"{segment.head.base_offset}: it is another segment under this name"
+        )
+
+
+def make_names_durable(directory: Path) -> None:
+    """Wait until the names in *directory* are on disk (ASM-6).
+
+    Raises:
+        StorageError: They cannot be brought there.
+    """
+    try:
+        descriptor = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise storage_error("make durable", directory, error) from error
+
+
+def remove_files(paths: tuple[Path, ...], directory: Path) -> None:
+    """Remove *paths* in their order, durably. One that is gone already is no error.
+
+    Raises:
+        StorageError: One cannot be removed.
+    """
+    for path in paths:
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            raise storage_error("remove", path, error) from error
+    if paths:
+        make_names_durable(directory)
+
+
+def leftovers(directory: Path) -> tuple[Path, ...]:
+    """Return the temporary files that a crash has left in *directory*."""
+    return tuple(sorted(directory.glob(f"*{TEMPORARY_SUFFIX}")))
+
+
+def _bases(directory: Path) -> list[int]:
+    """Return the base offsets that the names in *directory* give, in order."""
+    try:
+        names = [path.name for path in directory.iterdir()]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        raise storage_error("list", directory, error) from error
+    bases = []
+    for name in names:
+        if not name.endswith(SUFFIX):
+            continue
+        digits = name.removesuffix(SUFFIX)
+        if len(digits) != _DIGITS or not (digits.isascii() and digits.isdigit()):
+            raise ChangelogCorruptedError(
+                f"{str(directory / name)!r} is not the name of a changelog segment, which is "
+                f"{_DIGITS} digits and {SUFFIX!r}; move the file away"
+            )
+        bases.append(int(digits))
+    return sorted(bases)
+
+
+def _listing(directory: Path, bases: list[int], first: SegmentHead) -> SegmentListing:
+    """Sort out what the first segment covers."""
+    covered: tuple[Path, ...] = ()
+    counting = bases
+    if first.compacted_to is not None:
+        counting = [bases[0], *(base for base in bases[1:] if base >= first.compacted_to)]
+        covered = tuple(
+            directory / segment_name(base) for base in bases[1:] if base < first.compacted_to
+        )
+        if counting[1:2] != [first.compacted_to]:
+            raise ChangelogCorruptedError(
+                f"the changelog segment {segment_name(first.compacted_to)!r} is missing in "
+                f"{str(directory)!r}: {segment_name(bases[0])!r} ends there; restore the file, or "
+                "the store from a snapshot or a standby"
+            )
+    ends: list[int | None] = [*counting[1:], None]
+    segments = tuple(
+        SegmentInfo(
+            directory / segment_name(base),
+            base,
+            end,
+            compacted=first.compacted_to is not None and base == bases[0],
+        )
+        for base, end in zip(counting, ends, strict=True)
+    )
+    return SegmentListing(segments, covered)
