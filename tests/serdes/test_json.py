@@ -143,7 +143,7 @@ def test_numbers_of_different_types_are_two_keys() -> None:
         datetime(2013, 7, 4, tzinfo=UTC),
         "\ud800",
         {"\ud800": 1},
-        object(),
+        pytest.param(object(), id="object"),
         nested(MAX_DEPTH + 1),
     ],
     ids=lambda value: repr(value)[:40],

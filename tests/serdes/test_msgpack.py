@@ -74,7 +74,7 @@ def test_dicts_keep_their_order() -> None:
         "\ud800",
         {1, 2},
         datetime(2013, 7, 4, tzinfo=UTC),
-        object(),
+        pytest.param(object(), id="object"),
     ],
     ids=lambda value: repr(value)[:40],
 )
