@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any, NoReturn
 
 from statestores.errors import InvalidArgumentError, InvalidTypeError
+from statestores.spi.durability import Durability
 from statestores.spi.store import Isolation, Values
 
 MAX_TIME_MS = (1 << 63) - 1
@@ -127,6 +128,21 @@ def check_lengths(**columns: list[Any]) -> None:
     if len({len(column) for column in columns.values()}) > 1:
         lengths = ", ".join(f"{len(column)} {name}" for name, column in columns.items())
         raise InvalidArgumentError(f"columns must have equal length, got {lengths}")
+
+
+def durability_of(durability: Durability | str) -> Durability:
+    """Return the durability, given itself or its name.
+
+    Raises:
+        InvalidArgumentError: There is no such durability.
+    """
+    try:
+        return Durability(durability)
+    except ValueError as error:
+        known = ", ".join(repr(level.value) for level in Durability)
+        raise InvalidArgumentError(
+            f"durability must be one of {known}, got {durability!r}"
+        ) from error
 
 
 def isolation_of(isolation: Isolation | str) -> Isolation:

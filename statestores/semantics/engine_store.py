@@ -18,6 +18,7 @@ from statestores.errors import (
     OffsetRegressionError,
     StoreClosedError,
 )
+from statestores.semantics.arguments import durability_of
 from statestores.semantics.layout import (
     END,
     OFFSETS,
@@ -78,6 +79,7 @@ class EngineStore(StateStore, Generic[K, V]):
             CapabilityNotSupportedError: The engine cannot keep *durability*.
             StoreMismatchError, UnsupportedFormatError: The engine holds another store.
         """
+        durability = durability_of(durability)
         capabilities = engine.capabilities
         if (
             durability is Durability.POWER_LOSS
@@ -172,8 +174,7 @@ class EngineStore(StateStore, Generic[K, V]):
         if self._is_truncating:  # one that has failed: what follows must not be deleted (COM-42)
             self._finish_truncating()
         staged = self._judge_offsets(offsets)
-        if durability is None:
-            durability = self._durability
+        durability = self._durability if durability is None else durability_of(durability)
         if self._journal is not None and self._has_something_to_journal():
             logged, offset = self._journal(self.pending_changes(), self._position, durability)
             staged[logged] = offset
