@@ -32,21 +32,51 @@ _SORTED_ROWS = 500_000
 
 
 @dataclass(frozen=True, slots=True)
-class _Contents:
-    """An open file of rows."""
-
-    schema: pa.Schema
-    rows: int | None
-    batches: Callable[[], Iterator[pa.RecordBatch]]
-
-
-@dataclass(frozen=True, slots=True)
-class _Origin:
+class Origin:
     """What a file of `export_file` says about its rows."""
 
     specification: dict[str, str | int]
+    """The specification of the store that they come from, in stored form."""
+
     stream_time_ms: int | None
+    """The stream time of that store; ``None`` when it follows from the rows."""
+
     typed: bool
+    """Whether keys and values have the types of its serdes, or are bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowsFile:
+    """An open file of rows."""
+
+    path: Path
+    """The file."""
+
+    schema: pa.Schema
+    """Its columns."""
+
+    rows: int | None
+    """How many rows there are, when that is known."""
+
+    batches: Callable[[], Iterator[pa.RecordBatch]]
+    """Reads the rows, in batches of at most `BATCH_ROWS`; each call begins anew."""
+
+    origin: Origin | None
+    """What the file says about itself; ``None`` when someone else has written it."""
+
+    def is_typed(
+        self, specification: StoreSpecification[Any, Any], *, typed: bool | None = None
+    ) -> bool:
+        """Accept the file for a store of *specification*; return whether its rows are *typed*.
+
+        Raises:
+            StoreMismatchError: It says that its rows are of another kind or of other serdes.
+        """
+        if self.origin is not None:
+            _check_origin(self.origin, specification, self.path)
+        if typed is None:
+            return self.origin is None or self.origin.typed
+        return typed
 
 
 def import_file(
@@ -78,20 +108,13 @@ def import_file(
         SerializationError: A key or value is not of the serde's type.
         StorageError: The file cannot be read.
     """
-    source = Path(path)
-    if not source.is_file():
-        raise StoreNotFoundError(f"there is no file at {str(source)!r}; export_file() writes one")
     if store.uncommitted_bytes:
         raise InvalidArgumentError(
             f"{store.name!r} has pending writes, which the import would commit; commit or roll back"
         )
     check_not_half_restored(store.specification, store.committed_offsets())
-    with reporting("read", source), _open(source) as contents:
-        origin = _origin(contents.schema, source)
-        if origin is not None:
-            _check_origin(origin, store.specification, source)
-        if typed is None:
-            typed = origin is None or origin.typed
+    with open_rows_file(path) as contents:
+        typed = contents.is_typed(store.specification, typed=typed)
         if isinstance(store, VersionedStore):
             check_columns(contents.schema.names, store.specification)
             batches = _in_time_order(contents)
@@ -110,7 +133,7 @@ def import_file(
     return accepted
 
 
-def _in_time_order(contents: _Contents) -> Iterator[pa.RecordBatch]:
+def _in_time_order(contents: RowsFile) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a file of versions by time, reading it once for each of `_time_ranges`."""
     for first_ms, last_ms in _time_ranges(contents):
         waiting = []
@@ -127,7 +150,7 @@ def _in_time_order(contents: _Contents) -> Iterator[pa.RecordBatch]:
             yield from ordered.to_batches(BATCH_ROWS)
 
 
-def _time_ranges(contents: _Contents) -> list[tuple[int, int]]:
+def _time_ranges(contents: RowsFile) -> list[tuple[int, int]]:
     """Return ranges of time, ascending, of at most `_SORTED_ROWS` rows or of a single moment."""
     columns = [start_column(batch.column("valid_from")) for batch in contents.batches()]
     starts = np.sort(pa.chunked_array(columns, pa.int64()).to_numpy())
@@ -146,28 +169,40 @@ def _time_ranges(contents: _Contents) -> list[tuple[int, int]]:
 
 
 @contextmanager
-def _open(path: Path) -> Iterator[_Contents]:
-    """Give the contents of *path*, in batches of at most `BATCH_ROWS`.
+def open_rows_file(path: str | PathLike[str]) -> Iterator[RowsFile]:
+    """Give the rows of the Arrow or Parquet file *path*.
 
     Raises:
+        StoreNotFoundError: There is no such file.
         InvalidArgumentError: It is of no known format, or damaged.
+        StorageError: It cannot be read.
     """
+    source = Path(path)
+    if not source.is_file():
+        raise StoreNotFoundError(f"there is no file at {str(source)!r}; export_file() writes one")
     try:
-        with pa.OSFile(str(path), "rb") as file:
-            if format_from_content(path) == "parquet":
+        with reporting("read", source), pa.OSFile(str(source), "rb") as file:
+            if format_from_content(source) == "parquet":
                 with pq.ParquetFile(file, page_checksum_verification=True) as parquet:
-                    yield _Contents(
+                    yield _rows_file(
+                        source,
                         parquet.schema_arrow,
                         parquet.metadata.num_rows,
                         partial(parquet.iter_batches, BATCH_ROWS),
                     )
             else:
                 with pa.ipc.open_file(file) as arrow:
-                    yield _Contents(arrow.schema, None, partial(_slices, arrow))
+                    yield _rows_file(source, arrow.schema, None, partial(_slices, arrow))
     except pa.ArrowInvalid as error:
         raise InvalidArgumentError(
-            f"{str(path)!r} cannot be read as what it seems to be: {error}; export it again"
+            f"{str(source)!r} cannot be read as what it seems to be: {error}; export it again"
         ) from error
+
+
+def _rows_file(
+    path: Path, schema: pa.Schema, rows: int | None, batches: Callable[[], Iterator[pa.RecordBatch]]
+) -> RowsFile:
+    return RowsFile(path, schema, rows, batches, _origin(schema, path))
 
 
 def _slices(reader: pa.RecordBatchFileReader) -> Iterator[pa.RecordBatch]:
@@ -177,7 +212,7 @@ def _slices(reader: pa.RecordBatchFileReader) -> Iterator[pa.RecordBatch]:
             yield batch.slice(start, BATCH_ROWS)
 
 
-def _origin(schema: pa.Schema, path: Path) -> _Origin | None:
+def _origin(schema: pa.Schema, path: Path) -> Origin | None:
     """Return what the file says about its rows; ``None`` when it was exported by someone else.
 
     Raises:
@@ -187,14 +222,14 @@ def _origin(schema: pa.Schema, path: Path) -> _Origin | None:
     if said is None:
         return None
     try:
-        return _Origin(**json.loads(said))
+        return Origin(**json.loads(said))
     except (ValueError, TypeError) as error:
         raise InvalidArgumentError(
             f"{str(path)!r} describes its rows as {said!r}, which this release cannot read: {error}"
         ) from error
 
 
-def _check_origin(origin: _Origin, specification: StoreSpecification[Any, Any], path: Path) -> None:
+def _check_origin(origin: Origin, specification: StoreSpecification[Any, Any], path: Path) -> None:
     """Accept rows of the store's kind whose bytes mean the same in it.
 
     Raises:
