@@ -18,6 +18,7 @@ from statestores_conformance.engine_reads import (
 )
 from statestores_conformance.engine_snapshots import EngineSnapshotTests
 from statestores_conformance.engine_threads import EngineThreadTests
+from statestores_conformance.model_tests import EngineModelTests
 
 
 class EngineTests:
@@ -47,3 +48,4 @@ class EngineTests:
     TestCheckpoints = EngineCheckpointTests
     TestIngestion = EngineIngestionTests
     TestDamage = EngineDamageTests
+    TestModel = EngineModelTests

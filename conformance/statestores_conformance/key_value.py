@@ -12,8 +12,10 @@ from statestores_conformance.key_value_reads import (
     KeyValueReadTests,
 )
 from statestores_conformance.key_value_writes import KeyValueBulkTests, KeyValueWriteTests
+from statestores_conformance.model_tests import KeyValueModelTests
 from statestores_conformance.store_fixtures import closed_at_the_end
 from statestores_conformance.stores import KeyValueStores, OpenKeyValueStore
+from statestores_conformance.vector_tests import KeyValueVectorTests
 
 
 class KeyValueStoreTests(AnyKindTests):
@@ -32,6 +34,8 @@ class KeyValueStoreTests(AnyKindTests):
     TestReads = KeyValueReadTests
     TestIterators = KeyValueIteratorTests
     TestReadsOfFacades = KeyValueFacadeTests
+    TestModel = KeyValueModelTests
+    TestVectors = KeyValueVectorTests
 
     @pytest.fixture
     def key_value_stores(

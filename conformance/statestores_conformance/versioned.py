@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 
 from statestores_conformance.any_kind import AnyKindTests
+from statestores_conformance.model_tests import VersionedModelTests
 from statestores_conformance.store_fixtures import closed_at_the_end
 from statestores_conformance.stores import OpenVersionedStore, VersionedStores
+from statestores_conformance.vector_tests import VersionedVectorTests
 from statestores_conformance.versioned_reads import (
     VersionedFacadeTests,
     VersionedHistoryTests,
@@ -40,6 +42,8 @@ class VersionedStoreTests(AnyKindTests):
     TestReopening = VersionedReopeningTests
     TestReplayOfVersions = VersionedReplayTests
     TestReadsOfFacades = VersionedFacadeTests
+    TestModel = VersionedModelTests
+    TestVectors = VersionedVectorTests
 
     @pytest.fixture
     def versioned_stores(

@@ -3,10 +3,10 @@
 from typing import ClassVar
 
 import pytest
-from statestores_conformance import BackendTests, OpenEngine
 
 from statestores.errors import MissingDriverError
 from statestores.registry import load_backend
+from statestores_conformance import BackendTests, OpenEngine
 
 
 class BuiltInBackendTests(BackendTests):

@@ -1,0 +1,20 @@
+"""Hypothesis state machines that compare an engine or a store with an obvious model.
+
+Each machine runs from one method of the author's class; nobody has to know Hypothesis. How much is
+tried follows the ``max_examples`` of the Hypothesis profile: half of it, for engines that go to
+disk a tenth.
+"""
+
+from statestores_conformance.models.engine import EngineMachine
+from statestores_conformance.models.key_value import KeyValueMachine, KeyValueModel
+from statestores_conformance.models.running import run_machine
+from statestores_conformance.models.versioned import VersionedMachine, VersionedModel
+
+__all__ = [
+    "EngineMachine",
+    "KeyValueMachine",
+    "KeyValueModel",
+    "VersionedMachine",
+    "VersionedModel",
+    "run_machine",
+]

@@ -1,0 +1,242 @@
+"""A versioned store against a ``dict`` of times for each key, and one stream time."""
+
+from pathlib import Path
+
+from hypothesis import strategies as st
+from hypothesis.stateful import initialize, rule
+
+from statestores.spi import (
+    PutResult,
+    ReadOnlyVersionedStore,
+    Versioned,
+    VersionedRecord,
+    VersionedStore,
+)
+from statestores_conformance.models.store import StoreMachine, keys, readers, values
+from statestores_conformance.stores import OpenVersionedStore
+
+Record = VersionedRecord[bytes]
+
+_RETENTIONS_MS = [20, 0, 10**6]
+"""The first is small against the times that are drawn: the horizon is crossed again and again."""
+
+_times = st.integers(0, 60)
+_open_times = st.none() | _times
+_open_keys = st.none() | keys
+
+
+class VersionedModel:
+    """For each key a map from timestamps to a value, or ``None`` for a deletion.
+
+    Everything is computed from the map and the horizon, as chapter 4 defines it; nothing expires
+    here by being removed.
+    """
+
+    def __init__(self, history_retention_ms: int) -> None:
+        self._retention_ms = history_retention_ms
+        self._versions: dict[bytes, dict[int, bytes | None]] = {}
+        self.stream_time_ms: int | None = None
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._versions.clear()
+        self.stream_time_ms = None
+
+    @property
+    def _horizon_ms(self) -> int:
+        return (self.stream_time_ms or 0) - self._retention_ms
+
+    @property
+    def keys(self) -> list[bytes]:
+        """Every key that was ever put, in order."""
+        return sorted(self._versions)
+
+    def _records(self, key: bytes) -> list[VersionedRecord[bytes | None]]:
+        """Return versions and deletions of *key*, oldest first, with their ends."""
+        times = sorted(self._versions.get(key, {}))
+        return [
+            VersionedRecord(self._versions[key][start], start, end)
+            for start, end in zip(times, [*times, None][1:], strict=True)
+        ]
+
+    def put(self, key: bytes, value: bytes | None, timestamp_ms: int) -> PutResult:
+        """Put a version or a deletion."""
+        if timestamp_ms < self._horizon_ms:
+            return PutResult(accepted=False)
+        self._versions.setdefault(key, {})[timestamp_ms] = value
+        self.stream_time_ms = max(timestamp_ms, self.stream_time_ms or 0)
+        later = [time for time in self._versions[key] if time > timestamp_ms]
+        return PutResult(accepted=True, valid_to_ms=min(later, default=None))
+
+    def delete(self, key: bytes, timestamp_ms: int) -> Record | None:
+        """Delete from a time on, and return what was valid then."""
+        if timestamp_ms < self._horizon_ms:
+            return None
+        valid = self.get(key, timestamp_ms)
+        self.put(key, None, timestamp_ms)
+        return valid
+
+    def get(self, key: bytes, as_of_ms: int | None = None) -> Record | None:
+        """Return what is valid at a time; below the horizon, only the latest counts."""
+        records = self._records(key)
+        if as_of_ms is not None and as_of_ms < self._horizon_ms:
+            records = records[-1:]
+        valid = [record for record in records if as_of_ms is None or record[1] <= as_of_ms]
+        if not valid or valid[-1].value is None:
+            return None
+        value, start, end = valid[-1]
+        assert value is not None
+        return VersionedRecord(value, start, end)
+
+    def history(
+        self, key: bytes, first_ms: int | None, last_ms: int | None, *, reverse: bool = False
+    ) -> list[Record]:
+        """Return every version that `get` returns at some time in the range, by trying."""
+        starts = list(self._versions.get(key, {}))
+        first = 0 if first_ms is None else first_ms
+        last = max([first, *starts]) if last_ms is None else last_ms
+        # Nothing changes between the times at which something begins.
+        changes = {first, last, self._horizon_ms, *starts}
+        found = {self.get(key, time) for time in changes if first <= time <= last}
+        records = [record for record in found if record is not None]
+        return sorted(records, key=lambda record: record.valid_from_ms, reverse=reverse)
+
+    def scan_as_of(
+        self,
+        as_of_ms: int | None,
+        first: bytes | None = None,
+        last: bytes | None = None,
+        *,
+        reverse: bool = False,
+    ) -> list[tuple[bytes, Record]]:
+        """Return each key of the range that has a version then, with it."""
+        found = []
+        for key in sorted(self._versions, reverse=reverse):
+            record = self.get(key, as_of_ms)
+            inside = (first is None or first <= key) and (last is None or key <= last)
+            if inside and record is not None:
+                found.append((key, record))
+        return found
+
+
+class VersionedMachine(StoreMachine[VersionedStore[bytes, bytes], VersionedModel]):
+    """Every operation of a versioned store, in any order and with times in any order."""
+
+    def __init__(self, open_store: OpenVersionedStore, root: Path) -> None:
+        self._open_store = open_store
+        self._retention_ms = 0
+        super().__init__(root)
+
+    @initialize(retention_ms=st.sampled_from(_RETENTIONS_MS))
+    def choose_retention(self, retention_ms: int) -> None:
+        """Open the empty store with one of the retentions."""
+        self._retention_ms = retention_ms
+        self.begin(VersionedModel(retention_ms))
+
+    def _open(self, path: Path) -> VersionedStore[bytes, bytes]:
+        specification = Versioned("store", history_retention_ms=self._retention_ms)
+        return self._open_store(path, specification)
+
+    def _facade_of(self, reader: str) -> ReadOnlyVersionedStore[bytes, bytes]:
+        return self._store if reader == "owner" else self._store.read_only(f"read_{reader}")
+
+    def _check(self, store: VersionedStore[bytes, bytes], committed: VersionedModel) -> None:
+        for reader in (store, store.read_only()):
+            assert reader.stream_time_ms == committed.stream_time_ms
+            for time in (None, 5, 25, 45):
+                assert list(reader.scan_as_of(time)) == committed.scan_as_of(time)
+            for key in committed.keys:
+                assert list(reader.history(key)) == committed.history(key, None, None)
+
+    def _check_quickly(self) -> None:
+        for reader in ("owner", "committed", "uncommitted"):
+            facade, model = self._facade_of(reader), self._model_of(reader)
+
+            assert facade.stream_time_ms == model.stream_time_ms
+            assert list(facade.scan_as_of()) == model.scan_as_of(None)
+
+    @rule(key=keys, value=st.none() | values, time=_times)
+    def put(self, key: bytes, value: bytes | None, time: int) -> None:
+        """Put a version or a deletion, late ones too."""
+        assert self._store.put(key, value, time) == self._model.put(key, value, time)
+
+    @rule(rows=st.lists(st.tuples(keys, st.none() | values, _times), max_size=8))
+    def put_many(self, rows: list[tuple[bytes, bytes | None, int]]) -> None:
+        """Put columns, in order."""
+        accepted = self._store.put_many(
+            [row[0] for row in rows], [row[1] for row in rows], [row[2] for row in rows]
+        )
+
+        assert accepted == sum(self._model.put(*row).accepted for row in rows)
+
+    @rule(key=keys, time=_times)
+    def delete(self, key: bytes, time: int) -> None:
+        """Delete from a time on, and learn what was valid."""
+        assert self._store.delete(key, time) == self._model.delete(key, time)
+
+    @rule(
+        wanted=st.lists(st.tuples(keys, _times), max_size=6),
+        time=_open_times,
+        reader=readers,
+    )
+    def get(self, wanted: list[tuple[bytes, int]], time: int | None, reader: str) -> None:
+        """Get one by one and many at once, at one time or at a time for each."""
+        facade, model = self._facade_of(reader), self._model_of(reader)
+        names, times = [key for key, _ in wanted], [time for _, time in wanted]
+
+        assert [facade.get(key, time) for key in names] == [model.get(key, time) for key in names]
+        assert facade.get_many(names, time) == [model.get(key, time) for key in names]
+        assert facade.get_many(names, times) == [model.get(key, at) for key, at in wanted]
+
+    @rule(
+        key=keys,
+        first=_open_times,
+        length=st.none() | st.integers(0, 30),
+        reverse=st.booleans(),
+        reader=readers,
+        hold=st.booleans(),
+    )
+    def read_history(
+        self,
+        key: bytes,
+        first: int | None,
+        length: int | None,
+        reader: str,
+        *,
+        reverse: bool,
+        hold: bool,
+    ) -> None:
+        """Iterate over a history now, or keep the iterator."""
+        last = None if length is None else (first or 0) + length
+        iterator = self._facade_of(reader).history(key, first, last, reverse=reverse)
+        expected = self._model_of(reader).history(key, first, last, reverse=reverse)
+        if hold:
+            self._hold(iterator, expected)
+        else:
+            assert list(iterator) == expected
+
+    @rule(
+        time=_open_times,
+        first=_open_keys,
+        last=_open_keys,
+        reverse=st.booleans(),
+        reader=readers,
+        hold=st.booleans(),
+    )
+    def scan(
+        self,
+        time: int | None,
+        first: bytes | None,
+        last: bytes | None,
+        reader: str,
+        *,
+        reverse: bool,
+        hold: bool,
+    ) -> None:
+        """Iterate over keys as of a time now, or keep the iterator."""
+        iterator = self._facade_of(reader).scan_as_of(time, first, last, reverse=reverse)
+        expected = self._model_of(reader).scan_as_of(time, first, last, reverse=reverse)
+        if hold:
+            self._hold(iterator, expected)
+        else:
+            assert list(iterator) == expected
