@@ -14,6 +14,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from statestores.errors import (
     CapabilityNotSupportedError,
+    CommitConflictError,
     InvalidTypeError,
     OffsetRegressionError,
     StoreClosedError,
@@ -97,6 +98,7 @@ class EngineStore(StateStore, Generic[K, V]):
         self._open = True
         self._uncommitted_bytes = 0
         self._journal: Journal | None = None
+        self._is_journaled = False  # whether the journal has the pending writes, or some of them
         self._commits = 0  # counted before and after each: see the facades of pending writes
         self._is_truncating = engine.get(TRUNCATING_ROW) is not None
         if self._is_truncating:
@@ -176,8 +178,9 @@ class EngineStore(StateStore, Generic[K, V]):
         staged = self._judge_offsets(offsets)
         durability = self._durability if durability is None else durability_of(durability)
         if self._journal is not None and self._has_something_to_journal():
-            logged, offset = self._journal(self.pending_changes(), self._position, durability)
-            staged[logged] = offset
+            logged, last = self._journal(self.pending_changes(), self._position, durability)
+            self._is_journaled = True
+            staged[logged] = last
             # What a power failure takes from the store is in the journal, durably.
             durability = Durability.PROCESS_CRASH
         batch = self._pending_rows()
@@ -187,6 +190,7 @@ class EngineStore(StateStore, Generic[K, V]):
             batch[POSITION_ROW] = pack_position(self._position)
         self._commits += 1
         self._engine.apply(batch, durability)
+        self._is_journaled = False
         for partition, offset in staged.items():
             if offset is None:
                 self._offsets.pop(partition, None)
@@ -238,19 +242,28 @@ class EngineStore(StateStore, Generic[K, V]):
 
     def rollback(self) -> None:
         self.check_open()
+        if self._is_journaled:
+            raise CommitConflictError(
+                f"the changelog of {self.name!r} has the pending writes already, since a commit "
+                "failed after appending them; commit again, or close the store and open it"
+            )
+        self._forget_everything_pending()
+
+    def _forget_everything_pending(self) -> None:
         self._position = self._committed_position
         self._uncommitted_bytes = 0
         self._forget_pending(committed=False)
 
     def truncate(self) -> None:
         self.check_open()
-        self.rollback()
+        self._forget_everything_pending()
+        self._is_journaled = False
         self._commits += 1
         self._engine.apply({TRUNCATING_ROW: b""}, self._durability)
         self._is_truncating = True
         self._finish_truncating()
         self._commits += 1
-        self.rollback()
+        self._forget_everything_pending()
 
     def _finish_truncating(self) -> None:
         """Delete all rows but the description, offsets first, and then the mark.

@@ -143,7 +143,13 @@ class StateStore(ReadOnlyStore):
 
     @abstractmethod
     def rollback(self) -> None:
-        """Forget every write and position change since the last commit (COM-7)."""
+        """Forget every write and position change since the last commit (COM-7).
+
+        Raises:
+            StoreClosedError: The store is closed.
+            CommitConflictError: The store has a changelog, and a commit failed after appending
+                the writes to it: they are committed, and only the store lags behind (LGS-10).
+        """
 
     @abstractmethod
     def pending_changes(self) -> Changes:

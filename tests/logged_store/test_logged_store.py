@@ -8,6 +8,7 @@ import pytest
 import statestores as ss
 from statestores.errors import (
     ChangelogCorruptedError,
+    CommitConflictError,
     StorageError,
     StoreLockedError,
     StoreMismatchError,
@@ -107,6 +108,30 @@ def test_a_commit_can_be_tried_again_between_its_steps(
 
     with open_logged_store(root, "counts") as counts:
         assert dict(counts.store.range()) == {"a": 1}
+
+
+@pytest.mark.spec("LGS-10")
+def test_what_the_changelog_has_cannot_be_rolled_back(
+    root: ss.StateRoot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rollback between the steps would leave a store that its changelog contradicts."""
+    with open_logged_store(root, "counts") as counts:
+        counts.store.put("a", 1)
+
+        def fail(batch: WriteBatch, durability: Durability) -> None:
+            raise StorageError("no space")
+
+        monkeypatch.setattr(counts._bytes_store._engine, "apply", fail)
+        with pytest.raises(StorageError):
+            counts.commit()
+        monkeypatch.undo()
+        with pytest.raises(CommitConflictError, match="commit again"):
+            counts.store.rollback()
+        counts.commit()
+        counts.store.put("a", 2)
+        counts.store.rollback()
+
+        assert counts.store.get("a") == 1
 
 
 @pytest.mark.spec("LGS-2")
