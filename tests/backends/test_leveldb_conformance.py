@@ -3,12 +3,12 @@
 import pytest
 
 from statestores.registry import load_backend
-from statestores_conformance import EngineTests, OpenEngine
+from statestores_conformance import BackendTests, OpenEngine
 
 pytest.importorskip("plyvel", reason="the driver of the leveldb backend is not installed")
 
 
-class TestLevelDB(EngineTests):
+class TestLevelDB(BackendTests):
     """With the default options."""
 
     @pytest.fixture

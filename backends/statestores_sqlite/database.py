@@ -1,0 +1,57 @@
+"""What differs between SQLite's file and a table on a server."""
+
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import ClassVar
+
+from sqlalchemy.engine import Engine
+
+from statestores.errors import CapabilityNotSupportedError, StateStoreError, StoreClosedError
+from statestores.spi import Durability, WriteBatch
+from statestores_sqlite.failures import closed, errors_of, translated
+from statestores_sqlite.readers import Reader
+from statestores_sqlite.statements import Statements
+
+
+class Database(ABC):
+    """One table of pairs, with the connection that writes it and the lock on it."""
+
+    mark: ClassVar[str]
+    """How the driver spells a parameter."""
+
+    def __init__(self, directory: Path, engine: Engine, table: str) -> None:
+        self.path = str(directory)
+        self.errors = errors_of(engine)
+        self._engine = engine
+        self._statements = Statements(table, self.mark)
+
+    @abstractmethod
+    def open_reader(self) -> Reader:
+        """Open a connection that reads."""
+
+    @abstractmethod
+    def apply(self, batch: WriteBatch, durability: Durability) -> None:
+        """Apply *batch* in one transaction."""
+
+    def copy_to(self, target: Path) -> None:
+        """Copy the content to an engine in the new directory *target*, where that is possible.
+
+        Raises:
+            CapabilityNotSupportedError: It is not.
+        """
+        raise CapabilityNotSupportedError(
+            f"the pairs of {self.path!r} are on a server, which copies no files; export a "
+            "snapshot instead"
+        )
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close the writing connection, and release the lock. Idempotent."""
+
+    def translated(self, error: Exception) -> StateStoreError:
+        """Return the error to raise for the driver's or SQLAlchemy's *error*."""
+        return translated(error, self.path)
+
+    def closed(self) -> StoreClosedError:
+        """Return the error for a call after `close`."""
+        return closed(self.path)

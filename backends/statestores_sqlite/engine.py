@@ -1,0 +1,149 @@
+"""The SQLite engine, and the same engine on a PostgreSQL server."""
+
+import os
+import weakref
+from collections.abc import Mapping
+from functools import partial
+from os import PathLike
+from pathlib import Path
+from threading import Lock
+from typing import ClassVar, Self, cast
+
+from statestores.errors import StorageError, StoreMismatchError
+from statestores.spi import Capabilities, Durability, Engine, WriteBatch, parse_options
+from statestores_sqlite.database import Database
+from statestores_sqlite.options import PostgreSQLOptions, SQLiteOptions
+from statestores_sqlite.postgresql_table import PostgreSQLTable
+from statestores_sqlite.readers import DriverRows, Reader, ReaderPool
+from statestores_sqlite.reads import SQLReads
+from statestores_sqlite.row_cursor import RowCursor
+from statestores_sqlite.snapshot import SQLiteSnapshot
+from statestores_sqlite.sqlite_file import FILE, SQLiteFile
+from statestores_sqlite.table_file import has_table
+
+
+class SQLiteEngine(SQLReads, Engine):
+    """A SQLite database in a directory, or with the option ``url`` a table on a server."""
+
+    name: ClassVar[str] = "sqlite"
+    capabilities: ClassVar[Capabilities] = Capabilities(
+        persistent=True, durable_commit=True, native_checkpoint=True
+    )
+
+    def __init__(self, database: Database) -> None:
+        """Take over an open *database*; callers use `open`."""
+        super().__init__(database)
+        self._pool = ReaderPool(database.open_reader, database.closed)
+        self._snapshots: weakref.WeakSet[SQLiteSnapshot] = weakref.WeakSet()
+        self._snapshots_lock = Lock()
+
+    @classmethod
+    def open(cls, path: str | PathLike[str], options: Mapping[str, object] | None = None) -> Self:
+        """Open the database; a `PostgreSQLEngine` with the option ``url``, and where one was."""
+        directory = _directory(path)
+        if has_table(directory) or any(name.lower() == "url" for name in options or {}):
+            return cast("Self", PostgreSQLEngine.open(path, options))
+        return cls(SQLiteFile(directory, parse_options(SQLiteOptions, options)))
+
+    @property
+    def is_open(self) -> bool:
+        return self._reading
+
+    def apply(self, batch: WriteBatch, durability: Durability) -> None:
+        if not self._reading:
+            raise self._database.closed()
+        self._database.apply(batch, durability)
+
+    def snapshot(self) -> SQLiteSnapshot:
+        snapshot = SQLiteSnapshot(self._database, self._pool)
+        with self._snapshots_lock:
+            reading = self._reading
+            self._snapshots.add(snapshot)
+        if not reading:  # closed since the snapshot took its reader
+            snapshot.close()
+        return snapshot
+
+    def approximate_num_keys(self, start: bytes, stop: bytes | None = None) -> int:
+        """Count the keys: exact, and inside the database."""
+        return self._read(Reader.count, start, stop)
+
+    def checkpoint(self, path: str | PathLike[str]) -> None:
+        """Copy the engine's present state into the new directory *path*, without its free space.
+
+        Reads and batches go on meanwhile. It costs as much as writing the data once.
+
+        Raises:
+            StoreClosedError: The engine is closed.
+            InvalidArgumentError: There is something at *path*.
+            StorageError: The copy cannot be written.
+        """
+        if not self._reading:
+            raise self._database.closed()
+        self._database.copy_to(Path(path))
+
+    def close(self) -> None:
+        # Each step may be repeated, so that a close that was interrupted can be.
+        self._stop_scans()
+        with self._snapshots_lock:
+            snapshots = list(self._snapshots)
+        for snapshot in snapshots:
+            snapshot.close()
+        self._pool.close()
+        self._database.close()
+
+    def _take(self) -> Reader:
+        return self._pool.take()
+
+    def _give(self, reader: Reader) -> None:
+        self._pool.give(reader)
+
+    def _lose(self, reader: Reader) -> None:
+        # Whatever the failure was, a new connection is sure not to share it.
+        reader.close()
+
+    def _open_cursor(self, start: bytes, stop: bytes | None, *, reverse: bool) -> RowCursor:
+        reader = self._take()
+        try:
+            rows = reader.rows(start, stop, reverse=reverse)
+        except self._database.errors as error:
+            self._lose(reader)
+            raise self._database.translated(error) from error
+        finish = partial(_finish_scan, self._database, self._pool, reader, rows)
+        return RowCursor(rows, Lock(), finish, self._database.closed)
+
+
+def _finish_scan(database: Database, pool: ReaderPool, reader: Reader, rows: DriverRows) -> None:
+    """Give *reader* back when its scan is over."""
+    try:
+        rows.close()
+    except database.errors:
+        # The connection is lost, which the scan has noticed or did not live to see.
+        reader.close()
+    else:
+        pool.give(reader)
+
+
+class PostgreSQLEngine(SQLiteEngine):
+    """The same engine, with its pairs in a table of a PostgreSQL server.
+
+    The directory holds the lock and the name of the table.
+    """
+
+    name: ClassVar[str] = "postgresql"
+    capabilities: ClassVar[Capabilities] = Capabilities(persistent=True, durable_commit=True)
+
+    @classmethod
+    def open(cls, path: str | PathLike[str], options: Mapping[str, object] | None = None) -> Self:
+        directory = _directory(path)
+        if (directory / FILE).exists():
+            raise StoreMismatchError(
+                f"the engine in {str(directory)!r} has its pairs in a SQLite file; open it without "
+                "the option 'url', or choose another directory"
+            )
+        return cls(PostgreSQLTable(directory, parse_options(PostgreSQLOptions, options)))
+
+
+def _directory(path: str | PathLike[str]) -> Path:
+    if not os.fspath(path):
+        raise StorageError("the path of an engine is empty; expected a directory")
+    return Path(path)

@@ -1,0 +1,86 @@
+"""What SQLite, psycopg2 and SQLAlchemy raise, in the words of `statestores.errors`."""
+
+import sqlite3
+
+from sqlalchemy.engine import Engine
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+
+from statestores.errors import (
+    InvalidArgumentError,
+    StateStoreError,
+    StorageError,
+    StoreClosedError,
+    StoreCorruptedError,
+    StoreLockedError,
+)
+
+_PRIMARY_CODE = 0xFF
+"""SQLite's extended codes have the primary code in their lowest byte."""
+
+_PROGRAM_LIMIT_EXCEEDED = "54000"
+_DATA_CORRUPTED = frozenset({"XX001", "XX002"})
+
+
+def errors_of(engine: Engine) -> tuple[type[Exception], ...]:
+    """Return what calls through *engine*, or through its driver, raise."""
+    driver = engine.dialect.loaded_dbapi
+    return (SQLAlchemyError, driver.Error)
+
+
+def driver_error(error: Exception) -> Exception:
+    """Return the driver's own error where SQLAlchemy has wrapped it: the one to be the cause."""
+    if isinstance(error, DBAPIError) and isinstance(error.orig, Exception):
+        return error.orig
+    return error
+
+
+def translated(error: Exception, path: str) -> StateStoreError:
+    """Return the error to raise for *error*, met with the engine at *path*."""
+    original = driver_error(error)
+    said = str(original).strip()
+    if isinstance(original, sqlite3.Error):
+        return _from_sqlite(original, said, path)
+    code = getattr(original, "pgcode", None)
+    if code == _PROGRAM_LIMIT_EXCEEDED:
+        return InvalidArgumentError(
+            f"PostgreSQL does not take this pair: {said!r}; a key may have about 2,700 bytes"
+        )
+    if code in _DATA_CORRUPTED:
+        return _corrupted(said, path)
+    return StorageError(
+        f"PostgreSQL cannot read or write the pairs of {path!r}: {said!r}; check that the server "
+        "can be reached and has space"
+    )
+
+
+def _from_sqlite(error: sqlite3.Error, said: str, path: str) -> StateStoreError:
+    # An error that the sqlite3 module itself found has no code.
+    code = getattr(error, "sqlite_errorcode", 0) & _PRIMARY_CODE
+    if code in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}:
+        return _corrupted(said, path)
+    if code in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
+        return StoreLockedError(
+            f"the database in {path!r} is being written by a program that uses SQLite without "
+            f"statestores: {said!r}; end its transaction first"
+        )
+    if code == sqlite3.SQLITE_TOOBIG:
+        return InvalidArgumentError(
+            f"SQLite does not take this pair: {said!r}; key and value together may have "
+            "1,000,000,000 bytes"
+        )
+    return StorageError(
+        f"SQLite cannot read or write in {path!r}: {said!r}; check the rights and the space on the "
+        "disk"
+    )
+
+
+def _corrupted(said: str, path: str) -> StoreCorruptedError:
+    return StoreCorruptedError(
+        f"the database of {path!r} is damaged: {said!r}; restore the store from a snapshot or its "
+        "changelog"
+    )
+
+
+def closed(path: str) -> StoreClosedError:
+    """Return the error for a call on a closed engine, snapshot or iterator."""
+    return StoreClosedError(f"the engine at {path!r}, or the snapshot of it, is closed; open anew")

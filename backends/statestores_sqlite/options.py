@@ -1,0 +1,58 @@
+"""How a database is opened: SQLite's file, or a table on a PostgreSQL server."""
+
+import re
+from dataclasses import dataclass
+
+from statestores.errors import InvalidOptionError
+
+URL_VARIABLE = "STATESTORES_POSTGRESQL_URL"
+"""The environment variable that gives the server when the options do not."""
+
+TABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
+"""Names that go into a statement as they are."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SQLiteOptions:
+    """What may be chosen about a SQLite database in a file."""
+
+    cache_bytes: int = 8 * 1024 * 1024
+    """Memory for pages, for each connection. One connection writes, and each thread that reads at
+    the same moment, each open scan and each snapshot has one. SQLite's own 2 MiB hold the upper
+    levels of a tree of a few million rows; 8 MiB leave room for a commit of many rows."""
+
+    wal_bytes: int = 16 * 1024 * 1024
+    """How large the write-ahead log grows before its pages are moved to the database file, by the
+    commit that finds it so. SQLite's own 4 MiB move a page that is changed often more often. An
+    open scan or snapshot holds the move up, and the log grows on."""
+
+    def __post_init__(self) -> None:
+        """Refuse sizes that SQLite would read as "none" or "no limit"."""
+        for name, value in (("cache_bytes", self.cache_bytes), ("wal_bytes", self.wal_bytes)):
+            if not 64 * 1024 <= value <= 1 << 40:
+                raise InvalidOptionError(
+                    f"option {name!r} must be from {64 * 1024} to {1 << 40}, got {value!r}"
+                )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PostgreSQLOptions:
+    """Where the pairs are on a PostgreSQL server."""
+
+    url: str | None = None
+    """The server and database as SQLAlchemy's URL, ``postgresql://user@host/database``. Without
+    it, the environment variable ``STATESTORES_POSTGRESQL_URL`` gives it, where a password is not
+    seen by everyone who may list processes."""
+
+    table: str | None = None
+    """The table. Without it, a new engine makes one with a name of its own and writes the name
+    into its directory: so each store and partition has its own, and it moves with the directory.
+    Give the name to find a table again whose directory was lost."""
+
+    def __post_init__(self) -> None:
+        """Refuse a table name that would need quoting."""
+        if self.table is not None and not TABLE_NAME.fullmatch(self.table):
+            raise InvalidOptionError(
+                "option 'table' must be letters, digits and underscores, at most 63 and not a "
+                f"digit first, got {self.table!r}"
+            )

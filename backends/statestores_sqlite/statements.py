@@ -1,0 +1,66 @@
+"""The SQL of reading and writing pairs, the same for SQLite and PostgreSQL."""
+
+from sqlalchemy import Column, LargeBinary, MetaData, Table
+from sqlalchemy.engine import Connection
+from sqlalchemy.schema import CreateTable
+
+
+class Statements:
+    """The statements on one table. They are constant: SQLite compiles each once a connection.
+
+    The name of the table has been checked, and everything else arrives as a parameter.
+    """
+
+    __slots__ = ("_counts", "_edges", "_rows", "delete", "get", "table", "upsert")
+
+    def __init__(self, table: str, mark: str) -> None:
+        """Form the statements on *table*; *mark* is how the driver spells a parameter."""
+        self.table = table
+        above = f"WHERE key >= {mark}"
+        ranges = {False: above, True: f"{above} AND key < {mark}"}
+        orders = {False: "ASC", True: "DESC"}
+        self.get = f"SELECT value FROM {table} WHERE key = {mark}"  # noqa: S608
+        self.upsert = (
+            f"INSERT INTO {table} (key, value) VALUES ({mark}, {mark}) "  # noqa: S608
+            "ON CONFLICT (key) DO UPDATE SET value = excluded.value"
+        )
+        self.delete = f"DELETE FROM {table} WHERE key = {mark}"  # noqa: S608
+        self._rows = {
+            (bounded, reverse): f"SELECT key, value FROM {table} {keys} ORDER BY key {order}"  # noqa: S608
+            for bounded, keys in ranges.items()
+            for reverse, order in orders.items()
+        }
+        self._edges = {case: f"{rows} LIMIT 1" for case, rows in self._rows.items()}
+        self._counts = {
+            bounded: f"SELECT count(*) FROM {table} {keys}"  # noqa: S608
+            for bounded, keys in ranges.items()
+        }
+
+    def rows(self, start: bytes, stop: bytes | None, *, reverse: bool) -> tuple[str, list[bytes]]:
+        """Return statement and parameters for the rows with ``start <= key < stop``."""
+        return self._rows[stop is not None, reverse], _bounds(start, stop)
+
+    def edge(self, start: bytes, stop: bytes | None, *, reverse: bool) -> tuple[str, list[bytes]]:
+        """Return statement and parameters for the first of these rows."""
+        return self._edges[stop is not None, reverse], _bounds(start, stop)
+
+    def count(self, start: bytes, stop: bytes | None) -> tuple[str, list[bytes]]:
+        """Return statement and parameters for their number."""
+        return self._counts[stop is not None], _bounds(start, stop)
+
+
+def _bounds(start: bytes, stop: bytes | None) -> list[bytes]:
+    return [start] if stop is None else [start, stop]
+
+
+def create_table(connection: Connection, name: str) -> None:
+    """Create the table *name* unless it is there."""
+    table = Table(
+        name,
+        MetaData(),
+        Column("key", LargeBinary, primary_key=True),
+        Column("value", LargeBinary, nullable=False),
+        # The rows lie in the tree of the key: one descent for each read instead of two.
+        sqlite_with_rowid=False,
+    )
+    connection.execute(CreateTable(table, if_not_exists=True))

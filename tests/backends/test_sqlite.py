@@ -1,0 +1,345 @@
+"""What is special about SQLite: options, damage that shows, a full disk, connections, copies."""
+
+import shutil
+import sqlite3
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from statestores.errors import (
+    InvalidArgumentError,
+    InvalidOptionError,
+    StorageError,
+    StoreCorruptedError,
+    StoreLockedError,
+    UnsupportedFormatError,
+)
+from statestores.spi import Durability, EngineReader
+
+pytest.importorskip("sqlalchemy", reason="the driver of the sqlite backend is not installed")
+
+# Behind the skip, since it imports the driver.
+from statestores_sqlite import SQLiteEngine, sqlite_file
+
+pytestmark = pytest.mark.usefixtures("no_descriptor_leaks")
+
+_PAIRS = {b"%04d" % number: b"%04d" % number * 50 for number in range(1_000)}
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    return tmp_path / "engine"
+
+
+@pytest.fixture
+def engine(directory: Path) -> Iterator[SQLiteEngine]:
+    with SQLiteEngine.open(directory) as opened:
+        yield opened
+
+
+@pytest.fixture
+def filled(directory: Path) -> Path:
+    """Give the file of a closed engine that holds a thousand pairs."""
+    with SQLiteEngine.open(directory) as engine:
+        engine.apply(_PAIRS, Durability.POWER_LOSS)
+    return directory / "engine.db"
+
+
+class TestOptions:
+    """Options, as they arrive from Spark and from the command line."""
+
+    @pytest.mark.spec("ENG-13")
+    def test_options_may_be_text(self, directory: Path) -> None:
+        """They reach SQLite as pages and kibibytes."""
+        with SQLiteEngine.open(
+            directory, {"cache_bytes": "1048576", "WAL_BYTES": "65536"}
+        ) as engine:
+            found = [_pragma(engine, "cache_size"), _pragma(engine, "wal_autocheckpoint")]
+
+        assert found == [-1024, 16]
+
+    @pytest.mark.spec("ENG-13")
+    @pytest.mark.parametrize(
+        ("name", "value"),
+        [("cache_bytes", 0), ("cache_bytes", -5), ("wal_bytes", 1), ("wal_bytes", "much")],
+    )
+    def test_a_value_out_of_bounds_is_refused(
+        self, directory: Path, name: str, value: object
+    ) -> None:
+        """SQLite would read it as "none" or "no limit"."""
+        with pytest.raises(InvalidOptionError, match=name):
+            SQLiteEngine.open(directory, {name: value})
+
+        assert not directory.exists()
+
+
+class TestOpening:
+    """Where SQLite cannot be opened."""
+
+    @pytest.mark.spec("ENG-28")
+    def test_an_empty_path_is_refused(self) -> None:
+        """It would mean the working directory, which nobody asked for."""
+        with pytest.raises(StorageError, match="empty"):
+            SQLiteEngine.open("")
+
+    @pytest.mark.spec("ENG-28")
+    def test_a_directory_in_place_of_the_file_is_our_error(self, directory: Path) -> None:
+        """What SQLite says about it is the cause."""
+        (directory / "engine.db").mkdir(parents=True)
+        with pytest.raises(StorageError) as refused:
+            SQLiteEngine.open(directory)
+
+        assert isinstance(refused.value.__cause__, sqlite3.Error)
+
+    def test_a_newer_format_is_refused(self, filled: Path) -> None:
+        """A file that a later release wrote differently is left alone."""
+        connection = sqlite3.connect(filled)
+        connection.execute("PRAGMA user_version = 2")
+        connection.close()
+        with pytest.raises(UnsupportedFormatError, match="2"):
+            SQLiteEngine.open(filled.parent)
+
+
+class TestDamage:
+    """SQLite has no checksums: it finds damage to its structure, and no other."""
+
+    @pytest.mark.spec("ENG-31")
+    def test_a_file_that_is_no_database_is_left_alone(self, directory: Path) -> None:
+        """It is refused, byte for byte as it was."""
+        directory.mkdir()
+        (directory / "engine.db").write_bytes(b"something else" * 100)
+        with pytest.raises(StoreCorruptedError):
+            SQLiteEngine.open(directory)
+
+        assert (directory / "engine.db").read_bytes() == b"something else" * 100
+
+    @pytest.mark.spec("ENG-31")
+    @pytest.mark.parametrize("left", ["nothing", "an empty file"])
+    def test_a_log_without_its_file_is_left_alone(
+        self, engine: SQLiteEngine, directory: Path, tmp_path: Path, left: str
+    ) -> None:
+        """SQLite would remove the log as left over, with all that is in it."""
+        engine.apply(_PAIRS, Durability.POWER_LOSS)
+        copy = tmp_path / "copy"
+        shutil.copytree(directory, copy)
+        (copy / "engine.db").unlink()
+        if left == "an empty file":
+            (copy / "engine.db").touch()
+        log = (copy / "engine.db-wal").read_bytes()
+        with pytest.raises(StoreCorruptedError, match="wal"):
+            SQLiteEngine.open(copy)
+
+        assert (copy / "engine.db-wal").read_bytes() == log
+
+    @pytest.mark.parametrize(
+        "read",
+        [
+            lambda reader: reader.get(b"0500"),
+            lambda reader: reader.get_many([b"0500"]),
+            lambda reader: reader.first(b"0500"),
+            lambda reader: reader.last(b"", b"0500"),
+            lambda reader: list(reader.scan(b"")),
+            lambda reader: list(reader.scan(b"", reverse=True)),
+        ],
+        ids=["get", "get_many", "first", "last", "scan", "reverse scan"],
+    )
+    def test_a_page_of_nonsense_is_an_error(
+        self, filled: Path, read: Callable[[EngineReader], object]
+    ) -> None:
+        """Every read that meets it says so, and closing is possible."""
+        data = bytearray(filled.read_bytes())
+        data[4096 * 2 :] = b"\xa5" * (len(data) - 4096 * 2)
+        filled.write_bytes(data)
+        with SQLiteEngine.open(filled.parent) as engine, engine.snapshot() as snapshot:
+            for reader in (engine, snapshot):
+                with pytest.raises(StoreCorruptedError):
+                    read(reader)
+
+    @pytest.mark.spec("ENG-12")
+    def test_a_flipped_bit_in_a_value_is_not_found(self, filled: Path) -> None:
+        """This is why the engine does not declare that it detects corruption."""
+        data = filled.read_bytes()
+        filled.write_bytes(data.replace(b"0500" * 51, b"0500" * 50 + b"0501"))
+        with SQLiteEngine.open(filled.parent) as engine:
+            assert engine.get(b"0500") == b"0500" * 49 + b"0501"
+            assert not engine.capabilities.detects_corruption
+
+
+class TestCommits:
+    """What a commit waits for, and what happens when it fails."""
+
+    @pytest.mark.spec("ENG-8", "COM-12")
+    def test_the_durability_is_that_of_each_batch(self, engine: SQLiteEngine) -> None:
+        """FULL waits for the log at each commit; NORMAL does not, and never damages."""
+        found = []
+        for durability in (*Durability, *Durability):
+            engine.apply({b"k": b"v"}, durability)
+            found.append(_pragma(engine, "synchronous"))
+
+        assert found == [2, 1, 2, 1]
+
+    @pytest.mark.spec("ENG-23")
+    def test_an_empty_durable_batch_writes_once(
+        self, engine: SQLiteEngine, directory: Path
+    ) -> None:
+        """SQLite waits for the disk only when it writes, so the batch has to write something."""
+        log = directory / "engine.db-wal"
+        engine.apply({b"k": b"v"}, Durability.PROCESS_CRASH)
+        sizes = [log.stat().st_size]
+        for durability in (Durability.PROCESS_CRASH, Durability.POWER_LOSS, Durability.POWER_LOSS):
+            engine.apply({}, durability)
+            sizes.append(log.stat().st_size)
+
+        assert sizes[0] == sizes[1] < sizes[2] == sizes[3]
+
+    @pytest.mark.spec("ENG-16", "COM-9")
+    def test_a_full_disk_applies_nothing(self, directory: Path) -> None:
+        """The batch is refused as a whole, and applied when there is room again."""
+        program = textwrap.dedent(
+            """
+            import resource, sys
+            from statestores.errors import StorageError
+            from statestores.spi import Durability
+            from statestores_sqlite import SQLiteEngine
+
+            engine = SQLiteEngine.open(sys.argv[1])
+            engine.apply({b"before": b"v"}, Durability.POWER_LOSS)
+            unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, unlimited[1]))
+            batch = {b"before": None} | {b"%d" % number: b"v" * 1000 for number in range(500)}
+            try:
+                engine.apply(batch, Durability.PROCESS_CRASH)
+            except StorageError as error:
+                print("refused:", type(error.__cause__).__name__)
+            print([key for key, _ in engine.scan(b"")])
+            resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)
+            engine.apply(batch, Durability.PROCESS_CRASH)
+            print(engine.approximate_num_keys(b""))
+            engine.close()
+            """
+        )
+        run = subprocess.run(
+            [sys.executable, "-c", program, str(directory)],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+
+        assert run.stdout.splitlines() == ["refused: OperationalError", "[b'before']", "500"]
+        with SQLiteEngine.open(directory) as engine:
+            assert engine.approximate_num_keys(b"") == 500
+
+    @pytest.mark.spec("ENG-16")
+    def test_a_foreign_transaction_is_waited_for_and_then_named(
+        self, engine: SQLiteEngine, directory: Path
+    ) -> None:
+        """Whoever writes past statestores' lock makes a batch fail, which may be tried again."""
+        _pragma(engine, "busy_timeout = 10")
+        foreign = sqlite3.connect(directory / "engine.db")
+        foreign.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StoreLockedError, match="without statestores") as refused:
+            engine.apply({b"k": b"v"}, Durability.PROCESS_CRASH)
+        foreign.rollback()
+        foreign.close()
+        engine.apply({b"k": b"w"}, Durability.PROCESS_CRASH)
+
+        assert refused.value.retryable
+        assert engine.get(b"k") == b"w"
+
+
+class TestConnections:
+    """How many connections there are, and that they are used again."""
+
+    def test_reads_one_after_the_other_share_a_connection(self, engine: SQLiteEngine) -> None:
+        """Of every kind, and also when a scan or a snapshot was not read to its end."""
+        engine.apply(_PAIRS, Durability.PROCESS_CRASH)
+        for _ in range(20):
+            engine.get(b"0001")
+            next(engine.scan(b""))
+            engine.scan(b"", reverse=True)
+            engine.snapshot().close()
+
+        assert len(engine._pool._idle) == 1
+
+    def test_a_connection_that_met_an_error_is_not_used_again(self, engine: SQLiteEngine) -> None:
+        """Whatever state it is in, the next read has another one."""
+        engine.apply({b"k": b"v"}, Durability.PROCESS_CRASH)
+        with pytest.raises(StorageError):
+            engine.get([])  # type: ignore[arg-type]  # what the driver refuses
+
+        assert engine._pool._idle == []
+        assert engine.get(b"k") == b"v"
+
+    def test_readers_cannot_write(self, engine: SQLiteEngine) -> None:
+        """A connection that reads refuses everything else."""
+        engine.get(b"k")
+        (reader,) = engine._pool._idle
+        with pytest.raises(sqlite3.OperationalError, match="readonly"):
+            reader._connection.execute("DELETE FROM pairs")
+
+    def test_the_log_shrinks_when_nobody_looks_at_it(self, directory: Path) -> None:
+        """A snapshot keeps the log growing; after it, the log is used from its start again."""
+        with SQLiteEngine.open(directory, {"wal_bytes": "65536"}) as engine:
+            log = directory / "engine.db-wal"
+            engine.apply({b"k": b"v"}, Durability.PROCESS_CRASH)
+            with engine.snapshot():
+                for number in range(300):
+                    engine.apply({b"%d" % number: b"v" * 1000}, Durability.PROCESS_CRASH)
+                grown = log.stat().st_size
+            for number in range(300):
+                engine.apply({b"%d" % number: b"w" * 1000}, Durability.PROCESS_CRASH)
+
+            assert grown > 1_000_000
+            assert log.stat().st_size < 200_000
+
+
+class TestCheckpoints:
+    """Copies."""
+
+    @pytest.mark.spec("ENG-33")
+    def test_a_copy_is_compact_and_alone(self, engine: SQLiteEngine, tmp_path: Path) -> None:
+        """It is one file without the space of deleted pairs, also while a scan is open."""
+        engine.apply(_PAIRS, Durability.PROCESS_CRASH)
+        engine.apply(dict.fromkeys(list(_PAIRS)[1:]), Durability.PROCESS_CRASH)
+        scan = engine.scan(b"")
+        engine.checkpoint(tmp_path / "deep" / "copy")
+        list(scan)
+
+        (copied,) = (tmp_path / "deep").rglob("*.*")
+        assert copied.relative_to(tmp_path) == Path("deep/copy/engine.db")
+        assert copied.stat().st_size == 4096 * 2
+
+    @pytest.mark.spec("ENG-33")
+    def test_a_copy_overwrites_nothing(self, engine: SQLiteEngine, tmp_path: Path) -> None:
+        """A path where there is something is refused, even an empty directory."""
+        (tmp_path / "there").mkdir()
+        with pytest.raises(InvalidArgumentError, match="there"):
+            engine.checkpoint(tmp_path / "there")
+
+        assert list((tmp_path / "there").iterdir()) == []
+
+    def test_a_copy_that_fails_leaves_nothing(
+        self, engine: SQLiteEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Neither the directory nor a part of it under another name."""
+
+        def fail(path: Path) -> None:
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr(sqlite_file, "_commit", fail)
+        with pytest.raises(StorageError, match="space"):
+            engine.checkpoint(tmp_path / "copy")
+
+        assert [path.name for path in tmp_path.iterdir()] == ["engine"]
+
+
+def _pragma(engine: SQLiteEngine, text: str) -> object:
+    """Return what the writing connection answers to a PRAGMA."""
+    database = engine._database
+    assert isinstance(database, sqlite_file.SQLiteFile)
+    with database._writer.begin():
+        return database._writer.exec_driver_sql(f"PRAGMA {text}").scalar()
