@@ -61,7 +61,7 @@ def read_body(
     """Return the rows of *body* and their offsets, in place unless they are compressed.
 
     Raises:
-        pyarrow.ArrowInvalid, OSError: It is no batch of *schema*.
+        pyarrow.ArrowException, OSError, EOFError: It is no batch of *schema*.
     """
     if not has_offsets:
         return pa.ipc.read_record_batch(body, schema), None

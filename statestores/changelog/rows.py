@@ -127,7 +127,7 @@ def _column(name: str, values: Sequence[bytes | None] | Sequence[int]) -> pa.Arr
     kind = pa.int64() if name == "timestamp" else pa.binary()
     try:
         column = pa.array(values, kind)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
+    except (pa.ArrowException, TypeError, OverflowError) as error:
         raise InvalidTypeError(f"the {name} column of changes must be {kind}: {error}") from error
     if isinstance(column, pa.ChunkedArray):
         raise InvalidArgumentError(

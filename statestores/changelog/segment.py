@@ -168,7 +168,7 @@ class Segment:
                 has_offsets = bool(header.flags & HAS_OFFSETS)
                 batch, offsets = read_body(body, schema, has_offsets=has_offsets)
             position = self.position_of(stored)
-        except (pa.ArrowInvalid, OSError, MalformedPositionError) as error:
+        except (pa.ArrowException, OSError, EOFError, MalformedPositionError) as error:
             raise self.damage(stored.start, header.base_offset, str(error)) from error
         if batch.num_rows != header.num_changes:
             raise self.damage(

@@ -161,7 +161,7 @@ class SegmentHead:
         )
         try:
             stored = pa.ipc.read_schema(pa.py_buffer(data[schema_at:length]))
-        except (pa.ArrowInvalid, OSError) as error:
+        except (pa.ArrowException, OSError, EOFError) as error:
             raise DamagedHeadError(f"its schema cannot be read: {error}") from error
         if not stored.equals(head.schema):
             raise UnsupportedFormatError(

@@ -1,0 +1,490 @@
+"""Whatever happens to the bytes of a log: what is read is what was written, or an error."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import google_crc32c
+import pytest
+
+from statestores.changelog import (
+    ChangelogOptions,
+    ChangelogReader,
+    Compression,
+    FileChangelog,
+    OffsetRange,
+    ReadOnlyChangelog,
+)
+from statestores.errors import (
+    ChangelogCorruptedError,
+    StorageError,
+    UnsupportedFormatError,
+)
+from statestores.spi import Changes, Durability, Position, TopicPartition
+
+FIRST = "00000000000000000000.log"
+NOSYNC = Durability.PROCESS_CRASH
+CLICKS = TopicPartition("clicks", 0)
+
+Row = tuple[int, bytes, bytes | None]
+
+ROWS: list[list[Row]] = [
+    [(0, b"a", b"1"), (1, b"b", None)],
+    [(2, b"c", b"3" * 40)],
+    [(3, b"a", b"4"), (4, b"b", b""), (5, b"", b"6")],
+]
+"""The rows of each frame of the small log."""
+
+BEGINNINGS = range(len(ROWS) + 1)
+
+
+def write(directory: Path, segment_bytes: int = 1 << 20) -> list[int]:
+    """Write the small log; return where each frame of its last segment ends, head included."""
+    options = ChangelogOptions(segment_bytes=segment_bytes, compression=Compression.NONE)
+    with FileChangelog.create(directory, "key-value", options) as log:
+        ends = [log._active.end]
+        for rows in ROWS:
+            columns = Changes([key for _, key, _ in rows], [value for *_, value in rows])
+            position = Position({CLICKS: rows[-1][0]})
+            log.append(columns, position=position, durability=NOSYNC)
+            ends.append(log._active.end)
+    return ends
+
+
+def frames_in(log: ReadOnlyChangelog) -> list[list[Row]]:
+    """Return the rows of each frame."""
+    return [
+        list(zip(frame.offsets, frame.changes.keys, frame.changes.values, strict=True))
+        for frame in log.read()
+    ]
+
+
+def seal(data: bytearray, start: int, checked_from: int, stop: int) -> bytes:
+    """Return *data* with the checksum at *start* made right again."""
+    checksum = google_crc32c.value(bytes(data[checked_from:stop]))
+    data[start : start + 4] = checksum.to_bytes(4, "big")
+    return bytes(data)
+
+
+@pytest.fixture
+def segment(directory: Path) -> Path:
+    """The only segment of the small log."""
+    write(directory)
+    return directory / FIRST
+
+
+@pytest.fixture
+def ends(tmp_path: Path) -> list[int]:
+    """Where its head and each of its frames end."""
+    return write(tmp_path / "measured")
+
+
+@pytest.mark.spec("LOG-10", "LOG-11", "LOG-12")
+def test_a_log_cut_at_any_byte_is_cut_to_whole_frames(
+    directory: Path, segment: Path, ends: list[int]
+) -> None:
+    """A reader ends before the torn frame; the writer cuts it off, says so, and goes on."""
+    whole = segment.read_bytes()
+    for length in range(len(whole)):
+        segment.write_bytes(whole[:length])
+        if length < ends[0]:
+            for opener in (FileChangelog.open, ChangelogReader.open):
+                with pytest.raises(ChangelogCorruptedError, match="byte 0"):
+                    opener(directory, "key-value")
+            assert segment.read_bytes() == whole[:length]
+            continue
+        count = max(at for at in BEGINNINGS if ends[at] <= length)
+        with ChangelogReader.open(directory) as reader:
+            assert frames_in(reader) == ROWS[:count]
+            torn = reader.torn_tail
+            assert (torn is None) == (length == ends[count])
+            assert segment.stat().st_size == length
+        with FileChangelog.open(directory, "key-value") as log:
+            assert log.torn_tail == torn
+            assert segment.stat().st_size == ends[count]
+            if torn is not None:
+                assert (torn.path, torn.byte_position) == (segment, ends[count])
+                assert (torn.length, torn.offset) == (length - ends[count], log.end_offset)
+            assert log.position == ({CLICKS: log.end_offset - 1} if count else {})
+            end = log.end_offset
+            assert log.append(Changes([b"n"], [b"w"]), durability=NOSYNC) == OffsetRange(end, end)
+        with ChangelogReader.open(directory) as reader:
+            assert frames_in(reader) == [*ROWS[:count], [(end, b"n", b"w")]]
+
+
+@pytest.mark.spec("LOG-11", "LOG-16", "LOG-22")
+@pytest.mark.parametrize(
+    "turn", [0, *(pytest.param(turn, marks=pytest.mark.soak) for turn in range(1, 8))]
+)
+def test_a_flipped_bit_anywhere_is_an_error_or_a_torn_last_frame(
+    directory: Path, segment: Path, ends: list[int], turn: int
+) -> None:
+    """A bit of every byte, and in the soak run every bit.
+
+    Before the last frame it is an error, in it the frame is not there. With the store's committed
+    offset, that is an error as well, and nothing is cut.
+    """
+    whole = segment.read_bytes()
+    for byte in range(len(whole)):
+        damaged = bytearray(whole)
+        damaged[byte] ^= 1 << (byte + turn) % 8
+        segment.write_bytes(damaged)
+        if byte < ends[-2]:
+            with pytest.raises(ChangelogCorruptedError, match=r"at byte \d+"):
+                ChangelogReader.open(directory)
+        else:
+            with ChangelogReader.open(directory) as reader:
+                assert frames_in(reader) == ROWS[:-1]
+        with pytest.raises(ChangelogCorruptedError, match=r"at byte \d+"):
+            FileChangelog.open(directory, "key-value", committed_offset=5)
+        assert segment.read_bytes() == damaged
+
+
+@pytest.mark.spec("LOG-11")
+def test_a_flipped_bit_in_a_sealed_segment_is_an_error(directory: Path) -> None:
+    """No frame of a sealed segment is taken for a torn tail, not even its last one."""
+    write(directory, segment_bytes=1)
+    sealed = directory / "00000000000000000002.log"
+    whole = sealed.read_bytes()
+    for byte in range(len(whole)):
+        damaged = bytearray(whole)
+        damaged[byte] ^= 1 << byte % 8
+        sealed.write_bytes(damaged)
+        with (
+            pytest.raises(ChangelogCorruptedError, match=r"0002\.log.* at byte \d+"),
+            ChangelogReader.open(directory) as reader,
+        ):
+            frames_in(reader)
+
+
+@pytest.mark.spec("LOG-11", "LOG-17")
+def test_a_sealed_segment_that_was_cut_is_an_error(directory: Path) -> None:
+    """At every byte, also between two frames, where nothing but the next segment tells."""
+    write(directory, segment_bytes=1000)
+    sealed, last = sorted(directory.glob("*.log"))
+    assert last.name == "00000000000000000003.log"
+    whole = sealed.read_bytes()
+    for length in range(len(whole)):
+        sealed.write_bytes(whole[:length])
+        with (
+            pytest.raises(ChangelogCorruptedError, match=r"0000\.log.* at byte \d+"),
+            ChangelogReader.open(directory) as reader,
+        ):
+            frames_in(reader)
+
+
+@pytest.mark.spec("LOG-10")
+@pytest.mark.parametrize(
+    "tail",
+    [
+        bytes(1),
+        bytes(5_000),
+        b"\xff" * 64,
+        b"SSCF" + bytes(100),
+        b"SSCF" * 100,
+        b"SSCF" + b"\xff" * 100,
+        os.urandom(70_000),
+    ],
+    ids=["zero", "zeros", "ones", "magic", "magics", "huge lengths", "random"],
+)
+def test_whatever_follows_the_last_frame_is_cut(
+    directory: Path, segment: Path, tail: bytes
+) -> None:
+    """Zeros of blocks that were allocated and not written, and garbage."""
+    whole = segment.read_bytes()
+    segment.write_bytes(whole + tail)
+    with ChangelogReader.open(directory) as reader:
+        assert frames_in(reader) == ROWS
+    with FileChangelog.open(directory, "key-value", committed_offset=5) as log:
+        assert log.torn_tail is not None
+        assert log.torn_tail.length == len(tail)
+
+    assert segment.read_bytes() == whole
+
+
+@pytest.mark.spec("LOG-10")
+@pytest.mark.parametrize("keep", range(0, 40, 3))
+def test_a_last_frame_of_which_a_part_is_zeros_is_cut(
+    directory: Path, segment: Path, ends: list[int], keep: int
+) -> None:
+    """The length reached the disk and the data did not."""
+    whole = segment.read_bytes()
+    start = ends[-2] + keep
+    segment.write_bytes(whole[:start] + bytes(len(whole) - start))
+    with FileChangelog.open(directory, "key-value") as log:
+        assert frames_in(log) == ROWS[:-1]
+
+
+@pytest.mark.spec("LOG-10", "LOG-11")
+def test_an_old_frame_after_the_end_does_not_make_it_damage(
+    directory: Path, segment: Path, ends: list[int]
+) -> None:
+    """Garbage may be an earlier piece of the log; only an offset that may follow tells damage."""
+    whole = segment.read_bytes()
+    first = whole[ends[0] : ends[1]]
+    segment.write_bytes(whole + bytes(8) + first)
+    with FileChangelog.open(directory, "key-value") as log:
+        assert frames_in(log) == ROWS
+
+
+@pytest.mark.spec("LOG-11", "LOG-23")
+@pytest.mark.parametrize("removed", [0, 1])
+def test_a_frame_that_is_missing_is_noticed(
+    directory: Path, segment: Path, ends: list[int], removed: int
+) -> None:
+    """The frames are intact and their offsets have a hole."""
+    whole = segment.read_bytes()
+    segment.write_bytes(whole[: ends[removed]] + whole[ends[removed + 1] :])
+    with pytest.raises(ChangelogCorruptedError, match="base offset"):
+        ChangelogReader.open(directory)
+
+
+@pytest.mark.spec("LOG-16", "LOG-27")
+@pytest.mark.parametrize(("committed", "opens"), [(None, True), (2, True), (3, False), (9, False)])
+def test_a_log_that_ends_before_the_store_is_damaged(
+    directory: Path, segment: Path, ends: list[int], committed: int | None, *, opens: bool
+) -> None:
+    """A torn tail that begins at or before the committed offset was acknowledged once."""
+    torn = segment.read_bytes()[: ends[-1] - 1]
+    segment.write_bytes(torn)
+    if opens:
+        with FileChangelog.open(directory, "key-value", committed_offset=committed) as log:
+            assert log.end_offset == 3
+    else:
+        with pytest.raises(ChangelogCorruptedError, match=f"committed offset {committed}"):
+            FileChangelog.open(directory, "key-value", committed_offset=committed)
+
+        assert segment.read_bytes() == torn
+
+
+@pytest.mark.spec("LOG-17")
+@pytest.mark.parametrize("leave_out", [[2], [2, 3], [0], [5], [0, 5]])
+def test_missing_segments(directory: Path, leave_out: list[int]) -> None:
+    """One between others is an error; the first is a deletion, and the last the store notices."""
+    options = ChangelogOptions(segment_bytes=1)
+    with FileChangelog.create(directory, "key-value", options) as log:
+        for _ in range(6):
+            log.append(Changes([b"a"], [b"1"]), durability=NOSYNC)
+    for base in leave_out:
+        (directory / f"{base:020d}.log").unlink()
+    if 2 in leave_out:
+        with pytest.raises(ChangelogCorruptedError, match=r"missing before .*\d{20}\.log"):
+            FileChangelog.open(directory, "key-value")
+        with (
+            ChangelogReader.open(directory) as reader,
+            pytest.raises(ChangelogCorruptedError, match=r"0001\.log.*next one begins at offset"),
+        ):
+            frames_in(reader)
+        return
+    if 5 in leave_out:
+        with pytest.raises(ChangelogCorruptedError, match="committed offset 5"):
+            FileChangelog.open(directory, "key-value", committed_offset=5)
+    with FileChangelog.open(directory, "key-value") as log:
+        assert log.first_offset == (1 if 0 in leave_out else 0)
+        assert log.end_offset == (5 if 5 in leave_out else 6)
+
+
+@pytest.mark.spec("LOG-20")
+@pytest.mark.parametrize("name", ["1.log", "garbage.log", "0000000000000000000x.log", ".log"])
+def test_files_that_are_named_like_segments_are_errors(
+    directory: Path, segment: Path, name: str
+) -> None:
+    """It may be a segment that somebody renamed."""
+    segment.with_name(name).write_bytes(b"")
+    for opener in (FileChangelog.open, ChangelogReader.open):
+        with pytest.raises(ChangelogCorruptedError, match="not the name of a changelog segment"):
+            opener(directory, "key-value")
+
+
+@pytest.mark.spec("LOG-20")
+def test_other_files_are_ignored(directory: Path, segment: Path) -> None:
+    """Notes, and what a file manager leaves."""
+    for name in ("notes.txt", ".DS_Store", "00000000000000000000.log.bak", "log"):
+        segment.with_name(name).write_bytes(b"x")
+    with FileChangelog.open(directory, "key-value") as log:
+        assert frames_in(log) == ROWS
+
+    assert (directory / "notes.txt").exists()
+
+
+@pytest.mark.spec("LOG-20")
+def test_a_renamed_segment_is_an_error(directory: Path, segment: Path) -> None:
+    """The head says which one it is."""
+    segment.rename(segment.with_name("00000000000000000007.log"))
+    for opener in (FileChangelog.open, ChangelogReader.open):
+        with pytest.raises(ChangelogCorruptedError, match="begins at offset 0"):
+            opener(directory, "key-value")
+
+
+@pytest.mark.parametrize("content", [b"", b"statelog", b"PAR1" * 100, os.urandom(500)])
+def test_a_file_that_is_no_segment_is_an_error(directory: Path, content: bytes) -> None:
+    """An empty file as well: a segment gets its name when its head is on disk."""
+    directory.mkdir()
+    (directory / FIRST).write_bytes(content)
+    for opener in (FileChangelog.open, ChangelogReader.open):
+        with pytest.raises(ChangelogCorruptedError, match=r"0000\.log.* at byte 0"):
+            opener(directory, "key-value")
+
+    assert (directory / FIRST).read_bytes() == content
+
+
+def test_a_directory_that_is_named_like_a_segment_is_an_error(directory: Path) -> None:
+    """The operating system's refusal is told in our words."""
+    (directory / FIRST).mkdir(parents=True)
+    with pytest.raises(StorageError, match="cannot read"):
+        ChangelogReader.open(directory)
+
+
+@pytest.mark.spec("LOG-26", "LOG-27")
+@pytest.mark.parametrize(
+    ("at", "value", "message"),
+    [
+        (17, 2, "format version 2"),
+        (18, 9, "checksum 9"),
+        (19, 3, "kind 3"),
+        (20, 9, "compression 9"),
+        (21, 6, "segment flags 0x06"),
+    ],
+)
+def test_a_head_of_a_newer_release_is_refused_by_name(
+    directory: Path, segment: Path, ends: list[int], at: int, value: int, message: str
+) -> None:
+    """The checksum is right, so it is no damage, and nothing is touched."""
+    data = bytearray(segment.read_bytes())
+    data[at] = value
+    newer = seal(data, 8, 12, ends[0])
+    segment.write_bytes(newer)
+    for opener in (FileChangelog.open, ChangelogReader.open):
+        with pytest.raises(UnsupportedFormatError, match=message):
+            opener(directory, "key-value")
+
+    assert segment.read_bytes() == newer
+
+
+@pytest.mark.spec("LOG-26")
+def test_a_segment_of_other_columns_is_refused(directory: Path, segment: Path) -> None:
+    """The head of a versioned log that says key-value."""
+    directory.rename(directory.with_name("moved"))
+    with FileChangelog.create(directory, "versioned") as log:
+        end = log._active.end
+    data = bytearray(segment.read_bytes())
+    data[19] = 1
+    segment.write_bytes(seal(data, 8, 12, end))
+    with pytest.raises(UnsupportedFormatError, match="timestamp"):
+        ChangelogReader.open(directory)
+
+
+@pytest.mark.spec("LOG-26", "LOG-27")
+@pytest.mark.parametrize(
+    ("at", "value", "message"),
+    [(8, 2, "format version 2"), (9, 2, "kind 2"), (10, 2, "flags 0x02")],
+)
+@pytest.mark.parametrize("frame", [1, 2])
+def test_a_frame_of_a_newer_release_is_refused_by_name(
+    directory: Path,
+    segment: Path,
+    ends: list[int],
+    frame: int,
+    at: int,
+    value: int,
+    message: str,
+) -> None:
+    """Also the last one, which must not be taken for a torn tail and cut."""
+    data = bytearray(segment.read_bytes())
+    start, stop = ends[frame], ends[frame + 1]
+    data[start + at] = value
+    newer = seal(data, start + 4, start + 8, stop)
+    segment.write_bytes(newer)
+    for opener in (FileChangelog.open, ChangelogReader.open):
+        with pytest.raises(UnsupportedFormatError, match=message):
+            opener(directory, "key-value")
+
+    assert segment.read_bytes() == newer
+
+
+@pytest.mark.spec("LOG-23")
+@pytest.mark.parametrize(
+    ("at", "content", "message"),
+    [
+        (9, b"\x01", "clears"),
+        (20, bytes(4), "changes in"),
+        (20, b"\x00\x00\x00\x09", "changes in"),
+        (24, b"\xff" * 16, "offsets are"),
+        (32, b"\x00" * 8, "offsets are"),
+        (39, b"\x06", "lacks the offsets"),
+    ],
+    ids=["clear", "none", "too many", "beyond int64", "inverted", "sparse"],
+)
+def test_intact_frames_that_contradict_themselves_are_errors(
+    directory: Path, segment: Path, ends: list[int], at: int, content: bytes, message: str
+) -> None:
+    """No writer of ours wrote them, and nothing is guessed."""
+    data = bytearray(segment.read_bytes())
+    start, stop = ends[2], ends[3]
+    data[start + at : start + at + len(content)] = content
+    segment.write_bytes(seal(data, start + 4, start + 8, stop))
+    with pytest.raises(ChangelogCorruptedError, match=message):
+        ChangelogReader.open(directory)
+
+
+@pytest.mark.parametrize("damage", ["body", "position", "count"])
+def test_intact_frames_with_senseless_content_are_errors(
+    directory: Path, segment: Path, ends: list[int], damage: str
+) -> None:
+    """The checksum is right, and Arrow or the position makes no sense of the bytes."""
+    data = bytearray(segment.read_bytes())
+    start, stop = ends[2], ends[3]
+    if damage == "position":
+        data[start + 48 : start + 50] = b"\xff\xff"
+    elif damage == "count":
+        data[start + 20 : start + 24] = b"\x00\x00\x00\x02"
+        data[start + 10] = 0
+        data[start + 32 : start + 40] = (4).to_bytes(8, "big")
+    else:
+        body = start + 48 + int.from_bytes(data[start + 12 : start + 16], "big")
+        data[body : body + 64] = bytes(64)
+    segment.write_bytes(seal(data, start + 4, start + 8, stop))
+    with (
+        pytest.raises(ChangelogCorruptedError, match=r"at byte \d+, offset 3"),
+        ChangelogReader.open(directory) as reader,
+    ):
+        frames_in(reader)
+
+
+@pytest.mark.spec("LOG-11")
+def test_damage_far_before_an_intact_frame_is_found(directory: Path) -> None:
+    """The search for a later frame crosses what it reads at once, with the magic on the border."""
+    chunk = 256 * 1024
+    with FileChangelog.create(
+        directory, "key-value", ChangelogOptions(compression=Compression.NONE)
+    ) as log:
+        log.append(Changes([b"a"], [b"x" * 600_000]), durability=NOSYNC)
+        start = log._active.frames_at
+        log.append(Changes([b"b"], [b"2"]), durability=NOSYNC)
+    path = directory / FIRST
+    whole = path.read_bytes()
+    later = whole.rindex(b"SSCF")
+    for shift in range(-16, 24, 8):
+        padding = (chunk - (later - start - 8)) % chunk + shift
+        moved = whole[:later] + bytes(padding) + whole[later:]
+        path.write_bytes(moved[: start + 100] + b"!" + moved[start + 101 :])
+        with pytest.raises(ChangelogCorruptedError, match="one of offset 1 follows"):
+            ChangelogReader.open(directory)
+
+
+def test_a_log_that_vanishes_while_it_is_read(directory: Path) -> None:
+    """Somebody removes the directory under a reader."""
+    write(directory, segment_bytes=1)
+
+    def reading() -> Iterator[object]:
+        with ChangelogReader.open(directory) as reader:
+            frames = reader.read()
+            yield next(frames)
+            yield from frames
+
+    steps = reading()
+    next(steps)
+    shutil.rmtree(directory)
+    with pytest.raises(ChangelogCorruptedError, match="gone"):
+        next(steps)

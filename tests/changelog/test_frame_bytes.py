@@ -1,0 +1,161 @@
+"""The bytes of a log: chapter 6 shows them, and a log of the first release keeps opening."""
+
+import doctest
+import re
+import shutil
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from statestores.changelog import ChangelogReader, Compression, FileChangelog, FrameKind
+from statestores.changelog.frame_bodies import BodyWriter, read_body
+from statestores.changelog.rows import KEY_VALUE_CHANGES
+from statestores.changelog.stored_position import (
+    MalformedPositionError,
+    pack_position,
+    unpack_position,
+)
+from statestores.spi import Changes, Position, TopicPartition
+
+CHAPTER = Path(__file__).parents[2] / "spec" / "06-changelog.md"
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def block_of(language: str) -> str:
+    """Return the fenced block of the chapter in *language*."""
+    (block,) = re.findall(
+        rf"^```{language}\n(.*?)^```$", CHAPTER.read_text(), re.MULTILINE | re.DOTALL
+    )
+    return str(block)
+
+
+def shown_bytes() -> bytes:
+    """Return the bytes that the chapter shows."""
+    lines = [line.split("  ") for line in block_of("hexdump").splitlines()]
+    assert [int(line[0], 16) for line in lines] == [16 * at for at in range(len(lines))]
+    return b"".join(bytes.fromhex(line[1]) for line in lines)
+
+
+@pytest.mark.spec("LOG-20", "LOG-21", "LOG-22", "LOG-23", "LOG-24", "LOG-25")
+def test_the_worked_example_is_what_the_code_writes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Byte for byte; a new release of Arrow may order the inside of its messages differently."""
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    test = doctest.DocTestParser().get_doctest(block_of("python"), names, "06", str(CHAPTER), 0)
+    results = doctest.DocTestRunner().run(test, clear_globs=False)
+
+    assert results.failed == 0
+    assert test.globs["written"] == shown_bytes()
+
+
+@pytest.mark.spec("LOG-20", "LOG-21", "LOG-22", "LOG-23", "LOG-24", "LOG-25")
+def test_the_worked_example_is_read_as_it_is_meant(directory: Path) -> None:
+    """The bytes that the chapter shows, whoever wrote them, are this log."""
+    directory.mkdir()
+    (directory / "00000000000000000000.log").write_bytes(shown_bytes())
+    with ChangelogReader.open(directory) as reader:
+        first, second = reader.read()
+
+        assert reader.torn_tail is None
+        assert first.changes == Changes([b"a", b"b"], [b"41", None])
+        assert first.position == {TopicPartition("clicks", 3): 1000}
+        assert first.appended_at_ms == 1_356_998_400_000
+        assert (second.kind, second.base_offset) == (FrameKind.CLEAR, 2)
+
+
+@pytest.mark.spec("LOG-31")
+@pytest.mark.parametrize("kind", ["key-value", "versioned"])
+def test_golden_logs_keep_opening(directory: Path, kind: str) -> None:
+    """Written by version 0.1: a compacted segment, one with a clear, and the active one."""
+    shutil.copytree(GOLDEN / kind, directory)
+    times = kind == "versioned"
+    clicks, views = TopicPartition("clicks", 3), TopicPartition("views", 0)
+    with FileChangelog.open(directory, kind, committed_offset=13) as log:
+        frames = list(log.read())
+
+        assert log.torn_tail is None
+        assert log.position == {views: 9, clicks: 4}
+        assert [segment.compacted for segment in log.segments()] == [True, False, False]
+        assert [(frame.kind, list(frame.offsets), frame.position) for frame in frames] == [
+            (FrameKind.CHANGES, [1, 3, 4, 5] if times else [3, 4, 5], Position({clicks: 2})),
+            (FrameKind.CHANGES, [6, 7], Position({clicks: 3})),
+            (FrameKind.CLEAR, [], Position({views: 9})),
+            (FrameKind.CHANGES, [], Position({clicks: 4})),
+            (FrameKind.CHANGES, [10, 11, 12, 13], Position()),
+        ]
+        assert [frame.changes for frame in frames if frame.batch.num_rows] == [
+            Changes([b"b", b"a", b"b", b"c"], [b"2", b"4", None, b""], [20, 10, 30, 5])
+            if times
+            else Changes([b"a", b"b", b"c"], [b"4", None, b""]),
+            Changes([b"a", b"z"], [b"5", b"6"], [10, 9] if times else None),
+            Changes(
+                [b"", b"\x00", b"d", b"e"],
+                [b"x" * 200, b"y", None, bytes(range(256))],
+                [0, 1, 2, 2**63 - 1] if times else None,
+            ),
+        ]
+        assert frames[0].appended_at_ms == 1_356_998_400_002
+
+
+@pytest.mark.spec("LOG-25")
+@given(
+    st.dictionaries(
+        st.builds(TopicPartition, st.text(min_size=1, max_size=9), st.integers(0, 2**32 - 1)),
+        st.integers(0, 2**63 - 1),
+        max_size=6,
+    )
+)
+def test_positions_come_back_from_their_bytes(offsets: dict[TopicPartition, int]) -> None:
+    """Any topics and partitions; the bytes do not depend on the order of the mapping."""
+    packed = pack_position(Position(offsets))
+
+    assert unpack_position(packed) == Position(offsets)
+    assert len(packed) % 8 == 0
+    assert pack_position(Position(dict(reversed(offsets.items())))) == packed
+
+
+@pytest.mark.parametrize(
+    "packed",
+    [
+        b"\x00\x06clicks",
+        b"\x00\x01\xff\x00\x00\x00\x00",
+        b"\x00\x01a\x00\x00\x00\x01\x00",
+        b"\x00\x00\x01\x00\x00\x00\x00\x00",
+        b"\x00\x01a\x00\x00\x00\x01\x00\x00\x00\x00" + b"\xff" * 8,
+    ],
+    ids=["short", "no utf-8", "no entry", "after the end", "beyond int64"],
+)
+def test_malformed_positions_are_told(packed: bytes) -> None:
+    """Whoever reads the bytes knows where they stood, and reports it."""
+    with pytest.raises(MalformedPositionError):
+        unpack_position(packed)
+
+
+@pytest.mark.spec("LOG-22")
+@pytest.mark.parametrize("compression", list(Compression))
+def test_a_body_is_an_arrow_message(compression: Compression) -> None:
+    """Any Arrow reads it, with the schema in front of it, and uncompressed columns in place."""
+    batch = pa.RecordBatch.from_pydict(
+        {"key": [b"a", b"b"], "value": [b"1" * 500, None]}, schema=KEY_VALUE_CHANGES
+    )
+    writer = BodyWriter(KEY_VALUE_CHANGES, compression)
+    for _ in range(2):  # the first one finds out how long Arrow's preamble is
+        body = writer.write(batch)
+        stream = b"".join([KEY_VALUE_CHANGES.serialize().to_pybytes(), body.to_pybytes()])
+
+        assert len(body) % 8 == 0
+        assert pa.ipc.open_stream(stream).read_all().to_batches() == [batch]
+        assert read_body(body, KEY_VALUE_CHANGES, has_offsets=False) == (batch, None)
+    lies_within = body.address <= batch_address(body) < body.address + body.size
+    assert lies_within == (compression is Compression.NONE)
+
+
+def batch_address(body: pa.Buffer) -> int:
+    """Return where the bytes of the keys of *body* are in memory once it has been read."""
+    batch, _ = read_body(body, KEY_VALUE_CHANGES, has_offsets=False)
+    return int(batch.column(0).buffers()[2].address)
