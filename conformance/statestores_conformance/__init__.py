@@ -23,6 +23,7 @@ from statestores_conformance.plugin import (
     open_engine,
     open_key_value_store,
     open_versioned_store,
+    pytest_collection_modifyitems,
     pytest_configure,
     pytest_terminal_summary,
 )
@@ -40,6 +41,7 @@ __all__ = [
     "open_engine",
     "open_key_value_store",
     "open_versioned_store",
+    "pytest_collection_modifyitems",
     "pytest_configure",
     "pytest_terminal_summary",
 ]

@@ -6,6 +6,7 @@ import pytest
 
 from statestores.semantics import open_on_engine
 from statestores.spi import KeyValue, KeyValueStore, Versioned, VersionedStore
+from statestores_conformance.crash_tests import EngineCrashTests
 from statestores_conformance.engine import EngineTests
 from statestores_conformance.engine_stores import EngineRetentionTests, EngineStoreTests
 from statestores_conformance.engines import OpenEngine, durability_of
@@ -30,6 +31,7 @@ class BackendTests:
     TestVersionedStore = VersionedStoreTests
     TestStoresOnEngine = EngineStoreTests
     TestRetentionOnEngine = EngineRetentionTests
+    TestCrashes = EngineCrashTests
 
     @pytest.fixture
     def open_key_value_store(self, open_engine: OpenEngine) -> OpenKeyValueStore:

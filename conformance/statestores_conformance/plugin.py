@@ -1,16 +1,30 @@
 """What the package gives to pytest: hooks, and the fixtures that an author has to replace."""
 
+import os
 from typing import NoReturn
 
 import pytest
 
 from statestores_conformance.promises import report_promises_not_made
 
-SPEC_MARKER = "spec(*identifiers): the requirements of the specification that the test proves"
+MARKERS = (
+    "spec(*identifiers): the requirements of the specification that the test proves",
+    "soak: runs for minutes; skipped unless STATESTORES_SOAK=1",
+)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", SPEC_MARKER)
+    for marker in MARKERS:
+        config.addinivalue_line("markers", marker)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if os.environ.get("STATESTORES_SOAK") == "1":
+        return
+    skip = pytest.mark.skip(reason="a soak test; set STATESTORES_SOAK=1 to run it")
+    for item in items:
+        if item.get_closest_marker("soak"):
+            item.add_marker(skip)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

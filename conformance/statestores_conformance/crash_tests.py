@@ -1,0 +1,49 @@
+"""Kills as tests of the author's class."""
+
+from pathlib import Path
+
+import pytest
+
+from statestores.spi import Engine
+from statestores_conformance.crash import run_kills
+from statestores_conformance.crash_workload import WORKLOADS
+from statestores_conformance.engine_locks import import_path_of
+from statestores_conformance.engines import EngineFixtures
+
+_KILLS = 10
+_SOAK_KILLS = 100
+_SEED = 1035
+
+
+class EngineCrashTests(EngineFixtures):
+    """Both kinds over the engine, in processes that are killed.
+
+    The engine's class has to be importable, and opens with its default options.
+    """
+
+    @pytest.mark.spec("COM-2", "COM-22", "ENG-7", "ENG-27", "ENG-8", "COM-10", "VRS-13", "VRS-28")
+    @pytest.mark.parametrize("kind", WORKLOADS)
+    def test_a_killed_process_leaves_exactly_a_commit(
+        self, persistent_engine: Engine, kind: str, tmp_path: Path
+    ) -> None:
+        """Killed at any moment: content, offset and position are of one commit, the last one."""
+        report = run_kills(
+            import_path_of(persistent_engine), _KILLS, _SEED, kind=kind, root=tmp_path
+        )
+
+        assert report.violations == []
+        assert len(report.kills) == _KILLS
+
+    @pytest.mark.soak
+    @pytest.mark.spec("COM-2", "COM-22", "ENG-7", "ENG-27")
+    @pytest.mark.parametrize("kind", WORKLOADS)
+    def test_many_killed_processes_leave_exactly_a_commit(
+        self, persistent_engine: Engine, kind: str, tmp_path: Path
+    ) -> None:
+        """The same, long enough to meet the rare moments."""
+        report = run_kills(
+            import_path_of(persistent_engine), _SOAK_KILLS, _SEED + 1, kind=kind, root=tmp_path
+        )
+
+        assert report.violations == []
+        assert len(report.kills) == _SOAK_KILLS

@@ -1,0 +1,181 @@
+"""What a process does before it is killed: a function of a seed, so that others can repeat it.
+
+Each operation has a number, which is its offset in an imagined changelog. What the store has to
+hold at a committed offset is what the operations up to that number give, and nothing else.
+"""
+
+import random
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+from statestores.semantics import open_on_engine
+from statestores.spi import (
+    Durability,
+    Engine,
+    KeyValue,
+    KeyValueStore,
+    StateStore,
+    TopicPartition,
+    Versioned,
+    VersionedStore,
+)
+from statestores_conformance.models.key_value import KeyValueModel
+from statestores_conformance.models.versioned import VersionedModel
+
+CHANGELOG = TopicPartition("crash-changelog", 0)
+"""The partition whose committed offset is the number of the last operation."""
+
+INPUT = TopicPartition("crash-input", 0)
+"""The partition whose position moves with every operation."""
+
+_KEYS = 60
+_RETENTION_MS = 400
+_PRUNE_EVERY = 1_000
+
+
+def _dice(seed: int, *numbers: int) -> random.Random:
+    """Return randomness that is the same for the same *seed* and *numbers*."""
+    return random.Random(repr((seed, *numbers)))  # noqa: S311  # repeatable, not secret
+
+
+def commits(seed: int, after: int) -> Iterator[range]:
+    """Yield the numbers of the operations of each commit that follows operation *after*."""
+    start = after + 1
+    while True:
+        dice = _dice(seed, start)
+        size = dice.choice((1, 1, 2, 5, 20, 100, 500, 2_000))
+        yield range(start, start + size)
+        start += size
+
+
+class Workload(ABC):
+    """The operations on one kind of store, and the model of what they give."""
+
+    kind: ClassVar[str]
+    """The name by which the child process finds the workload."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self._modelled = -1
+        """The number of the last operation that the model has seen."""
+
+    @abstractmethod
+    def open(self, engine: Engine, durability: Durability) -> StateStore:
+        """Open the store over *engine*."""
+
+    @abstractmethod
+    def write(self, store: Any, number: int) -> None:
+        """Take operation *number* on the store, or on the model."""
+
+    @abstractmethod
+    def write_garbage(self, store: Any, number: int) -> None:
+        """Write what is going to be rolled back, or forgotten by the crash."""
+
+    @abstractmethod
+    def differences(self, store: Any) -> Iterator[str]:
+        """Yield in words how *store* differs from the model."""
+
+    @property
+    @abstractmethod
+    def model(self) -> Any:
+        """What the operations so far give."""
+
+    def model_up_to(self, number: int) -> None:
+        """Take the operations up to *number* on the model; it never goes back."""
+        while self._modelled < number:
+            self._modelled += 1
+            self.write(self.model, self._modelled)
+            if self._modelled % _PRUNE_EVERY == 0:
+                self.prune()
+
+    def prune(self) -> None:
+        """Let the model forget what no read can reach: by default there is nothing."""
+        return
+
+
+class KeyValueWorkload(Workload):
+    """Puts, overwriting puts and deletions of a few keys."""
+
+    kind = "key-value"
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self._model = KeyValueModel()
+
+    @property
+    def model(self) -> KeyValueModel:
+        return self._model
+
+    def open(self, engine: Engine, durability: Durability) -> KeyValueStore[bytes, bytes]:
+        return open_on_engine(engine, KeyValue("crash"), durability=durability)
+
+    def write(self, store: KeyValueStore[bytes, bytes] | KeyValueModel, number: int) -> None:
+        dice = _dice(self.seed, number)
+        key = b"key-%02d" % dice.randrange(_KEYS)
+        deleting = dice.random() < 0.2
+        store.put(key, None if deleting else b"%d:" % number + dice.randbytes(dice.randrange(200)))
+
+    def write_garbage(self, store: KeyValueStore[bytes, bytes], number: int) -> None:
+        for key in range(0, _KEYS, 7):
+            store.put(b"key-%02d" % key, b"uncommitted")
+            store.put(b"garbage-%02d" % key, b"uncommitted")
+
+    def differences(self, store: KeyValueStore[bytes, bytes]) -> Iterator[str]:
+        found = dict(store.range())
+        for key in sorted({*found, *self._model}):
+            if found.get(key) != self._model.get(key):
+                yield f"{key!r} is {found.get(key)!r}, expected {self._model.get(key)!r}"
+
+
+class VersionedWorkload(Workload):
+    """Versions and deletions, one in ten out of order, over many times the retention."""
+
+    kind = "versioned"
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self._model = VersionedModel(_RETENTION_MS)
+
+    @property
+    def model(self) -> VersionedModel:
+        return self._model
+
+    def open(self, engine: Engine, durability: Durability) -> VersionedStore[bytes, bytes]:
+        specification = Versioned("crash", history_retention_ms=_RETENTION_MS)
+        return open_on_engine(engine, specification, durability=durability)
+
+    def write(self, store: VersionedStore[bytes, bytes] | VersionedModel, number: int) -> None:
+        dice = _dice(self.seed, number)
+        key = b"key-%02d" % dice.randrange(_KEYS)
+        late = dice.randrange(2 * _RETENTION_MS) if dice.random() < 0.1 else 0
+        value = (
+            None if dice.random() < 0.1 else b"%d:" % number + dice.randbytes(dice.randrange(50))
+        )
+        store.put(key, value, max(0, number - late))
+
+    def prune(self) -> None:
+        self._model.forget_expired()
+
+    def write_garbage(self, store: VersionedStore[bytes, bytes], number: int) -> None:
+        for key in range(0, _KEYS, 7):
+            store.put(b"key-%02d" % key, b"uncommitted", number + 10 * _RETENTION_MS)
+
+    def differences(self, store: VersionedStore[bytes, bytes]) -> Iterator[str]:
+        expected = self._model.stream_time_ms
+        if store.stream_time_ms != expected:
+            yield f"stream time is {store.stream_time_ms}, expected {expected}"
+        for key in (b"key-%02d" % number for number in range(_KEYS)):
+            found = list(store.history(key))
+            versions = self._model.history(key, None, None)
+            if found != versions:
+                yield f"the history of {key!r} is {found!r}, expected {versions!r}"
+        latest, expected_latest = list(store.scan_as_of()), self._model.scan_as_of(None)
+        if latest != expected_latest:
+            yield f"the latest versions are {latest!r}, expected {expected_latest!r}"
+
+
+WORKLOADS: dict[str, type[Workload]] = {
+    workload.kind: workload for workload in (KeyValueWorkload, VersionedWorkload)
+}
+"""The workloads by kind."""

@@ -1,0 +1,62 @@
+"""The crash kit itself: it finds what it is there to find, and says what happened."""
+
+from pathlib import Path
+
+import pytest
+
+from statestores_conformance.crash import CrashKitError, run_kills
+
+pytest.importorskip("rocksdict")
+
+_KILLS = 10
+_ATTEMPTS = 4
+"""A kill has to meet the moment in which the engine is wrong: one run nearly always does."""
+
+
+@pytest.fixture(autouse=True)
+def _broken_engines_can_be_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let this process and those that are killed import `broken_engines`."""
+    here = str(Path(__file__).parent)
+    monkeypatch.syspath_prepend(here)
+    monkeypatch.setenv("PYTHONPATH", here)
+
+
+@pytest.mark.parametrize(
+    "engine", ["TearingEngine", "OffsetFirstEngine", "LateEngine", "ForgetfulEngine"]
+)
+def test_a_broken_engine_is_caught(engine: str, tmp_path: Path) -> None:
+    """Torn, reordered, late and forgotten batches all show as violations."""
+    violations: list[str] = []
+    for seed in range(_ATTEMPTS):
+        violations += run_kills(
+            f"broken_engines:{engine}", _KILLS, seed=seed, root=tmp_path
+        ).violations
+        if violations:
+            break
+
+    assert violations
+
+
+def test_the_same_seed_gives_the_same_operations(tmp_path: Path) -> None:
+    """What a report says of an offset can be repeated: it is a function of seed and offset."""
+    first = run_kills("rocksdb", 3, seed=7, kind="versioned", root=tmp_path)
+    second = run_kills("rocksdb", 3, seed=7, kind="versioned", root=tmp_path)
+
+    assert [kill.seed for kill in first.kills] == [kill.seed for kill in second.kills]
+    assert first.violations == second.violations == []
+
+
+def test_every_counted_kill_came_after_a_commit(tmp_path: Path) -> None:
+    """A process that is killed before its first promise would prove nothing."""
+    report = run_kills("rocksdb", 5, seed=3, root=tmp_path)
+
+    assert all(kill.promised <= kill.under_way for kill in report.kills)
+    assert [kill.committed in (kill.promised, kill.under_way) for kill in report.kills] == [
+        True
+    ] * 5
+
+
+def test_a_process_that_fails_is_reported_with_its_error(tmp_path: Path) -> None:
+    """An option that the backend does not know ends the process: that is no kill."""
+    with pytest.raises(CrashKitError, match="no_such_option"):
+        run_kills("rocksdb", 1, seed=1, options={"no_such_option": "1"}, root=tmp_path)

@@ -1,0 +1,92 @@
+"""Every MUST of the specification is cited by a test, and every citation exists."""
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+_ROOT = Path(__file__).parents[2]
+
+_REQUIREMENT = re.compile(r"^\*\*([A-Z]+-\d+) \((MUST|SHOULD|MAY|WITHDRAWN)\)\*\*", re.MULTILINE)
+
+_UNTESTABLE = {
+    "ASM": "an assumption is about the machine below us, not about what we do",
+}
+"""Series that no test can prove, and why."""
+
+_NOT_PROVED = {
+    "COM-26": "a power failure cannot be caused here; that batches survive in order is ENG-27, "
+    "which kills prove at either durability",
+}
+"""Single requirements that no test can prove, and why."""
+
+
+def _requirements() -> dict[str, str]:
+    """Return the level of each requirement."""
+    found: dict[str, str] = {}
+    for chapter in sorted((_ROOT / "spec").glob("*.md")):
+        for identifier, level in _REQUIREMENT.findall(chapter.read_text("utf-8")):
+            assert identifier not in found, f"{identifier} is given twice, again in {chapter.name}"
+            found[identifier] = level
+    return found
+
+
+def _citations() -> dict[str, list[str]]:
+    """Return for each cited requirement the tests that cite it."""
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    for folder in ("conformance", "tests"):
+        for path in sorted((_ROOT / folder).rglob("*.py")):
+            for line, identifier in _cited_in(path):
+                found[identifier].append(f"{path.relative_to(_ROOT)}:{line}")
+    return found
+
+
+def _cited_in(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield line and identifier of each ``pytest.mark.spec(...)`` in a file."""
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr == "spec"
+            and ast.unparse(node.func) == "pytest.mark.spec"
+        ):
+            for argument in node.args:
+                if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
+                    yield node.lineno, argument.value
+
+
+def test_the_specification_is_found() -> None:
+    """The other tests compare something: there are requirements and citations in number."""
+    assert len(_requirements()) > 100
+    assert len(_citations()) > 100
+
+
+def test_every_must_is_cited() -> None:
+    """No requirement is merely written."""
+    cited = set(_citations())
+    missing = [
+        identifier
+        for identifier, level in _requirements().items()
+        if level == "MUST"
+        and identifier not in cited
+        and identifier not in _NOT_PROVED
+        and identifier.partition("-")[0] not in _UNTESTABLE
+    ]
+
+    assert missing == []
+
+
+def test_every_citation_exists() -> None:
+    """No test proves what nobody requires: a typing error, or a number that was withdrawn."""
+    known = {key for key, level in _requirements().items() if level != "WITHDRAWN"}
+    unknown = {key: places for key, places in _citations().items() if key not in known}
+
+    assert unknown == {}
+
+
+def test_what_is_called_unprovable_is_required_and_not_cited() -> None:
+    """The exceptions do not outlive their reasons."""
+    requirements, cited = _requirements(), set(_citations())
+
+    assert {key for key in _NOT_PROVED if key not in requirements or key in cited} == set()
