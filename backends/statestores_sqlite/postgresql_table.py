@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,7 +21,7 @@ from statestores_sqlite.options import URL_VARIABLE, PostgreSQLOptions
 from statestores_sqlite.readers import DriverRows, Reader
 from statestores_sqlite.statements import Statements, create_table
 from statestores_sqlite.table_file import table_of
-from statestores_sqlite.table_lock import application_name, lock_table
+from statestores_sqlite.table_lock import application_name, lock_table, unlock_tables
 
 T = TypeVar("T")
 
@@ -125,10 +126,10 @@ class PostgreSQLTable(Database):
                     writer.exec_driver_sql("SET synchronous_commit = on")
                 create_table(writer, self._table)
         except self.errors as error:
-            writer.close()
+            _end(writer, self.errors)
             raise self.translated(error) from driver_error(error)
         except BaseException:
-            writer.close()
+            _end(writer, self.errors)
             raise
         return writer
 
@@ -166,8 +167,17 @@ class PostgreSQLTable(Database):
             raise self.translated(error) from driver_error(error)
 
     def close(self) -> None:
-        self._writer.close()
+        _end(self._writer, self.errors)
         self._lock.release()
+
+
+def _end(writer: Connection, errors: tuple[type[Exception], ...]) -> None:
+    """End the session that writes, and its lock."""
+    # A connection that was lost has lost the lock.
+    with suppress(*errors):
+        if not (writer.closed or writer.invalidated):
+            unlock_tables(writer)
+    writer.close()
 
 
 def _url(options: PostgreSQLOptions) -> URL:

@@ -70,6 +70,12 @@ def lock_table(connection: Connection, table: str, path: str) -> None:
         time.sleep(_PAUSE_SECONDS)
 
 
+def unlock_tables(connection: Connection) -> None:
+    """Give up the lock now: the server takes a moment to notice the end of a session (ENG-19)."""
+    with connection.begin():
+        connection.exec_driver_sql("SELECT pg_advisory_unlock_all()")
+
+
 def _try_lock(connection: Connection, key: int) -> str | None:
     """Take the lock and return ``None``, or return what its holder calls itself.
 

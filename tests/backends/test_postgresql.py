@@ -160,6 +160,15 @@ class TestTables:
         with PostgreSQLEngine.open(tmp_path / "two", table) as two:
             assert two.get(b"k") == b"v"
 
+    @pytest.mark.spec("ENG-19")
+    def test_the_lock_ends_with_close_and_not_a_moment_later(
+        self, engine: PostgreSQLEngine, tmp_path: Path
+    ) -> None:
+        """The server takes a moment to notice the end of a session, and the lock must not wait."""
+        engine.close()
+        for _ in range(20):
+            PostgreSQLEngine.open(tmp_path / "engine").close()
+
     @pytest.mark.spec("ENG-1", "ENG-31")
     def test_a_table_that_is_locked_stays_free_of_the_second(
         self, postgresql_url: str, tmp_path: Path
