@@ -26,7 +26,7 @@ $(STAMP): pyproject.toml constraints.txt $(wildcard tools/*.sh tools/*.py)
 
 .PHONY: demo
 demo: $(STAMP) ## Run the main job on real data (DEMO_ARGS="--backend sqlite")
-	@$(BIN)/python examples/nycflights.py $(DEMO_ARGS)
+	@$(BIN)/python examples/nycflights $(DEMO_ARGS)
 
 .PHONY: test
 test: $(STAMP) ## Lint, types, layers and tests: what CI runs

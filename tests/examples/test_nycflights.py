@@ -1,0 +1,105 @@
+"""The whole demo, started as a user starts it."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+import statestores as ss
+from checks import Checks
+
+# Two Spark sessions at once take half a minute on an idle machine, and minutes on a busy one.
+pytestmark = pytest.mark.timeout(900)
+
+_DEMO = Path(__file__).resolve().parents[2] / "examples" / "nycflights"
+_BACKENDS = ("rocksdb", "sqlite")
+_SAMPLE = "3000"
+
+
+@pytest.fixture(scope="module")
+def outputs() -> dict[str, str]:
+    """Run the demo with each backend, at the same time, and return what each has printed."""
+    missing = set(_BACKENDS) - set(ss.available_backends())
+    if missing:
+        pytest.skip(f"no driver for {', '.join(sorted(missing))}")
+    runs = {
+        backend: subprocess.Popen(
+            [sys.executable, str(_DEMO), "--backend", backend, "--sample", _SAMPLE],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for backend in _BACKENDS
+    }
+    printed = {backend: run.communicate()[0] for backend, run in runs.items()}
+    codes = {backend: run.returncode for backend, run in runs.items()}
+
+    assert codes == dict.fromkeys(_BACKENDS, 0), printed
+    return printed
+
+
+@pytest.mark.parametrize("backend", _BACKENDS)
+def test_every_row_agrees_and_is_counted(backend: str, outputs: dict[str, str]) -> None:
+    """The join, the kill, the plane and both reads by Spark hold what they are compared with."""
+    printed = outputs[backend]
+    agreed = re.search(r"✓ ([0-9,]+) of ([0-9,]+) joined rows agree with DuckDB", printed)
+
+    assert agreed is not None, printed
+    assert agreed[1] == agreed[2]
+    assert int(agreed[1].replace(",", "")) >= int(_SAMPLE)
+    assert "✓ killed at" in printed
+    assert "✓ 26,115 versions of 3 airports" in printed
+    assert "EWR to LAS, flight UA 1222, departed 2013-07-03 15:22" in printed
+    assert "✓ DuckDB finds the same departure" in printed
+    assert "✓ Spark, asOf 01 July 2013" in printed
+    assert "✓ Spark, readChangeFeed" in printed
+    assert "WRONG" not in printed
+
+
+@pytest.mark.parametrize("backend", _BACKENDS)
+def test_nothing_else_is_printed(backend: str, outputs: dict[str, str]) -> None:
+    """Neither Spark nor Java nor a warning disturbs the table."""
+    assert not re.search(r"WARN|ERROR|Warning|Traceback", outputs[backend]), outputs[backend]
+
+
+def test_backends_give_the_same_rows(outputs: dict[str, str]) -> None:
+    """The joined rows do not depend on the engine."""
+    fingerprints = {
+        re.findall(r"fingerprint of the joined rows ([0-9a-f]{16})", printed)[0]
+        for printed in outputs.values()
+    }
+
+    assert len(fingerprints) == 1
+
+
+def test_state_of_an_earlier_run_is_left_alone(tmp_path: Path) -> None:
+    """A directory that is not empty is refused, before anything is written."""
+    (tmp_path / "precious").touch()
+    run = subprocess.run(
+        [sys.executable, str(_DEMO), "--keep", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert run.returncode == 2
+    assert "is not empty" in run.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["precious"]
+
+
+def test_a_check_that_fails_is_counted_and_explained() -> None:
+    """What does not hold is said with its details; the demo's exit code follows from the count."""
+    console = Console(record=True, width=100, quiet=False)
+    checks = Checks(console)
+    checks.expect(True, "this holds", ["not shown"])  # noqa: FBT003  # the outcome
+    before = checks.failed
+    checks.expect(False, "all rows agree", ["flight 7: temp is 1, DuckDB says 2"])  # noqa: FBT003  # the same
+    printed = console.export_text()
+
+    assert (before, checks.failed) == (0, 1)
+    assert "WRONG: all rows agree" in printed
+    assert "flight 7: temp is 1" in printed
+    assert "not shown" not in printed
