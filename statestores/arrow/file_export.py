@@ -103,7 +103,9 @@ def _writer(path: Path, schema: pa.Schema, file_format: FileFormat) -> Iterator[
     """Give the function that adds a batch to the new file *path*."""
     with pa.OSFile(str(path), "wb") as file:
         if file_format == "parquet":
-            with pq.ParquetWriter(file, schema, compression="zstd") as parquet:
+            with pq.ParquetWriter(
+                file, schema, compression="zstd", write_page_checksum=True
+            ) as parquet:
                 yield parquet.write_batch
         else:
             with pa.ipc.new_file(file, schema, options=_COMPRESSION) as arrow:

@@ -27,8 +27,11 @@ from statestores.spi.specification import StoreSpecification
 from statestores.spi.store import StateStore
 from statestores.spi.versioned import VersionedStore
 
-_SORTED_ROWS = 500_000
-"""Versions that are sorted at once."""
+_SORTED_ROWS = 250_000
+"""Versions that are sorted at once: memory for these, and a pass over the file for each as many."""
+
+_PUT_ROWS = 16_384
+"""Sorted versions between two commits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +94,10 @@ def import_file(
 
     Other rows of the store stay. Versions are put in the order of time, whatever their order in
     the file, so that none of them makes another one late; that takes a pass over the file for
-    each half million rows, and memory for these and for 8 bytes a row. *typed* says whether keys
-    and values have the types of the serdes; a file of `export_file` says it itself, and others
-    are taken as typed. *commit* is called after each batch; by default it commits without offsets.
+    each quarter of a million rows, and memory for these and for 8 bytes a row. *typed* says
+    whether keys and values have the types of the serdes; a file of `export_file` says it itself,
+    and others are taken as typed. *commit* is called after each batch; by default it commits
+    without offsets.
 
     An import that was interrupted is repeated by calling it again.
 
@@ -136,7 +140,7 @@ def import_file(
 def _in_time_order(contents: RowsFile) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a file of versions by time, reading it once for each of `_time_ranges`."""
     for first_ms, last_ms in _time_ranges(contents):
-        waiting = []
+        waiting: list[pa.RecordBatch] = []
         for batch in contents.batches():
             starts = start_column(batch.column("valid_from"))
             within = pc.and_(pc.greater_equal(starts, first_ms), pc.less_equal(starts, last_ms))
@@ -144,10 +148,12 @@ def _in_time_order(contents: RowsFile) -> Iterator[pa.RecordBatch]:
             if first_ms != last_ms:
                 waiting.append(rows)
             elif rows.num_rows:
-                yield rows  # of one time: there may be any number, and no order among them
+                yield rows  # of one moment: there may be any number, and no order among them
         if waiting:
             ordered = pa.Table.from_batches(waiting).sort_by("valid_from")
-            yield from ordered.to_batches(BATCH_ROWS)
+            waiting.clear()  # not kept besides the sorted copy
+            pa.default_memory_pool().release_unused()  # by itself it keeps what each pass frees
+            yield from ordered.to_batches(_PUT_ROWS)
 
 
 def _time_ranges(contents: RowsFile) -> list[tuple[int, int]]:
@@ -183,7 +189,9 @@ def open_rows_file(path: str | PathLike[str]) -> Iterator[RowsFile]:
     try:
         with reporting("read", source), pa.OSFile(str(source), "rb") as file:
             if format_from_content(source) == "parquet":
-                with pq.ParquetFile(file, page_checksum_verification=True) as parquet:
+                with pq.ParquetFile(
+                    file, page_checksum_verification=True, pre_buffer=False
+                ) as parquet:
                     yield _rows_file(
                         source,
                         parquet.schema_arrow,
