@@ -1,0 +1,27 @@
+"""The command line: `statestores`, for looking into stores and a few commands that write.
+
+Read `application` first, then `locations` and `views`. The page for users is ``docs/cli.md``.
+"""
+
+import sys
+from importlib import import_module
+
+_PACKAGES = frozenset({"typer", "rich", "pyarrow", "numpy", "google_crc32c"})
+"""What the command line needs on top of the library."""
+
+
+def main() -> None:
+    """Run the command line; the console script `statestores`."""
+    try:
+        application = import_module("statestores.cli.application")
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] not in _PACKAGES:
+            raise
+        sys.exit(
+            f"statestores: the command line needs the package {error.name!r}, which is not "
+            "installed; try: pip install 'statestores[cli,arrow]'"
+        )
+    application.app(prog_name="statestores")
+
+
+__all__ = ["main"]

@@ -1,0 +1,5 @@
+"""``python -m statestores.cli`` is `statestores`."""
+
+from statestores.cli import main
+
+main()

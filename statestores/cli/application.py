@@ -1,0 +1,143 @@
+"""The commands put together, and what becomes of errors: one sentence, and an exit code.
+
+The exit code is 0 for success, 1 for a failure or for nothing found, and 2 for a call that cannot
+be one. Whoever stops reading our output early is not told that this is an error.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from statestores.cli.backends import backends
+from statestores.cli.changes import changelog
+from statestores.cli.export import export
+from statestores.cli.importing import import_
+from statestores.cli.information import info
+from statestores.cli.reading import get, history, scan
+from statestores.cli.upkeep import compact, snapshot
+from statestores.cli.verification import verify
+from statestores.errors import InvalidArgumentError, InvalidOptionError, StateStoreError
+
+_FAILURE = 1
+_USAGE = 2
+_BROKEN_PIPE = 128 + 13  # as a program that SIGPIPE has ended
+
+# Typer carries a click of its own in some releases and imports click's in others.
+_UsageError: Any = typer.BadParameter.__mro__[1]
+
+
+class SentenceGroup(TyperGroup):
+    """A group of commands whose errors are one sentence each."""
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,  # noqa: FBT001, FBT002  # the signature of the library
+        windows_expand_args: bool = True,  # noqa: FBT001, FBT002  # the same
+        **extra: Any,
+    ) -> Any:
+        """Run the command that *args* name, and end the process with its exit code."""
+        try:
+            code = super().main(
+                args=args,
+                prog_name="statestores",
+                complete_var=complete_var,
+                standalone_mode=False,
+                windows_expand_args=windows_expand_args,
+                **extra,
+            )
+        except _UsageError as error:
+            context = getattr(error, "ctx", None)
+            command = "statestores" if context is None else context.command_path
+            message = error.format_message().rstrip(".")
+            _complain(f"{command}: {message}; see: {command} --help")
+            code = _USAGE
+        sys.exit(code if isinstance(code, int) else 0)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command, and turn what it raises into a sentence and an exit code."""
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+        except (InvalidArgumentError, InvalidOptionError) as error:
+            _complain(f"statestores: {error}")
+            raise typer.Exit(_USAGE) from error
+        except BrokenPipeError as error:
+            _let_go_of_output()
+            raise typer.Exit(_BROKEN_PIPE) from error
+        except StateStoreError as error:
+            _complain(f"statestores: {error}")
+            raise typer.Exit(_FAILURE) from error
+        except OSError as error:
+            what = error.strerror or str(error)
+            where = f" {error.filename!r}" if error.filename else ""
+            _complain(f"statestores: cannot read or write{where}: {what}")
+            raise typer.Exit(_FAILURE) from error
+        return result
+
+
+def _complain(sentence: str) -> None:
+    """Print *sentence* on standard error, in one line."""
+    sys.stderr.write(" ".join(sentence.split()) + "\n")
+
+
+def _let_go_of_output() -> None:
+    """Point standard output to nowhere, so that the interpreter's last flush does not fail."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
+
+
+app = typer.Typer(
+    cls=SentenceGroup,
+    add_completion=False,
+    invoke_without_command=True,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+
+
+def _print_version(value: bool) -> None:  # noqa: FBT001  # the signature of a callback
+    if value:
+        typer.echo(f"statestores {version('statestores')}")
+        raise typer.Exit
+
+
+@app.callback()
+def statestores(
+    context: typer.Context,
+    *,
+    _version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    """Look into state stores; import, snapshot and compact are the only commands that write.
+
+    Reading takes no lock wherever a partition has a changelog: a store can be looked into while
+    its owner writes it.
+    """
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+app.command()(backends)
+app.command()(info)
+app.command()(get)
+app.command()(scan)
+app.command()(history)
+app.command()(changelog)
+app.command()(export)
+app.command()(verify)
+app.command("import")(import_)
+app.command()(snapshot)
+app.command()(compact)

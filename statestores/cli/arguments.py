@@ -1,0 +1,72 @@
+"""The arguments and options that several commands share, named and explained once."""
+
+from collections.abc import Sequence
+from typing import Annotated, TypeAlias
+
+import typer
+
+from statestores.errors import InvalidOptionError
+
+DEFAULT_LIMIT = 20
+
+PathArgument: TypeAlias = Annotated[
+    str,
+    typer.Argument(
+        metavar="PATH", help="A state root, one of its stores, a partition, or a snapshot."
+    ),
+]
+KeyArgument: TypeAlias = Annotated[
+    str,
+    typer.Argument(
+        metavar="KEY",
+        help="The key, as the store's key serde reads it; hex:... gives its bytes. "
+        "Put -- before one that begins with a dash.",
+    ),
+]
+StoreOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--store", metavar="NAME", help="The store, when the state root has several."),
+]
+JsonOption: TypeAlias = Annotated[
+    bool, typer.Option("--json", help="Print JSON: a line for each row, or one document.")
+]
+RawOption: TypeAlias = Annotated[
+    bool, typer.Option("--raw", help="Leave the serdes out: keys and values are bytes.")
+]
+KeyHexOption: TypeAlias = Annotated[
+    bool, typer.Option("--key-hex", help="KEY is the key's bytes in hexadecimal.")
+]
+AsOfOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--as-of", metavar="TIME", help="As of this time: milliseconds, or ISO 8601 (UTC)."
+    ),
+]
+LimitOption: TypeAlias = Annotated[
+    int, typer.Option("--limit", min=0, metavar="N", help="At most so many rows; 0 for all.")
+]
+BackendOption: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--backend-option",
+        metavar="KEY=VALUE",
+        help="An option of the backend, if the engine has to be opened. Repeatable.",
+    ),
+]
+
+
+def parse_backend_options(pairs: Sequence[str] | None) -> dict[str, object]:
+    """Return the options that *pairs* of ``key=value`` give.
+
+    Raises:
+        InvalidOptionError: One has no equals sign, or a key is given twice.
+    """
+    options: dict[str, object] = {}
+    for pair in pairs or ():
+        key, equals, value = pair.partition("=")
+        if not equals or not key:
+            raise InvalidOptionError(f"--backend-option is KEY=VALUE, got {pair!r}")
+        if key in options:
+            raise InvalidOptionError(f"--backend-option {key!r} is given twice")
+        options[key] = value
+    return options

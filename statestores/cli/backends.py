@@ -1,0 +1,42 @@
+"""The command `backends`: which engines there are, and which can be used here."""
+
+from dataclasses import fields
+
+from statestores.cli.arguments import JsonOption
+from statestores.cli.output import Column, Output
+from statestores.errors import MissingDriverError, StateStoreError
+from statestores.registry import available_backends
+from statestores.spi.capabilities import Capabilities
+from statestores.spi.engine import Engine
+
+_COLUMNS = (
+    Column("name", "backend"),
+    Column("usable", "usable", lambda usable: "yes" if usable else "no"),
+    Column("capabilities", "capabilities", ", ".join),
+    Column("problem", "what is missing"),
+    Column("install", "install with"),
+)
+
+
+def backends(*, json: JsonOption = False) -> None:
+    """List the registered backends: usable or what is missing, and what they promise.
+
+    Example: statestores backends --json
+    """
+    output = Output(json=json)
+    rows = [_row(name, found) for name, found in available_backends().items()]
+    if json:
+        names = [column.name for column in _COLUMNS]
+        output.document([dict(zip(names, row, strict=True)) for row in rows])
+    else:
+        output.rows(_COLUMNS, rows)
+
+
+def _row(name: str, found: type[Engine] | StateStoreError) -> tuple[object, ...]:
+    if isinstance(found, StateStoreError):
+        missing = isinstance(found, MissingDriverError)
+        install = f"pip install 'statestores[{name}]'" if missing else None
+        return name, False, [], str(found), install
+    promised = found.capabilities
+    capabilities = [field.name for field in fields(Capabilities) if getattr(promised, field.name)]
+    return name, True, capabilities, None, None

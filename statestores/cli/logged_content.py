@@ -1,0 +1,49 @@
+"""The whole content of a partition from its files: a snapshot and the changes after it."""
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from statestores.arrow.merged_rows import KeyValueTail, Tail, VersionedTail
+from statestores.arrow.snapshot_reader import Snapshot
+from statestores.partition_reader import PartitionReader
+from statestores.spi.specification import StoreSpecification, Versioned
+
+_CLEAR = "clear"
+
+
+def read_tail(
+    reader: PartitionReader,
+    specification: StoreSpecification[Any, Any],
+    snapshot: Snapshot | None,
+    *,
+    to_offset: int | None = None,
+) -> Tail:
+    """Return the changes after *snapshot* and before *to_offset*, to be merged with its rows.
+
+    Raises:
+        OffsetOutOfRangeError: The changelog does not begin where the snapshot ends, or before.
+        ChangelogCorruptedError, StoreCorruptedError, StorageError: It cannot be read.
+    """
+    tail: Tail
+    if isinstance(specification, Versioned):
+        stream_time_ms = None if snapshot is None else snapshot.manifest.stream_time_ms
+        tail = VersionedTail(specification.history_retention_ms, stream_time_ms=stream_time_ms)
+    else:
+        tail = KeyValueTail()
+    start = 0 if snapshot is None else snapshot.offset + 1
+    if reader.end_offset <= start:
+        return tail  # the snapshot is all there is
+    for changes in reader.changes(start, to_offset, typed=False):
+        if _is_clear(changes):
+            tail.clear()
+        else:
+            tail.add(changes)
+    return tail
+
+
+def _is_clear(changes: pa.RecordBatch) -> bool:
+    """Return whether *changes* say that everything before them is dropped; such come alone."""
+    operations = changes.column("operation")
+    return bool(pc.any(pc.equal(operations, _CLEAR)).as_py())

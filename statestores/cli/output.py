@@ -1,0 +1,186 @@
+"""What a command prints: rows and documents on standard output, remarks on standard error.
+
+A terminal gets tables. A pipe gets a line for each row, its cells separated by tabs, as the rows
+come: nothing is cut, and nothing is held back. With ``--json`` both get JSON.
+"""
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import chain, islice
+from typing import Any, NoReturn
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from statestores.arrow.progress import Progress as RowProgress
+from statestores.arrow.progress import ProgressCallback
+from statestores.cli.times import format_time
+from statestores.cli.values import as_json, as_text, dump_json
+
+_CELL_CHARACTERS = 200
+"""Longer cells are cut in tables, and in tables only."""
+
+_TABLE_ROWS = 200
+"""Rows of one table: its widths are known only when all of its rows are there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of rows."""
+
+    name: str
+    """The name of the field in JSON; it does not change between releases."""
+
+    title: str
+    """The heading."""
+
+    text: Callable[[Any], str] = as_text
+    """How a cell is shown to people. ``None`` is shown as nothing."""
+
+
+def time_column(name: str, title: str) -> Column:
+    """Return a column of times: ISO 8601 for people, milliseconds in JSON."""
+    return Column(name, title, format_time)
+
+
+class Quiet(Console):
+    """A console that leaves it to the application what a reader that went away means."""
+
+    def on_broken_pipe(self) -> NoReturn:
+        """Raise what has happened."""
+        raise BrokenPipeError
+
+
+class Output:
+    """Where a command prints to, as one call wants it."""
+
+    def __init__(self, *, json: bool) -> None:
+        """Print JSON, or for people."""
+        self.json = json
+        self._console = Quiet(file=sys.stdout, highlight=False, soft_wrap=True)
+        self._remarks = Quiet(file=sys.stderr, highlight=False, soft_wrap=True)
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether a table for people is wanted."""
+        return self._console.is_terminal and not self.json
+
+    def document(self, content: object) -> None:
+        """Print one JSON document."""
+        self.line(dump_json(content, indent=2))
+
+    def line(self, text: str) -> None:
+        """Print *text* as it is."""
+        sys.stdout.write(f"{text}\n")
+
+    def heading(self, text: str) -> None:
+        """Print what the next lines are about."""
+        self._console.print(Text(text, style="bold"))
+
+    def facts(self, pairs: Iterable[tuple[str, str]]) -> None:
+        """Print names and values, aligned."""
+        pairs = list(pairs)
+        width = max((len(name) for name, _ in pairs), default=0)
+        for name, value in pairs:
+            line = Text("  ")
+            line.append(f"{name:<{width}}  ", style="dim")
+            line.append(value)
+            self._console.print(line)
+
+    def finding(self, status: str, check: str, path: str, detail: str) -> None:
+        """Print the outcome of a check, the damaged ones in red."""
+        style = {"ok": "green", "skipped": "dim"}.get(status, "bold red")
+        line = Text(f"{status:<11}", style=style)
+        line.append(f"  {check:<9}  {path}: {as_text(detail)}", style="")
+        self._console.print(line)
+
+    def remark(self, text: str) -> None:
+        """Print *text* on standard error: it is about the output and not a part of it."""
+        self._remarks.print(Text(text, style="dim"))
+
+    def rows(
+        self, columns: Sequence[Column], rows: Iterable[tuple[Any, ...]], *, limit: int = 0
+    ) -> int:
+        """Print *rows*, at most *limit* if that is not 0, and say so when there are more.
+
+        Returns how many were printed.
+        """
+        wanted = iter(rows)
+        shown = islice(wanted, limit) if limit else wanted
+        if self.json:
+            count = self._json_lines(columns, shown)
+        elif self.is_terminal:
+            count = self._tables(columns, shown)
+        else:
+            count = self._lines(columns, shown)
+        if limit and count == limit and next(wanted, None) is not None:
+            self.remark(f"the first {limit}; there are more: --limit N, or --limit 0 for all")
+        return count
+
+    def _json_lines(self, columns: Sequence[Column], rows: Iterable[tuple[Any, ...]]) -> int:
+        count = 0
+        for count, row in enumerate(rows, 1):  # noqa: B007  # the last one is the number of rows
+            fields = {column.name: as_json(cell) for column, cell in zip(columns, row, strict=True)}
+            self.line(dump_json(fields))
+        return count
+
+    def _lines(self, columns: Sequence[Column], rows: Iterable[tuple[Any, ...]]) -> int:
+        count = 0
+        for count, row in enumerate(rows, 1):
+            if count == 1:
+                self.line("\t".join(column.title for column in columns))
+            self.line("\t".join(_cells(columns, row)))
+        return count
+
+    def _tables(self, columns: Sequence[Column], rows: Iterable[tuple[Any, ...]]) -> int:
+        count = 0
+        remaining = iter(rows)
+        for row in remaining:
+            table = Table(box=None, pad_edge=False, header_style="bold")
+            for column in columns:
+                table.add_column(column.title, overflow="fold")
+            for each in chain([row], islice(remaining, _TABLE_ROWS - 1)):
+                table.add_row(*(Text(_cut(cell)) for cell in _cells(columns, each)))
+                count += 1
+            self._console.print(table, soft_wrap=False)
+        return count
+
+    @contextmanager
+    def progress(self, what: str) -> Iterator[ProgressCallback | None]:
+        """Show on standard error how far a long operation has come, if that is a terminal."""
+        if not self._remarks.is_terminal:
+            yield None
+            return
+        bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("rows"),
+            TimeElapsedColumn(),
+            console=self._remarks,
+            transient=True,
+        )
+        with bar:
+            task = bar.add_task(what, total=None)
+
+            def update(progress: RowProgress) -> None:
+                bar.update(task, completed=progress.rows, total=progress.total_rows)
+
+            yield update
+
+
+def _cells(columns: Sequence[Column], row: tuple[Any, ...]) -> list[str]:
+    return [
+        "" if cell is None else column.text(cell) for column, cell in zip(columns, row, strict=True)
+    ]
+
+
+def _cut(text: str) -> str:
+    """Return *text*, or its beginning and its length."""
+    if len(text) <= _CELL_CHARACTERS:
+        return text
+    return f"{text[:_CELL_CHARACTERS]}… ({len(text):,} characters)"

@@ -1,0 +1,43 @@
+"""What a verification has looked at, and what it thinks of it."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+
+class Status(StrEnum):
+    """The outcome of one check."""
+
+    OK = "ok"
+    """Everything is as it should be."""
+
+    DAMAGED = "damaged"
+    """Something is wrong; the detail says what."""
+
+    NOT_CHECKED = "not checked"
+    """It could not be looked at, though it should have been."""
+
+    SKIPPED = "skipped"
+    """There was nothing to compare, or the caller did not want it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One check."""
+
+    check: str
+    """What was checked: root, changelog, snapshot, engine, rows, content."""
+
+    path: Path
+    """Where it is."""
+
+    status: Status
+    """How it is."""
+
+    detail: str
+    """The same in words."""
+
+    @property
+    def is_failure(self) -> bool:
+        """Whether it is not as it should be, or nobody knows."""
+        return self.status in {Status.DAMAGED, Status.NOT_CHECKED}

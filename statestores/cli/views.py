@@ -1,0 +1,426 @@
+"""The content of one partition, read through whichever door is open: log, engine or snapshot.
+
+A partition with a changelog is read from its files, without its writer's lock and as fresh as its
+last commit. One that has only an engine is read through the engine, which takes its lock. All rows
+are of bytes, as they are stored.
+"""
+
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, closing, contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from statestores.arrow.columns import store_of_bytes
+from statestores.arrow.key_selection import KeySelection
+from statestores.arrow.restore_mark import check_not_half_restored
+from statestores.arrow.row_batches import batches_from_changes
+from statestores.arrow.schemas import valid_at
+from statestores.arrow.snapshot_reader import Snapshot, newest_valid_snapshot, read_snapshot
+from statestores.changelog import changelog_partition
+from statestores.cli.locations import (
+    ChangelogDirectory,
+    Location,
+    Partition,
+    Root,
+    SnapshotDirectory,
+)
+from statestores.cli.logged_content import read_tail
+from statestores.errors import InvalidArgumentError, StoreNotFoundError
+from statestores.opening import open_existing
+from statestores.partition_reader import PartitionReader
+from statestores.partitioning import partitioner_by_name
+from statestores.serdes import specification_from_description
+from statestores.spi.durability import Durability
+from statestores.spi.key_value import ReadOnlyKeyValueStore
+from statestores.spi.specification import StoreSpecification, Versioned
+from statestores.spi.store import StateStore
+from statestores.spi.versioned import ReadOnlyVersionedStore
+
+_ROWS_AT_ONCE = 1_024
+"""Rows that become Python objects together: few are asked for, and a batch has many."""
+
+_NEVER = 1 << 63
+"""Above every time: where a version ends that is the latest."""
+
+
+class Record(NamedTuple):
+    """One row of a store."""
+
+    key: bytes
+    value: bytes
+    valid_from_ms: int | None = None
+    valid_to_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """Everything that a partition holds."""
+
+    stream_time_ms: int | None
+    """The highest timestamp that it has seen; ``None`` for kinds without one."""
+
+    batches: Iterator[pa.RecordBatch]
+    """The rows in key order, deletions of versioned stores among them."""
+
+
+class View(ABC):
+    """One partition that can be read."""
+
+    def __init__(self, specification: StoreSpecification[Any, Any]) -> None:
+        """Read a store of *specification*."""
+        self.specification = specification
+
+    def records(
+        self,
+        keys: KeySelection,
+        *,
+        as_of_ms: int | None = None,
+        reverse: bool = False,
+        limit: int = 0,
+    ) -> Iterator[Record]:
+        """Yield the values of *keys*, at a time, in key order; with a *limit*, at most so many.
+
+        Raises:
+            InvalidArgumentError: A time is asked of a store that knows none.
+        """
+        self._check_time_is_known(as_of_ms)
+        found = self._records(keys, as_of_ms, reverse=reverse, limit=limit)
+        return islice(found, limit) if limit else found
+
+    def history(
+        self, key: bytes, first_ms: int | None, last_ms: int | None, *, reverse: bool
+    ) -> Iterator[Record]:
+        """Yield the versions of *key* that were valid within the times, both inclusive.
+
+        Raises:
+            InvalidArgumentError: The store is not versioned, or the times are inverted.
+        """
+        if not isinstance(self.specification, Versioned):
+            raise InvalidArgumentError(
+                f"{self.specification.name!r} is a key-value store, which has no history; use get"
+            )
+        if first_ms is not None and last_ms is not None and first_ms > last_ms:
+            raise InvalidArgumentError("the first time of the history is after the last")
+        return self._history(key, first_ms, last_ms, reverse=reverse)
+
+    @abstractmethod
+    def content(self) -> AbstractContextManager[Content]:
+        """Give everything, frozen now."""
+
+    @abstractmethod
+    def _records(
+        self, keys: KeySelection, as_of_ms: int | None, *, reverse: bool, limit: int
+    ) -> Iterator[Record]:
+        """Yield what `records` does, or more than the limit."""
+
+    @abstractmethod
+    def _history(
+        self, key: bytes, first_ms: int | None, last_ms: int | None, *, reverse: bool
+    ) -> Iterator[Record]:
+        """Yield what `history` does."""
+
+    def _check_time_is_known(self, as_of_ms: int | None) -> None:
+        if as_of_ms is not None and not isinstance(self.specification, Versioned):
+            raise InvalidArgumentError(
+                f"{self.specification.name!r} is a key-value store, which knows no time; "
+                "leave --as-of out"
+            )
+
+
+class _ColumnView(View):
+    """A view whose rows come as Arrow columns."""
+
+    @abstractmethod
+    def _batches(
+        self, keys: KeySelection, as_of_ms: int | None, *, history: bool
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield rows in key order: all versions with *history*, deletions left out."""
+
+    def _records(
+        self, keys: KeySelection, as_of_ms: int | None, *, reverse: bool, limit: int
+    ) -> Iterator[Record]:
+        batches = self._batches(keys, as_of_ms, history=False)
+        return _backwards(batches, limit) if reverse else _records_of(batches)
+
+    def _history(
+        self, key: bytes, first_ms: int | None, last_ms: int | None, *, reverse: bool
+    ) -> Iterator[Record]:
+        batches = self._batches(KeySelection(first=key, last=key), None, history=True)
+        versions = _backwards(batches, 0) if reverse else _records_of(batches)
+        for version in versions:
+            began = last_ms is None or (version.valid_from_ms or 0) <= last_ms
+            ended = first_ms is not None and (version.valid_to_ms or _NEVER) <= first_ms
+            if began and not ended:
+                yield version
+
+
+class LogView(_ColumnView):
+    """A partition read from changelog and snapshots; it holds nothing open."""
+
+    def __init__(self, partition: Partition, specification: StoreSpecification[Any, Any]) -> None:
+        """Read *partition*, whose store is of *specification*."""
+        super().__init__(specification)
+        self._directory = partition.directory
+        self._reader = PartitionReader(partition.directory, specification)
+
+    @contextmanager
+    def content(self) -> Iterator[Content]:
+        """Give the newest valid snapshot with the changes after it."""
+        log = changelog_partition(self.specification.name, int(self._directory.path.name))
+        snapshot = newest_valid_snapshot(self._directory.snapshots).snapshot
+        if snapshot is not None and snapshot.manifest.partition != log:
+            snapshot = None  # its offset is one of another log
+        tail = read_tail(self._reader, self.specification, snapshot)
+        rows = () if snapshot is None else snapshot.batches()
+        yield Content(getattr(tail, "stream_time_ms", None), tail.merge(rows))
+
+    def _batches(
+        self, keys: KeySelection, as_of_ms: int | None, *, history: bool
+    ) -> Iterator[pa.RecordBatch]:
+        return self._reader.rows(as_of_ms=as_of_ms, history=history, keys=keys, typed=False)
+
+
+class SnapshotView(_ColumnView):
+    """A snapshot by itself."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        """Read *snapshot*."""
+        super().__init__(specification_from_description(snapshot.manifest.specification))
+        self._snapshot = snapshot
+
+    @contextmanager
+    def content(self) -> Iterator[Content]:
+        """Give the rows of the snapshot."""
+        with closing(self._snapshot.batches()) as batches:
+            yield Content(self._snapshot.manifest.stream_time_ms, batches)
+
+    def _batches(
+        self, keys: KeySelection, as_of_ms: int | None, *, history: bool
+    ) -> Iterator[pa.RecordBatch]:
+        first, last = keys.bounds
+        stream_time_ms = self._snapshot.manifest.stream_time_ms
+        for batch in self._snapshot.batches(first_key=first, last_key=last):
+            shown = valid_rows(
+                self.specification,
+                keys.filter(batch),
+                as_of_ms,
+                stream_time_ms,
+                history=history,
+            )
+            if shown.num_rows:
+                yield shown
+
+
+class EngineView(View):
+    """A store that only its engine knows; the engine is open, and locked, while it is read."""
+
+    def __init__(self, store: StateStore) -> None:
+        """Read *store*, one of bytes."""
+        super().__init__(store.specification)
+        self._store = store
+
+    @classmethod
+    @contextmanager
+    def open(cls, partition: Partition, options: Mapping[str, object] | None) -> Iterator[View]:
+        """Open the engine of *partition*.
+
+        Raises:
+            StoreLockedError: It is open elsewhere.
+            StoreMismatchError: A restore has left it half-way.
+        """
+        # Nothing is committed here, so no engine has to promise more.
+        with open_existing(
+            partition.path, options=options, durability=Durability.PROCESS_CRASH, decoded=False
+        ) as store:
+            check_not_half_restored(store.specification, store.committed_offsets())
+            yield cls(store)
+
+    @contextmanager
+    def content(self) -> Iterator[Content]:
+        """Give what the last commit left."""
+        content = self._store.committed_content()
+        with closing(content.changes) as changes:
+            batches = batches_from_changes(self.specification.kind, changes)
+            yield Content(content.stream_time_ms, batches)
+
+    def _records(
+        self, keys: KeySelection, as_of_ms: int | None, *, reverse: bool, limit: int
+    ) -> Iterator[Record]:
+        store: object = store_of_bytes(self._store)
+        first, last = keys.bounds
+        if isinstance(store, ReadOnlyKeyValueStore):
+            for key, value in store.range(first, last, reverse=reverse):
+                if key != keys.stop:
+                    yield Record(key, value)
+        elif isinstance(store, ReadOnlyVersionedStore):
+            for key, version in store.scan_as_of(as_of_ms, first, last, reverse=reverse):
+                if key != keys.stop:
+                    yield Record(key, *version)
+
+    def _history(
+        self, key: bytes, first_ms: int | None, last_ms: int | None, *, reverse: bool
+    ) -> Iterator[Record]:
+        store: object = store_of_bytes(self._store)
+        if isinstance(store, ReadOnlyVersionedStore):
+            for version in store.history(key, first_ms, last_ms, reverse=reverse):
+                yield Record(key, *version)
+
+
+class StoreViews:
+    """The partitions of one store, opened as they are needed."""
+
+    def __init__(
+        self,
+        specification: StoreSpecification[Any, Any] | None,
+        sources: list[Partition] | SnapshotDirectory,
+        options: Mapping[str, object] | None,
+    ) -> None:
+        """Read the store in *sources*; use `views_at`."""
+        self._specification = specification
+        self._sources = sources
+        self._options = options
+
+    @property
+    def number_of_partitions(self) -> int:
+        """How many there are."""
+        return 1 if isinstance(self._sources, SnapshotDirectory) else len(self._sources)
+
+    @property
+    def specification(self) -> StoreSpecification[Any, Any]:
+        """What the store is; for a store that only its engine knows, the engine is opened."""
+        if self._specification is None:
+            with self.open(0) as view:
+                self._specification = view.specification
+        return self._specification
+
+    def partition_number(self, index: int) -> int | None:
+        """Return the number of the partition at *index*; ``None`` outside of a state root."""
+        return None if isinstance(self._sources, SnapshotDirectory) else self._sources[index].number
+
+    def index_of(self, key: bytes) -> int:
+        """Return the index of the partition that holds *key*."""
+        if self.number_of_partitions == 1:
+            return 0
+        partitioner = partitioner_by_name(self.specification.partitioner)
+        return partitioner.partition(key, self.number_of_partitions)
+
+    @contextmanager
+    def open(self, index: int) -> Iterator[View]:
+        """Give the view of the partition at *index*.
+
+        Raises:
+            StoreLockedError: It has an engine and no changelog, and the engine is open elsewhere.
+            StateStoreError: It cannot be read.
+        """
+        if isinstance(self._sources, SnapshotDirectory):
+            yield SnapshotView(read_snapshot(self._sources.path))
+            return
+        partition = self._sources[index]
+        if partition.has_engine and not partition.has_changelog:
+            with EngineView.open(partition, self._options) as view:
+                yield view
+        elif partition.specification is not None:
+            yield LogView(partition, partition.specification)
+        elif partition.has_engine:
+            with EngineView.open(partition, self._options) as view:
+                yield view
+        elif partition.has_changelog:
+            raise StoreNotFoundError(
+                f"{str(partition.path)!r} has a changelog, and no state root that says what the "
+                "store is; give the partition inside its state root, or the changelog directory"
+            )
+        else:
+            yield SnapshotView(_newest(partition))
+
+
+def views_at(
+    location: Location, store: str | None, options: Mapping[str, object] | None
+) -> StoreViews:
+    """Return the partitions of the store at *location*.
+
+    Raises:
+        InvalidArgumentError: The location has no rows, or several stores and none is named.
+    """
+    match location:
+        case Root():
+            name = location.choose(store)
+            specification = location.root.store(name).specification
+            return StoreViews(specification, location.partitions(name), options)
+        case Partition():
+            _check_name(location.specification, store)
+            return StoreViews(location.specification, [location], options)
+        case SnapshotDirectory():
+            return StoreViews(None, location, options)
+        case ChangelogDirectory():
+            raise InvalidArgumentError(
+                f"{str(location.path)!r} is a changelog, which holds changes and no rows; use the "
+                "changelog command, or give the partition that it belongs to"
+            )
+
+
+def valid_rows(
+    specification: StoreSpecification[Any, Any],
+    rows: pa.RecordBatch,
+    as_of_ms: int | None,
+    stream_time_ms: int | None,
+    *,
+    history: bool = False,
+) -> pa.RecordBatch:
+    """Return those of the content *rows* that a read as of a time, or of the history, shows."""
+    if not isinstance(specification, Versioned):
+        return rows
+    if history:
+        return rows.filter(rows.column("value").is_valid())
+    # Without a stream time there are no rows.
+    return valid_at(rows, as_of_ms, (stream_time_ms or 0) - specification.history_retention_ms)
+
+
+def _check_name(specification: StoreSpecification[Any, Any] | None, store: str | None) -> None:
+    if store is not None and specification is not None and store != specification.name:
+        raise InvalidArgumentError(
+            f"the path is a partition of the store {specification.name!r}, and --store {store!r}; "
+            "leave one out"
+        )
+
+
+def _newest(partition: Partition) -> Snapshot:
+    """Return the newest valid snapshot of a partition that has nothing else."""
+    choice = newest_valid_snapshot(partition.directory.snapshots)
+    if choice.snapshot is None:
+        for error in choice.refused.values():
+            raise error
+        raise StoreNotFoundError(f"{str(partition.path)!r} is empty; check the path")
+    return choice.snapshot
+
+
+def _records_of(batches: Iterable[pa.RecordBatch]) -> Iterator[Record]:
+    """Yield the rows of *batches*."""
+    for batch in batches:
+        for start in range(0, batch.num_rows, _ROWS_AT_ONCE):
+            columns = batch.slice(start, _ROWS_AT_ONCE).columns
+            yield from map(Record, *(column.to_pylist() for column in columns))
+
+
+def _backwards(batches: Iterable[pa.RecordBatch], limit: int) -> Iterator[Record]:
+    """Yield the rows of *batches* from the last one on.
+
+    With a *limit*, only the batches that hold so many rows stay in memory.
+    """
+    kept: deque[pa.RecordBatch] = deque()
+    rows = 0
+    for batch in batches:
+        kept.append(batch)
+        rows += batch.num_rows
+        while limit and rows - kept[0].num_rows >= limit:
+            rows -= kept.popleft().num_rows
+    while kept:
+        batch = kept.pop()
+        for stop in range(batch.num_rows, 0, -_ROWS_AT_ONCE):
+            start = max(0, stop - _ROWS_AT_ONCE)
+            columns = batch.slice(start, stop - start).columns
+            yield from reversed(list(map(Record, *(column.to_pylist() for column in columns))))
