@@ -63,6 +63,9 @@ class _End:
     position: Position
     """The input that the changelog reflects."""
 
+    has_log: bool
+    """Whether there is a changelog, be it empty."""
+
 
 class PartitionReader:
     """Reads one partition of a store. It holds nothing open between calls."""
@@ -77,13 +80,14 @@ class PartitionReader:
 
     @property
     def end_offset(self) -> int:
-        """The offset that the next change will have.
+        """The offset that the next change will have; without a changelog, after the last snapshot.
 
         Raises:
             StoreLockedError: Staged writes follow each other too fast to be seen whole; try again.
             ChangelogCorruptedError, StoreCorruptedError, StorageError: It cannot be read.
         """
-        return self._end().offset
+        (offset,) = end_offsets([self])
+        return offset
 
     @property
     def position(self) -> Position:
@@ -120,7 +124,8 @@ class PartitionReader:
         Args:
             as_of_ms: Versioned stores: the versions valid then, inclusive; by default the latest.
             history: Versioned stores: every version that the retention keeps.
-            offset: The content after the change with this offset, instead of now.
+            offset: The content after the change with this offset, instead of now; -1 is before
+                the first one.
             keys: These keys only; the others are hardly read.
             columns: These columns only; a column that is left out is not decoded.
             typed: Whether keys and values are decoded by the store's serdes.
@@ -177,7 +182,7 @@ class PartitionReader:
         snapshot = self._snapshot(offset, end)
         start = 0 if snapshot is None else snapshot.offset + 1
         stop = self._stop(offset, start, end)
-        if snapshot is None and end.offset == 0 and backend_of(self._directory.path) is not None:
+        if snapshot is None and not end.has_log and backend_of(self._directory.path) is not None:
             raise StoreNotFoundError(
                 f"{str(self._directory.path)!r} has a live engine and neither a changelog nor a "
                 "snapshot, which is what is read without its lock; write a snapshot of the store"
@@ -219,7 +224,7 @@ class PartitionReader:
                 continue
             try:
                 snapshot = read_snapshot(path)
-                if end.offset and snapshot.manifest.partition != expected:
+                if end.has_log and snapshot.manifest.partition != expected:
                     continue  # its offset is one of another log
                 snapshot.verify_checksums()
             except (SnapshotCorruptedError, UnsupportedFormatError, StoreNotFoundError) as error:
@@ -354,15 +359,22 @@ class PartitionReader:
         """Return where the partition ends, *intent* being the last staged write."""
         try:
             with ChangelogReader.open(self._directory.changelog, self._specification.kind) as log:
-                end, position = log.end_offset, log.position
+                end, position, has_log = log.end_offset, log.position, True
         except StoreNotFoundError:
-            end, position = 0, Position()
+            end, position, has_log = 0, Position(), False
         write = None
         if intent is not None and not intent.finished:
             write = intent.partitions.get(self._number)
         if intent is None or write is None or end >= write.end_offset:
-            return _End(end, end, None, position)
-        return _End(write.end_offset, min(end, write.base_offset), intent, position)
+            return _End(end, end, None, position, has_log)
+        return _End(write.end_offset, min(end, write.base_offset), intent, position, has_log=True)
+
+    def _end_offset(self, intent: WriteIntent | None) -> int:
+        """Return the end offset, *intent* being the last staged write."""
+        end = self._end_with(intent)
+        if end.has_log:
+            return end.offset
+        return max(list_snapshots(self._directory.snapshots), default=-1) + 1
 
     @property
     def _store_directory(self) -> Path:
@@ -409,7 +421,7 @@ def end_offsets(readers: Sequence[PartitionReader]) -> list[int]:
         return []
     return consistently(
         readers[0]._store_directory,  # noqa: SLF001  # of this module
-        lambda intent: [reader._end_with(intent).offset for reader in readers],  # noqa: SLF001
+        lambda intent: [reader._end_offset(intent) for reader in readers],  # noqa: SLF001
     )
 
 

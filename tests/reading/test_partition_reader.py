@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 import statestores as ss
+from statestores.arrow import write_snapshot
 from statestores.arrow.key_selection import KeySelection
 from statestores.changelog import compact
 from statestores.errors import (
@@ -228,6 +229,33 @@ def test_an_engine_alone_cannot_be_read(tmp_path: Path) -> None:
 
         with pytest.raises(StoreNotFoundError, match="write a snapshot"):
             list(PartitionReader(directory, KEY_VALUE).rows())
+
+
+def test_snapshots_alone_can_be_read(tmp_path: Path, rows_of: Rows) -> None:
+    """A store that commits the offsets of its input, and has no changelog, shows its snapshots."""
+    directory = PartitionDirectory(tmp_path / "counts" / "0")
+    with ss.open_store(directory.path, KEY_VALUE, backend="sqlite") as store:
+        for offset, key in ((5, b"a"), (9, b"b")):
+            store.put(key, b"1")
+            store.commit({ss.TopicPartition("words", 0): offset})
+            write_snapshot(store, directory.snapshots)
+    reader = PartitionReader(directory, KEY_VALUE)
+
+    assert reader.end_offset == 10
+    assert rows_of(reader.rows()) == [(b"a", b"1"), (b"b", b"1")]
+    assert rows_of(reader.rows(offset=5)) == [(b"a", b"1")]
+    assert rows_of(reader.rows(offset=-1)) == []
+
+
+def test_a_changelog_without_a_change_is_an_empty_store(
+    written: Any, rows_of: Rows, tmp_path: Path
+) -> None:
+    """Its engine may exist already."""
+    counts = written(KEY_VALUE, tmp_path)
+    with ss.open_store(counts.directory.path, KEY_VALUE, backend="sqlite"):
+        reader = reader_of(counts)
+
+        assert (reader.end_offset, rows_of(reader.rows())) == (0, [])
 
 
 def test_a_reader_goes_on_while_the_store_is_written(
