@@ -1,0 +1,135 @@
+"""Columns of a store as Spark has them, and back.
+
+Spark wants every batch to have exactly the schema that it was told. Times are Spark timestamps;
+``raw`` leaves them as milliseconds, and keys and values as bytes.
+"""
+
+from typing import Any, Final
+
+import pyarrow as pa
+
+from statestores.arrow.typed_columns import encode_rows
+from statestores.changelog import change_schema
+from statestores.errors import InvalidArgumentError, SerializationError
+from statestores.serdes.raw_serde import serde_or_raw
+from statestores.spi.specification import StoreSpecification
+
+TIME_COLUMNS: Final = frozenset({"valid_from", "valid_to", "timestamp"})
+"""The columns that hold times."""
+
+_SPARK_TIME = pa.timestamp("us", tz="UTC")
+_MILLISECONDS = pa.timestamp("ms", tz="UTC")
+
+
+def spark_schema(schema: pa.Schema, *, raw: bool) -> pa.Schema:
+    """Return *schema* of rows or changes as Spark is told of it."""
+    return pa.schema(
+        [
+            pa.field(
+                field.name,
+                _SPARK_TIME if field.name in TIME_COLUMNS and not raw else field.type,
+            )
+            for field in schema
+        ]
+    )
+
+
+def to_spark(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Return *rows* with *schema*, of which `spark_schema` has made the types.
+
+    Raises:
+        InvalidArgumentError: A time is too far in the future for a timestamp of Spark's.
+    """
+    columns = []
+    for column, field in zip(rows.columns, schema, strict=True):
+        if field.type == _SPARK_TIME:
+            try:
+                columns.append(column.cast(_MILLISECONDS).cast(_SPARK_TIME))
+            except pa.ArrowInvalid as error:
+                raise InvalidArgumentError(
+                    f"a time in the column {field.name!r} is beyond Spark's timestamps: {error}; "
+                    "read it with the option raw=true, as milliseconds"
+                ) from error
+        else:
+            columns.append(column)
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def from_spark(
+    rows: pa.RecordBatch, specification: StoreSpecification[Any, Any], *, raw: bool
+) -> pa.RecordBatch:
+    """Return *rows* of a DataFrame as changes of the store.
+
+    The columns are ``key``, ``value``, where a null deletes, and of versions ``valid_from``, or
+    ``timestamp``. For JSON, columns of text are JSON text, and any other type is turned into it.
+
+    Raises:
+        InvalidArgumentError: A column is missing, unknown, of a wrong type, or has nulls; or a
+            time is finer than a millisecond.
+        SerializationError: A key or value is not of the serde's type.
+    """
+    names = ["valid_from" if name == "timestamp" else name for name in rows.schema.names]
+    columns = list(rows.columns)
+    for place, name in enumerate(names):
+        serde = serde_or_raw({"key": specification.key, "value": specification.value}.get(name))
+        if pa.types.is_null(columns[place].type):
+            columns[place] = pa.nulls(rows.num_rows, pa.binary() if raw else serde.arrow_type())
+        elif serde.name == "json" and pa.types.is_nested(columns[place].type) and not raw:
+            columns[place] = _json_text(columns[place], serde)
+    encoded = encode_rows(
+        pa.RecordBatch.from_arrays(columns, names=names), specification, typed=not raw
+    )
+    schema = change_schema(specification.kind)
+    return pa.RecordBatch.from_arrays(
+        [column.cast(field.type) for column, field in zip(encoded.columns, schema, strict=True)],
+        schema=schema,
+    )
+
+
+def check_columns(names: list[str], specification: StoreSpecification[Any, Any]) -> None:
+    """Accept the columns of a DataFrame that is to be written.
+
+    Raises:
+        InvalidArgumentError: One is missing or unknown; the message names those expected.
+    """
+    required = {"key", "value"}
+    optional = set()
+    if "timestamp" in change_schema(specification.kind).names:
+        required.add("timestamp" if "timestamp" in names else "valid_from")
+        optional.add("valid_to")
+    expected = "key, value" + (" and valid_from (or timestamp)" if len(required) > 2 else "")  # noqa: PLR2004
+    if missing := sorted(required - set(names)):
+        raise InvalidArgumentError(
+            f"the column {missing[0]!r} is missing; a {specification.kind} store takes {expected}"
+        )
+    if unknown := sorted(set(names) - required - optional):
+        raise InvalidArgumentError(
+            f"the column {unknown[0]!r} is unknown; a {specification.kind} store takes {expected}: "
+            "select them first, or put several columns into one value with to_json(struct(...))"
+        )
+
+
+def _json_text(column: pa.Array, serde: Any) -> pa.Array:
+    """Return structs, maps and lists as JSON text."""
+    values = [None if value is None else _plain(value, column.type) for value in column.to_pylist()]
+    try:
+        texts = [None if value is None else serde.encode(value).decode() for value in values]
+    except SerializationError as error:
+        raise SerializationError(
+            f"a value of the type {column.type} cannot be JSON: {error}; turn it into text with "
+            "Spark's to_json(), which knows dates and decimals"
+        ) from error
+    return pa.array(texts, pa.string())
+
+
+def _plain(value: Any, kind: pa.DataType) -> Any:
+    """Return *value* with dicts where Arrow gives the pairs of a map."""
+    if value is None:
+        return None
+    if pa.types.is_map(kind):
+        return {key: _plain(item, kind.item_type) for key, item in value}
+    if pa.types.is_struct(kind):
+        return {field.name: _plain(value[field.name], field.type) for field in kind}
+    if pa.types.is_list(kind):
+        return [_plain(item, kind.value_type) for item in value]
+    return value

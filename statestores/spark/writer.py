@@ -1,0 +1,252 @@
+"""Batch writes: tasks stage their rows, and the driver publishes all of them or none."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+from pyspark.sql.types import DataType, StructType
+
+from statestores.errors import InvalidArgumentError, InvalidOptionError
+from statestores.semantics.directory_lock import LOCK_FILE
+from statestores.serdes.serde_registry import serde_by_name
+from statestores.spark.options import DEFAULT_PARTITIONS, SourceOptions
+from statestores.spi.serde import Serde
+from statestores.spi.specification import KeyValue, StoreSpecification, Versioned
+from statestores.state_root import StateRoot, is_state_root
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
+    from statestores.staged_write import StagedRows
+
+_SERDES: Final = {
+    "string": "utf8",
+    "binary": "bytes",
+    "byte": "int64",
+    "short": "int64",
+    "integer": "int64",
+    "long": "int64",
+    "float": "float64",
+    "double": "float64",
+    "struct": "json",
+    "map": "json",
+    "array": "json",
+}
+"""The serde of a new store, by the type of its column in Spark."""
+
+
+@dataclass(frozen=True)
+class WritePlan:
+    """A write that has been checked as far as the driver can."""
+
+    root: Path
+    """The state root; it need not exist yet."""
+
+    specification: StoreSpecification[Any, Any]
+    """What the store is, or will be."""
+
+    partitions: int
+    """How many partitions it has."""
+
+    raw: bool
+    """Whether keys and values are bytes already."""
+
+    skipped: bool
+    """Whether nothing is written, because the store is there and was to be left alone."""
+
+
+@dataclass(frozen=True)
+class StagedMessage(WriterCommitMessage):
+    """What a task reports to the driver."""
+
+    staged: "StagedRows"
+    """What it has staged."""
+
+
+class StateStoreWriter(DataSourceArrowWriter):
+    """Writes a DataFrame into a store."""
+
+    def __init__(self, plan: WritePlan, *, overwrite: bool) -> None:
+        """Begin a write of its own."""
+        self._plan = plan
+        self._overwrite = overwrite
+        self._write_id = uuid4().hex
+
+    def write(self, iterator: "Iterator[pa.RecordBatch]") -> WriterCommitMessage:
+        """Stage the rows of one task."""
+        from statestores.spark.columns import from_spark  # noqa: PLC0415  # needs pyarrow
+        from statestores.staged_write import stage  # noqa: PLC0415
+
+        plan = self._plan
+        context = TaskContext.get()
+        if context is None:
+            raise InvalidArgumentError("write() is called by Spark, within a task")
+        changes = (from_spark(rows, plan.specification, raw=plan.raw) for rows in iterator)
+        return StagedMessage(
+            stage(
+                plan.root,
+                plan.specification,
+                plan.partitions,
+                self._write_id,
+                # Unique among all attempts of all tasks, and the same name for nothing else.
+                f"{context.partitionId():05d}-{context.taskAttemptId()}",
+                () if plan.skipped else changes,
+            )
+        )
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Publish what the tasks have staged, in the order of Spark's partitions."""
+        from statestores.staged_write import publish  # noqa: PLC0415  # needs pyarrow
+
+        plan = self._plan
+        if plan.skipped:
+            return
+        root = StateRoot.create(plan.root)
+        root.add_store(plan.specification, partitions=plan.partitions)
+        publish(
+            root,
+            plan.specification.name,
+            self._write_id,
+            [message.staged for message in messages if isinstance(message, StagedMessage)],
+            "overwrite" if self._overwrite else "append",
+        )
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Remove what was staged, of attempts that reported and of those that did not."""
+        from statestores.staged_write import discard  # noqa: PLC0415  # needs pyarrow
+
+        discard(self._plan.root, self._plan.specification.name, self._write_id)
+
+
+def plan_write(root: Path, options: SourceOptions, schema: StructType) -> WritePlan:
+    """Check *options* and the columns of *schema* against the store, or against none.
+
+    Raises:
+        InvalidOptionError: An option is missing, contradicts the store that is there, or says to
+            fail if there is one.
+        InvalidArgumentError: A column is missing or unknown.
+    """
+    from statestores.spark.columns import check_columns  # noqa: PLC0415  # needs pyarrow
+
+    present = StateRoot.open(root) if is_state_root(root) else None
+    stores = {} if present is None else present.stores
+    name = options.store_name
+    if name is None:
+        if len(stores) != 1:
+            raise InvalidOptionError(
+                f"the option 'storeName' is missing, and {str(root)!r} has "
+                f"{len(stores)} stores; name the store to write"
+            )
+        (name,) = stores
+    entry = stores.get(name)
+    if entry is None:
+        if present is None:
+            _check_new_root(root, name)
+        specification = _new_specification(name, options, schema)
+        partitions = options.num_partitions or DEFAULT_PARTITIONS
+    else:
+        if options.if_exists == "fail":
+            raise InvalidOptionError(
+                f"the store {name!r} exists in {str(root)!r}; save with the mode append, which "
+                "merges, or overwrite, which replaces its content"
+            )
+        _check_options(options, entry.specification, entry.partitions)
+        specification, partitions = entry.specification, entry.partitions
+    check_columns(schema.names, specification)
+    return WritePlan(
+        root=root,
+        specification=specification,
+        partitions=partitions,
+        raw=options.raw,
+        skipped=entry is not None and options.if_exists == "ignore",
+    )
+
+
+def _new_specification(
+    name: str, options: SourceOptions, schema: StructType
+) -> StoreSpecification[Any, Any]:
+    """Return the specification of a store that is made by this write."""
+    arguments: dict[str, Any] = {
+        "key": _serde("key", options.key_serde, options, schema),
+        "value": _serde("value", options.value_serde, options, schema),
+    }
+    if options.partitioner is not None:
+        arguments["partitioner"] = options.partitioner
+    retention_ms = options.history_retention_ms
+    kind = options.store_kind or ("key-value" if retention_ms is None else "versioned")
+    if kind == "key-value":
+        if retention_ms is not None:
+            raise InvalidOptionError("the option 'historyRetention' is for versioned stores")
+        return KeyValue(name, **arguments)
+    if retention_ms is None:
+        raise InvalidOptionError(
+            "a new versioned store needs the option 'historyRetention', such as 30d: how far back "
+            "its history goes, which also decides what comes too late"
+        )
+    return Versioned(name, history_retention_ms=retention_ms, **arguments)
+
+
+def _serde(
+    column: str, name: str | None, options: SourceOptions, schema: StructType
+) -> Serde[Any] | None:
+    """Return the serde *name*, or the one for the type of *column*; ``None`` for bytes."""
+    if name is None:
+        if column not in schema.names:
+            return None  # the check of the columns says so
+        if options.raw:
+            raise InvalidOptionError(
+                f"the rows of a new store are raw, so the option '{column}Serde' has to say what "
+                "they are; bytes if nobody else will read them"
+            )
+        kind: DataType = schema[column].dataType
+        name = _SERDES.get(kind.typeName())
+        if name is None:
+            raise InvalidOptionError(
+                f"no serde is known for the column {column!r} of type {kind.simpleString()!r}; "
+                f"cast it, or give the option '{column}Serde'"
+            )
+    return None if name == "bytes" else serde_by_name(name)
+
+
+def _check_options(
+    options: SourceOptions, specification: StoreSpecification[Any, Any], partitions: int
+) -> None:
+    """Accept options that say of the store what it is.
+
+    Raises:
+        InvalidOptionError: One says something else.
+    """
+    described = specification.describe()
+    for option, wanted, actual in (
+        ("storeKind", options.store_kind, described["kind"]),
+        ("historyRetention", options.history_retention_ms, described.get("history_retention_ms")),
+        ("numPartitions", options.num_partitions, partitions),
+        ("keySerde", options.key_serde, described["key"]),
+        ("valueSerde", options.value_serde, described["value"]),
+        ("partitioner", options.partitioner, described["partitioner"]),
+    ):
+        if wanted is not None and wanted != actual:
+            raise InvalidOptionError(
+                f"the option {option!r} says {wanted!r}, and the store {specification.name!r} was "
+                f"created with {actual!r}, which never changes; leave the option out"
+            )
+
+
+def _check_new_root(root: Path, store: str) -> None:
+    """Accept a directory in which a state root may be made.
+
+    Raises:
+        InvalidOptionError: It holds something else, a checkpoint of Spark's perhaps.
+    """
+    if root.is_dir():
+        others = {path.name for path in root.iterdir()} - {store, LOCK_FILE}
+        if others:
+            raise InvalidOptionError(
+                f"{str(root)!r} is not empty and no state root: it has {min(others)!r}; choose "
+                "another path"
+            )

@@ -1,0 +1,47 @@
+"""One real local session for all Spark tests: starting it costs more than most of them."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from statestores.spark import ensure_java
+
+Rows = list[tuple[Any, ...]]
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """A session with two cores, which repeats a failed task, as a cluster does."""
+    ensure_java()
+    session = (
+        SparkSession.builder.master("local[2,3]")
+        .appName("statestores tests")
+        .config("spark.ui.enabled", "false")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.driver.host", "127.0.0.1")
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("FATAL")
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> str:
+    """A path at which there is nothing yet."""
+    return str(tmp_path / "state")
+
+
+@pytest.fixture
+def rows_of() -> Callable[[DataFrame], Rows]:
+    """Return the rows of a DataFrame, in order of all of their columns."""
+
+    def collect(frame: DataFrame) -> Rows:
+        return sorted((tuple(row) for row in frame.collect()), key=repr)
+
+    return collect
