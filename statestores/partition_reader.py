@@ -182,7 +182,7 @@ class PartitionReader:
         snapshot = self._snapshot(offset, end)
         start = 0 if snapshot is None else snapshot.offset + 1
         stop = self._stop(offset, start, end)
-        if snapshot is None and not end.has_log and backend_of(self._directory.path) is not None:
+        if not end.has_log and self._is_engine_alone():
             raise StoreNotFoundError(
                 f"{str(self._directory.path)!r} has a live engine and neither a changelog nor a "
                 "snapshot, which is what is read without its lock; write a snapshot of the store"
@@ -205,6 +205,11 @@ class PartitionReader:
                 )
             if shown.num_rows:
                 yield shown
+
+    def _is_engine_alone(self) -> bool:
+        return backend_of(self._directory.path) is not None and not list_snapshots(
+            self._directory.snapshots
+        )
 
     def _tail(self, snapshot: Snapshot | None, keys: KeySelection) -> Tail:
         if not isinstance(self._specification, Versioned):
