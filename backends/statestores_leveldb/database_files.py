@@ -92,7 +92,7 @@ def commit_logs(directory: Path) -> None:
         except FileNotFoundError:
             continue
         try:
-            os.fdatasync(descriptor)
+            os.fsync(descriptor)
         except OSError as error:
             raise StorageError(
                 f"the log {number:06d}.log in {str(directory)!r} cannot be committed: {error}"

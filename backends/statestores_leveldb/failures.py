@@ -1,5 +1,7 @@
 """What plyvel raises, in the words of `statestores.errors`."""
 
+import re
+
 import plyvel
 
 from statestores.errors import (
@@ -9,6 +11,10 @@ from statestores.errors import (
     StoreCorruptedError,
     StoreLockedError,
 )
+
+_CUT_OFF = re.compile(r"\.(ldb|sst): Invalid argument$")
+"""A read behind the end of a sorted file, which is shorter than the manifest says. To LevelDB it is
+an I/O error."""
 
 DRIVER_ERRORS: tuple[type[Exception], ...] = (plyvel.Error, RuntimeError)
 """What plyvel's calls raise. The ``RuntimeError`` says that the database, snapshot or iterator is
@@ -20,7 +26,7 @@ def translated(error: Exception, path: str) -> StateStoreError:
     if isinstance(error, RuntimeError):
         return closed(path)
     said = _text_of(error)
-    if isinstance(error, plyvel.CorruptionError):
+    if isinstance(error, plyvel.CorruptionError) or _CUT_OFF.search(said):
         return StoreCorruptedError(
             f"the files in {path!r} are damaged: {said!r}; restore the store from a snapshot or "
             "its changelog"

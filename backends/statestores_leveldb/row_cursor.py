@@ -16,7 +16,7 @@ from statestores_leveldb.failures import DRIVER_ERRORS, closed, translated
 
 _FIRST_CHUNK_ROWS = 4
 _CHUNK_GROWTH = 4
-_LARGEST_CHUNK_ROWS = 256
+_LARGEST_CHUNK_ROWS = 128
 
 
 class DriverIterator(Protocol):

@@ -211,7 +211,10 @@ def _create_engine(url: URL) -> Engine:
         from psycopg2.extensions import new_type, register_type  # noqa: PLC0415
 
         engine = create_engine(
-            url, poolclass=NullPool, connect_args={"application_name": application_name()}
+            url,
+            poolclass=NullPool,
+            pool_reset_on_return=None,  # a connection is closed, and not used by somebody else
+            connect_args={"application_name": application_name()},
         )
     except ModuleNotFoundError as error:
         raise MissingDriverError(

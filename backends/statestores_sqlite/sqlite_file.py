@@ -81,7 +81,12 @@ class SQLiteFile(Database):
         """Lock the directory, and open or create the file in it."""
         self._file = directory / FILE
         self._options = options
-        engine = create_engine("sqlite+pysqlite://", creator=self._connect, poolclass=NullPool)
+        engine = create_engine(
+            "sqlite+pysqlite://",
+            creator=self._connect,
+            poolclass=NullPool,
+            pool_reset_on_return=None,  # a connection is closed, and not used by somebody else
+        )
         super().__init__(directory, engine, _TABLE)
         self._lock = DirectoryLock.acquire(directory)
         try:

@@ -312,6 +312,15 @@ class TestDamagedBlocks:
         assert len(found) < len(pairs)
 
     @pytest.mark.spec("ENG-14")
+    @pytest.mark.parametrize("left_bytes", [0, 1, 1_000, -1])
+    def test_a_file_that_was_cut_off_is_damage(self, tmp_path: Path, left_bytes: int) -> None:
+        """LevelDB calls it an I/O error, as if trying again could help."""
+        (file,) = _write_sorted_files(tmp_path, {b"%04d" % n: b"v" for n in range(1_000)})
+        os.truncate(file, left_bytes % file.stat().st_size)
+        with pytest.raises(StoreCorruptedError), LevelDBEngine.open(tmp_path) as engine:
+            list(engine.scan(b""))
+
+    @pytest.mark.spec("ENG-14")
     def test_reads_beside_the_damage_go_on(self, tmp_path: Path) -> None:
         """An error does not stick to the iterator that seeks share."""
         pairs = {b"%04d" % number: b"v" * 100 for number in range(1_000)}
@@ -356,13 +365,13 @@ class TestCommits:
     def committed(self, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         """Give the names of the files that the engine itself waits for, as it does."""
         names: list[str] = []
-        wait = os.fdatasync
+        wait = os.fsync
 
         def record(descriptor: int) -> None:
             names.append(Path(f"/proc/self/fd/{descriptor}").readlink().name)
             wait(descriptor)
 
-        monkeypatch.setattr(os, "fdatasync", record)
+        monkeypatch.setattr(os, "fsync", record)
         return names
 
     @pytest.mark.spec("ENG-23", "ENG-27")
