@@ -109,7 +109,7 @@ def _frames_from(
     end = last.end_offset if compacted_to is None else compacted_to
     expected, start = where(segment, cursor)
     while expected < stop and expected != end:
-        stored = segment.frame_at(start) or segment.frame_at(start, fresh=True)
+        stored = segment.frame_at(start)
         if stored is None:
             raise _broken(segment, start, expected, end)
         segment.checked(stored, expected)

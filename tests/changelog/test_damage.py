@@ -228,6 +228,22 @@ def test_an_old_frame_after_the_end_does_not_make_it_damage(
         assert frames_in(log) == ROWS
 
 
+@pytest.mark.spec("LOG-10", "LOG-11")
+@pytest.mark.parametrize(("gap", "is_damage"), [(3, False), (8, True), (12, False), (16, True)])
+def test_only_a_frame_that_is_aligned_makes_it_damage(
+    directory: Path, segment: Path, ends: list[int], gap: int, *, is_damage: bool
+) -> None:
+    """Frames begin at multiples of eight bytes; elsewhere it is part of a value."""
+    whole = segment.read_bytes()
+    segment.write_bytes(whole[: ends[-2]] + bytes(gap) + whole[ends[-2] :])
+    if is_damage:
+        with pytest.raises(ChangelogCorruptedError, match="one of offset 3 follows"):
+            ChangelogReader.open(directory)
+    else:
+        with FileChangelog.open(directory, "key-value") as log:
+            assert frames_in(log) == ROWS[:-1]
+
+
 @pytest.mark.spec("LOG-11", "LOG-23")
 @pytest.mark.parametrize("removed", [0, 1])
 def test_a_frame_that_is_missing_is_noticed(

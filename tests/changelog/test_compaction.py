@@ -1,0 +1,400 @@
+"""A compacted log restores what the whole log restores, and is never half compacted."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import statestores as ss
+from statestores.changelog import (
+    ChangelogOptions,
+    ChangelogReader,
+    CompactionReport,
+    FileChangelog,
+    FrameKind,
+    ReadOnlyChangelog,
+    compact,
+    merged_frames,
+)
+from statestores.errors import ChangelogCorruptedError, InvalidArgumentError, StoreClosedError
+from statestores.registry import load_backend
+from statestores.semantics import open_on_engine
+from statestores.spi import (
+    Changes,
+    Durability,
+    KeyValueStore,
+    Position,
+    StateStore,
+    TopicPartition,
+    VersionedStore,
+)
+
+NOSYNC = Durability.PROCESS_CRASH
+SMALL = ChangelogOptions(segment_bytes=1)
+CLICKS = TopicPartition("clicks", 0)
+RETENTION_MS = 20
+KEYS = [b"", b"a", b"a\x00", b"b"]
+TIMES = range(101)
+
+
+def one(key: bytes, value: bytes | None, time_ms: int | None = None) -> Changes:
+    """Return one change."""
+    return Changes([key], [value], None if time_ms is None else [time_ms])
+
+
+def rows_of(log: ReadOnlyChangelog) -> list[tuple[int, bytes, bytes | None]]:
+    """Return offset, key and value of each change."""
+    return [
+        row
+        for frame in log.read()
+        for row in zip(frame.offsets, frame.changes.keys, frame.changes.values, strict=True)
+    ]
+
+
+@pytest.mark.spec("LOG-18")
+def test_the_last_change_of_each_key_remains(directory: Path) -> None:
+    """With its offset, in its order; a deletion is a change; the frames stand for all offsets."""
+    with FileChangelog.create(directory, "key-value") as log:
+        log.append(one(b"a", b"1"), position=Position({CLICKS: 1}))
+        log.append(Changes([b"b", b"c"], [b"2", b"3"]), position=Position({CLICKS: 2}))
+        log.append(Changes([b"a", b"b"], [b"4", None]))
+        log.seal()
+        log.append(one(b"c", b"5"))
+        before = log.segments()[0].path.stat().st_size
+
+        assert compact(log) == CompactionReport(
+            first_offset=0,
+            end_offset=5,
+            changes_before=5,
+            changes_after=3,
+            bytes_before=before,
+            bytes_after=log.segments()[0].path.stat().st_size,
+        )
+        first, second = log.read()
+        assert (first.base_offset, first.last_offset) == (0, 4)
+        assert first.position == {CLICKS: 2}
+        assert rows_of(log) == [(2, b"c", b"3"), (3, b"a", b"4"), (4, b"b", None), (5, b"c", b"5")]
+        assert second.base_offset == 5
+        assert log.position == {CLICKS: 2}
+        assert [segment.compacted for segment in log.segments()] == [True, False]
+
+
+@pytest.mark.spec("LOG-18")
+def test_versions_within_the_retention_and_the_latest_remain(directory: Path) -> None:
+    """Versions that ended at or before the horizon go; the latest stays, however old."""
+    puts: list[tuple[bytes, bytes | None, int]] = [
+        (b"a", b"at 10", 10),
+        (b"a", None, 20),
+        (b"a", b"at 30", 30),
+        (b"b", b"at 5, first", 5),
+        (b"b", b"at 5", 5),
+        (b"c", b"at 7", 7),
+        (b"c", None, 8),
+        (b"a", b"at 31", 31),
+        (b"d", b"now", 50),
+    ]
+    with FileChangelog.create(directory, "versioned") as log:
+        for put in puts:
+            log.append(one(*put))
+        log.seal()
+        compact(log, history_retention_ms=20)
+
+        assert [
+            (offset, frame.changes.keys[at], (frame.changes.times_ms or [])[at])
+            for frame in log.read()
+            for at, offset in enumerate(frame.offsets)
+        ] == [(2, b"a", 30), (4, b"b", 5), (6, b"c", 8), (7, b"a", 31), (8, b"d", 50)]
+
+
+@pytest.mark.spec("LOG-18")
+def test_without_a_retention_every_version_remains(directory: Path) -> None:
+    """Only what was replaced at the same time goes."""
+    with FileChangelog.create(directory, "versioned") as log:
+        for time_ms in (10, 20, 10, 30):
+            log.append(one(b"a", b"x", time_ms))
+        log.seal()
+        compact(log)
+
+        assert [offset for offset, _, _ in rows_of(log)] == [1, 2, 3]
+
+
+@pytest.mark.spec("LOG-7", "LOG-18")
+def test_everything_before_the_last_clear_goes_and_the_clear_stays(directory: Path) -> None:
+    """The stream time begins anew as well: what was dropped expires nothing."""
+    with FileChangelog.create(directory, "versioned", SMALL) as log:
+        log.append(one(b"a", b"1", 1_000), position=Position({CLICKS: 9}))
+        log.append_clear()
+        log.append(one(b"a", b"2", 2_000))
+        log.append_clear(position=Position({CLICKS: 3}))
+        log.append(one(b"a", b"3", 5))
+        log.append(one(b"a", b"4", 6))
+        log.seal()
+        compact(log, history_retention_ms=1)
+
+        frames = list(log.read())
+
+        assert [(f.kind, f.base_offset, f.last_offset, list(f.offsets)) for f in frames] == [
+            (FrameKind.CHANGES, 0, 2, []),
+            (FrameKind.CLEAR, 3, 3, []),
+            (FrameKind.CHANGES, 4, 5, [4, 5]),
+        ]
+        assert [frame.position for frame in frames] == [
+            Position(),
+            Position({CLICKS: 3}),
+            Position(),
+        ]
+    with FileChangelog.open(directory, "versioned") as log:
+        assert log.position == {CLICKS: 3}
+
+
+def answers(store: StateStore) -> object:
+    """Return all that reads can find in *store*."""
+    if isinstance(store, VersionedStore):
+        return (
+            store.stream_time_ms,
+            [list(store.history(key)) for key in KEYS],
+            [list(store.scan_as_of(time_ms)) for time_ms in (None, *TIMES)],
+        )
+    assert isinstance(store, KeyValueStore)
+    return list(store.range())
+
+
+def new_store(kind: str) -> StateStore:
+    """Open an empty store in memory."""
+    engine = load_backend("memory").open("unused")
+    if kind == "versioned":
+        return open_on_engine(engine, ss.Versioned("s", history_retention_ms=RETENTION_MS))
+    return open_on_engine(engine, ss.KeyValue("s"))
+
+
+def restore(store: StateStore, log: ReadOnlyChangelog, first: int, stop: int) -> None:
+    """Replay a range of *log*, with a commit after each frame."""
+    for frame in log.read(first, stop):
+        if frame.kind is FrameKind.CLEAR:
+            store.truncate()
+        else:
+            store.replay(frame.changes)
+        store.advance_position(frame.position)
+        store.commit({}, durability=NOSYNC)
+
+
+put = st.tuples(
+    st.sampled_from(KEYS),
+    st.none() | st.sampled_from([b"", b"1", b"2"]),
+    st.integers(TIMES.start, TIMES.stop - 1),
+)
+step = st.one_of(
+    st.lists(put, max_size=5),
+    st.lists(put, min_size=1, max_size=5),
+    st.sampled_from(["seal", "compact", "clear", "reopen"]),
+)
+
+
+@pytest.mark.spec("LOG-18", "LOG-30")
+@pytest.mark.parametrize("kind", ["key-value", "versioned"])
+@given(steps=st.lists(step, max_size=25), rows=st.sampled_from([1, 3, 10_000]), data=st.data())
+def test_a_compacted_log_restores_what_the_whole_log_restores(
+    tmp_path_factory: pytest.TempPathFactory,
+    kind: str,
+    steps: list[object],
+    rows: int,
+    data: st.DataObject,
+) -> None:
+    """From nothing, and onto any older state: every read, stream time and position agree.
+
+    The writer's puts go through a store, which refuses late ones; its pending changes are
+    appended both to a log that is compacted now and then and to one that never is.
+    """
+    folder = tmp_path_factory.mktemp("logs")
+    live = new_store(kind)
+    retention_ms = RETENTION_MS if kind == "versioned" else None
+    whole = FileChangelog.create(folder / "whole", kind)
+    log = FileChangelog.create(folder / "log", kind)
+    patch = pytest.MonkeyPatch()
+    patch.setattr(merged_frames, "_FRAME_ROWS", rows)
+    compacted_to = 0
+    try:
+        for number, action in enumerate(steps):
+            position = Position({CLICKS: number})
+            if action == "seal":
+                log.seal()
+            elif action == "compact":
+                compact(log, history_retention_ms=retention_ms)
+                compacted_to = max(segment.first_offset for segment in log.segments())
+            elif action == "reopen":
+                log.close()
+                log = FileChangelog.open(folder / "log", kind)
+            elif action == "clear":
+                live.truncate()
+                live.advance_position(position)
+                for each in (log, whole):
+                    each.append_clear(position=position, durability=NOSYNC)
+                live.commit({})
+            else:
+                write(live, action)
+                live.advance_position(position)
+                for each in (log, whole):
+                    each.append(live.pending_changes(), position=position, durability=NOSYNC)
+                live.commit({})
+        end = log.end_offset
+        committed = data.draw(st.integers(0, end), label="offset of the older state")
+        reached = data.draw(st.integers(max(compacted_to, committed), end), label="restored up to")
+        older, other = new_store(kind), new_store(kind)
+        restore(older, whole, 0, committed)
+        restore(older, log, committed, reached)
+        restore(other, whole, 0, reached)
+        restored = new_store(kind)
+        restore(restored, log, 0, end)
+
+        assert answers(restored) == answers(live)
+        assert restored.position == log.position == whole.position == live.position
+        assert answers(older) == answers(other)
+        assert log.end_offset == whole.end_offset
+    finally:
+        patch.undo()
+        whole.close()
+        log.close()
+
+
+def write(store: StateStore, puts: object) -> None:
+    """Put what the *puts* say into *store*."""
+    assert isinstance(puts, list)
+    for key, value, time_ms in puts:
+        if isinstance(store, VersionedStore):
+            store.put(key, value, time_ms)
+        else:
+            assert isinstance(store, KeyValueStore)
+            store.put(key, value)
+
+
+@pytest.mark.spec("LOG-18")
+def test_many_rows_are_merged_into_frames_of_bounded_size(directory: Path) -> None:
+    """Neither a frame for each append, nor one for the whole segment."""
+    with FileChangelog.create(directory, "key-value") as log:
+        for number in range(60):
+            keys = [b"%d %d" % (number, row) for row in range(700)]
+            log.append(Changes(keys, [b"v"] * 700), durability=NOSYNC)
+        log.seal()
+        compact(log)
+
+        frames = list(log.read())
+
+        assert len(frames) == 3
+        assert sum(frame.batch.num_rows for frame in frames) == 42_000
+        assert all(frame.explicit_offsets is None for frame in frames)
+
+
+@pytest.mark.parametrize("sealed", [0, 1])
+def test_nothing_to_compact_is_no_error(directory: Path, sealed: int) -> None:
+    """Neither without a sealed segment, nor when it has been compacted already."""
+    with FileChangelog.create(directory, "key-value") as log:
+        log.append(one(b"a", b"1"))
+        if sealed:
+            log.seal()
+            compact(log)
+        before = [path.read_bytes() for path in sorted(directory.glob("*.log"))]
+        report = compact(log)
+
+        assert (report.first_offset, report.end_offset) == (0, 0)
+        assert [path.read_bytes() for path in sorted(directory.glob("*.log"))] == before
+
+
+@pytest.mark.spec("LOG-20")
+@pytest.mark.parametrize("removed", [(), (1,), (2,), (1, 2)])
+def test_a_crash_within_a_compaction_is_completed_or_forgotten(
+    directory: Path, tmp_path: Path, removed: tuple[int, ...]
+) -> None:
+    """The new segment has its name, and some of the old ones are still there."""
+    with FileChangelog.create(directory, "key-value", SMALL) as log:
+        for number in range(4):
+            log.append(one(b"a", b"%d" % number))
+        shutil.copytree(directory, tmp_path / "before")
+        compact(log)
+        expected = rows_of(log)
+    for number in {1, 2} - set(removed):
+        name = f"{number:020d}.log"
+        shutil.copy(tmp_path / "before" / name, directory / name)
+    unfinished = directory / "00000000000000000000.log.tmp"
+    unfinished.write_bytes(b"half a segment")
+    with ChangelogReader.open(directory) as reader:
+        assert rows_of(reader) == expected == [(2, b"a", b"2"), (3, b"a", b"3")]
+        assert rows_of(reader)[-1:] == [(3, b"a", b"3")]
+        assert unfinished.exists()
+    with FileChangelog.open(directory, "key-value") as log:
+        assert rows_of(log) == expected
+
+    assert sorted(path.name for path in directory.glob("*.log*")) == [
+        "00000000000000000000.log",
+        "00000000000000000003.log",
+    ]
+
+
+@pytest.mark.spec("LOG-9", "LOG-20")
+def test_deleting_a_compacted_segment_deletes_what_it_covers_first(
+    directory: Path, tmp_path: Path
+) -> None:
+    """Otherwise old segments would count again when it is gone."""
+    with FileChangelog.create(directory, "key-value", SMALL) as log:
+        for number in range(4):
+            log.append(one(b"a", b"%d" % number))
+        shutil.copytree(directory, tmp_path / "before")
+        compact(log)
+        name = "00000000000000000001.log"
+        shutil.copy(tmp_path / "before" / name, directory / name)
+        assert log.delete_before(2) == 0
+        assert log.delete_before(3) == 3
+        assert [path.name for path in directory.glob("*.log")] == ["00000000000000000003.log"]
+
+
+@pytest.mark.spec("LOG-17", "LOG-20")
+def test_a_segment_that_is_missing_after_a_compacted_one_is_noticed(directory: Path) -> None:
+    """Its head says where the next one begins."""
+    with FileChangelog.create(directory, "key-value", SMALL) as log:
+        for number in range(3):
+            log.append(one(b"a", b"%d" % number))
+        compact(log)
+    (directory / "00000000000000000002.log").unlink()
+    for opener in (FileChangelog.open, ChangelogReader.open):
+        with pytest.raises(ChangelogCorruptedError, match=r"00002\.log' is missing"):
+            opener(directory, "key-value")
+
+
+@pytest.mark.spec("LOG-11")
+def test_a_damaged_log_is_not_compacted(directory: Path) -> None:
+    """The error says where; nothing is changed and nothing is left behind."""
+    with FileChangelog.create(directory, "key-value", SMALL) as log:
+        for number in range(3):
+            log.append(one(b"a", b"%d" % number))
+        path = log.segments()[1].path
+        whole = path.read_bytes()
+        path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+        before = {path.name: path.read_bytes() for path in directory.glob("*.log*")}
+        with pytest.raises(ChangelogCorruptedError, match=r"0001\.log"):
+            compact(log)
+
+        assert {path.name: path.read_bytes() for path in directory.glob("*.log*")} == before
+
+
+@pytest.mark.parametrize(
+    ("kind", "retention_ms", "message"),
+    [("versioned", -1, "from 0"), ("key-value", 5, "no history retention")],
+)
+def test_impossible_retentions_are_refused(
+    directory: Path, kind: str, retention_ms: int, message: str
+) -> None:
+    """Before anything is read."""
+    with (
+        FileChangelog.create(directory, kind) as log,
+        pytest.raises(InvalidArgumentError, match=message),
+    ):
+        compact(log, history_retention_ms=retention_ms)
+
+
+def test_a_closed_log_is_not_compacted(directory: Path) -> None:
+    """The lock is gone, and somebody else may have it."""
+    log = FileChangelog.create(directory, "key-value")
+    log.close()
+    with pytest.raises(StoreClosedError):
+        compact(log)
