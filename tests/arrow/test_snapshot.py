@@ -370,3 +370,47 @@ def test_every_backend_gives_the_same_rows(
     second = read_snapshot(write_snapshot(store, tmp_path / "b").path)
 
     assert pa.Table.from_batches(first.batches()) == pa.Table.from_batches(second.batches())
+
+
+@pytest.mark.spec("SNP-21")
+def test_a_snapshot_is_arrow_and_json(rates: BytesVersions, tmp_path: Path) -> None:
+    """Nothing in it is code: no pickle, no extension types, no other files."""
+    info = write_snapshot(rates, tmp_path, batch_rows=100, rows_per_file=100)
+    starts = {path.suffix: path.read_bytes()[:6] for path in info.path.iterdir()}
+    with pa.OSFile(str(info.path / "data-0000.arrow")) as file, pa.ipc.open_file(file) as reader:
+        types = set(reader.schema.types)
+        metadata = reader.schema.metadata
+
+    assert starts == {".json": b'{\n "cr', ".arrow": b"ARROW1"}
+    assert types == {pa.binary(), pa.int64()}
+    assert metadata is None
+
+
+@pytest.mark.spec("SNP-2")
+def test_everything_is_on_disk_before_the_name_appears(
+    counts: BytesStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Data, then the manifest, then the directory; then the rename, and the parent after it."""
+    steps: list[str] = []
+    wait, rename = os.fsync, Path.rename
+
+    def record_wait(descriptor: int) -> None:
+        wait(descriptor)
+        steps.append(Path(f"/proc/self/fd/{descriptor}").readlink().name)
+
+    def record_rename(path: Path, target: Path) -> Path:
+        steps.append(f"rename to {target.name}")
+        return rename(path, target)
+
+    monkeypatch.setattr(os, "fsync", record_wait)
+    monkeypatch.setattr(Path, "rename", record_rename)
+    write_snapshot(counts, tmp_path / "s", batch_rows=600, rows_per_file=600)
+
+    assert steps[3].startswith(".tmp-")
+    assert [step for step in steps if not step.startswith(".tmp-")] == [
+        "data-0000.arrow",
+        "data-0001.arrow",
+        "manifest.json",
+        "rename to 00000000000000000041",
+        "s",
+    ]
