@@ -53,7 +53,7 @@ def main(
             with tempfile.TemporaryDirectory(prefix="nycflights-") as directory:
                 held = DemoRun(console, Path(directory), backend.value).run(sample)
     except (SourceDataError, MissingDriverError) as error:
-        console.print(f"[bold red]{error}[/]")
+        console.print(str(error), style="bold red", markup=False)
         raise typer.Exit(2) from error
     if not held:
         raise typer.Exit(1)

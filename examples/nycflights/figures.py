@@ -9,16 +9,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
     SpinnerColumn,
+    Task,
     TextColumn,
     TimeElapsedColumn,
 )
 from rich.table import Table
+from rich.text import Text
 
 _BLOCK_BYTES = 512  # the unit of st_blocks, whatever the file system's own blocks are
 
@@ -57,6 +59,14 @@ class StoreSize:
     """Bytes of the snapshots."""
 
 
+class _OutcomeColumn(SpinnerColumn):
+    """A spinner, and a cross in the end when the step did not come to its end."""
+
+    def render(self, task: Task) -> RenderableType:
+        """Return the spinner, the finished text, or the cross."""
+        return Text("✗", "red") if task.fields.get("stopped") else super().render(task)
+
+
 class Figures:
     """The figures of one run."""
 
@@ -74,7 +84,7 @@ class Figures:
         of *rows* count as done in the end.
         """
         columns = (
-            SpinnerColumn(finished_text="[green]✓"),
+            _OutcomeColumn(finished_text="[green]✓"),
             TextColumn("{task.description}"),
             BarColumn(bar_width=30),
             MofNCompleteColumn(),
@@ -82,16 +92,22 @@ class Figures:
         )
         began = time.perf_counter()
         with Progress(*columns, console=self._console) as progress:
-            bar = progress.add_task(f"{name:<34}", total=None)
+            bar = progress.add_task(f"{name:<35}", total=None)
             counted = 0
 
             def advance(done: int) -> None:
                 nonlocal counted
                 counted += done
-                progress.update(bar, total=rows or None, completed=counted)
+                progress.update(bar, total=rows or counted, completed=counted)
 
-            yield advance
-            if not counted:
+            try:
+                yield advance
+            except BaseException:
+                progress.update(bar, stopped=True)
+                raise
+            if rows > counted > 0:
+                progress.update(bar, stopped=True)
+            elif not counted:
                 progress.update(bar, total=rows or 1, completed=rows or 1)
         seconds = time.perf_counter() - began
         self._figures.append(Figure(step=name, rows=counted or rows, seconds=seconds))

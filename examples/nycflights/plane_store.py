@@ -3,7 +3,6 @@
 What it must say is taken from the source data by DuckDB and Arrow.
 """
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -35,23 +34,6 @@ ORDER BY tailnum
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadBack:
-    """What Spark reads of the planes, and what it should be."""
-
-    planes: int
-    """How many planes are known as of the date."""
-
-    planes_agree: bool
-    """Whether they are the planes of DuckDB, each with the same last departure."""
-
-    changes: dict[int, int]
-    """How many changes the change feed has, by partition."""
-
-    changes_agree: bool
-    """Whether they are as many as were written."""
-
-
 def departures(flights: pa.Table) -> pa.Table:
     """Return the *flights* that took place: cancelled ones are left out."""
     return flights.filter(pc.is_valid(flights["dep_delay"]))
@@ -80,30 +62,33 @@ def write_planes(spark: Any, root: Path, departed: pa.Table) -> None:
     )
 
 
-def read_planes(spark: Any, root: Path, departed: pa.Table, as_of_ms: int) -> ReadBack:
-    """Read the planes as of a time and the change feed, by Spark, and compare with *departed*."""
-    source = spark.read.format("statestore").option("storeName", PLANES.name)
-    known = (
-        source.option("asOf", as_of_ms)
-        .load(str(root))
-        .selectExpr(
-            "key",
-            "unix_millis(valid_from) AS valid_from",
-            "get_json_object(value, '$.dest') AS dest",
-        )
-        .orderBy("key")
-        .toArrow()
-    )
-    feed = spark.read.format("statestore").option("storeName", PLANES.name)
-    changes = feed.option("readChangeFeed", "true").load(str(root)).groupBy("partition").count()
-    counted = {int(row["partition"]): int(row["count"]) for row in changes.collect()}
-    expected = _positions(departed, as_of_ms)
-    return ReadBack(
-        planes=known.num_rows,
-        planes_agree=known.to_pylist() == expected.to_pylist(),
-        changes=dict(sorted(counted.items())),
-        changes_agree=counted == _written(departed),
-    )
+def planes_known(spark: Any, root: Path, as_of_ms: int) -> pa.Table:
+    """Return each plane with its last departure up to a time, as Spark reads the store."""
+    rows = _source(spark).option("asOf", as_of_ms).load(str(root))
+    return rows.selectExpr(
+        "key",
+        "unix_millis(valid_from) AS valid_from",
+        "get_json_object(value, '$.dest') AS dest",
+    ).toArrow()
+
+
+def planes_in_source(departed: pa.Table, as_of_ms: int) -> pa.Table:
+    """Return the same, found by DuckDB."""
+    with duckdb.connect() as database:
+        database.register("departures", departed)
+        return database.sql(_POSITIONS, params=[as_of_ms]).to_arrow_table()
+
+
+def count_changes(spark: Any, root: Path) -> dict[int, int]:
+    """Return how many changes each partition has, as Spark reads the change feed."""
+    rows = _source(spark).option("readChangeFeed", "true").load(str(root))
+    return {int(row[0]): int(row[1]) for row in rows.groupBy("partition").count().collect()}
+
+
+def count_written(departed: pa.Table) -> dict[int, int]:
+    """Return how many of *departed* belong to each partition."""
+    numbers = partition_of(PLANES, departed["tailnum"], PLANE_PARTITIONS)
+    return {count["values"]: count["counts"] for count in numbers.value_counts().to_pylist()}
 
 
 def last_departure(
@@ -119,20 +104,10 @@ def last_departure_in_source(
     departed: pa.Table, plane: str, as_of_ms: int
 ) -> tuple[int, str] | None:
     """Return instant and destination of the same departure, found by DuckDB."""
-    rows = _positions(departed.filter(pc.equal(departed["tailnum"], plane)), as_of_ms).to_pylist()
+    of_plane = departed.filter(pc.equal(departed["tailnum"], plane))
+    rows = planes_in_source(of_plane, as_of_ms).to_pylist()
     return (rows[0]["valid_from"], rows[0]["dest"]) if rows else None
 
 
-def _positions(departed: pa.Table, as_of_ms: int) -> pa.Table:
-    """Return the last departure of each plane up to a time, in the order of their keys."""
-    with duckdb.connect() as database:
-        database.register("departures", departed)
-        return database.sql(_POSITIONS, params=[as_of_ms]).to_arrow_table()
-
-
-def _written(departed: pa.Table) -> dict[int, int]:
-    """Return how many of *departed* belong to each partition."""
-    counts = pc.value_counts(
-        partition_of(PLANES, departed["tailnum"], PLANE_PARTITIONS)
-    ).to_pylist()
-    return {count["values"]: count["counts"] for count in counts}
+def _source(spark: Any) -> Any:
+    return spark.read.format("statestore").option("storeName", PLANES.name)

@@ -10,7 +10,6 @@ import pyarrow as pa
 import statestores as ss
 from figures import Advance, StoreSize, disk_usage
 from statestores.arrow import Progress
-from statestores.logged_store import LoggedStore, open_logged_store
 from statestores.partitioning import partitioner_by_name
 
 RETENTION_MS = 400 * ss.DAY
@@ -26,7 +25,7 @@ WEATHER = ss.Versioned("weather", history_retention_ms=RETENTION_MS, key=ss.utf8
 
 WEATHER_PARTITIONS = 2
 
-Partitions = Mapping[int, LoggedStore[ss.VersionedStore[str, Any]]]
+Partitions = Mapping[int, ss.LoggedStore[ss.VersionedStore[str, Any]]]
 """The open partitions of a store, by number."""
 
 
@@ -58,7 +57,7 @@ def open_partitions(
                 replayed = progress.rows
 
             partitions[number] = opened.enter_context(
-                open_logged_store(root, name, number, backend=backend, progress=tell)
+                ss.open_logged_store(root, name, number, backend=backend, progress=tell)
             )
         yield partitions
 

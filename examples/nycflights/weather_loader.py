@@ -19,7 +19,6 @@ import statestores as ss
 from figures import Advance
 from source_data import MEASUREMENTS, read_weather
 from statestores.arrow import put_many
-from statestores.logged_store import LoggedStore
 from stores import WEATHER, WEATHER_PARTITIONS, Partitions, open_partitions, partition_of
 
 SOURCE = ss.TopicPartition("weather.csv", 0)
@@ -47,7 +46,7 @@ def load_weather(partitions: Partitions, weather: pa.Table, advance: Advance) ->
         advance(chunk.num_rows)
 
 
-def rows_seen(logged: LoggedStore[ss.VersionedStore[str, object]]) -> int:
+def rows_seen(logged: ss.LoggedStore[ss.VersionedStore[str, object]]) -> int:
     """Return how many rows of the source the store reflects."""
     return logged.position.get(SOURCE, -1) + 1
 
