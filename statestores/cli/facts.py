@@ -35,6 +35,7 @@ def partition_facts(
         "store": None if specification is None else specification.describe(),
         "backend": backend_of(partition.path),
         "engine": None,
+        "lag": None,
         "engine_bytes": size_of(partition.engine),
         "changelog": None,
         "snapshots": snapshots_facts(partition.directory.snapshots),
@@ -43,8 +44,9 @@ def partition_facts(
     if partition.has_changelog:
         facts["changelog"] = changelog_facts(partition.directory.changelog)
     if open_engine and partition.has_engine:
-        facts["engine"] = engine_facts(partition, options)
-        facts["store"] = facts["store"] or facts["engine"].pop("store", None)
+        engine = engine_facts(partition, options)
+        said = engine.pop("store", None)
+        facts |= {"engine": engine, "store": facts["store"] or said}
         facts["lag"] = _lag(partition, facts)
     return facts
 

@@ -149,7 +149,7 @@ def _partition_cells(facts: Facts) -> tuple[Any, ...]:
         _range(log),
         None if log is None else log["bytes"],
         None if newest is None else _snapshot_words(newest),
-        facts.get("lag"),
+        facts["lag"],
         "; ".join(remarks) or None,
     )
 
@@ -170,7 +170,7 @@ def _show_partition(output: Output, facts: Facts) -> None:
     engine = facts["engine"]
     if engine is not None:
         output.heading("engine")
-        output.facts(_engine_lines(engine, facts.get("lag")))
+        output.facts(_engine_lines(engine, facts["lag"]))
     if facts["changelog"] is not None:
         output.heading("changelog")
         output.facts(_changelog_lines(facts["changelog"]))

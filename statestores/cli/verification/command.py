@@ -85,9 +85,9 @@ def verify(
             }
         )
     elif failures:
-        output.remark(f"{len(failures)} of {len(findings)} checks failed")
+        output.remark(f"failed checks: {len(failures)} of {len(findings)}")
     else:
-        output.remark(f"{len(findings)} checks, nothing is wrong")
+        output.remark(f"checks: {len(findings)}; nothing is wrong")
     if failures:
         raise typer.Exit(_FAILED)
 

@@ -51,9 +51,9 @@ def check_changelog(path: Path, kind: str | None) -> tuple[Finding, LogRange | N
                 clears += frame.kind is FrameKind.CLEAR
     except StateStoreError as error:
         return Finding("changelog", path, Status.DAMAGED, str(error)), None
-    words = f"{frames} frames with {changes:,} changes, offsets from {first} up to {expected}"
+    words = f"frames: {frames:,}, changes: {changes:,}, offsets from {first} up to {expected}"
     if clears:
-        words += f", {clears} times cleared"
+        words += f", clears: {clears}"
     if compacted_to is not None:
         words += f", compacted before {compacted_to}"
     if torn is not None:

@@ -1,0 +1,122 @@
+"""The program itself, as a process: pipes, locks between processes, and what it loads."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import statestores as ss
+from statestores.logged_store import open_logged_store
+
+_PROGRAM = (sys.executable, "-m", "statestores.cli")
+
+_OWNER = """
+import sys
+import statestores as ss
+with ss.open_existing(sys.argv[1]):
+    print("open", flush=True)
+    sys.stdin.read()
+"""
+
+_WITHOUT = """
+import sys
+sys.modules[sys.argv.pop(1)] = None
+from statestores.cli import main
+main()
+"""
+
+
+def _run(
+    *arguments: object, environment: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*_PROGRAM, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+        encoding="utf-8",
+        env={**os.environ, **(environment or {})},
+    )
+
+
+def test_a_store_of_another_process_is_named_with_its_owner(bare: Path) -> None:
+    """Process id and host, in one sentence."""
+    command = [sys.executable, "-c", _OWNER, str(bare)]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as owner:
+        assert owner.stdin is not None
+        assert owner.stdout is not None
+        assert owner.stdout.readline() == "open\n"
+        found = _run("scan", bare)
+        owner.stdin.close()
+
+    assert found.returncode == 1
+    assert found.stdout == ""
+    assert f"is open in process {owner.pid} on " in found.stderr
+    assert found.stderr.count("\n") == 1
+
+
+def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
+    """As with ``| head``: it ends quietly, as a program does that SIGPIPE has ended."""
+    state = ss.StateRoot.create(tmp_path / "state")
+    state.add_store(ss.KeyValue("many"), partitions=1)
+    with open_logged_store(state, "many", 0, backend="memory") as store:
+        store.store.put_all((b"%06d" % number, b"x" * 50) for number in range(20_000))
+        store.commit()
+    command = [*_PROGRAM, "scan", str(state.path), "--limit", "0"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as scan:
+        assert scan.stdout is not None
+        assert scan.stderr is not None
+        first = scan.stdout.readline()
+        scan.stdout.close()
+        complaint = scan.stderr.read()
+
+    assert first == "key\tvalue\tpartition\n"
+    assert complaint == ""
+    assert scan.returncode == 141
+
+
+@pytest.mark.parametrize("coloured", [True, False])
+def test_colours_can_be_forbidden(root: Path, coloured: bool) -> None:
+    """``NO_COLOR`` wins over a terminal that can show them."""
+    forced = {"FORCE_COLOR": "1", "TERM": "xterm-256color"}
+    environment = forced if coloured else {**forced, "NO_COLOR": "1"}
+    found = _run("verify", root, environment=environment)
+
+    assert found.returncode == 0
+    assert ("\x1b[32m" in found.stdout) == coloured
+
+
+def test_a_terminal_gets_a_table(root: Path) -> None:
+    """With the titles above and nothing between."""
+    environment = {"FORCE_COLOR": "1", "NO_COLOR": "1", "TERM": "xterm", "COLUMNS": "100"}
+    found = _run("scan", root / "planes", "--limit", "2", environment=environment)
+    lines = found.stdout.replace("\x1b[1m", "").replace("\x1b[0m", "").splitlines()
+
+    assert [line.split()[0] for line in lines] == ["key", "N001ü", "N002ü"]
+    assert "\t" not in found.stdout
+
+
+def test_text_beyond_ascii_survives_a_plain_environment(root: Path) -> None:
+    """The C locale is no reason to fail."""
+    found = _run("scan", root / "planes", "--limit", "1", environment={"LC_ALL": "C"})
+
+    assert found.returncode == 0
+    assert "N001ü" in found.stdout
+
+
+@pytest.mark.parametrize("package", ["typer", "rich", "pyarrow"])
+def test_a_missing_package_says_what_to_install(package: str) -> None:
+    """The library works without; the command line does not."""
+    command = [sys.executable, "-c", _WITHOUT, package, "backends"]
+    found = subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert found.returncode == 1
+    assert f"needs the package '{package}" in found.stderr
+    assert "pip install 'statestores[cli,arrow]'" in found.stderr
+    assert "Traceback" not in found.stderr
