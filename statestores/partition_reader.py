@@ -1,13 +1,11 @@
-"""One partition of a store, read from its files while others write: no lock, and no engine (RDP).
+"""One partition of a store, read from its files while others write: no lock, and no engine.
 
 The content is the newest valid snapshot and the changelog after it, merged as Arrow columns. A
 staged write that is committed and not finished counts as a part of the changelog.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, TypeVar
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,7 +16,6 @@ from statestores.arrow.schemas import row_schema, valid_at
 from statestores.arrow.snapshot_directory import list_snapshots
 from statestores.arrow.snapshot_reader import Snapshot, read_snapshot
 from statestores.changelog import (
-    ChangelogReader,
     Frame,
     FrameKind,
     change_schema,
@@ -28,7 +25,6 @@ from statestores.errors import (
     InvalidArgumentError,
     OffsetOutOfRangeError,
     SnapshotCorruptedError,
-    StoreLockedError,
     StoreNotFoundError,
     UnsupportedFormatError,
 )
@@ -37,34 +33,11 @@ from statestores.serdes.raw_serde import serde_or_raw
 from statestores.spi.offsets import Position
 from statestores.spi.specification import StoreSpecification, Versioned
 from statestores.state_root import PartitionDirectory
-from statestores.write_intent import WriteIntent, intended_frames, read_intent
-
-T = TypeVar("T")
+from statestores.visible_changelog import LogEnd, VisibleChangelog, consistently
+from statestores.write_intent import WriteIntent
 
 OPERATIONS = ("put", "delete", "clear")
 """What a change can be. A clear has no key: it drops everything before it."""
-
-_ATTEMPTS = 10
-
-
-@dataclass(frozen=True, slots=True)
-class _End:
-    """Where a partition ends, seen while no staged write came in between."""
-
-    offset: int
-    """The end offset, with what an unfinished write appends."""
-
-    log_offset: int
-    """The end offset of the changelog up to which its own frames count."""
-
-    intent: WriteIntent | None
-    """The unfinished write that appends the rest; ``None`` when there is no rest."""
-
-    position: Position
-    """The input that the changelog reflects."""
-
-    has_log: bool
-    """Whether there is a changelog, be it empty."""
 
 
 class PartitionReader:
@@ -77,6 +50,7 @@ class PartitionReader:
         self._directory = directory
         self._specification = specification
         self._number = int(directory.path.name)
+        self._log = VisibleChangelog(directory, specification)
 
     @property
     def end_offset(self) -> int:
@@ -92,7 +66,7 @@ class PartitionReader:
     @property
     def position(self) -> Position:
         """The input offsets that the content reflects."""
-        return self._end().position
+        return self._log.end().position
 
     def schema(self, *, typed: bool = True) -> pa.Schema:
         """Return the schema of `rows`."""
@@ -178,7 +152,7 @@ class PartitionReader:
         self, offset: int | None, keys: KeySelection, as_of_ms: int | None, *, history: bool
     ) -> Iterator[pa.RecordBatch]:
         """Yield the rows to show, as bytes."""
-        end = self._end()
+        end = self._log.end()
         snapshot = self._snapshot(offset, end)
         start = 0 if snapshot is None else snapshot.offset + 1
         stop = self._stop(offset, start, end)
@@ -189,8 +163,8 @@ class PartitionReader:
             )
         tail = self._tail(snapshot, keys)
         if start < stop:
-            self._check_compaction(start, stop)
-            for frame in self._frames(start, stop):
+            self._log.check_compaction(start, stop)
+            for frame in self._log.frames(start, stop):
                 if frame.kind is FrameKind.CLEAR:
                     tail.clear()
                 else:
@@ -220,7 +194,7 @@ class PartitionReader:
             keys=keys,
         )
 
-    def _snapshot(self, offset: int | None, end: _End) -> Snapshot | None:
+    def _snapshot(self, offset: int | None, end: LogEnd) -> Snapshot | None:
         """Return the newest snapshot up to *offset* whose files are whole."""
         expected = changelog_partition(self._specification.name, self._number)
         last_error: Exception | None = None
@@ -236,11 +210,11 @@ class PartitionReader:
                 last_error = last_error or error
             else:
                 return snapshot
-        if last_error is not None and self._first_offset() > 0:
+        if last_error is not None and self._log.first_offset() > 0:
             raise last_error  # the changelog alone is not enough
         return None
 
-    def _stop(self, offset: int | None, start: int, end: _End) -> int:
+    def _stop(self, offset: int | None, start: int, end: LogEnd) -> int:
         """Return the offset before which to stop reading changes from *start*."""
         stop = end.offset if offset is None else offset + 1
         if stop > max(end.offset, start):
@@ -282,9 +256,9 @@ class PartitionReader:
         *,
         typed: bool,
     ) -> Iterator[pa.RecordBatch]:
-        first = self._first_offset()
+        first = self._log.first_offset()
         start = first if from_offset is None else from_offset
-        end = self._end().offset
+        end = self._log.end().offset
         stop = end if to_offset is None else to_offset
         if not first <= start <= end or stop > end:
             raise OffsetOutOfRangeError(
@@ -295,7 +269,7 @@ class PartitionReader:
             raise InvalidArgumentError(
                 f"from_offset must not exceed to_offset, got {start!r} and {stop!r}"
             )
-        for frame in self._frames(start, stop):
+        for frame in self._log.frames(start, stop):
             changes = self._described(frame)
             selected = changes if keys.everything else keys.filter(changes)
             if selected.num_rows:
@@ -316,100 +290,12 @@ class PartitionReader:
         ]
         return pa.RecordBatch.from_arrays(columns, schema=schema)
 
-    def _frames(self, start: int, stop: int) -> Iterator[Frame]:
-        """Yield the frames from *start* up to *stop*; when a write is finished meanwhile, go on.
-
-        Requires: *stop* is not above an end offset that was seen.
-        """
-        gone: str | None = None
-        while start < stop:
-            end = self._end()
-            try:
-                for frame in self._frames_now(end, start, stop):
-                    start = frame.last_offset + 1
-                    yield frame
-            except StoreNotFoundError:
-                if end.intent is None or gone == end.intent.write_id:
-                    raise
-                gone = end.intent.write_id  # finished meanwhile, or really gone: look again
-
-    def _frames_now(self, end: _End, start: int, stop: int) -> Iterator[Frame]:
-        """Yield frames from *start* on, from where they are to be found at *end*; at least one."""
-        if start < end.log_offset:
-            with ChangelogReader.open(self._directory.changelog, self._specification.kind) as log:
-                yield from log.read(start, min(stop, end.log_offset))
-        elif end.intent is not None and start < end.offset:
-            schema = change_schema(self._specification.kind)
-            for frame in intended_frames(
-                self._store_directory, end.intent, self._number, schema, start
-            ):
-                if frame.base_offset >= stop:
-                    return
-                yield frame.within(start, stop)
-        else:
-            raise OffsetOutOfRangeError(
-                f"partition {self._number} of {self._specification.name!r} reached {stop} and now "
-                f"ends at {end.offset}: its changelog has been replaced"
-            )
-
-    def _end(self) -> _End:
-        """Return where the partition ends.
-
-        An intent that is the same before and after the look at the changelog says that no staged
-        write has begun or gone on in between.
-        """
-        return consistently(self._store_directory, self._end_with)
-
-    def _end_with(self, intent: WriteIntent | None) -> _End:
-        """Return where the partition ends, *intent* being the last staged write."""
-        try:
-            with ChangelogReader.open(self._directory.changelog, self._specification.kind) as log:
-                end, position, has_log = log.end_offset, log.position, True
-        except StoreNotFoundError:
-            end, position, has_log = 0, Position(), False
-        write = None
-        if intent is not None and not intent.finished:
-            write = intent.partitions.get(self._number)
-        if intent is None or write is None or end >= write.end_offset:
-            return _End(end, end, None, position, has_log)
-        return _End(write.end_offset, min(end, write.base_offset), intent, position, has_log=True)
-
     def _end_offset(self, intent: WriteIntent | None) -> int:
         """Return the end offset, *intent* being the last staged write."""
-        end = self._end_with(intent)
+        end = self._log.end_with(intent)
         if end.has_log:
             return end.offset
         return max(list_snapshots(self._directory.snapshots), default=-1) + 1
-
-    @property
-    def _store_directory(self) -> Path:
-        return self._directory.path.parent
-
-    def _check_compaction(self, start: int, stop: int) -> None:
-        """Accept a range of changes that ends where a compaction has dropped nothing yet needed.
-
-        Raises:
-            OffsetOutOfRangeError: Changes below *stop* were dropped for the sake of later ones.
-        """
-        try:
-            with ChangelogReader.open(self._directory.changelog, self._specification.kind) as log:
-                first = log.segments()[0]
-        except StoreNotFoundError:
-            return
-        if first.compacted and first.end_offset is not None and start < first.end_offset > stop:
-            raise OffsetOutOfRangeError(
-                f"the content of partition {self._number} of {self._specification.name!r} before "
-                f"offset {first.end_offset} is gone: its changelog has been compacted; read it at "
-                "a later offset, or at that of a snapshot"
-            )
-
-    def _first_offset(self) -> int:
-        """Return the first offset that the changelog still has."""
-        try:
-            with ChangelogReader.open(self._directory.changelog, self._specification.kind) as log:
-                return log.first_offset
-        except StoreNotFoundError:
-            return 0
 
 
 def end_offsets(readers: Sequence[PartitionReader]) -> list[int]:
@@ -425,26 +311,8 @@ def end_offsets(readers: Sequence[PartitionReader]) -> list[int]:
     if not readers:
         return []
     return consistently(
-        readers[0]._store_directory,  # noqa: SLF001  # of this module
+        readers[0]._log.store_directory,  # noqa: SLF001  # of this module
         lambda intent: [reader._end_offset(intent) for reader in readers],  # noqa: SLF001
-    )
-
-
-def consistently(store_directory: Path, look: Callable[[WriteIntent | None], T]) -> T:
-    """Return what *look* gives while the last staged write stays the same.
-
-    Raises:
-        StoreLockedError: It does not stay the same for long enough.
-    """
-    before = read_intent(store_directory)
-    for _ in range(_ATTEMPTS):
-        seen = look(before)
-        after = read_intent(store_directory)
-        if after == before:
-            return seen
-        before = after
-    raise StoreLockedError(
-        f"writes to {str(store_directory)!r} follow each other too fast to be read; try again"
     )
 
 

@@ -1,4 +1,4 @@
-"""Writing to all partitions of a store at once, from many tasks, as one change (STG).
+"""Writing to all partitions of a store at once, from many tasks, as one change.
 
 Tasks `stage` rows: files below ``ROOT/<store>/.writes/<write id>/`` that nobody reads. Then one
 process publishes the files of the tasks that succeeded: it takes the writer's lock of every

@@ -2,7 +2,7 @@
 
 A write that touches several partitions cannot append to all of their changelogs at once. So it
 first says, in one small file, what it is going to append and where: from then on the write has
-happened, and whoever finds it unfinished finishes it, or reads it as if it were (STG-1)::
+happened, and whoever finds it unfinished finishes it, or reads it as if it were::
 
     ROOT/<store>/.writes/intent.json       the last write of the store, finished or not
     ROOT/<store>/.writes/<write id>/       the rows that its tasks have staged

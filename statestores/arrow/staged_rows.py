@@ -7,6 +7,7 @@ no change makes a later one too late.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -150,14 +151,8 @@ def check_staged(directory: Path, files: Iterable[StagedFile]) -> None:
     """
     for file in files:
         path = directory / file.name
-        try:
+        with _reading(path):
             size = path.stat().st_size
-        except FileNotFoundError as error:
-            raise StoreNotFoundError(
-                f"the staged file {str(path)!r} is not there; is the state root on a file system "
-                "that all tasks and the driver share?"
-            ) from error
-        with reporting("read", path):
             found = checksum_of(path)
         if size != file.bytes or found != file.crc32c:
             raise StoreCorruptedError(
@@ -183,10 +178,23 @@ def staged_batches(
     return (batch for run in runs for batch in run)
 
 
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Report failures to read the staged file *path*; that it is gone is one of its own."""
+    with reporting("read", path):
+        try:
+            yield
+        except FileNotFoundError as error:
+            raise StoreNotFoundError(
+                f"the staged file {str(path)!r} is not there; is the state root on a file system "
+                "that all tasks and the driver share?"
+            ) from error
+
+
 def _batches_of(path: Path) -> Iterator[pa.RecordBatch]:
     """Yield the batches of one file, which is opened for each: there may be hundreds of files."""
     for number in count():
-        with reporting("read", path), pa.OSFile(str(path)) as file, pa.ipc.open_file(file) as rows:
+        with _reading(path), pa.OSFile(str(path)) as file, pa.ipc.open_file(file) as rows:
             if number >= rows.num_record_batches:
                 return
             batch = rows.get_batch(number)

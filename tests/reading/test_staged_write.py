@@ -23,6 +23,7 @@ from statestores.errors import (
     StoreMismatchError,
     StoreNotFoundError,
 )
+from statestores.logged_store import open_logged_store
 from statestores.partition_reader import PartitionReader, end_offsets
 from statestores.partitioning import partitioner_by_name
 from statestores.staged_write import (
@@ -176,6 +177,28 @@ def test_a_killed_publisher_leaves_all_or_nothing(
     assert leftovers(root) == set()
     publish(root, "counts", "next", [staged(root, "next", "t0", [(b"k", b"next")])])
     assert content(root)[b"k"] == b"next"
+
+
+def test_a_reader_goes_on_when_the_write_is_finished_meanwhile(
+    root: ss.StateRoot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it has not read of the staged files is in the changelog by then."""
+    monkeypatch.setattr("statestores.arrow.staged_rows._STORED_ROWS", 2)
+    monkeypatch.setattr("statestores.arrow.staged_rows.BATCH_ROWS", 2)
+    kill_after_intent(root)
+    expected = [row for reader in readers(root) for b in reader.changes() for row in b.to_pylist()]
+    reading = [reader.changes() for reader in readers(root)]
+    begun = []
+    for changes in reading:
+        rows: list[Any] = []
+        while not any(row["value"] == b"new" for row in rows):
+            rows.extend(next(changes).to_pylist())
+        begun.append(rows)
+    finish_staged_writes(root, "counts")
+    for rows, changes in zip(begun, reading, strict=True):
+        rows.extend(row for batch in changes for row in batch.to_pylist())
+
+    assert [row for rows in begun for row in rows] == expected
 
 
 def test_a_partition_in_other_hands_changes_nothing(root: ss.StateRoot) -> None:
@@ -376,3 +399,23 @@ def test_long_runs_are_merged_batch_by_batch(
 
     assert merged == sorted(merged)
     assert len(merged) == 300
+
+
+def test_the_owner_of_a_store_sees_what_was_published(root: ss.StateRoot) -> None:
+    """Opening brings its engine up to the changelog, and finishes a write that was left."""
+    with open_logged_store(root, "counts", 0, backend="sqlite") as owner:
+        owner.store.put(b"own", b"1")
+        owner.commit()
+    kill_after_intent(root)
+    for number in range(PARTITIONS):
+        with open_logged_store(root, "counts", number, backend="sqlite") as owner:
+            owner.store.put(b"more%d" % number, b"1")
+            owner.commit()
+            seen = dict(owner.store.range())
+        (reader,) = (each for each in readers(root) if each._number == number)
+
+        assert seen == {
+            row["key"]: row["value"] for batch in reader.rows() for row in batch.to_pylist()
+        }
+    added = {b"own": b"1"} | {b"more%d" % number: b"1" for number in range(PARTITIONS)}
+    assert content(root) == OLD | NEW | added
