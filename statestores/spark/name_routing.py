@@ -226,9 +226,7 @@ def _path_of(told: dict[str, Any], path: Any, options: dict[str, Any]) -> Any:
 
 def _session_of(builder: Any) -> Any:
     """Return the session of a reader or writer."""
-    if "_df" in builder.__dict__:
-        return builder._df.sparkSession  # noqa: SLF001  # a writer has no public way
-    # A reader's, in the classic flavour and in Connect; a method of the class is called `_df` too.
+    # Only the reader of Connect has the second name.
     return builder.__dict__.get("_spark") or builder.__dict__["_client"]
 
 

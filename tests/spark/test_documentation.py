@@ -1,0 +1,39 @@
+"""The examples of docs/spark.md run."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+import statestores as ss
+from statestores.spark.options import SourceOptions
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "spark.md"
+# Not "python", as in other documents: these need a session.
+EXAMPLE = re.compile(r"^```py\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def test_the_examples_run(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One after the other, with a session."""
+    monkeypatch.chdir(tmp_path)
+    text = DOCUMENT.read_text("utf-8").replace('"state"', repr(str(tmp_path / "state")))
+    text = text.replace("path 'state'", f"path '{tmp_path / 'state'}'")
+    names: dict[str, Any] = {"spark": spark}
+    blocks = EXAMPLE.findall(text)
+    for block in blocks:
+        exec(compile(block, DOCUMENT, "exec"), names)  # noqa: S102  # the repository's own
+
+    assert len(blocks) >= 5
+    assert ss.StateRoot.open(tmp_path / "state").store("rates").partitions == 2
+
+
+def test_every_option_is_documented() -> None:
+    """An option that nobody can find is not one."""
+    documented = set(re.findall(r"`(\w+)`", DOCUMENT.read_text("utf-8")))
+    options = {each.metadata["name"] for each in SourceOptions.__dataclass_fields__.values()}
+
+    assert options - {"path"} <= documented
