@@ -75,9 +75,7 @@ def export(
         raise InvalidArgumentError(f"{str(file)!r} exists; --force replaces it")
     views = views_at(locate(path), store, parse_backend_options(backend_option))
     with ExitStack() as opened:
-        open_views = [
-            opened.enter_context(views.open(index)) for index in range(views.number_of_partitions)
-        ]
+        open_views = opened.enter_context(views.open_all())
         specification = open_views[0].specification
         if as_of_ms is not None and not isinstance(specification, Versioned):
             raise InvalidArgumentError(

@@ -33,9 +33,10 @@ def read_tail(
     else:
         tail = KeyValueTail()
     start = 0 if snapshot is None else snapshot.offset + 1
-    if reader.end_offset <= start:
+    end = reader.end_offset if to_offset is None else to_offset
+    if end <= start:
         return tail  # the snapshot is all there is
-    for changes in reader.changes(start, to_offset, typed=False):
+    for changes in reader.changes(start, end, typed=False):
         if _is_clear(changes):
             tail.clear()
         else:

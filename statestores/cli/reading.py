@@ -1,7 +1,6 @@
 """The commands `get`, `scan` and `history`: what a store holds, now or as of a time."""
 
 from collections.abc import Iterator
-from contextlib import ExitStack
 from heapq import merge
 from typing import Annotated, Any
 
@@ -115,11 +114,7 @@ def scan(
     output = Output(json=json)
     as_of_ms = None if as_of is None else parse_time(as_of)
     views = views_at(locate(path), store, parse_backend_options(backend_option))
-    with ExitStack() as opened:
-        # The engine that says what the store is need not be opened twice.
-        open_views = [
-            opened.enter_context(views.open(index)) for index in range(views.number_of_partitions)
-        ]
+    with views.open_all() as open_views:
         specification = open_views[0].specification
         keys = select_keys(specification, first=first, last=last, prefix=prefix)
         ask = limit + 1 if limit else 0

@@ -8,7 +8,7 @@ are of bytes, as they are stored.
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, NamedTuple
@@ -32,7 +32,7 @@ from statestores.cli.locations import (
 from statestores.cli.logged_content import read_tail
 from statestores.errors import InvalidArgumentError, StoreNotFoundError
 from statestores.opening import open_existing
-from statestores.partition_reader import PartitionReader
+from statestores.partition_reader import PartitionReader, end_offsets
 from statestores.partitioning import partitioner_by_name
 from statestores.serdes import specification_from_description
 from statestores.spi.durability import Durability
@@ -166,23 +166,35 @@ class LogView(_ColumnView):
         """Read *partition*, whose store is of *specification*."""
         super().__init__(specification)
         self._directory = partition.directory
-        self._reader = PartitionReader(partition.directory, specification)
+        self._end: int | None = None
+        self.reader = PartitionReader(partition.directory, specification)
+
+    def stop_at(self, end_offset: int) -> None:
+        """Read the content before *end_offset*, whatever is written from now on."""
+        self._end = end_offset
 
     @contextmanager
     def content(self) -> Iterator[Content]:
         """Give the newest valid snapshot with the changes after it."""
         log = changelog_partition(self.specification.name, int(self._directory.path.name))
-        snapshot = newest_valid_snapshot(self._directory.snapshots).snapshot
+        snapshot = newest_valid_snapshot(self._directory.snapshots, to_offset=self._offset).snapshot
         if snapshot is not None and snapshot.manifest.partition != log:
             snapshot = None  # its offset is one of another log
-        tail = read_tail(self._reader, self.specification, snapshot)
+        tail = read_tail(self.reader, self.specification, snapshot, to_offset=self._end)
         rows = () if snapshot is None else snapshot.batches()
         yield Content(getattr(tail, "stream_time_ms", None), tail.merge(rows))
 
     def _batches(
         self, keys: KeySelection, as_of_ms: int | None, *, history: bool
     ) -> Iterator[pa.RecordBatch]:
-        return self._reader.rows(as_of_ms=as_of_ms, history=history, keys=keys, typed=False)
+        return self.reader.rows(
+            as_of_ms=as_of_ms, history=history, offset=self._offset, keys=keys, typed=False
+        )
+
+    @property
+    def _offset(self) -> int | None:
+        """The last offset to read; ``None`` for all there is."""
+        return None if self._end is None else self._end - 1
 
 
 class SnapshotView(_ColumnView):
@@ -308,6 +320,23 @@ class StoreViews:
             return 0
         partitioner = partitioner_by_name(self.specification.partitioner)
         return partitioner.partition(key, self.number_of_partitions)
+
+    @contextmanager
+    def open_all(self) -> Iterator[list[View]]:
+        """Give the views of all partitions, those with a changelog as of one moment.
+
+        A write that touches several partitions is in all of them or in none.
+        """
+        with ExitStack() as opened:
+            views = [
+                opened.enter_context(self.open(index)) for index in range(self.number_of_partitions)
+            ]
+            logged = [view for view in views if isinstance(view, LogView)]
+            if len(logged) > 1:
+                ends = end_offsets([view.reader for view in logged])
+                for view, end in zip(logged, ends, strict=True):
+                    view.stop_at(end)
+            yield views
 
     @contextmanager
     def open(self, index: int) -> Iterator[View]:

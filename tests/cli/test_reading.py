@@ -8,6 +8,9 @@ import pytest
 
 import statestores as ss
 from statestores.arrow import list_snapshots
+from statestores.arrow.key_selection import KeySelection
+from statestores.cli.locations import locate
+from statestores.cli.views import views_at
 from statestores.logged_store import open_logged_store
 
 Run: TypeAlias = Callable[..., Any]
@@ -267,3 +270,18 @@ def test_each_serde_reads_its_keys_from_text(
         store.commit()
 
     assert succeed("get", "--json", state.path, "--", text).document["value"] == "there"
+
+
+def test_partitions_are_read_as_of_one_moment(root: Path, tmp_path: Path, succeed: Run) -> None:
+    """A write to all of them that comes between the first and the last is in none."""
+    file = tmp_path / "planes.arrow"
+    succeed("export", root / "planes", file, "--as-of", T0)
+    with views_at(locate(root / "planes"), None, None).open_all() as views:
+        before = [sum(1 for _ in view.records(KeySelection())) for view in views]
+        succeed("import", file, root / "planes", "--replace")
+        after = [sum(1 for _ in view.records(KeySelection())) for view in views]
+        with views[0].content() as content:
+            rows = sum(batch.num_rows for batch in content.batches)
+
+    assert after == before
+    assert rows == 15

@@ -17,7 +17,7 @@ from statestores.logged_store import open_logged_store
 from statestores.opening import backend_of
 from statestores.registry import load_backend
 from statestores.semantics import open_on_engine
-from statestores.semantics.layout import DATA, HISTORY, OFFSETS, PROGRESS_ROW
+from statestores.semantics.layout import DATA, HISTORY, OFFSETS, PROGRESS_ROW, TRUNCATING_ROW
 from statestores.semantics.progress import Progress
 from statestores.semantics.versioned_rows import history_key, history_row, latest_row
 from statestores.spi import Durability, Engine
@@ -199,6 +199,25 @@ def test_a_store_that_lost_a_key_is_found(kept: Path, run: Run) -> None:
 
     assert outcome.code == 1
     assert "there is no next one (LAY-7)" in outcome.out
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ({TRUNCATING_ROW: b""}, "a truncation was interrupted"),
+        ({OFFSETS + b"planes#restoring\0" + bytes(4): bytes(8)}, "a restore was interrupted"),
+    ],
+)
+def test_what_a_crash_may_leave_is_no_damage(
+    kept: Path, succeed: Run, row: dict[bytes, bytes], words: str
+) -> None:
+    """The next opening goes on with it, and there is nothing to compare until then."""
+    partition = kept / "planes" / "0"
+    with _engine_of(partition) as engine:
+        engine.apply(row, Durability.PROCESS_CRASH)
+    document = succeed("verify", partition, "--json").document
+
+    assert words in _details(document)
 
 
 def test_a_damaged_engine_is_found(kept: Path, run: Run) -> None:

@@ -66,8 +66,6 @@ def examine_rows(reader: EngineReader, tell: Tell | None = None) -> Examined | N
     beyond = reader.first(END)
     if beyond is not None:
         problems.add(f"the row {beyond[0]!r} is in no namespace that there is (LAY-1)")
-    if reader.get(TRUNCATING_ROW) is not None:
-        problems.add("a truncation has begun and not ended; open the store, which completes it")
     counted = RowCounter(tell)
     if isinstance(specification, Versioned):
         check_versions(reader, specification, problems, counted)

@@ -5,7 +5,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from statestores.arrow.restore_mark import check_not_half_restored
+from statestores.arrow.restore_mark import restore_mark
 from statestores.arrow.row_batches import batches_from_changes
 from statestores.arrow.snapshot_reader import Snapshot
 from statestores.changelog import changelog_partition
@@ -21,6 +21,7 @@ from statestores.opening import backend_of
 from statestores.partition_reader import PartitionReader
 from statestores.registry import load_backend
 from statestores.semantics import open_on_engine
+from statestores.semantics.layout import TRUNCATING_ROW
 from statestores.semantics.self_description import check_description
 from statestores.spi.durability import Durability
 from statestores.spi.engine import Engine
@@ -94,10 +95,9 @@ def _check_engine(
         return
     with engine:
         try:
-            findings = list(_check_open_engine(partition, engine, logged, tell))
+            yield from _check_open_engine(partition, engine, logged, tell)
         except StateStoreError as error:
-            findings = [Finding("engine", path, Status.DAMAGED, str(error))]
-        yield from findings
+            yield Finding("engine", path, Status.DAMAGED, str(error))
 
 
 def _check_open_engine(
@@ -110,6 +110,10 @@ def _check_open_engine(
         return
     if partition.specification is not None:
         check_description(examined.specification.describe(), partition.specification.describe())
+    if engine.get(TRUNCATING_ROW) is not None:
+        words = "a truncation was interrupted; opening the store completes it"
+        yield Finding("rows", path, Status.SKIPPED, words)
+        return
     if examined.problem_count:
         words = "; ".join(examined.problems)
         more = examined.problem_count - len(examined.problems)
@@ -121,8 +125,10 @@ def _check_open_engine(
     with open_on_engine(
         engine, examined.specification, durability=Durability.PROCESS_CRASH
     ) as store:
-        check_not_half_restored(store.specification, store.committed_offsets())
-        if logged is not None:
+        if restore_mark(store.specification) in store.committed_offsets():
+            words = "a restore was interrupted; opening the store through its changelog goes on"
+            yield Finding("content", path, Status.SKIPPED, words)
+        elif logged is not None:
             yield logged.check_store(store, path)
 
 
