@@ -219,7 +219,7 @@ def _create_engine(url: URL) -> Engine:
     except ModuleNotFoundError as error:
         raise MissingDriverError(
             f"a PostgreSQL server needs the package {error.name!r}, which is not installed; try: "
-            "pip install 'statestores[postgres]'"
+            "pip install 'statestores[postgresql]'"
         ) from error
 
     def to_bytes(text: str | None, cursor: Any) -> bytes | None:

@@ -39,7 +39,7 @@ class DirectoryLock:
         """
         path = Path(directory) / LOCK_FILE
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            _make_directory(path.parent)
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except OSError as error:
             raise StorageError(
@@ -69,6 +69,20 @@ class DirectoryLock:
         if self._descriptor is not None:
             descriptor, self._descriptor = self._descriptor, None
             os.close(descriptor)
+
+
+def _make_directory(directory: Path) -> None:
+    """Make *directory* and those above it, each durably: a power failure takes none of them."""
+    if directory.is_dir():
+        return
+    if directory.parent != directory:
+        _make_directory(directory.parent)
+    directory.mkdir(exist_ok=True)
+    descriptor = os.open(directory.parent, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _sign(descriptor: int) -> None:

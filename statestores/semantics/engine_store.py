@@ -298,9 +298,11 @@ class EngineStore(StateStore, Generic[K, V]):
         """Pass *items* on as long as the store is open (KVS-13).
 
         Raises:
-            StoreClosedError: The store was closed before the last item.
+            StoreClosedError: The store was closed before the end was reached: also at the last
+                item, since nobody can say any more whether it was the last.
         """
         for item in items:
             if not self._open:
                 self.check_open()
             yield item
+        self.check_open()

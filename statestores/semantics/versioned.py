@@ -135,6 +135,7 @@ class EngineVersionedStore(EngineStore[bytes, bytes], VersionedStore[bytes, byte
 
     @property
     def stream_time_ms(self) -> int | None:
+        self.check_open()
         return None if self._stream_time == NO_STREAM_TIME else self._stream_time
 
     def get(self, key: bytes, as_of_ms: int | None = None) -> VersionedRecord[bytes] | None:

@@ -27,7 +27,7 @@ import sys
 before = set(sys.modules)
 import statestores
 import statestores.registry
-assert statestores.registry.backend_names() == ["leveldb", "memory", "rocksdb", "sqlite"]
+assert statestores.registry.backend_names() == ["leveldb", "memory", "postgresql", "rocksdb", "sqlite"]
 statestores.registry.load_backend("memory")
 known = before | set(sys.stdlib_module_names) | {"statestores", "statestores_memory"}
 for name in sorted(sys.modules):
@@ -117,6 +117,7 @@ def test_the_backends_and_the_command_are_entry_points(wheel: Path) -> None:
         "rocksdb": "statestores_rocksdb:RocksDBEngine",
         "leveldb": "statestores_leveldb:LevelDBEngine",
         "sqlite": "statestores_sqlite:SQLiteEngine",
+        "postgresql": "statestores_sqlite:PostgreSQLEngine",
     }
     assert dict(entry_points["console_scripts"]) == {"statestores": "statestores.cli:main"}
 
