@@ -1,0 +1,112 @@
+"""Opening the files: the driver's options, and the ways in which RocksDB recovers."""
+
+from pathlib import Path
+
+from rocksdict import (
+    AccessType,
+    BlockBasedOptions,
+    Cache,
+    DBCompressionType,
+    DBRecoveryMode,
+    Options,
+    Rdict,
+)
+
+from statestores.errors import StorageError
+from statestores_rocksdb.clean_close import break_seal
+from statestores_rocksdb.failures import fail, is_corruption
+from statestores_rocksdb.inspection import inspect
+from statestores_rocksdb.options import Compression, RocksDBOptions, WalRecovery
+
+_COMPRESSION = {
+    Compression.LZ4: DBCompressionType.lz4,
+    Compression.ZSTD: DBCompressionType.zstd,
+    Compression.NONE: DBCompressionType.none,
+}
+
+_COLUMN_FAMILY = "default"
+"""The only one: several cannot be flushed, ingested or recovered together."""
+
+
+def open_database(path: Path, options: RocksDBOptions) -> Rdict:
+    """Open or create the database in the directory *path*.
+
+    Requires: the directory exists and the caller holds its lock.
+
+    Raises:
+        StoreCorruptedError: The files are damaged or incomplete; nothing was changed.
+        StorageError: They cannot be read or written.
+        StoreLockedError: A program that does not take our lock has the database open.
+    """
+    inspect(path, options.wal_recovery)
+    try:
+        database = _recover(str(path), options)
+    except Exception as error:  # noqa: BLE001  # the driver raises the class itself
+        fail(error, f"open the RocksDB database in {str(path)!r}")
+    try:
+        break_seal(path)
+    except StorageError:
+        database.close()
+        raise
+    return database
+
+
+def _recover(path: str, options: RocksDBOptions) -> Rdict:
+    """Open the database in the one of RocksDB's recovery modes that its logs allow.
+
+    Each mode tells one thing: ``absolute_consistency`` that no log is cut or damaged, which is so
+    after most crashes; ``tolerate_corrupted_tail_records`` that logs are cut but not damaged. It
+    must not write, because it replays a newer log although an older one is cut: the content would
+    have a hole. ``point_in_time`` never leaves a hole, and does not tell of damage.
+    """
+    tuned = driver_options(options)
+    tuned.set_wal_recovery_mode(DBRecoveryMode.absolute_consistency())
+    try:
+        return _open(path, tuned, AccessType.read_write())
+    except Exception as error:
+        if not is_corruption(error):
+            raise
+    if options.wal_recovery is WalRecovery.REFUSE_DAMAGE:
+        tuned.set_wal_recovery_mode(DBRecoveryMode.tolerate_corrupted_tail_records())
+        _open(path, tuned, AccessType.read_only(error_if_log_file_exist=False)).close()
+    tuned.set_wal_recovery_mode(DBRecoveryMode.point_in_time())
+    return _open(path, tuned, AccessType.read_write())
+
+
+def _open(path: str, tuned: Options, access: AccessType) -> Rdict:
+    # With column families left out, the driver opens with the options that an earlier opening
+    # stored, and not with these.
+    database = Rdict(path, tuned, {_COLUMN_FAMILY: tuned}, access)
+    # A handle on the column family need not look it up at each read. That the other one is
+    # dropped does not close the database.
+    return database.get_column_family(_COLUMN_FAMILY)
+
+
+def driver_options(options: RocksDBOptions) -> Options:
+    """Return *options*, and what is not up to the user, as the driver takes them."""
+    table = BlockBasedOptions()
+    table.set_block_size(options.block_bytes)
+    if options.block_cache_bytes:
+        table.set_block_cache(Cache(options.block_cache_bytes))
+    else:
+        table.disable_cache()
+    if options.bloom_bits_per_key:
+        table.set_bloom_filter(options.bloom_bits_per_key, block_based=False)
+
+    tuned = Options(raw_mode=True)
+    tuned.create_if_missing(create_if_missing=True)
+    tuned.set_block_based_table_factory(table)
+    tuned.set_write_buffer_size(options.write_buffer_bytes)
+    tuned.set_compression_type(_COMPRESSION[options.compression]())
+    tuned.set_max_background_jobs(options.max_background_jobs)
+    tuned.set_max_open_files(-1 if options.max_open_files is None else options.max_open_files)
+    # Both are the driver's defaults, and both carry a promise: stop at the first damage that is
+    # met, and never reuse a log file, whose old records could pass for new ones.
+    tuned.set_paranoid_checks(enabled=True)
+    tuned.set_recycle_log_file_num(0)
+    # A process may have hundreds of engines: no timer threads for statistics that nobody reads,
+    # and no thousand old text logs in each directory.
+    tuned.set_stats_dump_period_sec(0)
+    tuned.set_stats_persist_period_sec(0)
+    tuned.set_keep_log_file_num(3)
+    return tuned

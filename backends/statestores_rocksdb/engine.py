@@ -1,0 +1,277 @@
+"""The engine on RocksDB: one database, one column family, a write-ahead log that is always on.
+
+Invariants:
+
+* Reads never go back in time: once a thread has seen a batch by `get`, its `first`, `last`, `scan`
+  and `snapshot` show it too. They ask for the database's last sequence number before they use the
+  view that earlier reads have left, and so need not wait for a batch that is being written.
+* `close` leaves no driver's object behind, also none that a caller holds: each of them would
+  keep RocksDB's lock.
+"""
+
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from os import PathLike
+from pathlib import Path
+from threading import Lock
+from typing import Any, ClassVar, NoReturn, Self
+from weakref import WeakSet
+
+from rocksdict import Checkpoint, Rdict, WriteOptions
+from rocksdict import WriteBatch as DriverBatch
+
+from statestores.errors import InvalidArgumentError, StorageError, StoreClosedError
+from statestores.semantics.directory_lock import DirectoryLock
+from statestores.spi import Capabilities, Durability, Engine, EngineSnapshot, parse_options
+from statestores.spi.engine import WriteBatch
+from statestores_rocksdb.clean_close import seal
+from statestores_rocksdb.database import driver_options, open_database
+from statestores_rocksdb.failures import fail
+from statestores_rocksdb.frozen_view import FrozenView
+from statestores_rocksdb.ingestion import SortedFiles, remove_left_files
+from statestores_rocksdb.iterators import OpenIterators, Pair
+from statestores_rocksdb.options import RocksDBOptions
+from statestores_rocksdb.snapshot import RocksDBSnapshot
+
+_KEYS_PER_READ = 256
+"""Keys of one driver call in `get_many`: fewer cost more calls, more gain nothing."""
+
+_EXACT_COUNT = 10_000
+"""Up to here `approximate_num_keys` counts, in a few milliseconds."""
+
+
+class RocksDBEngine(Engine):
+    """An ordered map in a RocksDB database that survives crashes and tells of damage."""
+
+    name: ClassVar[str] = "rocksdb"
+    capabilities: ClassVar[Capabilities] = Capabilities(
+        persistent=True,
+        durable_commit=True,
+        detects_corruption=True,
+        native_checkpoint=True,
+        bulk_ingest=True,
+    )
+
+    def __init__(
+        self, path: Path, options: RocksDBOptions, database: Rdict, owner: DirectoryLock
+    ) -> None:
+        """Take over an open *database* and its directory's lock; see `open`."""
+        self._path = path
+        self._options = options
+        self._database = database
+        self._owner = owner
+        self._open = True
+        self._lock = Lock()
+        self._view: FrozenView | None = None
+        self._views: WeakSet[FrozenView] = WeakSet()
+        """All that are still looked at, older ones as well."""
+        self._iterators = OpenIterators(f"the RocksDB engine in {str(path)!r}")
+        self._snapshots: WeakSet[RocksDBSnapshot] = WeakSet()
+        # Bound once, so that a read is one flat call; `close` puts an error in their place.
+        self._get: Callable[[Any], Any] = database.get
+        self._write: Callable[..., None] = database.write
+        self._sequence: Callable[[], int] = database.latest_sequence_number
+        self._synced = WriteOptions()
+        self._synced.sync = True
+        self._unsynced = WriteOptions()
+
+    @classmethod
+    def open(cls, path: str | PathLike[str], options: Mapping[str, object] | None = None) -> Self:
+        parsed = parse_options(RocksDBOptions, options)
+        directory = Path(path)
+        owner = DirectoryLock.acquire(directory)
+        try:
+            remove_left_files(directory)
+            database = open_database(directory, parsed)
+        except BaseException:
+            owner.release()
+            raise
+        return cls(directory, parsed, database, owner)
+
+    def get(self, key: bytes) -> bytes | None:
+        try:
+            value: bytes | None = self._get(key)
+        except Exception as error:  # noqa: BLE001  # the driver raises the class itself
+            fail(error, f"read {key!r}")
+        return value
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        values: list[bytes | None] = []
+        try:
+            for index in range(0, len(keys) or 1, _KEYS_PER_READ):
+                values += self._get(list(keys[index : index + _KEYS_PER_READ]))
+        except Exception as error:  # noqa: BLE001  # the driver raises the class itself
+            fail(error, f"read {len(keys)} keys")
+        return values
+
+    def first(self, start: bytes, stop: bytes | None = None) -> Pair | None:
+        with self._lock:
+            return self._present_view().first(start, stop)
+
+    def last(self, start: bytes, stop: bytes | None = None) -> Pair | None:
+        with self._lock:
+            return self._present_view().last(start, stop)
+
+    def scan(
+        self, start: bytes, stop: bytes | None = None, *, reverse: bool = False
+    ) -> Iterator[Pair]:
+        with self._lock:
+            return self._present_view().scan(start, stop, self._iterators, reverse=reverse)
+
+    def apply(self, batch: WriteBatch, durability: Durability) -> None:
+        synced = durability is Durability.POWER_LOSS
+        try:
+            writes = DriverBatch(raw_mode=True)
+            put = writes.put
+            delete = writes.delete
+            for key, value in batch.items():
+                if value is None:
+                    delete(key)
+                else:
+                    put(key, value)
+            self._write(writes, self._synced if synced else self._unsynced)
+            with self._lock:
+                self._forget_view()
+        except Exception as error:  # noqa: BLE001  # the driver raises the class itself
+            fail(error, f"apply a batch of {len(batch)} changes")
+
+    def snapshot(self) -> EngineSnapshot:
+        with self._lock:
+            while True:
+                snapshot = RocksDBSnapshot(
+                    str(self._path), self._present_view(), self._database.snapshot(), self._lock
+                )
+                # Otherwise a batch was applied between the two, and they may differ.
+                if self._present_view() is snapshot.view:
+                    self._snapshots.add(snapshot)
+                    return snapshot
+
+    def approximate_num_keys(self, start: bytes, stop: bytes | None = None) -> int:
+        """Estimate the number of keys with ``start <= key < stop``.
+
+        Exact up to 10,000 keys. Beyond, it is RocksDB's estimate for the *whole* database: it
+        includes the keys outside of the range, and overwritten ones that are not compacted yet.
+        """
+        counted = sum(1 for _ in islice(self.scan(start, stop), _EXACT_COUNT))
+        if counted < _EXACT_COUNT:
+            return counted
+        try:
+            estimate = self._database.property_int_value("rocksdb.estimate-num-keys")
+        except Exception as error:  # noqa: BLE001  # the driver raises the class itself
+            fail(error, "estimate the number of keys")
+        return max(counted, estimate or 0)
+
+    def checkpoint(self, path: str | PathLike[str]) -> None:
+        """Copy the engine's present state into the new directory *path*.
+
+        On the same file system the files are linked, and not copied. `open` opens the result.
+
+        Raises:
+            StoreClosedError: The engine is closed.
+            InvalidArgumentError: There is something at *path*.
+            StorageError: The copy cannot be written.
+        """
+        self._check_open()
+        target = Path(path)
+        if os.path.lexists(target):
+            raise InvalidArgumentError(
+                f"a checkpoint needs a new directory, and {str(target)!r} exists; choose another"
+            )
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StorageError(
+                f"cannot create {str(target.parent)!r}: {error.strerror or error}; check the path "
+                "and the rights"
+            ) from error
+        try:
+            Checkpoint(self._database).create_checkpoint(str(target))
+        except Exception as error:  # noqa: BLE001  # the driver raises the class itself
+            fail(error, f"write a checkpoint to {str(target)!r}")
+
+    def ingest(self, pairs: Iterable[tuple[bytes, bytes]]) -> None:
+        self._check_open()
+        files = SortedFiles(self._path, driver_options(self._options))
+        try:
+            files.write(pairs)
+            with self._lock:
+                self._check_open()
+                self._forget_view()
+                files.move_into(self._database)
+        finally:
+            files.remove()
+
+    @property
+    def is_open(self) -> bool:
+        return self._open
+
+    def close(self) -> None:
+        with self._lock:
+            if not self._open:
+                return
+            self._open = False
+            self._get = self._write = self._sequence = self._refuse
+            snapshots = list(self._snapshots)
+        # Outside of the lock, which a running iterator may be waiting for.
+        self._iterators.close()
+        for snapshot in snapshots:
+            snapshot.close()
+        try:
+            with self._lock:
+                self._view = None
+                for view in list(self._views):
+                    view.release()
+            self._close_database()
+            seal(self._path)
+        finally:
+            self._owner.release()
+
+    def _close_database(self) -> None:
+        """Close the driver's handle, the last object that keeps the database open.
+
+        Raises:
+            StorageError: The last writes could not be moved from the log into a table. They are
+                safe in the log, as after a crash.
+        """
+        while True:
+            try:
+                self._database.close()
+            except RuntimeError:
+                # A `get_many` of another thread holds the handle for one more driver call.
+                time.sleep(0.0001)
+            except Exception as error:  # noqa: BLE001  # the driver raises the class itself
+                fail(error, f"close the RocksDB database in {str(self._path)!r}")
+            else:
+                return
+
+    def _present_view(self) -> FrozenView:
+        """Return a view of the present content. Requires: the lock."""
+        view = self._view
+        if view is not None and view.sequence == self._sequence():
+            return view
+        self._check_open()
+        self._forget_view()
+        try:
+            self._view = view = FrozenView(self._database, self._lock)
+        except Exception as error:  # noqa: BLE001  # the driver raises the class itself
+            fail(error, "make an iterator")
+        self._views.add(view)
+        return view
+
+    def _forget_view(self) -> None:
+        """Leave the view to those who look at an older instant. Requires: the lock."""
+        if self._view is not None:
+            self._view.is_latest = False
+            self._view = None
+
+    def _check_open(self) -> None:
+        if not self._open:
+            self._refuse()
+
+    def _refuse(self, *_: object) -> NoReturn:
+        """Stand in for a driver's method after `close`."""
+        raise StoreClosedError(
+            f"the RocksDB engine in {str(self._path)!r} is closed; open it again"
+        )

@@ -1,0 +1,61 @@
+"""What the driver raises, in the project's errors.
+
+rocksdict knows two classes: `DbClosedError`, and plain ``Exception`` with the text of RocksDB's
+status, which begins with the status code ("Corruption: ...", "IO error: ..."). The texts matched
+here are those of RocksDB 9 and 10; a text that is not known is a `StorageError`.
+"""
+
+from typing import NoReturn
+
+from rocksdict import DbClosedError
+
+from statestores.errors import (
+    InvalidTypeError,
+    StorageError,
+    StoreClosedError,
+    StoreCorruptedError,
+    StoreLockedError,
+)
+
+_RESTORE = "restore the store from its changelog or a snapshot"
+
+
+def fail(error: Exception, action: str) -> NoReturn:
+    """Raise what *error*, raised by the driver while it tried to *action*, means to a caller.
+
+    An exception that is not the driver's is raised as it is.
+    """
+    text = str(error)
+    if isinstance(error, DbClosedError) or _is_borrow_conflict(error):
+        raise StoreClosedError(f"cannot {action}: the RocksDB engine is closed") from error
+    if isinstance(error, KeyError | ValueError) and "only support bytes" in text:
+        raise InvalidTypeError(f"cannot {action}: keys and values must be bytes") from error
+    if type(error) is not Exception:
+        raise error
+    if is_corruption(error):
+        raise StoreCorruptedError(
+            f"cannot {action}: the files are damaged ({text}); {_RESTORE}"
+        ) from error
+    if text.startswith("IO error: No such file"):
+        # The directory is there, or opening it would have failed earlier.
+        raise StoreCorruptedError(
+            f"cannot {action}: a file of the database is missing ({text}); {_RESTORE}"
+        ) from error
+    if text.startswith("IO error") and ("lock hold by" in text or "While lock file" in text):
+        raise StoreLockedError(
+            f"cannot {action}: another program has the database open ({text}); close it there first"
+        ) from error
+    raise StorageError(
+        f"cannot {action}: {text}; check the disk's space and health and the rights, then open the "
+        "engine again"
+    ) from error
+
+
+def is_corruption(error: Exception) -> bool:
+    """Whether RocksDB reports damaged files with *error*."""
+    return type(error) is Exception and str(error).startswith("Corruption")
+
+
+def _is_borrow_conflict(error: Exception) -> bool:
+    """Whether a call met `Rdict.close` on another thread, which the driver reports like this."""
+    return type(error) is RuntimeError and str(error).startswith("Already")

@@ -1,0 +1,109 @@
+"""Sorted files that are written beside the database and taken in as a whole."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Self
+
+from rocksdict import IngestExternalFileOptions, Options, Rdict, SstFileWriter
+
+from statestores.errors import InvalidArgumentError, StorageError
+from statestores_rocksdb.failures import fail
+
+_PREFIX = "ingestion-"
+_FILE_BYTES = 64 * 1024 * 1024
+"""Size of one file, as large as those that compaction writes: it rewrites whole files."""
+_PAIRS_PER_CHECK = 4096
+"""Pairs between two looks at the size of the file."""
+
+
+class SortedFiles:
+    """Files of pairs in key order that RocksDB does not know yet.
+
+    They lie in the database's directory, so that taking them in is a rename. Their names mean
+    nothing to RocksDB; the next opening removes what a crash left.
+    """
+
+    def __init__(self, directory: Path, options: Options) -> None:
+        self._directory = directory
+        self._options = options
+        self._paths: list[str] = []
+
+    def write(self, pairs: Iterable[tuple[bytes, bytes]]) -> Self:
+        """Write *pairs* to files.
+
+        Raises:
+            InvalidArgumentError: The keys do not ascend.
+            InvalidTypeError: A key or value is not bytes.
+            StorageError: The disk is full or failed.
+        """
+        writer: SstFileWriter | None = None
+        previous: bytes | None = None
+        count = 0
+        for key, value in pairs:
+            if previous is not None and key <= previous:
+                raise InvalidArgumentError(
+                    f"ingested keys must ascend strictly, got {key!r} after {previous!r}; sort "
+                    "them and keep the last pair of each key"
+                )
+            previous = key
+            try:
+                if writer is None:
+                    writer = self._next_file()
+                writer[key] = value
+                count += 1
+                if count % _PAIRS_PER_CHECK == 0 and writer.file_size() >= _FILE_BYTES:
+                    writer.finish()
+                    writer = None
+            except Exception as error:  # noqa: BLE001  # the driver raises the class itself
+                fail(error, f"write {self._paths[-1]!r}")
+        if writer is not None:
+            try:
+                writer.finish()
+            except Exception as error:  # noqa: BLE001  # the driver raises the class itself
+                fail(error, f"write {self._paths[-1]!r}")
+        return self
+
+    def move_into(self, database: Rdict) -> None:
+        """Make all pairs visible at once, and durable.
+
+        The write-ahead log goes first, so that a power failure cannot keep these pairs and lose
+        earlier commits.
+        """
+        try:
+            database.flush_wal(sync=True)
+            if self._paths:
+                moving = IngestExternalFileOptions()
+                moving.set_move_files(v=True)
+                database.ingest_external_file(self._paths, moving)
+        except Exception as error:  # noqa: BLE001  # the driver raises the class itself
+            fail(error, f"ingest {len(self._paths)} sorted files")
+
+    def remove(self) -> None:
+        """Remove the files that were not taken in."""
+        _remove(Path(path) for path in self._paths)
+
+    def _next_file(self) -> SstFileWriter:
+        path = str(self._directory / f"{_PREFIX}{len(self._paths):06}")
+        self._paths.append(path)
+        writer = SstFileWriter(self._options)
+        writer.open(path)
+        return writer
+
+
+def remove_left_files(directory: Path) -> None:
+    """Remove what an ingestion that did not end has left in *directory*.
+
+    Raises:
+        StorageError: A file cannot be removed.
+    """
+    _remove(directory.glob(f"{_PREFIX}*"))
+
+
+def _remove(paths: Iterable[Path]) -> None:
+    try:
+        for path in paths:
+            path.unlink(missing_ok=True)
+    except OSError as error:
+        raise StorageError(
+            f"cannot remove {error.filename!r}: {error.strerror or error}; check the rights"
+        ) from error

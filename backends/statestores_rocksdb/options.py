@@ -1,0 +1,88 @@
+"""How a RocksDB database is opened."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from statestores.errors import InvalidOptionError
+
+
+class Compression(Enum):
+    """How blocks of pairs are compressed on disk."""
+
+    LZ4 = "lz4"
+    """Fast in both directions."""
+
+    ZSTD = "zstd"
+    """About a third smaller than lz4, and several times slower to write."""
+
+    NONE = "none"
+    """As they are: for values that are compressed already."""
+
+
+class WalRecovery(Enum):
+    """What opening does about damage in the write-ahead log, which only a crash leaves behind.
+
+    A record that a crash cut short at the end of the log is no damage: it was never committed,
+    and both ways forget it.
+    """
+
+    REFUSE_DAMAGE = "refuse-damage"
+    """Raise `StoreCorruptedError`: commits behind the damage would be lost without a word."""
+
+    CUT_AT_DAMAGE = "cut-at-damage"
+    """Open with the commits before the damage and forget all that follow it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RocksDBOptions:
+    """How a RocksDB database is opened. The defaults suit many stores in one process."""
+
+    block_cache_bytes: int = 64 * 1024 * 1024
+    """Memory for uncompressed blocks that were read, filled as needed and not shared between
+    engines. Larger: fewer reads of a store that does not fit; 0 turns it off."""
+
+    block_bytes: int = 4096
+    """Size of a block, the unit of reading and compressing. Larger: smaller files and faster
+    scans; smaller: cheaper gets of what is not cached."""
+
+    write_buffer_bytes: int = 32 * 1024 * 1024
+    """Memory for one table of recent writes, of which there are up to two. Larger: fewer files
+    and less compaction; smaller: less memory and less to recover after a crash."""
+
+    bloom_bits_per_key: int = 10
+    """Memory and disk of the filters that spare a get most files without the key: at 10 bits one
+    in a hundred is read in vain. 0 turns them off."""
+
+    compression: Compression = Compression.LZ4
+    """How blocks are compressed; files written before a change stay readable."""
+
+    max_background_jobs: int = 2
+    """Threads that write and compact files, shared by all engines of a process: the largest
+    number wins."""
+
+    max_open_files: int | None = None
+    """Files kept open. ``None`` keeps all: gets are fastest and every file is looked at when the
+    database opens. Set it where file descriptors are scarce; not below 16."""
+
+    wal_recovery: WalRecovery = WalRecovery.REFUSE_DAMAGE
+    """What opening does about damage in the write-ahead log: the default tells, so that the
+    store can be restored from its changelog (docs/decisions/0010-rocksdb-wal-recovery.md)."""
+
+    def __post_init__(self) -> None:
+        """Refuse what RocksDB would silently correct or fail on.
+
+        Raises:
+            InvalidOptionError: A number is out of bounds.
+        """
+        _at_least("block_cache_bytes", self.block_cache_bytes, 0)
+        _at_least("block_bytes", self.block_bytes, 1024)
+        _at_least("write_buffer_bytes", self.write_buffer_bytes, 64 * 1024)
+        _at_least("bloom_bits_per_key", self.bloom_bits_per_key, 0)
+        _at_least("max_background_jobs", self.max_background_jobs, 1)
+        if self.max_open_files is not None:
+            _at_least("max_open_files", self.max_open_files, 16)
+
+
+def _at_least(name: str, value: int, minimum: int) -> None:
+    if value < minimum:
+        raise InvalidOptionError(f"option {name!r} must be at least {minimum}, got {value!r}")
