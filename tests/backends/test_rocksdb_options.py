@@ -1,0 +1,101 @@
+"""The options of the RocksDB backend: read, bounded, and in force at each opening."""
+
+from pathlib import Path
+
+import pytest
+
+from statestores.errors import InvalidOptionError
+from statestores.spi import Durability, parse_options
+
+pytest.importorskip("rocksdict", reason="the driver of the rocksdb backend is not installed")
+
+# Behind the skip, since it imports the driver.
+from statestores_rocksdb import (
+    Compression,
+    RocksDBEngine,
+    RocksDBOptions,
+    WalRecovery,
+)
+
+pytestmark = pytest.mark.usefixtures("no_descriptor_leaks")
+
+
+def _stored(path: Path, name: str) -> set[str]:
+    """Return the values of the option *name* in the newest file of options that RocksDB wrote."""
+    newest = max(path.glob("OPTIONS-*"))
+    lines = (line.strip().partition("=") for line in newest.read_text().splitlines())
+    return {value for key, _, value in lines if key == name}
+
+
+@pytest.mark.spec("ENG-13")
+def test_options_are_read_from_text() -> None:
+    """As they arrive from Spark: names in any case, values as text."""
+    parsed = parse_options(
+        RocksDBOptions,
+        {
+            "COMPRESSION": "none",
+            "max_open_files": "none",
+            "bloom_bits_per_key": "0",
+            "wal_recovery": "cut-at-damage",
+        },
+    )
+
+    assert parsed == RocksDBOptions(
+        compression=Compression.NONE,
+        max_open_files=None,
+        bloom_bits_per_key=0,
+        wal_recovery=WalRecovery.CUT_AT_DAMAGE,
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"cache": 1}, "unknown option 'cache'; known: block_bytes, block_cache_bytes"),
+        ({"compression": "gzip"}, "'compression' must be one of 'lz4', 'zstd', 'none'"),
+        ({"wal_recovery": "guess"}, "must be one of 'refuse-damage', 'cut-at-damage'"),
+        ({"max_open_files": 3}, "'max_open_files' must be at least 16, got 3"),
+        ({"write_buffer_bytes": "-1"}, "'write_buffer_bytes' must be at least 65536, got -1"),
+        ({"max_background_jobs": 0}, "'max_background_jobs' must be at least 1, got 0"),
+        ({"block_cache_bytes": "64 MB"}, "'block_cache_bytes' must be a whole number"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+@pytest.mark.spec("ENG-13")
+def test_a_wrong_option_creates_nothing(
+    tmp_path: Path, options: dict[str, object], message: str
+) -> None:
+    """The message names the option and what was expected; the directory is not even made."""
+    with pytest.raises(InvalidOptionError, match=message):
+        RocksDBEngine.open(tmp_path / "db", options)
+
+    assert not (tmp_path / "db").exists()
+
+
+def test_options_hold_at_each_opening(tmp_path: Path) -> None:
+    """The driver would open an existing database with the options that it was created with."""
+    RocksDBEngine.open(tmp_path, {"compression": "lz4", "write_buffer_bytes": 1 << 20}).close()
+    RocksDBEngine.open(tmp_path, {"compression": "zstd", "write_buffer_bytes": 2 << 20}).close()
+
+    assert _stored(tmp_path, "compression") == {"kZSTD"}
+    assert _stored(tmp_path, "write_buffer_size") == {str(2 << 20)}
+
+
+def test_what_carries_a_promise_is_no_option(tmp_path: Path) -> None:
+    """Checks are on, and log files are never reused."""
+    RocksDBEngine.open(tmp_path).close()
+
+    assert _stored(tmp_path, "paranoid_checks") == {"true"}
+    assert _stored(tmp_path, "recycle_log_file_num") == {"0"}
+
+
+@pytest.mark.parametrize("compression", list(Compression), ids=lambda each: each.value)
+def test_data_of_any_compression_is_read_under_another(
+    tmp_path: Path, compression: Compression
+) -> None:
+    """A change of the option needs no rewriting."""
+    with RocksDBEngine.open(tmp_path, {"compression": compression}) as engine:
+        engine.apply({b"k": b"v" * 10_000}, Durability.PROCESS_CRASH)
+
+    with RocksDBEngine.open(tmp_path, {"block_cache_bytes": 0, "max_open_files": 16}) as engine:
+        assert engine.get(b"k") == b"v" * 10_000
