@@ -25,8 +25,9 @@ from statestores.cli.arguments import (
 )
 from statestores.cli.locations import locate
 from statestores.cli.output import Output
+from statestores.cli.store_views import views_at
 from statestores.cli.times import parse_time
-from statestores.cli.views import Content, valid_rows, views_at
+from statestores.cli.views import Content, valid_rows
 from statestores.errors import InvalidArgumentError
 from statestores.spi.specification import StoreSpecification, Versioned
 

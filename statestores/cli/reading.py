@@ -24,9 +24,10 @@ from statestores.cli.decoding import Decoder
 from statestores.cli.keys import parse_key, select_keys
 from statestores.cli.locations import locate
 from statestores.cli.output import Column, Output, time_column
+from statestores.cli.store_views import StoreViews, views_at
 from statestores.cli.times import format_time, parse_time
 from statestores.cli.values import as_json, as_text
-from statestores.cli.views import Record, StoreViews, views_at
+from statestores.cli.views import Record
 from statestores.spi.specification import StoreSpecification, Versioned
 
 _KEY = Column("key", "key")

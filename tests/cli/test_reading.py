@@ -10,7 +10,7 @@ import statestores as ss
 from statestores.arrow import list_snapshots
 from statestores.arrow.key_selection import KeySelection
 from statestores.cli.locations import locate
-from statestores.cli.views import views_at
+from statestores.cli.store_views import views_at
 from statestores.logged_store import open_logged_store
 
 Run: TypeAlias = Callable[..., Any]

@@ -1,0 +1,146 @@
+"""The partitions of one store as views: which there are, and through which door each is read."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from statestores.arrow.snapshot_reader import Snapshot, newest_valid_snapshot, read_snapshot
+from statestores.cli.locations import (
+    ChangelogDirectory,
+    Location,
+    Partition,
+    Root,
+    SnapshotDirectory,
+)
+from statestores.cli.views import EngineView, LogView, SnapshotView, View
+from statestores.errors import InvalidArgumentError, StoreNotFoundError
+from statestores.partition_reader import end_offsets
+from statestores.partitioning import partitioner_by_name
+from statestores.spi.specification import StoreSpecification
+
+
+class StoreViews:
+    """The partitions of one store, opened as they are needed."""
+
+    def __init__(
+        self,
+        specification: StoreSpecification[Any, Any] | None,
+        sources: list[Partition] | SnapshotDirectory,
+        options: Mapping[str, object] | None,
+    ) -> None:
+        """Read the store in *sources*; use `views_at`."""
+        self._specification = specification
+        self._sources = sources
+        self._options = options
+
+    @property
+    def number_of_partitions(self) -> int:
+        """How many there are."""
+        return 1 if isinstance(self._sources, SnapshotDirectory) else len(self._sources)
+
+    @property
+    def specification(self) -> StoreSpecification[Any, Any]:
+        """What the store is; for a store that only its engine knows, the engine is opened."""
+        if self._specification is None:
+            with self.open(0) as view:
+                self._specification = view.specification
+        return self._specification
+
+    def partition_number(self, index: int) -> int | None:
+        """Return the number of the partition at *index*; ``None`` outside of a state root."""
+        return None if isinstance(self._sources, SnapshotDirectory) else self._sources[index].number
+
+    def index_of(self, key: bytes) -> int:
+        """Return the index of the partition that holds *key*."""
+        if self.number_of_partitions == 1:
+            return 0
+        partitioner = partitioner_by_name(self.specification.partitioner)
+        return partitioner.partition(key, self.number_of_partitions)
+
+    @contextmanager
+    def open_all(self) -> Iterator[list[View]]:
+        """Give the views of all partitions, those with a changelog as of one moment.
+
+        A write that touches several partitions is in all of them or in none.
+        """
+        with ExitStack() as opened:
+            views = [
+                opened.enter_context(self.open(index)) for index in range(self.number_of_partitions)
+            ]
+            logged = [view for view in views if isinstance(view, LogView)]
+            if len(logged) > 1:
+                ends = end_offsets([view.reader for view in logged])
+                for view, end in zip(logged, ends, strict=True):
+                    view.stop_at(end)
+            yield views
+
+    @contextmanager
+    def open(self, index: int) -> Iterator[View]:
+        """Give the view of the partition at *index*.
+
+        Raises:
+            StoreLockedError: It has an engine and no changelog, and the engine is open elsewhere.
+            StateStoreError: It cannot be read.
+        """
+        if isinstance(self._sources, SnapshotDirectory):
+            yield SnapshotView(read_snapshot(self._sources.path))
+            return
+        partition = self._sources[index]
+        if partition.has_engine and not partition.has_changelog:
+            with EngineView.open(partition, self._options) as view:
+                yield view
+        elif partition.specification is not None:
+            yield LogView(partition, partition.specification)
+        elif partition.has_engine:
+            with EngineView.open(partition, self._options) as view:
+                yield view
+        elif partition.has_changelog:
+            raise StoreNotFoundError(
+                f"{str(partition.path)!r} has a changelog, and no state root that says what the "
+                "store is; give the partition inside its state root, or the changelog directory"
+            )
+        else:
+            yield SnapshotView(_newest(partition))
+
+
+def views_at(
+    location: Location, store: str | None, options: Mapping[str, object] | None
+) -> StoreViews:
+    """Return the partitions of the store at *location*.
+
+    Raises:
+        InvalidArgumentError: The location has no rows, or several stores and none is named.
+    """
+    match location:
+        case Root():
+            name = location.choose(store)
+            specification = location.root.store(name).specification
+            return StoreViews(specification, location.partitions(name), options)
+        case Partition():
+            _check_name(location.specification, store)
+            return StoreViews(location.specification, [location], options)
+        case SnapshotDirectory():
+            return StoreViews(None, location, options)
+        case ChangelogDirectory():
+            raise InvalidArgumentError(
+                f"{str(location.path)!r} is a changelog, which holds changes and no rows; use the "
+                "changelog command, or give the partition that it belongs to"
+            )
+
+
+def _check_name(specification: StoreSpecification[Any, Any] | None, store: str | None) -> None:
+    if store is not None and specification is not None and store != specification.name:
+        raise InvalidArgumentError(
+            f"the path is a partition of the store {specification.name!r}, and --store {store!r}; "
+            "leave one out"
+        )
+
+
+def _newest(partition: Partition) -> Snapshot:
+    """Return the newest valid snapshot of a partition that has nothing else."""
+    choice = newest_valid_snapshot(partition.directory.snapshots)
+    if choice.snapshot is None:
+        for error in choice.refused.values():
+            raise error
+        raise StoreNotFoundError(f"{str(partition.path)!r} is empty; check the path")
+    return choice.snapshot
