@@ -3,6 +3,7 @@
 import json
 import os
 import secrets
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -51,5 +52,6 @@ def write_json(path: Path, content: dict[str, Any]) -> None:
         finally:
             os.close(descriptor)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):  # the reason is told, and a name like this one is never read
+            temporary.unlink()
         raise StorageError(f"cannot write {str(path)!r}: {error.strerror or error}") from error

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Protocol
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from statestores.changelog.active_segment import ActiveSegment
 from statestores.changelog.file_log import FileChangelog
@@ -29,6 +28,8 @@ from statestores.changelog.segment_directory import (
 from statestores.changelog.segment_head import SegmentHead
 from statestores.errors import InvalidArgumentError
 from statestores.spi.specification import KeyValue, Versioned
+
+_NONE: dict[int, int] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,9 +72,13 @@ def compact(log: FileChangelog, *, history_retention_ms: int | None = None) -> C
     """Compact the sealed segments of *log* into one; readers go on undisturbed (LOG-19).
 
     What remains: the last change of each key; of a versioned store the last change of each key and
-    time, without the versions that ended *history_retention_ms* or more before the stream time of
-    what is compacted. ``None`` keeps all of them. Deletions remain, since the log may be replayed
-    onto any older snapshot; so does the last clear, and nothing before it.
+    time, without the changes that came too late, and without the versions that ended
+    *history_retention_ms* or more before the stream time of what is compacted. Deletions remain,
+    since the log may be replayed onto any older snapshot; so does the last clear, and nothing
+    before it.
+
+    A versioned store's own retention has to be given: what came too late, as in a log that
+    `statestores.staged_write` has written, can be told from the rest only by it.
 
     Memory is about 200 bytes and a key for each distinct key (and time) that is compacted, and a
     few frames. The disk has to hold the old and the new segments for a moment. When it raises, or
@@ -84,7 +89,7 @@ def compact(log: FileChangelog, *, history_retention_ms: int | None = None) -> C
 
     Raises:
         StoreClosedError: The log is closed.
-        InvalidArgumentError: The retention is negative, or the store has none.
+        InvalidArgumentError: The retention is negative, or missing, or the store has none.
         ChangelogCorruptedError: A sealed segment is damaged.
         StorageError: The disk is full or failed.
     """
@@ -162,9 +167,10 @@ def _write(
 def _survivors_for(store_kind: str, history_retention_ms: int | None) -> _Survivors:
     """Return the rule for stores of *store_kind*."""
     if store_kind == Versioned.kind:
-        if history_retention_ms is not None and history_retention_ms < 0:
+        if history_retention_ms is None or history_retention_ms < 0:
             raise InvalidArgumentError(
-                f"history_retention_ms must be from 0, or None, got {history_retention_ms!r}"
+                "to compact a versioned store's changelog, its history_retention_ms from 0 is "
+                f"needed, got {history_retention_ms!r}"
             )
         return _LastOfVersions(history_retention_ms)
     if history_retention_ms is not None:
@@ -193,13 +199,17 @@ class _LastOfKeys:
 
 
 class _LastOfVersions:
-    """The last change of each key and time remains, unless its version has expired.
+    """The last change of each key and time remains, unless it came too late or has expired.
+
+    Too late is what replay refuses: a time below the horizon when the change was made. It must go
+    first, because it neither replaces nor ends another version, and because replay might accept
+    it once a change before it, which had moved stream time on, is gone.
 
     An expired deletion goes only together with every older version of its key: they ended before
     it did (decision 15).
     """
 
-    def __init__(self, history_retention_ms: int | None) -> None:
+    def __init__(self, history_retention_ms: int) -> None:
         self._retention_ms = history_retention_ms
         self._stream_time_ms = -1
         self._last: dict[bytes, dict[int, int]] = {}
@@ -207,19 +217,20 @@ class _LastOfVersions:
     def observe(self, frame: Frame) -> None:
         if frame.batch.num_rows == 0:
             return
-        keys, times = frame.batch.column(0).to_pylist(), frame.batch.column(2)
-        self._stream_time_ms = max(self._stream_time_ms, pc.max(times).as_py())
-        last = self._last
-        for key, time_ms, offset in zip(keys, times.to_pylist(), frame.offsets, strict=True):
+        keys, times = frame.batch.column(0).to_pylist(), frame.batch.column(2).to_pylist()
+        last, stream_time_ms, retention_ms = self._last, self._stream_time_ms, self._retention_ms
+        for key, time_ms, offset in zip(keys, times, frame.offsets, strict=True):
+            if time_ms < stream_time_ms - retention_ms:
+                continue
+            stream_time_ms = max(stream_time_ms, time_ms)
             versions = last.get(key)
             if versions is None:
                 last[key] = {time_ms: offset}
             else:
                 versions[time_ms] = offset
+        self._stream_time_ms = stream_time_ms
 
     def decide(self) -> None:
-        if self._retention_ms is None:
-            return
         horizon_ms = self._stream_time_ms - self._retention_ms
         for versions in self._last.values():
             if len(versions) > 1:
@@ -231,7 +242,7 @@ class _LastOfVersions:
         batch, last = frame.batch, self._last
         keys, times = batch.column(0).to_pylist(), batch.column(2).to_pylist()
         return [
-            last[key].get(time_ms) == offset
+            last.get(key, _NONE).get(time_ms) == offset
             for key, time_ms, offset in zip(keys, times, frame.offsets, strict=True)
         ]
 
