@@ -152,7 +152,7 @@ class EngineDamageTests(EngineFixtures):
 
             assert found in states, f"{cut} bytes were cut from {file.name}"
 
-    @pytest.mark.spec("ENG-32")
+    @pytest.mark.spec("ENG-32", "ENG-36")
     def test_a_copy_of_a_living_engine_opens_at_a_whole_batch(
         self, engines: Engines, persistent_engine: Engine, open_engine: OpenEngine, tmp_path: Path
     ) -> None:

@@ -311,7 +311,7 @@ class EngineRetentionTests(EngineFixtures):
 
         assert max(sizes) <= _LEAST_WORK_ROWS
 
-    @pytest.mark.spec("VRS-13", "VRS-14")
+    @pytest.mark.spec("VRS-13", "VRS-14", "VRS-15")
     def test_removal_goes_on_after_reopening(self, engine: Engine) -> None:
         """A store that is opened for a few commits at a time does not grow for ever."""
         specification = Versioned("store", history_retention_ms=1_000)

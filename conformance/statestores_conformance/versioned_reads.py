@@ -55,7 +55,7 @@ class VersionedPointReadTests(VersionedStoreFixtures):
         """As of a future that has not come, the present holds."""
         assert history.get(b"k", as_of_ms) == _FORTY
 
-    @pytest.mark.spec("VRS-15")
+    @pytest.mark.spec("VRS-30")
     def test_the_latest_never_expires(
         self, store: Store, commit_between: Callable[[Store], None]
     ) -> None:
