@@ -10,20 +10,18 @@ from statestores_conformance.model_tests import VersionedModelTests
 from statestores_conformance.store_fixtures import closed_at_the_end
 from statestores_conformance.stores import OpenVersionedStore, VersionedStores
 from statestores_conformance.vector_tests import VersionedVectorTests
-from statestores_conformance.versioned_reads import (
+from statestores_conformance.versioned_reads import VersionedHistoryTests, VersionedPointReadTests
+from statestores_conformance.versioned_replay import VersionedReplayTests
+from statestores_conformance.versioned_scans import (
     VersionedFacadeTests,
-    VersionedHistoryTests,
     VersionedIteratorTests,
-    VersionedPointReadTests,
-    VersionedReopeningTests,
-    VersionedReplayTests,
     VersionedScanTests,
 )
-from statestores_conformance.versioned_writes import (
-    VersionedBulkTests,
-    VersionedPutTests,
+from statestores_conformance.versioned_stream_time import (
+    VersionedReopeningTests,
     VersionedStreamTimeTests,
 )
+from statestores_conformance.versioned_writes import VersionedBulkTests, VersionedPutTests
 
 
 class VersionedStoreTests(AnyKindTests):

@@ -1,4 +1,4 @@
-"""Writing a versioned store: timestamps in any order, deletions, lateness."""
+"""Writing a versioned store: timestamps in any order, deletions, many at once."""
 
 import itertools
 from collections.abc import Callable
@@ -11,62 +11,18 @@ from statestores.errors import (
     InvalidTypeError,
     StateStoreError,
     StoreClosedError,
-    StoreMismatchError,
 )
-from statestores.spi import PutResult, VersionedRecord, VersionedStore
 from statestores_conformance import adversarial_keys
 from statestores_conformance.key_value_writes import COLUMNS
-from statestores_conformance.stores import RETENTION_MS, VersionedStores
-
-Record = VersionedRecord[bytes]
-Store = VersionedStore[bytes, bytes]
-
-HIGHEST_MS = 2**63 - 1
-"""The highest time there is."""
-
-_NOT_ACCEPTED = PutResult(accepted=False, valid_to_ms=None)
-
-_MALFORMED: dict[str, tuple[Any, Any, Any]] = {
-    "no key": (None, b"v", 1),
-    "text key": ("k", b"v", 1),
-    "text value": (b"k", "v", 1),
-    "no time": (b"k", b"v", None),
-    "float time": (b"k", b"v", 1.0),
-    "text time": (b"k", b"v", "1"),
-    "truth as time": (b"k", b"v", True),
-    "negative time": (b"k", b"v", -1),
-    "time beyond int64": (b"k", b"v", HIGHEST_MS + 1),
-}
-
-
-def accepted(valid_to_ms: int | None = None) -> PutResult:
-    """Return the result of a put that was accepted and is valid until *valid_to_ms*."""
-    return PutResult(accepted=True, valid_to_ms=valid_to_ms)
-
-
-class VersionedStoreFixtures:
-    """The stores that the tests begin with."""
-
-    @pytest.fixture
-    def store(self, versioned_stores: VersionedStores) -> Store:
-        """Open one empty store."""
-        return versioned_stores.open().store
-
-    @pytest.fixture(params=["pending", "committed"])
-    def commit_between(self, request: pytest.FixtureRequest) -> Callable[[Store], None]:
-        """Give what a test calls after each write: a commit, or nothing. The result is the same."""
-        if request.param == "committed":
-            return lambda store: store.commit({})
-        return lambda store: None
-
-    @pytest.fixture(params=["pending", "committed"])
-    def history(self, store: Store, request: pytest.FixtureRequest) -> Store:
-        """Give a store with versions of k from 10, 20 and 40, and none from 30 to 40."""
-        for timestamp_ms, value in ((20, b"20"), (40, b"40"), (10, b"10"), (30, None)):
-            store.put(b"k", value, timestamp_ms)
-        if request.param == "committed":
-            store.commit({})
-        return store
+from statestores_conformance.stores import VersionedStores
+from statestores_conformance.versioned_fixtures import (
+    HIGHEST_MS,
+    MALFORMED_PUTS,
+    Record,
+    Store,
+    VersionedStoreFixtures,
+    accepted,
+)
 
 
 class VersionedPutTests(VersionedStoreFixtures):
@@ -285,7 +241,7 @@ class VersionedPutTests(VersionedStoreFixtures):
         assert len(list(store.history(b"k", 0, HIGHEST_MS))) == 3
 
     @pytest.mark.spec("VRS-16", "COM-19")
-    @pytest.mark.parametrize(("key", "value", "time"), _MALFORMED.values(), ids=_MALFORMED)
+    @pytest.mark.parametrize(("key", "value", "time"), MALFORMED_PUTS.values(), ids=MALFORMED_PUTS)
     def test_a_malformed_put_is_refused(
         self, store: Store, key: Any, value: Any, time: Any
     ) -> None:
@@ -300,105 +256,6 @@ class VersionedPutTests(VersionedStoreFixtures):
         assert list(store.scan_as_of()) == []
         assert store.stream_time_ms is None
         assert store.uncommitted_bytes == 0
-
-
-class VersionedStreamTimeTests(VersionedStoreFixtures):
-    """Stream time, the horizon, and what comes too late."""
-
-    @pytest.mark.spec("VRS-3")
-    def test_stream_time_is_the_highest_time_accepted(self, store: Store) -> None:
-        """Of any key, by puts and by deletions; ``None`` before the first."""
-        times = [store.stream_time_ms]
-        for key, value, timestamp_ms in (
-            (b"a", b"1", 0),
-            (b"b", b"1", 50),
-            (b"a", b"2", 20),
-            (b"x", None, 70),
-        ):
-            store.put(key, value, timestamp_ms)
-            times.append(store.stream_time_ms)
-        store.delete(b"y", 80)
-        times.append(store.stream_time_ms)
-
-        assert times == [None, 0, 50, 50, 70, 80]
-
-    @pytest.mark.spec("VRS-3")
-    def test_a_rollback_takes_stream_time_back(self, store: Store) -> None:
-        """Writes that are forgotten have moved nothing."""
-        store.put(b"k", b"v", 10)
-        store.commit({})
-        store.put(b"k", b"v", 10 + 2 * RETENTION_MS)
-        store.rollback()
-
-        assert store.stream_time_ms == 10
-        assert store.put(b"k", b"w", 5) == accepted(10)
-
-    @pytest.mark.spec("VRS-2")
-    def test_a_put_at_the_horizon_is_accepted(self, store: Store) -> None:
-        """The boundary itself is not late."""
-        store.put(b"x", b"v", 5_000)
-
-        assert store.put(b"k", b"v", 5_000 - RETENTION_MS) == accepted()
-        assert store.get(b"k") == Record(b"v", 5_000 - RETENTION_MS, None)
-
-    @pytest.mark.spec("VRS-2")
-    @pytest.mark.parametrize("commit", [False, True], ids=["pending", "committed"])
-    def test_a_put_below_the_horizon_changes_nothing(self, store: Store, *, commit: bool) -> None:
-        """No version, no stream time, nothing pending: nothing in the changelog."""
-        store.put(b"x", b"v", 5_000)
-        if commit:
-            store.commit({})
-        before = (store.uncommitted_bytes, len(store.pending_changes()))
-        late = 5_000 - RETENTION_MS - 1
-        results = [store.put(b"k", b"v", late), store.put(b"x", None, late)]
-
-        assert results == [_NOT_ACCEPTED, _NOT_ACCEPTED]
-        assert store.get(b"k") is None
-        assert store.get(b"x") == Record(b"v", 5_000, None)
-        assert store.stream_time_ms == 5_000
-        assert (store.uncommitted_bytes, len(store.pending_changes())) == before
-
-    @pytest.mark.spec("VRS-2", "VRS-7")
-    def test_a_delete_below_the_horizon_changes_nothing(self, store: Store) -> None:
-        """It returns ``None``, whatever was valid then, and the key keeps its value."""
-        store.put(b"k", b"v", 10)
-        store.put(b"x", b"v", 5_000)
-
-        assert store.delete(b"k", 5_000 - RETENTION_MS - 1) is None
-        assert store.get(b"k") == Record(b"v", 10, None)
-        assert store.delete(b"k", 5_000 - RETENTION_MS) == Record(b"v", 10, None)
-        assert store.get(b"k") is None
-
-    @pytest.mark.spec("VRS-29")
-    def test_without_retention_only_the_latest_is_readable(
-        self, versioned_stores: VersionedStores, commit_between: Callable[[Store], None]
-    ) -> None:
-        """With a retention of 0, a put must not be below stream time."""
-        store = versioned_stores.open(history_retention_ms=0).store
-        results = []
-        for value, timestamp_ms in ((b"1", 10), (b"2", 10), (b"3", 20), (b"4", 19)):
-            results.append(store.put(b"k", value, timestamp_ms))
-            commit_between(store)
-
-        assert results == [accepted(), accepted(), accepted(), _NOT_ACCEPTED]
-        assert store.get(b"k") == store.get(b"k", 20) == Record(b"3", 20, None)
-        assert store.get(b"k", 19) is None
-        assert list(store.history(b"k")) == [Record(b"3", 20, None)]
-
-    @pytest.mark.spec("COM-13", "COM-27")
-    def test_another_retention_is_refused_at_opening(
-        self, versioned_stores: VersionedStores
-    ) -> None:
-        """A longer one would promise history that is gone, a shorter one drop what was kept."""
-        with versioned_stores.open().store as store:
-            if not store.persistent:
-                pytest.skip("promise not made: persistent")
-            store.put(b"k", b"v", 10)
-            store.commit({})
-        with pytest.raises(StoreMismatchError, match="history_retention_ms"):
-            versioned_stores.open(history_retention_ms=RETENTION_MS * 2)
-
-        assert versioned_stores.open().store.get(b"k") == Record(b"v", 10, None)
 
 
 class VersionedBulkTests(VersionedStoreFixtures):
@@ -428,7 +285,7 @@ class VersionedBulkTests(VersionedStoreFixtures):
         assert other.uncommitted_bytes == one.uncommitted_bytes
 
     @pytest.mark.spec("VRS-19")
-    @pytest.mark.parametrize(("key", "value", "time"), _MALFORMED.values(), ids=_MALFORMED)
+    @pytest.mark.parametrize(("key", "value", "time"), MALFORMED_PUTS.values(), ids=MALFORMED_PUTS)
     def test_one_malformed_put_refuses_them_all(
         self, store: Store, key: Any, value: Any, time: Any
     ) -> None:
