@@ -159,6 +159,17 @@ def test_another_version_is_refused(version: object) -> None:
         parse_manifest(_sign(content), "m")
 
 
+@pytest.mark.spec("SNP-8")
+def test_damage_is_not_taken_for_a_newer_version() -> None:
+    """Sum and spelling are the same in every version, so both are judged first."""
+    content = json.loads(render_manifest(_MANIFEST))
+    content["format_version"] = 2
+    newer = _sign(content)
+    for damaged in (newer.replace(b'"rows": 7', b'"rows": 6'), newer.replace(b"\n ", b"\n\t", 1)):
+        with pytest.raises(SnapshotCorruptedError):
+            parse_manifest(damaged, "m")
+
+
 @pytest.mark.spec("SNP-19")
 @given(st.binary(max_size=3 * KEY_BYTES) | st.integers(0, 200).map(lambda size: b"\xff" * size))
 def test_shortened_keys_are_bounds(key: bytes) -> None:

@@ -1,12 +1,13 @@
 """Restoring: what it gives, what it refuses, and what it leaves when it is interrupted."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from statestores.arrow import Progress, read_snapshot, restore, write_snapshot
+from statestores.arrow import Progress, Snapshot, read_snapshot, restore, write_snapshot
 from statestores.arrow.restore_mark import restore_mark
 from statestores.errors import (
     InvalidArgumentError,
@@ -111,6 +112,20 @@ def test_an_empty_snapshot_brings_offsets_position_and_stream_time(
 
 
 @pytest.mark.spec("SNP-10")
+def test_stream_time_outlives_all_rows(
+    open_store: Any, rates: BytesVersions, tmp_path: Path
+) -> None:
+    """Another writer may leave out every row that has expired, the last deletion included."""
+    written = read_snapshot(write_snapshot(rates, tmp_path).path)
+    without_rows = Snapshot(written.path, replace(written.manifest, files=()))
+    copy = open_store(RATES)
+    restore(copy, snapshot=without_rows)
+
+    assert list(copy.scan_as_of()) == []
+    assert copy.stream_time_ms == rates.stream_time_ms
+
+
+@pytest.mark.spec("SNP-10")
 def test_a_changelog_alone_is_enough_when_it_begins_at_0(
     live: BytesStore, counts_changelog: Any, open_store: Any, answers: Ask
 ) -> None:
@@ -170,6 +185,30 @@ def test_a_store_behind_a_truncated_changelog_starts_over_from_the_snapshot(
 
     assert answers(copy) == answers(live)
     assert report.snapshot_offset == snapshot.offset
+
+
+@pytest.mark.spec("SNP-10", "SNP-13")
+@pytest.mark.parametrize(("missing", "needed"), [(0, False), (1, True)])
+def test_the_snapshot_is_needed_from_the_first_missing_offset_on(
+    live: BytesStore,
+    snapshot: Any,
+    counts_changelog: Any,
+    open_store: Any,
+    answers: Ask,
+    missing: int,
+    needed: bool,
+) -> None:
+    """The changelog begins right after the store's offset, or one later."""
+    copy = open_store(COUNTS)
+    stood = restore(copy, changelog=counts_changelog, to_offset=10).offset
+
+    assert stood is not None
+    counts_changelog.forget_until(stood + 1 + missing)
+
+    report = restore(copy, snapshot=snapshot, changelog=counts_changelog)
+
+    assert (report.snapshot_offset is not None) is needed
+    assert answers(copy) == answers(live)
 
 
 @pytest.mark.spec("SNP-11")

@@ -1,5 +1,6 @@
 """Damage to each file of a snapshot: found, named, and never read as data."""
 
+import os
 import random
 import shutil
 from pathlib import Path
@@ -82,6 +83,18 @@ def test_a_longer_file_is_found(written: Path, name: str) -> None:
         file.write(b"\0")
     with pytest.raises(SnapshotCorruptedError, match=name):
         _read_everything(written)
+
+
+@pytest.mark.spec("SNP-5")
+@pytest.mark.parametrize(("change", "message"), [(-1, "cut off"), (1, "too long")])
+def test_a_wrong_size_is_found_when_the_snapshot_is_opened(
+    written: Path, change: int, message: str
+) -> None:
+    """Before anything is read: a reader may have started work on the other files."""
+    path = written / "data-0002.arrow"
+    os.truncate(path, path.stat().st_size + change)
+    with pytest.raises(SnapshotCorruptedError, match=rf"data-0002\.arrow.* is {message}"):
+        read_snapshot(written)
 
 
 @pytest.mark.spec("SNP-5")
