@@ -1,0 +1,194 @@
+"""The files of a partition and of a state root, and stores of old that keep opening."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+import statestores as ss
+from statestores import durable_json
+from statestores.errors import (
+    StorageError,
+    StoreCorruptedError,
+    StoreMismatchError,
+    StoreNotFoundError,
+    UnsupportedFormatError,
+)
+from statestores.registry import load_backend
+from statestores.semantics import open_on_engine
+from statestores.spi.durability import Durability
+
+GOLDEN = Path(__file__).parent / "golden"
+BACKENDS = ["leveldb", "rocksdb", "sqlite"]
+
+
+@pytest.mark.spec("LAY-17")
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_golden_key_value_store_opens(tmp_path: Path, backend: str) -> None:
+    """Content, offset, position and serdes are those that were written."""
+    shutil.copytree(GOLDEN / backend / "counts", tmp_path / "counts")
+
+    with ss.open_existing(tmp_path / "counts") as store:
+        assert store.specification == ss.KeyValue("counts", key=ss.utf8, value=ss.int64)
+        assert isinstance(store, ss.KeyValueStore)
+        assert dict(store.range()) == {"": 3, "b\0ü": 2}
+        assert store.committed_offsets() == {ss.TopicPartition("counts-changelog", 0): 3}
+        assert store.position == {ss.TopicPartition("words", 0): 12}
+
+
+@pytest.mark.spec("LAY-17")
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_golden_versioned_store_opens(tmp_path: Path, backend: str) -> None:
+    """History, deletions and stream time are those that were written."""
+    shutil.copytree(GOLDEN / backend / "rates", tmp_path / "rates")
+    rates = ss.Versioned("rates", history_retention_ms=1_000, value=ss.json)
+
+    with ss.open_store(tmp_path / "rates", rates) as store:
+        assert [tuple(version) for version in store.history(b"EUR")] == [
+            ({"usd": 1.08}, 1_000, 1_200),
+            ({"usd": 1.09}, 1_200, 1_500),
+            ({"usd": 1.1}, 1_500, None),
+        ]
+        assert store.get(b"EUR\0") is None
+        assert store.stream_time_ms == 1_600
+        assert store.put(b"EUR\0", {}, 1_550).valid_to_ms == 1_600
+
+
+@pytest.mark.spec("LAY-10")
+def test_a_partition_names_its_backend(tmp_path: Path) -> None:
+    """The file says which, later openings need not, and another backend is refused."""
+    counts = ss.KeyValue("counts")
+    with ss.open_store(tmp_path, counts, backend="sqlite") as store:
+        store.put(b"k", b"v")
+        store.commit({})
+
+    assert json.loads((tmp_path / "engine.json").read_bytes()) == {"format": 1, "backend": "sqlite"}
+    with ss.open_store(tmp_path, counts) as store:
+        assert store.get(b"k") == b"v"
+    with pytest.raises(StoreMismatchError, match="'sqlite', not 'leveldb'"):
+        ss.open_store(tmp_path, counts, backend="leveldb")
+
+
+@pytest.mark.spec("LAY-10")
+def test_an_engine_in_memory_leaves_no_file(tmp_path: Path) -> None:
+    """There would be nothing to open with it."""
+    with ss.open_store(tmp_path / "s", ss.KeyValue("s"), backend="memory"):
+        assert not (tmp_path / "s").exists()
+
+
+@pytest.mark.spec("LAY-10")
+@pytest.mark.parametrize(
+    ("content", "error"),
+    [
+        (b"", StoreCorruptedError),
+        (b"[]", StoreCorruptedError),
+        (b'{"format": 1}', StoreCorruptedError),
+        (b'{"format": 2, "backend": "sqlite"}', UnsupportedFormatError),
+    ],
+)
+def test_a_backend_file_that_cannot_be_read_is_refused(
+    tmp_path: Path, content: bytes, error: type[Exception]
+) -> None:
+    """Guessing another backend would begin an empty store beside the old one."""
+    (tmp_path / "engine.json").write_bytes(content)
+
+    with pytest.raises(error):
+        ss.open_store(tmp_path, ss.KeyValue("s"))
+
+    assert [path.name for path in tmp_path.iterdir()] == ["engine.json"]
+
+
+@pytest.mark.spec("LAY-10")
+def test_opening_what_is_not_there_creates_nothing(tmp_path: Path) -> None:
+    """``open_existing`` only opens."""
+    with pytest.raises(StoreNotFoundError, match="check the path"):
+        ss.open_existing(tmp_path / "nothing")
+
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.spec("LAY-11")
+def test_a_state_root_says_what_its_stores_are(tmp_path: Path) -> None:
+    """Specification and partition count are in one file, and every opening reads them from it."""
+    rates = ss.Versioned("rates", history_retention_ms=5, key=ss.utf8)
+    ss.StateRoot.create(tmp_path).add_store(rates, partitions=4)
+
+    assert json.loads((tmp_path / "statestores.json").read_bytes()) == {
+        "format": 1,
+        "stores": {"rates": {"partitions": 4, "specification": rates.describe()}},
+    }
+    entry = ss.StateRoot.open(tmp_path).store()
+    assert (entry.specification, entry.partitions) == (rates, 4)
+
+
+@pytest.mark.spec("LAY-11")
+def test_a_store_is_not_added_differently(tmp_path: Path) -> None:
+    """Neither its partitions nor its specification change under those who read it."""
+    root = ss.StateRoot.create(tmp_path)
+    root.add_store(ss.KeyValue("counts"), partitions=4)
+    root.add_store(ss.KeyValue("counts"), partitions=4)
+
+    with pytest.raises(StoreMismatchError, match="has 4 partitions, expected 5"):
+        root.add_store(ss.KeyValue("counts"), partitions=5)
+    with pytest.raises(StoreMismatchError, match="key is 'bytes', expected 'utf8'"):
+        root.add_store(ss.KeyValue("counts", key=ss.utf8), partitions=4)
+
+
+@pytest.mark.spec("LAY-11")
+@pytest.mark.parametrize(
+    ("content", "error"),
+    [
+        ("{", StoreCorruptedError),
+        ('{"format": 1}', StoreCorruptedError),
+        ('{"format": 1, "stores": {"s": {}}}', StoreCorruptedError),
+        ('{"format": 1, "stores": {"s": {"specification": 3, "partitions": 1}}}', StoreCorruptedError),
+        ('{"format": 9, "stores": {}}', UnsupportedFormatError),
+    ],
+)
+def test_a_state_root_that_cannot_be_read_is_refused(
+    tmp_path: Path, content: str, error: type[Exception]
+) -> None:
+    """Nothing is taken for an empty root, and nothing overwritten."""
+    (tmp_path / "statestores.json").write_text(content)
+
+    for attempt in (ss.StateRoot.open, ss.StateRoot.create):
+        with pytest.raises(error):
+            attempt(tmp_path)
+    assert (tmp_path / "statestores.json").read_text() == content
+
+
+@pytest.mark.spec("LAY-18")
+def test_a_file_that_cannot_be_replaced_stays_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A write that fails half-way leaves the old content under the name, and no litter."""
+    path = tmp_path / "file.json"
+    durable_json.write_json(path, {"old": True})
+
+    def fail(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", fail)
+    with pytest.raises(StorageError, match="No space left"):
+        durable_json.write_json(path, {"new": True})
+
+    assert durable_json.read_json(path) == {"old": True}
+    assert [entry.name for entry in tmp_path.iterdir()] == ["file.json"]
+
+
+@pytest.mark.spec("LAY-12")
+def test_the_mark_of_a_truncation_empties_the_store_at_opening() -> None:
+    """Every row of data, history and offsets goes, and then the mark itself."""
+    engine = load_backend("memory").open("unused")
+    specification = ss.Versioned("s", history_retention_ms=100)
+    store = open_on_engine(engine, specification)
+    store.put(b"k", b"1", 1)
+    store.put(b"k", b"2", 2)
+    store.advance_position({ss.TopicPartition("in", 0): 4})
+    store.commit({ss.TopicPartition("s-changelog", 0): 1})
+    engine.apply({b"\x00truncating": b""}, Durability.POWER_LOSS)
+
+    open_on_engine(engine, specification)
+
+    assert [key for key, _ in engine.scan(b"\x00")] == [b"\x00format", b"\x00specification"]
