@@ -125,7 +125,7 @@ class TestUrls:
     ) -> None:
         """SQLite works without psycopg2, so it is missed only here."""
         monkeypatch.setitem(__import__("sys").modules, "psycopg2", None)
-        with pytest.raises(MissingDriverError, match=r"statestores\[postgres\]"):
+        with pytest.raises(MissingDriverError, match=r"statestores\[postgresql\]"):
             PostgreSQLEngine.open(tmp_path, {"url": "postgresql://nobody@/none"})
 
     def test_settings_of_the_server_do_not_matter(
