@@ -14,7 +14,7 @@ from rocksdict import (
 
 from statestores.errors import StorageError
 from statestores_rocksdb.clean_close import break_seal
-from statestores_rocksdb.failures import fail, is_corruption
+from statestores_rocksdb.failures import fail
 from statestores_rocksdb.inspection import inspect
 from statestores_rocksdb.options import Compression, RocksDBOptions, WalRecovery
 
@@ -22,6 +22,14 @@ _COMPRESSION = {
     Compression.LZ4: DBCompressionType.lz4,
     Compression.ZSTD: DBCompressionType.zstd,
     Compression.NONE: DBCompressionType.none,
+}
+
+_RECOVERY = {
+    # Refuses a log that fails its checksums, and takes one that is cut: `inspect` has seen to it
+    # that only the newest is.
+    WalRecovery.REFUSE_DAMAGE: DBRecoveryMode.tolerate_corrupted_tail_records,
+    # Stops for good at the first damage.
+    WalRecovery.CUT_AT_DAMAGE: DBRecoveryMode.point_in_time,
 }
 
 _COLUMN_FAMILY = "default"
@@ -38,9 +46,11 @@ def open_database(path: Path, options: RocksDBOptions) -> Rdict:
         StorageError: They cannot be read or written.
         StoreLockedError: A program that does not take our lock has the database open.
     """
-    inspect(path, options.wal_recovery)
+    tuned = driver_options(options)
+    tuned.set_wal_recovery_mode(_RECOVERY[options.wal_recovery]())
     try:
-        database = _recover(str(path), options)
+        inspect(path, options.wal_recovery, lambda: _oldest_log(path, tuned))
+        database = _open(path, tuned, AccessType.read_write())
     except Exception as error:  # noqa: BLE001  # the driver raises the class itself
         fail(error, f"open the RocksDB database in {str(path)!r}")
     try:
@@ -51,32 +61,19 @@ def open_database(path: Path, options: RocksDBOptions) -> Rdict:
     return database
 
 
-def _recover(path: str, options: RocksDBOptions) -> Rdict:
-    """Open the database in the one of RocksDB's recovery modes that its logs allow.
-
-    Each mode tells one thing: ``absolute_consistency`` that no log is cut or damaged, which is so
-    after most crashes; ``tolerate_corrupted_tail_records`` that logs are cut but not damaged. It
-    must not write, because it replays a newer log although an older one is cut: the content would
-    have a hole. ``point_in_time`` never leaves a hole, and does not tell of damage.
-    """
-    tuned = driver_options(options)
-    tuned.set_wal_recovery_mode(DBRecoveryMode.absolute_consistency())
+def _oldest_log(path: Path, tuned: Options) -> int:
+    """Return the number of the oldest log that is needed, of a database that is not open."""
+    database = _open(path, tuned, AccessType.read_only(error_if_log_file_exist=False))
     try:
-        return _open(path, tuned, AccessType.read_write())
-    except Exception as error:
-        if not is_corruption(error):
-            raise
-    if options.wal_recovery is WalRecovery.REFUSE_DAMAGE:
-        tuned.set_wal_recovery_mode(DBRecoveryMode.tolerate_corrupted_tail_records())
-        _open(path, tuned, AccessType.read_only(error_if_log_file_exist=False)).close()
-    tuned.set_wal_recovery_mode(DBRecoveryMode.point_in_time())
-    return _open(path, tuned, AccessType.read_write())
+        return database.property_int_value("rocksdb.min-log-number-to-keep") or 0
+    finally:
+        database.close()
 
 
-def _open(path: str, tuned: Options, access: AccessType) -> Rdict:
+def _open(path: Path, tuned: Options, access: AccessType) -> Rdict:
     # With column families left out, the driver opens with the options that an earlier opening
     # stored, and not with these.
-    database = Rdict(path, tuned, {_COLUMN_FAMILY: tuned}, access)
+    database = Rdict(str(path), tuned, {_COLUMN_FAMILY: tuned}, access)
     # A handle on the column family need not look it up at each read. That the other one is
     # dropped does not close the database.
     return database.get_column_family(_COLUMN_FAMILY)

@@ -9,6 +9,7 @@ Invariants:
   keep RocksDB's lock.
 """
 
+import logging
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -28,12 +29,14 @@ from statestores.spi import Capabilities, Durability, Engine, EngineSnapshot, pa
 from statestores.spi.engine import WriteBatch
 from statestores_rocksdb.clean_close import seal
 from statestores_rocksdb.database import driver_options, open_database
-from statestores_rocksdb.failures import fail
+from statestores_rocksdb.failures import fail, is_borrow_conflict
 from statestores_rocksdb.frozen_view import FrozenView
 from statestores_rocksdb.ingestion import SortedFiles, remove_left_files
 from statestores_rocksdb.iterators import OpenIterators, Pair
 from statestores_rocksdb.options import RocksDBOptions
 from statestores_rocksdb.snapshot import RocksDBSnapshot
+
+_LOG = logging.getLogger(__name__)
 
 _KEYS_PER_READ = 256
 """Keys of one driver call in `get_many`: fewer cost more calls, more gain nothing."""
@@ -223,28 +226,37 @@ class RocksDBEngine(Engine):
                 self._view = None
                 for view in list(self._views):
                     view.release()
-            self._close_database()
-            seal(self._path)
+            if self._close_database():
+                seal(self._path)
         finally:
             self._owner.release()
 
-    def _close_database(self) -> None:
+    def _close_database(self) -> bool:
         """Close the driver's handle, the last object that keeps the database open.
 
-        Raises:
-            StorageError: The last writes could not be moved from the log into a table. They are
-                safe in the log, as after a crash.
+        Return whether all is in order. The driver moves the last writes from the log into a table
+        first; when the disk is full or files are damaged it cannot, and they stay safe in the log,
+        as after a crash. That is no failure to close, and no reason to raise over the error that
+        the caller may be handling: a warning in the log of the program tells.
         """
         while True:
             try:
                 self._database.close()
-            except RuntimeError:
-                # A `get_many` of another thread holds the handle for one more driver call.
-                time.sleep(0.0001)
-            except Exception as error:  # noqa: BLE001  # the driver raises the class itself
-                fail(error, f"close the RocksDB database in {str(self._path)!r}")
+            except Exception as error:
+                if is_borrow_conflict(error):
+                    # A read of another thread holds the handle for one more driver call.
+                    time.sleep(0.0001)
+                    continue
+                if type(error) is not Exception:
+                    raise
+                _LOG.warning(
+                    "closing the RocksDB database in %r left the last writes in its log: %s",
+                    str(self._path),
+                    error,
+                )
+                return False
             else:
-                return
+                return True
 
     def _present_view(self) -> FrozenView:
         """Return a view of the present content. Requires: the lock."""

@@ -26,13 +26,13 @@ def fail(error: Exception, action: str) -> NoReturn:
     An exception that is not the driver's is raised as it is.
     """
     text = str(error)
-    if isinstance(error, DbClosedError) or _is_borrow_conflict(error):
+    if isinstance(error, DbClosedError) or is_borrow_conflict(error):
         raise StoreClosedError(f"cannot {action}: the RocksDB engine is closed") from error
     if isinstance(error, KeyError | ValueError) and "only support bytes" in text:
         raise InvalidTypeError(f"cannot {action}: keys and values must be bytes") from error
     if type(error) is not Exception:
         raise error
-    if is_corruption(error):
+    if text.startswith("Corruption"):
         raise StoreCorruptedError(
             f"cannot {action}: the files are damaged ({text}); {_RESTORE}"
         ) from error
@@ -51,11 +51,6 @@ def fail(error: Exception, action: str) -> NoReturn:
     ) from error
 
 
-def is_corruption(error: Exception) -> bool:
-    """Whether RocksDB reports damaged files with *error*."""
-    return type(error) is Exception and str(error).startswith("Corruption")
-
-
-def _is_borrow_conflict(error: Exception) -> bool:
+def is_borrow_conflict(error: Exception) -> bool:
     """Whether a call met `Rdict.close` on another thread, which the driver reports like this."""
     return type(error) is RuntimeError and str(error).startswith("Already")

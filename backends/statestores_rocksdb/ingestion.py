@@ -4,9 +4,16 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Self
 
-from rocksdict import IngestExternalFileOptions, Options, Rdict, SstFileWriter
+from rocksdict import (
+    IngestExternalFileOptions,
+    Options,
+    Rdict,
+    SstFileWriter,
+    WriteBatch,
+    WriteOptions,
+)
 
-from statestores.errors import InvalidArgumentError, StorageError
+from statestores.errors import InvalidArgumentError, InvalidTypeError, StorageError
 from statestores_rocksdb.failures import fail
 
 _PREFIX = "ingestion-"
@@ -27,6 +34,9 @@ class SortedFiles:
         self._directory = directory
         self._options = options
         self._paths: list[str] = []
+        self._writer: SstFileWriter | None = None
+        """The file that is being written. No local variable holds it: an error's traceback would
+        keep it open."""
 
     def write(self, pairs: Iterable[tuple[bytes, bytes]]) -> Self:
         """Write *pairs* to files.
@@ -36,10 +46,11 @@ class SortedFiles:
             InvalidTypeError: A key or value is not bytes.
             StorageError: The disk is full or failed.
         """
-        writer: SstFileWriter | None = None
         previous: bytes | None = None
         count = 0
         for key, value in pairs:
+            if type(key) is not bytes:
+                raise InvalidTypeError(f"an ingested key must be bytes, got {key!r}")
             if previous is not None and key <= previous:
                 raise InvalidArgumentError(
                     f"ingested keys must ascend strictly, got {key!r} after {previous!r}; sort "
@@ -47,47 +58,54 @@ class SortedFiles:
                 )
             previous = key
             try:
-                if writer is None:
-                    writer = self._next_file()
-                writer[key] = value
+                (self._writer or self._next_file())[key] = value
                 count += 1
-                if count % _PAIRS_PER_CHECK == 0 and writer.file_size() >= _FILE_BYTES:
-                    writer.finish()
-                    writer = None
+                if count % _PAIRS_PER_CHECK == 0:
+                    self._finish_file(_FILE_BYTES)
             except Exception as error:  # noqa: BLE001  # the driver raises the class itself
                 fail(error, f"write {self._paths[-1]!r}")
-        if writer is not None:
-            try:
-                writer.finish()
-            except Exception as error:  # noqa: BLE001  # the driver raises the class itself
-                fail(error, f"write {self._paths[-1]!r}")
+        try:
+            self._finish_file(0)
+        except Exception as error:  # noqa: BLE001  # the driver raises the class itself
+            fail(error, f"write {self._paths[-1]!r}")
         return self
 
     def move_into(self, database: Rdict) -> None:
         """Make all pairs visible at once, and durable.
 
-        The write-ahead log goes first, so that a power failure cannot keep these pairs and lose
-        earlier commits.
+        Two empty batches enclose them in the write-ahead log. The first waits for the disk, so that
+        a power failure cannot keep these pairs and lose earlier commits; and it begins a new log if
+        one is due. So the second, which notes the sequence numbers that the ingestion has taken,
+        is in the same log: between two logs it would look as if a part was missing.
         """
+        waiting = WriteOptions()
+        waiting.sync = True
         try:
-            database.flush_wal(sync=True)
+            database.write(WriteBatch(raw_mode=True), waiting)
             if self._paths:
                 moving = IngestExternalFileOptions()
                 moving.set_move_files(v=True)
                 database.ingest_external_file(self._paths, moving)
+                database.write(WriteBatch(raw_mode=True))
         except Exception as error:  # noqa: BLE001  # the driver raises the class itself
             fail(error, f"ingest {len(self._paths)} sorted files")
 
     def remove(self) -> None:
         """Remove the files that were not taken in."""
+        self._writer = None
         _remove(Path(path) for path in self._paths)
 
     def _next_file(self) -> SstFileWriter:
-        path = str(self._directory / f"{_PREFIX}{len(self._paths):06}")
-        self._paths.append(path)
-        writer = SstFileWriter(self._options)
-        writer.open(path)
-        return writer
+        self._paths.append(str(self._directory / f"{_PREFIX}{len(self._paths):06}"))
+        self._writer = SstFileWriter(self._options)
+        self._writer.open(self._paths[-1])
+        return self._writer
+
+    def _finish_file(self, least_bytes: int) -> None:
+        """Finish the file that is being written, if it has *least_bytes*."""
+        if self._writer is not None and self._writer.file_size() >= least_bytes:
+            self._writer.finish()
+            self._writer = None
 
 
 def remove_left_files(directory: Path) -> None:

@@ -1,24 +1,33 @@
 """What is looked at before RocksDB opens a database: damage that it would not tell of.
 
 Without the file CURRENT it starts an empty database and deletes the files of the old one; without
-a write-ahead log it goes on as if there had been none; at certain damage in a log it never returns.
+a write-ahead log it goes on as if there had been none; a log that was cut before a newer one it
+takes for whole, and leaves a hole; at certain damage in a log it never returns.
+
+A killed process leaves all logs whole but the newest, which may be cut within its last batch.
+Everything else is damage, or a power failure that met two logs at once, and is refused: what it
+took away cannot be told from here.
 """
 
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 from statestores.errors import StorageError, StoreCorruptedError
 from statestores_rocksdb.clean_close import check_seal
-from statestores_rocksdb.log_structure import find_damage
+from statestores_rocksdb.log_structure import LogStructure, read_structure
 from statestores_rocksdb.options import WalRecovery
 
 _FIRST_MANIFEST = "MANIFEST-000001"
 """What CURRENT names until the first opening is complete, and never again."""
 
 
-def inspect(directory: Path, recovery: WalRecovery) -> None:
+def inspect(directory: Path, recovery: WalRecovery, oldest_log: Callable[[], int]) -> None:
     """Look at the database in *directory*; nothing is changed, unless *recovery* is to cut.
+
+    *oldest_log* gives the number of the oldest log that is needed. It costs as much as opening,
+    and is asked only when an older log looks wrong, which may be one that is to be deleted.
 
     Requires: the caller holds the directory's lock.
 
@@ -30,13 +39,14 @@ def inspect(directory: Path, recovery: WalRecovery) -> None:
         names = {entry.name for entry in directory.iterdir()}
         current = directory / "CURRENT"
         manifest = current.read_text(errors="replace").strip() if "CURRENT" in names else None
-        logs = sorted(name for name in names if re.fullmatch(r"\d+\.log", name))
+        logs = [directory / name for name in sorted(names) if re.fullmatch(r"\d+\.log", name)]
         _check_complete(directory, names, manifest, logs)
         check_seal(directory)
         if manifest in names:
-            _check_log(directory / manifest, WalRecovery.REFUSE_DAMAGE)
-        for log in logs:
-            _check_log(directory / log, recovery)
+            damage = read_structure(directory / manifest).damage
+            if damage is not None:
+                raise _damaged(directory / manifest, f"at byte {damage}")
+        _check_logs(logs, recovery, oldest_log)
     except OSError as error:
         if isinstance(error, StoreCorruptedError | StorageError):
             raise
@@ -47,7 +57,7 @@ def inspect(directory: Path, recovery: WalRecovery) -> None:
 
 
 def _check_complete(
-    directory: Path, names: set[str], manifest: str | None, logs: list[str]
+    directory: Path, names: set[str], manifest: str | None, logs: list[Path]
 ) -> None:
     """Refuse a database without CURRENT, or without any log.
 
@@ -67,15 +77,49 @@ def _check_complete(
     )
 
 
-def _check_log(path: Path, recovery: WalRecovery) -> None:
-    """Refuse or cut a log whose records do not follow each other."""
-    damage = find_damage(path)
-    if damage is None:
-        return
-    if recovery is WalRecovery.CUT_AT_DAMAGE:
-        os.truncate(path, damage)
-        return
-    raise StoreCorruptedError(
-        f"{str(path)!r} is damaged at byte {damage}; restore the store from its changelog or a "
-        "snapshot"
+def _check_logs(logs: list[Path], recovery: WalRecovery, oldest_log: Callable[[], int]) -> None:
+    """Refuse or cut *logs*, the oldest first, where they do not continue each other."""
+    structures = [read_structure(log) for log in logs]
+    for index, structure in enumerate(structures):
+        if structure.damage is not None:
+            if recovery is not WalRecovery.CUT_AT_DAMAGE:
+                raise _damaged(logs[index], f"at byte {structure.damage}")
+            _cut(logs[index:], structure.damage)
+            structures = [read_structure(log) for log in logs]
+            break
+    # Only now, since RocksDB may not return from opening damaged logs.
+    for index, structure in enumerate(structures):
+        problem = _break_after(structure, structures[index + 1 :])
+        if problem and int(logs[index].stem) >= oldest_log():
+            if recovery is not WalRecovery.CUT_AT_DAMAGE:
+                raise _damaged(logs[index], problem)
+            _cut(logs[index:], logs[index].stat().st_size)
+            break
+
+
+def _cut(logs: list[Path], offset: int) -> None:
+    """Cut the first of *logs* at *offset*, and empty the newer ones: they would leave a hole."""
+    os.truncate(logs[0], offset)
+    for newer in logs[1:]:
+        os.truncate(newer, 0)
+
+
+def _break_after(structure: LogStructure, newer: list[LogStructure]) -> str:
+    """Return how the batches of *newer* logs do not follow, or nothing when they do."""
+    follower = next((each for each in newer if each.first_sequence is not None), None)
+    if follower is None:
+        return ""
+    if structure.is_cut or structure.first_sequence is None:
+        return "at its end: it is cut short, and there is a newer log"
+    if structure.next_sequence != follower.first_sequence:
+        return (
+            f"at its end: it is cut short, or a log after it is missing; the newer one begins "
+            f"with change {follower.first_sequence}, expected {structure.next_sequence}"
+        )
+    return ""
+
+
+def _damaged(path: Path, where: str) -> StoreCorruptedError:
+    return StoreCorruptedError(
+        f"{str(path)!r} is damaged {where}; restore the store from its changelog or a snapshot"
     )
