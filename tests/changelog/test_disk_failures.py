@@ -160,7 +160,7 @@ def test_what_waits_for_the_disk(directory: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(os, "fsync", note("all", fsync))
     first = "00000000000000000000.log"
     with FileChangelog.create(directory, "key-value", PLAIN) as log:
-        assert waits == [f"data {first}.tmp", "all changelog"]
+        assert waits == [f"all {directory.parent.name}", f"data {first}.tmp", "all changelog"]
         waits.clear()
         log.append(one(b"1"), durability=NOSYNC)
         assert waits == []
