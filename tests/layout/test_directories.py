@@ -142,7 +142,7 @@ def test_a_store_is_not_added_differently(tmp_path: Path) -> None:
         ("{", StoreCorruptedError),
         ('{"format": 1}', StoreCorruptedError),
         ('{"format": 1, "stores": {"s": {}}}', StoreCorruptedError),
-        ('{"format": 1, "stores": {"s": {"specification": 3, "partitions": 1}}}', StoreCorruptedError),
+        ('{"format": 1, "stores": {"s": {"specification": 3}}}', StoreCorruptedError),
         ('{"format": 9, "stores": {}}', UnsupportedFormatError),
     ],
 )

@@ -27,7 +27,8 @@ import sys
 before = set(sys.modules)
 import statestores
 import statestores.registry
-assert statestores.registry.backend_names() == ["leveldb", "memory", "postgresql", "rocksdb", "sqlite"]
+names = statestores.registry.backend_names()
+assert names == ["leveldb", "memory", "postgresql", "rocksdb", "sqlite"]
 statestores.registry.load_backend("memory")
 known = before | set(sys.stdlib_module_names) | {"statestores", "statestores_memory"}
 for name in sorted(sys.modules):
