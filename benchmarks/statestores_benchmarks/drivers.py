@@ -14,6 +14,7 @@ from statestores.registry import load_backend
 from statestores.semantics import open_on_engine
 from statestores.semantics.key_value import EngineKeyValueStore
 from statestores.semantics.versioned import EngineVersionedStore
+from statestores_leveldb import LevelDBOptions
 from statestores_rocksdb import RocksDBOptions
 from statestores_rocksdb.database import driver_options
 
@@ -34,12 +35,17 @@ def raw_rocksdb(path: Path) -> Iterator[Any]:
 @contextmanager
 def raw_leveldb(path: Path) -> Iterator[Any]:
     """Give an open ``plyvel.DB`` with the options of our engine."""
+    options = LevelDBOptions()
     database = plyvel.DB(
         str(path),
         create_if_missing=True,
         paranoid_checks=True,
-        bloom_filter_bits=10,
-        write_buffer_size=32 * 1024 * 1024,
+        write_buffer_size=options.write_buffer_bytes,
+        lru_cache_size=options.cache_bytes,
+        block_size=options.block_bytes,
+        bloom_filter_bits=options.bloom_bits,
+        max_open_files=options.max_open_files,
+        compression=options.compression.value,
     )
     try:
         yield database

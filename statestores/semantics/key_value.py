@@ -1,6 +1,6 @@
 """The key-value store over an engine: a write buffer of rows, and the engine below it."""
 
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import TypeVar
 
@@ -15,22 +15,24 @@ from statestores.semantics.arguments import (
     refuse_absent,
     refuse_put,
 )
+from statestores.semantics.content_chunks import (
+    FIRST_CHUNK_ROWS,
+    next_chunk_rows,
+    until_closed,
+)
 from statestores.semantics.engine_store import ClosedRows, EngineStore
 from statestores.semantics.key_value_facades import CommittedKeyValues, UncommittedKeyValues
 from statestores.semantics.key_value_rows import key_bounds, prefix_bounds, without_namespace
 from statestores.semantics.layout import DATA, HISTORY, read_offsets, read_position
 from statestores.semantics.write_buffer import WriteBuffer, merge
 from statestores.spi.durability import Durability
-from statestores.spi.engine import Engine, EngineSnapshot
+from statestores.spi.engine import Engine, EngineReader
 from statestores.spi.key_value import KeyValueStore, ReadOnlyKeyValueStore
 from statestores.spi.records import Changes
 from statestores.spi.specification import StoreSpecification
 from statestores.spi.store import CommittedContent, Isolation, Values
 
 T = TypeVar("T")
-
-CHUNK_ROWS = 65_536
-"""Rows of one chunk of `committed_content`: 64 Ki is where Arrow's cost per batch disappears."""
 
 _ABSENT = object()
 
@@ -182,7 +184,7 @@ class EngineKeyValueStore(EngineStore[bytes, bytes], KeyValueStore[bytes, bytes]
             offsets=read_offsets(snapshot),
             position=read_position(snapshot),
             stream_time_ms=None,
-            changes=_chunks(snapshot),
+            changes=until_closed(snapshot, _chunks(snapshot)),
         )
 
     # What the common part asks for.
@@ -198,17 +200,18 @@ class EngineKeyValueStore(EngineStore[bytes, bytes], KeyValueStore[bytes, bytes]
         self._rows = closed
 
 
-def _chunks(snapshot: EngineSnapshot) -> Generator[Changes, None, None]:
-    """Yield the rows of *snapshot*, and close it at the end."""
-    with snapshot:
-        rows = snapshot.scan(DATA, HISTORY)
-        while True:
-            keys: list[bytes] = []
-            values: list[bytes | None] = []
-            add_key, add_value = keys.append, values.append
-            for key, value in islice(rows, CHUNK_ROWS):
-                add_key(key[1:])
-                add_value(value)
-            if not keys:
-                return
-            yield Changes(keys, values)
+def _chunks(reader: EngineReader) -> Iterator[Changes]:
+    """Yield the rows of *reader*."""
+    rows = reader.scan(DATA, HISTORY)
+    count = FIRST_CHUNK_ROWS
+    while True:
+        keys: list[bytes] = []
+        values: list[bytes] = []
+        add_key, add_value = keys.append, values.append
+        for key, value in islice(rows, count):
+            add_key(key[1:])
+            add_value(value)
+        if not keys:
+            return
+        count = next_chunk_rows(len(keys), sum(map(len, values)))
+        yield Changes(keys, values)

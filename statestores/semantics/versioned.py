@@ -21,6 +21,7 @@ from statestores.semantics.arguments import (
     keys_and_times,
     refuse_put,
 )
+from statestores.semantics.content_chunks import until_closed
 from statestores.semantics.engine_store import ClosedRows, EngineStore
 from statestores.semantics.key_value_rows import key_bounds
 from statestores.semantics.layout import DATA, PROGRESS_ROW, read_offsets, read_position
@@ -30,7 +31,7 @@ from statestores.semantics.versioned_commit import resolve
 from statestores.semantics.versioned_content import version_chunks
 from statestores.semantics.versioned_facades import CommittedVersions, UncommittedVersions
 from statestores.semantics.versioned_rows import DELETED, HEADER_BYTES, unpack_header
-from statestores.semantics.versioned_view import VersionedView, stored_superseded, until_closed
+from statestores.semantics.versioned_view import VersionedView, stored_superseded
 from statestores.spi.durability import Durability
 from statestores.spi.engine import Engine
 from statestores.spi.records import Changes, PutResult, VersionedRecord

@@ -6,7 +6,9 @@ read once more from the other end.
 """
 
 from collections.abc import Iterator
+from itertools import islice
 
+from statestores.semantics.content_chunks import FIRST_CHUNK_ROWS, next_chunk_rows
 from statestores.semantics.layout import DATA, END, HISTORY
 from statestores.semantics.versioned_rows import (
     SUFFIX_BYTES,
@@ -19,8 +21,8 @@ from statestores.semantics.versioned_rows import (
 from statestores.spi.engine import EngineReader
 from statestores.spi.records import Changes
 
-CHUNK_ROWS = 65_536
-"""Rows of one chunk, and versions of one key to turn round in memory."""
+_TURNED_ROWS = 65_536
+"""Versions of one key to turn round in memory."""
 
 
 def version_chunks(reader: EngineReader, horizon_ms: int) -> Iterator[Changes]:
@@ -29,18 +31,14 @@ def version_chunks(reader: EngineReader, horizon_ms: int) -> Iterator[Changes]:
     Superseded versions that ended by *horizon_ms* are left out, and so are latest deletions below
     it: no read tells them from nothing.
     """
-    keys: list[bytes] = []
-    values: list[bytes | None] = []
-    times: list[int] = []
-    for key, version in _versions(reader, horizon_ms):
-        keys.append(key)
-        values.append(version.value)
-        times.append(version.valid_from_ms)
-        if len(keys) == CHUNK_ROWS:
-            yield Changes(keys, values, times)
-            keys, values, times = [], [], []
-    if keys:
-        yield Changes(keys, values, times)
+    versions = _versions(reader, horizon_ms)
+    count = FIRST_CHUNK_ROWS
+    while chunk := list(islice(versions, count)):
+        values = [version.value for _, version in chunk]
+        count = next_chunk_rows(len(chunk), sum(map(len, filter(None, values))))
+        yield Changes(
+            [key for key, _ in chunk], values, [version.valid_from_ms for _, version in chunk]
+        )
 
 
 def _versions(reader: EngineReader, horizon_ms: int) -> Iterator[tuple[bytes, Version]]:
@@ -71,7 +69,7 @@ class _Superseded:
         while self._row is not None and (found := self._row[0][:-SUFFIX_BYTES]) <= prefix:
             if found == prefix:  # else: rows of a key that is gone, which have expired
                 rows.append(self._row)
-                if len(rows) > CHUNK_ROWS:
+                if len(rows) > _TURNED_ROWS:
                     return self._from_the_other_end(key)
             self._row = next(self._rows, None)
         rows.reverse()

@@ -11,13 +11,14 @@ from statestores.semantics.arguments import (
     check_time_range,
     keys_and_times,
 )
+from statestores.semantics.content_chunks import until_closed
 from statestores.semantics.engine_store import EngineStore
 from statestores.semantics.facade import EngineFacade
 from statestores.semantics.key_value_rows import key_bounds
 from statestores.semantics.layout import DATA
 from statestores.semantics.progress import NO_STREAM_TIME, read_progress
 from statestores.semantics.versioned_rows import read_latest
-from statestores.semantics.versioned_view import Pending, VersionedView, until_closed
+from statestores.semantics.versioned_view import Pending, VersionedView
 from statestores.spi.engine import Engine, EngineSnapshot
 from statestores.spi.offsets import Position
 from statestores.spi.records import VersionedRecord

@@ -5,8 +5,7 @@ through a view of a snapshot. A pending version replaces a stored one with the s
 """
 
 from bisect import bisect_right
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Iterator, Mapping, Sequence
 
 from statestores.semantics.layout import DATA
 from statestores.semantics.versioned_rows import (
@@ -23,10 +22,8 @@ from statestores.semantics.versioned_rows import (
     unpack_header,
 )
 from statestores.semantics.write_buffer import merge
-from statestores.spi.engine import EngineReader, EngineSnapshot
+from statestores.spi.engine import EngineReader
 from statestores.spi.records import VersionedRecord
-
-T = TypeVar("T")
 
 Pending = Mapping[bytes, Mapping[int, bytes | None]]
 """Uncommitted versions: by key, by start."""
@@ -292,9 +289,3 @@ def _earlier(one: int | None, other: int | None) -> int | None:
     if one is None or other is None:
         return other if one is None else one
     return min(one, other)
-
-
-def until_closed(snapshot: EngineSnapshot, rows: Iterator[T]) -> Generator[T, None, None]:
-    """Pass *rows*, read from *snapshot*, on, and close it at the end."""
-    with snapshot:
-        yield from rows
