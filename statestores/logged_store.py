@@ -12,8 +12,7 @@ whole commits, and the changelog still has them.
 from collections.abc import Mapping
 from contextlib import ExitStack
 from os import PathLike
-from types import TracebackType
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, TypeVar
 
 from statestores.arrow.progress import ProgressCallback
 from statestores.arrow.restore import RestoreReport, restore
@@ -23,6 +22,7 @@ from statestores.arrow.snapshot_reader import newest_valid_snapshot
 from statestores.changelog import Changelog, ChangelogOptions, FileChangelog, changelog_partition
 from statestores.errors import StoreMismatchError
 from statestores.opening import BytesStore, open_bytes_store, typed_store
+from statestores.spi.closing import Closing
 from statestores.spi.durability import Durability
 from statestores.spi.offsets import Position, TopicPartition
 from statestores.spi.records import Changes
@@ -33,7 +33,7 @@ from statestores.state_root import PartitionDirectory, StateRoot
 S = TypeVar("S")
 
 
-class LoggedStore(Generic[S]):
+class LoggedStore(Closing, Generic[S]):
     """One partition of a store in a state root, with its changelog. Made by `open_logged_store`."""
 
     def __init__(
@@ -133,17 +133,6 @@ class LoggedStore(Generic[S]):
             self._bytes_store.close()
         finally:
             self._changelog.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def open_logged_store(

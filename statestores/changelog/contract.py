@@ -7,15 +7,15 @@ is in the log, or nothing (LOG-2).
 Reading is a contract of its own: whoever reads needs neither the writer's lock nor the writer.
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator
-from types import TracebackType
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import pyarrow as pa
 
 from statestores.changelog.frame import Frame
 from statestores.changelog.rows import changes_from_batch
+from statestores.spi.closing import Closing
 from statestores.spi.durability import Durability
 from statestores.spi.offsets import Position, TopicPartition
 from statestores.spi.records import Changes
@@ -42,7 +42,7 @@ class OffsetRange(NamedTuple):
     """The offset of the last change: the one to commit to the store."""
 
 
-class ReadOnlyChangelog(ABC):
+class ReadOnlyChangelog(Closing):
     """The reading half."""
 
     @property
@@ -97,17 +97,6 @@ class ReadOnlyChangelog(ABC):
     @abstractmethod
     def close(self) -> None:
         """Close the changelog. Idempotent."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 class Changelog(ReadOnlyChangelog):

@@ -5,7 +5,6 @@ Read and never mapped: a writer that cuts a torn tail would kill a reader that h
 
 import os
 from pathlib import Path
-from types import TracebackType
 from typing import NamedTuple, Self
 
 import pyarrow as pa
@@ -28,6 +27,7 @@ from statestores.changelog.rows import empty_batch
 from statestores.changelog.segment_head import DamagedHeadError, SegmentHead, head_bytes
 from statestores.changelog.stored_position import MalformedPositionError, unpack_position
 from statestores.errors import ChangelogCorruptedError, UnsupportedFormatError
+from statestores.spi.closing import Closing
 from statestores.spi.offsets import Position
 
 _CHUNK_BYTES = 256 * 1024
@@ -57,7 +57,7 @@ class StoredFrame(NamedTuple):
         return self.start + self.header.frame_bytes
 
 
-class Segment:
+class Segment(Closing):
     """One segment, open for reading. The file may grow, be cut or be removed meanwhile."""
 
     __slots__ = ("_buffer", "_buffer_at", "_data", "_descriptor", "frames_at", "head", "path")
@@ -229,17 +229,6 @@ class Segment:
         if self._descriptor >= 0:
             descriptor, self._descriptor = self._descriptor, -1
             os.close(descriptor)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _forget(self) -> None:
         """Drop what has been read, so that it is read again."""

@@ -14,11 +14,11 @@ Invariants that every engine keeps:
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from os import PathLike
-from types import TracebackType
 from typing import ClassVar, Self, TypeAlias
 
 from statestores.errors import CapabilityNotSupportedError
 from statestores.spi.capabilities import Capabilities
+from statestores.spi.closing import Closing
 from statestores.spi.durability import Durability
 
 WriteBatch: TypeAlias = Mapping[bytes, bytes | None]
@@ -71,26 +71,15 @@ class EngineReader(ABC):
         """
 
 
-class EngineSnapshot(EngineReader):
+class EngineSnapshot(EngineReader, Closing):
     """A view of an engine frozen at `Engine.snapshot`, usable from any one thread at a time."""
 
     @abstractmethod
     def close(self) -> None:
         """Release the view. Idempotent; reads afterwards raise `StoreClosedError`."""
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
-
-
-class Engine(EngineReader):
+class Engine(EngineReader, Closing):
     """An ordered map ``bytes -> bytes`` that applies batches atomically."""
 
     name: ClassVar[str]
@@ -178,14 +167,3 @@ class Engine(EngineReader):
         raise CapabilityNotSupportedError(
             f"the {self.name!r} backend has no bulk ingestion; apply sorted batches instead"
         )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()

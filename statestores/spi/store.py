@@ -4,9 +4,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from types import TracebackType
-from typing import Any, Protocol, Self, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
+from statestores.spi.closing import Closing
 from statestores.spi.durability import Durability
 from statestores.spi.offsets import Position, TopicPartition
 from statestores.spi.records import Changes
@@ -91,7 +91,7 @@ class ReadOnlyStore(ABC):
         """
 
 
-class StateStore(ReadOnlyStore):
+class StateStore(ReadOnlyStore, Closing):
     """A store that its one owner writes; other threads read it through `read_only`.
 
     Writes are pending until `commit`: the owner reads them, a crash or `rollback` forgets them.
@@ -207,14 +207,3 @@ class StateStore(ReadOnlyStore):
     @abstractmethod
     def close(self) -> None:
         """Close the store; pending writes are forgotten, not committed (COM-8). Idempotent."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
