@@ -77,8 +77,6 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     tests = config.rootpath / "tests"
     for item in items:
-        if item.get_closest_marker("soak") is not None and not _SOAK:
-            item.add_marker(pytest.mark.skip(reason="a soak test; run it with make soak"))
         area = item.path.relative_to(tests).parts[0] if item.path.is_relative_to(tests) else ""
         if area in _SPARK_AREAS or "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.xdist_group("spark"))

@@ -41,6 +41,28 @@ def check_value(value: object) -> None:
         )
 
 
+def check_keys(keys: list[Any]) -> None:
+    """Accept a list of ``bytes``; the common case is one look at their types.
+
+    Raises:
+        InvalidTypeError: A key is of another type.
+    """
+    if not {type(key) for key in keys} <= {bytes}:
+        for key in keys:
+            check_key(key)
+
+
+def check_values(values: list[Any]) -> None:
+    """Accept a list of ``bytes`` and ``None``, likewise.
+
+    Raises:
+        InvalidTypeError: A value is of another type.
+    """
+    if not {type(value) for value in values} <= {bytes, type(None)}:
+        for value in values:
+            check_value(value)
+
+
 def check_time(name: str, time_ms: object) -> None:
     """Accept an ``int`` from 0 to `MAX_TIME_MS`.
 
@@ -169,8 +191,7 @@ def keys_and_times(
         InvalidTypeError, InvalidArgumentError: A key or time is malformed, or the lengths differ.
     """
     key_list = as_list("keys", keys)
-    for key in key_list:
-        check_key(key)
+    check_keys(key_list)
     if as_of_ms is None:
         return key_list, [None] * len(key_list)
     if isinstance(as_of_ms, int):

@@ -9,8 +9,9 @@ from statestores.semantics.arguments import (
     as_list,
     check_key,
     check_key_range,
+    check_keys,
     check_lengths,
-    check_value,
+    check_values,
     isolation_of,
     refuse_absent,
     refuse_put,
@@ -88,12 +89,8 @@ class EngineKeyValueStore(EngineStore[bytes, bytes], KeyValueStore[bytes, bytes]
         self.check_open()
         key_list, value_list = as_list("keys", keys), as_list("values", values)
         check_lengths(keys=key_list, values=value_list)
-        if not {type(key) for key in key_list} <= {bytes}:
-            for key in key_list:
-                check_key(key)
-        if not {type(value) for value in value_list} <= {bytes, type(None)}:
-            for value in value_list:
-                check_value(value)
+        check_keys(key_list)
+        check_values(value_list)
         self._rows.update(zip([DATA + key for key in key_list], value_list, strict=True))
         self._uncommitted_bytes += sum(map(len, key_list)) + sum(map(len, filter(None, value_list)))
 
@@ -116,9 +113,7 @@ class EngineKeyValueStore(EngineStore[bytes, bytes], KeyValueStore[bytes, bytes]
     def get_many(self, keys: Values[bytes]) -> list[bytes | None]:
         self.check_open()
         key_list = as_list("keys", keys)
-        if not {type(key) for key in key_list} <= {bytes}:
-            for key in key_list:
-                check_key(key)
+        check_keys(key_list)
         rows = [DATA + key for key in key_list]
         buffered = self._rows
         if not buffered:

@@ -10,13 +10,15 @@ from operator import itemgetter
 
 from statestores.errors import InvalidArgumentError
 from statestores.semantics.arguments import (
+    MAX_TIME_MS,
     as_list,
     check_key,
     check_key_range,
+    check_keys,
     check_lengths,
     check_time,
     check_time_range,
-    check_value,
+    check_values,
     isolation_of,
     keys_and_times,
     refuse_put,
@@ -39,7 +41,6 @@ from statestores.spi.specification import Versioned
 from statestores.spi.store import CommittedContent, Isolation, Values
 from statestores.spi.versioned import ReadOnlyVersionedStore, VersionedStore
 
-_MAX_TIME_MS = (1 << 63) - 1
 _NEWEST = PutResult(accepted=True, valid_to_ms=None)
 _TOO_LATE = PutResult(accepted=False, valid_to_ms=None)
 
@@ -67,7 +68,7 @@ class EngineVersionedStore(EngineStore[bytes, bytes], VersionedStore[bytes, byte
             type(key) is not bytes
             or type(timestamp_ms) is not int
             or (type(value) is not bytes and value is not None)
-            or not 0 <= timestamp_ms <= _MAX_TIME_MS
+            or not 0 <= timestamp_ms <= MAX_TIME_MS
         ):
             refuse_put(key, value, timestamp_ms)
         result = _NEWEST
@@ -112,14 +113,10 @@ class EngineVersionedStore(EngineStore[bytes, bytes], VersionedStore[bytes, byte
             InvalidTypeError, InvalidArgumentError: One cannot, or their lengths differ.
         """
         check_lengths(keys=keys, values=values, timestamps_ms=timestamps_ms)
-        if not {type(key) for key in keys} <= {bytes}:
-            for key in keys:
-                check_key(key)
-        if not {type(value) for value in values} <= {bytes, type(None)}:
-            for value in values:
-                check_value(value)
+        check_keys(keys)
+        check_values(values)
         for timestamp_ms in timestamps_ms:
-            if type(timestamp_ms) is not int or not 0 <= timestamp_ms <= _MAX_TIME_MS:
+            if type(timestamp_ms) is not int or not 0 <= timestamp_ms <= MAX_TIME_MS:
                 check_time("timestamp_ms", timestamp_ms)
 
     def delete(self, key: bytes, timestamp_ms: int) -> VersionedRecord[bytes] | None:
@@ -142,9 +139,7 @@ class EngineVersionedStore(EngineStore[bytes, bytes], VersionedStore[bytes, byte
     def get(self, key: bytes, as_of_ms: int | None = None) -> VersionedRecord[bytes] | None:
         if type(key) is not bytes:
             check_key(key)
-        if as_of_ms is not None and (
-            type(as_of_ms) is not int or not 0 <= as_of_ms <= _MAX_TIME_MS
-        ):
+        if as_of_ms is not None and (type(as_of_ms) is not int or not 0 <= as_of_ms <= MAX_TIME_MS):
             check_time("as_of_ms", as_of_ms)
         if self._pending.get(key) is None:
             # The flat path: nothing pending for the key, and the latest is the answer.

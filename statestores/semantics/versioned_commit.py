@@ -8,12 +8,12 @@ needs a seek for its neighbours.
 from collections.abc import Mapping
 from itertools import pairwise
 
+from statestores.semantics.arguments import MAX_TIME_MS
 from statestores.semantics.layout import DATA, HISTORY
 from statestores.semantics.progress import Progress
 from statestores.semantics.versioned_rows import (
     DELETED,
     HEADER_BYTES,
-    MAX_TIME_MS,
     Version,
     escape,
     history_bounds,

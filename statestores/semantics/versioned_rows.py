@@ -13,14 +13,13 @@ vacuum walks the history only, and finds by it the deletions that have expired.
 from struct import Struct
 from typing import NamedTuple
 
+from statestores.semantics.arguments import MAX_TIME_MS
 from statestores.semantics.layout import DATA, HISTORY
 
 DELETED = 1 << 63
 """The header's bit for a deletion."""
 
 HEADER_BYTES = 8
-
-MAX_TIME_MS = (1 << 63) - 1
 
 _HEADER = Struct(">Q")
 _SUFFIX = Struct(">HQ")  # the key's terminator, two zero bytes, and the inverted start
