@@ -105,3 +105,19 @@ class CommitConflictError(StateStoreError, RuntimeError):
     """Another writer changed the store between the read and the commit."""
 
     retryable = True
+
+
+# Querying running state.
+
+
+class UnknownStateStoreError(StateStoreError, LookupError):
+    """There is no store of that name, or it is not of the type that was asked for (KIP-67)."""
+
+
+class InvalidStateStoreError(StateStoreError, LookupError):
+    """The store, or the partition that has the key, cannot be read here now (KIP-67).
+
+    It is opening, moving, restoring or on another machine: find out where it is and try again.
+    """
+
+    retryable = True

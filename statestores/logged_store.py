@@ -19,7 +19,13 @@ from statestores.arrow.restore import RestoreReport, restore
 from statestores.arrow.snapshot import SnapshotInfo, write_snapshot
 from statestores.arrow.snapshot_directory import list_snapshots
 from statestores.arrow.snapshot_reader import newest_valid_snapshot
-from statestores.changelog import Changelog, ChangelogOptions, FileChangelog, changelog_partition
+from statestores.changelog import (
+    Changelog,
+    ChangelogOptions,
+    FileChangelog,
+    ReadOnlyChangelog,
+    changelog_partition,
+)
 from statestores.errors import StoreMismatchError
 from statestores.opening import BytesStore, open_bytes_store, typed_store
 from statestores.spi.closing import Closing
@@ -144,6 +150,7 @@ def open_logged_store(
     options: Mapping[str, object] | None = None,
     durability: Durability = Durability.POWER_LOSS,
     changelog_options: ChangelogOptions | None = None,
+    directory: str | PathLike[str] | None = None,
     progress: ProgressCallback | None = None,
 ) -> LoggedStore[Any]:
     """Open *partition* of the store *name* of a state root, and bring it up to its changelog.
@@ -160,6 +167,7 @@ def open_logged_store(
         options: The backend's own options.
         durability: What the append of each commit survives, and so the commit.
         changelog_options: How the changelog is written.
+        directory: Where the engine lies, when it is not beside its changelog: a local disk.
         progress: Told how far replaying has come.
 
     Raises:
@@ -172,31 +180,58 @@ def open_logged_store(
         StoreCorruptedError, UnsupportedFormatError, StorageError: A file cannot be read.
     """
     state = root if isinstance(root, StateRoot) else StateRoot.open(root)
-    entry = state.store(name)
-    directory = state.partition(name, partition)
+    specification = state.store(name).specification
+    beside_changelog = state.partition(name, partition).path
     finish_staged_writes(state, name)
-    logged = changelog_partition(name, partition)
-    with ExitStack() as on_failure:
-        bytes_store = open_bytes_store(
-            directory.path,
-            entry.specification,
-            backend=backend,
-            options=options,
-            durability=durability,
+    store = open_bytes_store(
+        beside_changelog if directory is None else directory,
+        specification,
+        backend=backend,
+        options=options,
+        durability=durability,
+    )
+    try:
+        return join_changelog(
+            store, state, partition, changelog_options=changelog_options, progress=progress
         )
-        on_failure.callback(bytes_store.close)
+    except BaseException:
+        store.close()
+        raise
+
+
+def join_changelog(
+    store: BytesStore,
+    root: StateRoot,
+    partition: int,
+    *,
+    changelog_options: ChangelogOptions | None = None,
+    progress: ProgressCallback | None = None,
+) -> LoggedStore[Any]:
+    """Take over the changelog of *partition* as its writer, and bring the open *store* up to it.
+
+    Requires: `finish_staged_writes` was called, nothing is pending, and nobody else reads the
+    store's changelog into it any more.
+
+    Raises:
+        StoreLockedError, CommitConflictError, StoreMismatchError, ChangelogCorruptedError,
+        OffsetOutOfRangeError, StorageError: As `open_logged_store`. *store* stays open.
+    """
+    specification = root.store(store.name).specification
+    directory = root.partition(store.name, partition)
+    logged = changelog_partition(store.name, partition)
+    with ExitStack() as on_failure:
         changelog = on_failure.enter_context(
             _open_changelog(
                 directory,
-                entry.specification,
+                specification,
                 changelog_options or ChangelogOptions(),
-                bytes_store.committed_offset(logged),
+                store.committed_offset(logged),
             )
         )
         refuse_unfinished_write(directory.path.parent)
-        restored = _bring_up(bytes_store, changelog, directory, logged, progress)
-        store = typed_store(bytes_store, entry.specification)
-        opened = LoggedStore(store, bytes_store, changelog, directory, restored, logged)
+        restored = bring_up(store, changelog, directory, logged, progress)
+        typed = typed_store(store, specification)
+        opened = LoggedStore(typed, store, changelog, directory, restored, logged)
         on_failure.pop_all()
     return opened
 
@@ -228,14 +263,19 @@ def _open_changelog(
     return FileChangelog.create(directory.changelog, specification.kind, options)
 
 
-def _bring_up(
+def bring_up(
     store: BytesStore,
-    changelog: Changelog,
+    changelog: ReadOnlyChangelog,
     directory: PartitionDirectory,
     partition: TopicPartition,
     progress: ProgressCallback | None,
 ) -> RestoreReport:
-    """Replay what *store* has not seen, after a snapshot if there is one and it is needed."""
+    """Replay what *store* lacks of *changelog*, after a snapshot where that is needed (LGS-7).
+
+    Raises:
+        StoreMismatchError, ChangelogCorruptedError, OffsetOutOfRangeError, StorageError: As
+            `open_logged_store`.
+    """
     committed = store.committed_offset(partition)
     snapshot = None
     if committed is None or changelog.first_offset > committed + 1:
