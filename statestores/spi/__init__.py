@@ -1,6 +1,7 @@
 """The contract: what an engine author implements and what a caller may rely on.
 
-Standard library only, and no I/O. Read `engine` first, then `store`, `key_value` and `versioned`.
+Standard library only, and no I/O. Read `engine` first, then `store`, and then `key_value`,
+`versioned`, `window` and `session`.
 """
 
 from statestores.spi.capabilities import Capabilities
@@ -9,8 +10,16 @@ from statestores.spi.engine import Engine, EngineReader, EngineSnapshot, WriteBa
 from statestores.spi.key_value import KeyValueStore, ReadOnlyKeyValueStore
 from statestores.spi.offsets import Position, TopicPartition
 from statestores.spi.options import parse_options
-from statestores.spi.records import Changes, PutResult, VersionedRecord
+from statestores.spi.records import (
+    Changes,
+    PutResult,
+    SessionRecord,
+    VersionedRecord,
+    WindowRecord,
+)
 from statestores.spi.serde import Serde
+from statestores.spi.session import ReadOnlySessionStore, SessionStore
+from statestores.spi.session_specification import Session
 from statestores.spi.specification import KeyValue, StoreSpecification, Versioned
 from statestores.spi.store import (
     CommittedContent,
@@ -19,6 +28,8 @@ from statestores.spi.store import (
     StateStore,
 )
 from statestores.spi.versioned import ReadOnlyVersionedStore, VersionedStore
+from statestores.spi.window import ReadOnlyWindowStore, WindowStore
+from statestores.spi.window_specification import Window
 
 __all__ = [
     "Capabilities",
@@ -34,15 +45,23 @@ __all__ = [
     "Position",
     "PutResult",
     "ReadOnlyKeyValueStore",
+    "ReadOnlySessionStore",
     "ReadOnlyStore",
     "ReadOnlyVersionedStore",
+    "ReadOnlyWindowStore",
     "Serde",
+    "Session",
+    "SessionRecord",
+    "SessionStore",
     "StateStore",
     "StoreSpecification",
     "TopicPartition",
     "Versioned",
     "VersionedRecord",
     "VersionedStore",
+    "Window",
+    "WindowRecord",
+    "WindowStore",
     "WriteBatch",
     "parse_options",
 ]

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
+K = TypeVar("K")
 V = TypeVar("V")
 
 
@@ -21,6 +22,38 @@ class VersionedRecord(NamedTuple, Generic[V]):
 
     valid_to_ms: int | None = None
     """The timestamp of the next version or deletion; ``None`` while the version is the latest."""
+
+
+class WindowRecord(NamedTuple, Generic[K, V]):
+    """One value of one key in the half-open window ``[start_ms, end_ms)``."""
+
+    key: K
+    """The key."""
+
+    start_ms: int
+    """When the window starts: what it was put with."""
+
+    end_ms: int
+    """The start and the store's window size, at most 2**63 - 1."""
+
+    value: V
+    """Never ``None``."""
+
+
+class SessionRecord(NamedTuple, Generic[K, V]):
+    """One value of one key in the session from *start_ms* to *end_ms*, both inclusive."""
+
+    key: K
+    """The key."""
+
+    start_ms: int
+    """When the session starts."""
+
+    end_ms: int
+    """When it ends; equal to its start for a session of one event."""
+
+    value: V
+    """Never ``None``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +83,15 @@ class Changes:
     """The new values; ``None`` deletes."""
 
     times_ms: Sequence[int] | None = None
-    """Versioned stores: when each version starts. ``None`` for key-value stores."""
+    """Versioned stores: when each version starts; window and session stores: when the window or
+    session starts. ``None`` for key-value stores."""
+
+    end_times_ms: Sequence[int] | None = None
+    """Session stores: when each session ends, inclusive. ``None`` for other kinds."""
+
+    sequences: Sequence[int] | None = None
+    """Window stores that retain duplicates: the number of each value, which tells it from the
+    others of its window and orders them. ``None`` for other stores."""
 
     def __len__(self) -> int:
         return len(self.keys)

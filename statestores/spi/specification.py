@@ -56,6 +56,14 @@ class StoreSpecification(Generic[K, V]):
             )
         self._set(name=name, key=key, value=value, partitioner=partitioner)
 
+    def _set_duration(self, name: str, duration_ms: object) -> None:
+        """Set the field *name* to a time span of at least a millisecond."""
+        if type(duration_ms) is not int:
+            raise InvalidTypeError(f"{name} must be an int of milliseconds, got {duration_ms!r}")
+        if not 1 <= duration_ms < 1 << 63:
+            raise InvalidArgumentError(f"{name} must be from 1 to 2**63 - 1, got {duration_ms!r}")
+        self._set(**{name: duration_ms})
+
     def describe(self) -> dict[str, str | int]:
         """Return the specification in stored form: plain JSON values, serdes by name."""
         return {
