@@ -1,6 +1,7 @@
 """What a store writes down about itself, and the check at each opening (COM-13, COM-14)."""
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from statestores.errors import StoreCorruptedError, StoreMismatchError, UnsupportedFormatError
@@ -59,17 +60,26 @@ def claim(
     check_description(stored, wanted)
 
 
+def differences(
+    stored: Mapping[str, str | int],
+    wanted: Mapping[str, str | int],
+    besides: frozenset[str] = frozenset(),
+) -> list[str]:
+    """Return in words how a stored description differs from the wanted one, *besides* fields."""
+    return [
+        f"{field} is {stored.get(field)!r}, expected {wanted.get(field)!r}"
+        for field in sorted({*stored, *wanted} - besides)
+        if stored.get(field) != wanted.get(field)
+    ]
+
+
 def check_description(stored: dict[str, str | int], wanted: dict[str, str | int]) -> None:
     """Accept a stored description that equals the wanted one.
 
     Raises:
         StoreMismatchError: They differ; the message says in which fields.
     """
-    differing = [
-        f"{field} is {stored.get(field)!r}, expected {wanted.get(field)!r}"
-        for field in sorted({*stored, *wanted})
-        if stored.get(field) != wanted.get(field)
-    ]
+    differing = differences(stored, wanted)
     if differing:
         raise StoreMismatchError(
             f"the store {stored.get('name')!r} differs from its specification: "

@@ -182,7 +182,8 @@ def _new_specification(
     if kind == "key-value":
         if retention_ms is not None:
             raise InvalidOptionError("the option 'historyRetention' is for versioned stores")
-        return KeyValue(name, **arguments)
+        specification: StoreSpecification[Any, Any] = KeyValue(name, **arguments)
+        return specification
     if retention_ms is None:
         raise InvalidOptionError(
             "a new versioned store needs the option 'historyRetention', such as 30d: how far back "

@@ -14,18 +14,29 @@ from statestores.spi.records import (
     Changes,
     PutResult,
     SessionRecord,
+    TimestampedValue,
     VersionedRecord,
     WindowRecord,
 )
 from statestores.spi.serde import Serde
 from statestores.spi.session import ReadOnlySessionStore, SessionStore
 from statestores.spi.session_specification import Session
-from statestores.spi.specification import KeyValue, StoreSpecification, Versioned
+from statestores.spi.specification import (
+    KeyValue,
+    StoreSpecification,
+    TimestampedKeyValue,
+    TtlClock,
+    Versioned,
+)
 from statestores.spi.store import (
     CommittedContent,
     Isolation,
     ReadOnlyStore,
     StateStore,
+)
+from statestores.spi.timestamped_key_value import (
+    ReadOnlyTimestampedKeyValueStore,
+    TimestampedKeyValueStore,
 )
 from statestores.spi.versioned import ReadOnlyVersionedStore, VersionedStore
 from statestores.spi.window import ReadOnlyWindowStore, WindowStore
@@ -47,6 +58,7 @@ __all__ = [
     "ReadOnlyKeyValueStore",
     "ReadOnlySessionStore",
     "ReadOnlyStore",
+    "ReadOnlyTimestampedKeyValueStore",
     "ReadOnlyVersionedStore",
     "ReadOnlyWindowStore",
     "Serde",
@@ -55,7 +67,11 @@ __all__ = [
     "SessionStore",
     "StateStore",
     "StoreSpecification",
+    "TimestampedKeyValue",
+    "TimestampedKeyValueStore",
+    "TimestampedValue",
     "TopicPartition",
+    "TtlClock",
     "Versioned",
     "VersionedRecord",
     "VersionedStore",

@@ -24,6 +24,17 @@ class VersionedRecord(NamedTuple, Generic[V]):
     """The timestamp of the next version or deletion; ``None`` while the version is the latest."""
 
 
+class TimestampedValue(NamedTuple, Generic[V]):
+    """A value and the timestamp with which it was put."""
+
+    value: V
+    """Never ``None``."""
+
+    timestamp_ms: int | None
+    """``None`` when nobody knows it: the value is older than the timestamps of its store (TKV-6),
+    or comes from a Kafka store that had none. Such a value never expires."""
+
+
 class WindowRecord(NamedTuple, Generic[K, V]):
     """One value of one key in the half-open window ``[start_ms, end_ms)``."""
 
@@ -92,6 +103,10 @@ class Changes:
     sequences: Sequence[int] | None = None
     """Window stores that retain duplicates: the number of each value, which tells it from the
     others of its window and orders them. ``None`` for other stores."""
+
+    timestamps_ms: Sequence[int | None] | None = None
+    """Timestamped key-value stores: the timestamp of each value; ``None`` in it for a value that
+    has none, and for a deletion. ``None`` for other stores."""
 
     def __len__(self) -> int:
         return len(self.keys)

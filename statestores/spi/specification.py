@@ -2,7 +2,8 @@
 
 import re
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, TypeVar, overload
+from enum import Enum
+from typing import Any, ClassVar, Generic, Literal, TypeVar, overload
 
 from statestores.errors import InvalidArgumentError, InvalidTypeError
 from statestores.spi.serde import Serde
@@ -23,6 +24,9 @@ class StoreSpecification(Generic[K, V]):
     kind: ClassVar[str]
     """The kind's name in stored form."""
 
+    changeable: ClassVar[frozenset[str]] = frozenset()
+    """The fields of the stored form in which an opening may differ from what is stored."""
+
     name: str
     """1 to 249 of the characters a-z, A-Z, 0-9, ``.``, ``_`` and ``-``."""
 
@@ -34,6 +38,16 @@ class StoreSpecification(Generic[K, V]):
 
     partitioner: str
     """The name of the function from key bytes to a partition (PAR-1)."""
+
+    def __init__(
+        self, name: str, *, key: Any = None, value: Any = None, partitioner: str = "murmur2"
+    ) -> None:
+        """Describe a store.
+
+        Raises:
+            InvalidTypeError, InvalidArgumentError: The name cannot be one.
+        """
+        self._set_common(name, key, value, partitioner)
 
     def _set(self, **values: object) -> None:
         """Set the fields of a frozen value; for the constructors only."""
@@ -75,39 +89,204 @@ class StoreSpecification(Generic[K, V]):
         }
 
 
+class TtlClock(Enum):
+    """What the age of a value is measured by (TTL-1)."""
+
+    EVENT = "event"
+    """Stream time: the highest timestamp that the store has seen."""
+
+    WALL = "wall"
+    """The clock of the machine that reads."""
+
+
 @dataclass(frozen=True, slots=True, init=False)
 class KeyValue(StoreSpecification[K, V]):
     """A key-value store: the latest value of each key (KVS).
 
     Without serdes, keys and values are bytes: ``KeyValue("counts")`` is a
-    ``KeyValue[bytes, bytes]``.
+    ``KeyValue[bytes, bytes]``. With ``timestamped=True`` or a ``ttl_ms`` it is a
+    `TimestampedKeyValue`, whose stores have a timestamp beside each value.
     """
 
     kind: ClassVar[str] = "key-value"
 
     @overload
-    def __init__(self: "KeyValue[bytes, bytes]", name: str, *, partitioner: str = ...) -> None: ...
+    def __new__(cls, name: str, *, partitioner: str = ...) -> "KeyValue[bytes, bytes]": ...
+    @overload
+    def __new__(
+        cls, name: str, *, key: Serde[K], partitioner: str = ...
+    ) -> "KeyValue[K, bytes]": ...
+    @overload
+    def __new__(
+        cls, name: str, *, value: Serde[V], partitioner: str = ...
+    ) -> "KeyValue[bytes, V]": ...
+    @overload
+    def __new__(
+        cls, name: str, *, key: Serde[K], value: Serde[V], partitioner: str = ...
+    ) -> "KeyValue[K, V]": ...
+    @overload
+    def __new__(
+        cls,
+        name: str,
+        *,
+        timestamped: Literal[True],
+        ttl_ms: int | None = ...,
+        ttl_clock: TtlClock | str = ...,
+        partitioner: str = ...,
+    ) -> "TimestampedKeyValue[bytes, bytes]": ...
+    @overload
+    def __new__(
+        cls,
+        name: str,
+        *,
+        ttl_ms: int,
+        ttl_clock: TtlClock | str = ...,
+        partitioner: str = ...,
+    ) -> "TimestampedKeyValue[bytes, bytes]": ...
+    @overload
+    def __new__(
+        cls,
+        name: str,
+        *,
+        key: Serde[K],
+        timestamped: Literal[True],
+        ttl_ms: int | None = ...,
+        ttl_clock: TtlClock | str = ...,
+        partitioner: str = ...,
+    ) -> "TimestampedKeyValue[K, bytes]": ...
+    @overload
+    def __new__(
+        cls,
+        name: str,
+        *,
+        value: Serde[V],
+        timestamped: Literal[True],
+        ttl_ms: int | None = ...,
+        ttl_clock: TtlClock | str = ...,
+        partitioner: str = ...,
+    ) -> "TimestampedKeyValue[bytes, V]": ...
+    @overload
+    def __new__(
+        cls,
+        name: str,
+        *,
+        key: Serde[K],
+        value: Serde[V],
+        timestamped: Literal[True],
+        ttl_ms: int | None = ...,
+        ttl_clock: TtlClock | str = ...,
+        partitioner: str = ...,
+    ) -> "TimestampedKeyValue[K, V]": ...
+    def __new__(
+        cls, *arguments: Any, timestamped: bool = False, ttl_ms: int | None = None, **others: Any
+    ) -> "KeyValue[Any, Any]":
+        """Make the specification, timestamped if that is what the arguments describe."""
+        return object.__new__(TimestampedKeyValue if timestamped or ttl_ms is not None else cls)
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class TimestampedKeyValue(KeyValue[K, V]):
+    """A key-value store with a timestamp beside each value, which may expire (TKV, TTL, KIP-258).
+
+    The time to live may be another, or none, at each opening: it is a rule of what reads show.
+    """
+
+    kind: ClassVar[str] = "timestamped-key-value"
+
+    changeable: ClassVar[frozenset[str]] = frozenset({"ttl_ms", "ttl_clock"})
+
+    ttl_ms: int | None
+    """How long a value is there, from 1; ``None`` for ever."""
+
+    ttl_clock: TtlClock
+    """What its age is measured by."""
+
     @overload
     def __init__(
-        self: "KeyValue[K, bytes]", name: str, *, key: Serde[K], partitioner: str = ...
+        self: "TimestampedKeyValue[bytes, bytes]",
+        name: str,
+        *,
+        timestamped: bool = ...,
+        ttl_ms: int | None = ...,
+        ttl_clock: TtlClock | str = ...,
+        partitioner: str = ...,
     ) -> None: ...
     @overload
     def __init__(
-        self: "KeyValue[bytes, V]", name: str, *, value: Serde[V], partitioner: str = ...
+        self: "TimestampedKeyValue[K, bytes]",
+        name: str,
+        *,
+        key: Serde[K],
+        timestamped: bool = ...,
+        ttl_ms: int | None = ...,
+        ttl_clock: TtlClock | str = ...,
+        partitioner: str = ...,
     ) -> None: ...
     @overload
     def __init__(
-        self, name: str, *, key: Serde[K], value: Serde[V], partitioner: str = ...
+        self: "TimestampedKeyValue[bytes, V]",
+        name: str,
+        *,
+        value: Serde[V],
+        timestamped: bool = ...,
+        ttl_ms: int | None = ...,
+        ttl_clock: TtlClock | str = ...,
+        partitioner: str = ...,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        name: str,
+        *,
+        key: Serde[K],
+        value: Serde[V],
+        timestamped: bool = ...,
+        ttl_ms: int | None = ...,
+        ttl_clock: TtlClock | str = ...,
+        partitioner: str = ...,
     ) -> None: ...
     def __init__(
-        self, name: str, *, key: Any = None, value: Any = None, partitioner: str = "murmur2"
+        self,
+        name: str,
+        *,
+        key: Any = None,
+        value: Any = None,
+        timestamped: bool = True,
+        ttl_ms: int | None = None,
+        ttl_clock: TtlClock | str = TtlClock.EVENT,
+        partitioner: str = "murmur2",
     ) -> None:
-        """Describe a key-value store.
+        """Describe a key-value store with timestamps.
 
         Raises:
-            InvalidTypeError, InvalidArgumentError: The name cannot be one.
+            InvalidTypeError, InvalidArgumentError: The name, the time to live or its clock cannot
+                be one.
         """
         self._set_common(name, key, value, partitioner)
+        if not timestamped:
+            raise InvalidArgumentError(
+                f"a time to live needs timestamps, got timestamped={timestamped!r} and "
+                f"ttl_ms={ttl_ms!r}; leave one of them out"
+            )
+        if ttl_ms is not None and type(ttl_ms) is not int:
+            raise InvalidTypeError(f"ttl_ms must be an int or None, got {ttl_ms!r}")
+        if ttl_ms is not None and not 1 <= ttl_ms < 1 << 63:
+            raise InvalidArgumentError(f"ttl_ms must be from 1 to 2**63 - 1, got {ttl_ms!r}")
+        try:
+            clock = TtlClock(ttl_clock)
+        except ValueError as error:
+            known = ", ".join(repr(known.value) for known in TtlClock)
+            raise InvalidArgumentError(
+                f"ttl_clock must be one of {known}, got {ttl_clock!r}"
+            ) from error
+        self._set(ttl_ms=ttl_ms, ttl_clock=clock)
+
+    def describe(self) -> dict[str, str | int]:
+        """Return the specification in stored form; a time to live of 0 is none."""
+        described = StoreSpecification.describe(self)
+        described["ttl_ms"] = self.ttl_ms or 0
+        described["ttl_clock"] = self.ttl_clock.value
+        return described
 
 
 @dataclass(frozen=True, slots=True, init=False)

@@ -1,0 +1,121 @@
+"""Which timestamped values have expired, and the sweep that deletes their rows (TTL).
+
+An expired value is hidden by its timestamp alone. The sweep only frees its space: it looks for
+expired rows along a cursor that walks the keys round and round, and turns them into deletions
+among the pending writes, so that they go through the changelog like the owner's own. How many rows
+it looks at is bounded by what the commit has written, so no commit pays for a backlog (TTL-8). Its
+place is stored, so a crash or a reopening only pauses it.
+"""
+
+from statestores.semantics.layout import DATA, HISTORY
+from statestores.semantics.progress import NEVER, Progress
+from statestores.semantics.timestamped_rows import unpack_timestamp
+from statestores.semantics.wall_clock import Clock, wall_clock_ms
+from statestores.spi.engine import EngineReader
+from statestores.spi.specification import TimestampedKeyValue, TtlClock
+
+SWEEP_FACTOR = 2
+"""Rows to look at for each row written. Decision 0031 has the measurement."""
+
+_CONSTANT_ROWS = 32
+"""Rows to look at for each commit besides, so that a store that is hardly written is swept too."""
+
+_LEAST_ROWS = 64
+"""Fewer are not worth a new iterator: the allowance of small commits adds up to this first."""
+
+NOTHING_EXPIRES_MS = -1
+"""A horizon below every timestamp."""
+
+
+class Expiry:
+    """The time to live of the values of one open store."""
+
+    __slots__ = ("_clock", "_now_ms", "clock", "ttl_ms")
+
+    def __init__(
+        self, specification: TimestampedKeyValue[bytes, bytes], clock: Clock | None
+    ) -> None:
+        self.ttl_ms = specification.ttl_ms
+        self.clock = specification.ttl_clock
+        self._clock = clock or wall_clock_ms
+        self._now_ms = 0
+
+    @property
+    def follows_stream_time(self) -> bool:
+        """Whether what has expired depends on the stream time of what is read."""
+        return self.ttl_ms is not None and self.clock is TtlClock.EVENT
+
+    def now_ms(self) -> int:
+        """Return the wall clock; within one opening it does not go back (TTL-4)."""
+        self._now_ms = max(self._now_ms, self._clock())
+        return self._now_ms
+
+    def horizon_ms(self, stream_time_ms: int) -> int:
+        """Return the highest timestamp that has expired at *stream_time_ms*, or now."""
+        if self.ttl_ms is None:
+            return NOTHING_EXPIRES_MS
+        now_ms = stream_time_ms if self.clock is TtlClock.EVENT else self.now_ms()
+        return now_ms - self.ttl_ms
+
+
+class Sweep:
+    """The sweep of one open store: how much it may do before the next commit."""
+
+    __slots__ = ("_allowance", "_is_granted", "_rows_counted")
+
+    def __init__(self) -> None:
+        self._allowance = 0
+        self.begin_commit()
+
+    def begin_commit(self) -> None:
+        """Forget what has been granted to the last commit, done or rolled back."""
+        self._rows_counted = 0
+        self._is_granted = False
+
+    def run(
+        self,
+        reader: EngineReader,
+        rows: dict[bytes, bytes | None],
+        progress: Progress,
+        horizon_ms: int,
+    ) -> None:
+        """Add to the pending *rows* the deletion of some that have expired.
+
+        A row that is among *rows* already, because its key was put since the last commit, is left
+        as it is. It may be called more than once before a commit: only new writes count again.
+        """
+        if progress.floor_ms > horizon_ms:
+            return
+        self._allowance += SWEEP_FACTOR * (len(rows) - self._rows_counted)
+        if not self._is_granted:
+            self._allowance += _CONSTANT_ROWS
+            self._is_granted = True
+        if self._allowance >= _LEAST_ROWS:
+            budget, self._allowance = self._allowance, 0
+            _walk(reader, rows, progress, horizon_ms, budget)
+        self._rows_counted = len(rows)
+
+
+def _walk(
+    reader: EngineReader,
+    rows: dict[bytes, bytes | None],
+    progress: Progress,
+    horizon_ms: int,
+    budget: int,
+) -> None:
+    """Look at *budget* rows from the cursor on."""
+    pass_floor = progress.pass_floor_ms
+    for row_key, row in reader.scan(progress.cursor, HISTORY):
+        if budget == 0:
+            progress.cursor = row_key
+            progress.pass_floor_ms = pass_floor
+            return
+        budget -= 1
+        timestamp: int = unpack_timestamp(row)[0]
+        if timestamp > horizon_ms:
+            pass_floor = min(pass_floor, timestamp)
+        elif timestamp >= 0 and row_key not in rows:
+            rows[row_key] = None
+    # The pass is over, and what it left behind is the new floor.
+    progress.cursor = DATA
+    progress.floor_ms, progress.pass_floor_ms = pass_floor, NEVER

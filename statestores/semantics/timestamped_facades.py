@@ -1,0 +1,151 @@
+"""Read-only facades of a timestamped key-value store, for other threads (ROF)."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from statestores.semantics.arguments import as_list, check_key, check_key_range
+from statestores.semantics.content_chunks import until_closed
+from statestores.semantics.engine_store import EngineStore
+from statestores.semantics.expiry import Expiry
+from statestores.semantics.facade import EngineFacade
+from statestores.semantics.key_value_rows import key_bounds, prefix_bounds
+from statestores.semantics.layout import DATA, HISTORY
+from statestores.semantics.progress import NO_STREAM_TIME
+from statestores.semantics.timestamped_opening import read_sweep_progress
+from statestores.semantics.timestamped_rows import living, living_pairs
+from statestores.semantics.write_buffer import merge
+from statestores.spi.engine import Engine, EngineReader
+from statestores.spi.offsets import Position
+from statestores.spi.records import TimestampedValue
+from statestores.spi.store import Values
+from statestores.spi.timestamped_key_value import ReadOnlyTimestampedKeyValueStore
+
+Uncommitted = Callable[[], tuple[int, dict[bytes, bytes | None], int]]
+
+_ABSENT = object()
+
+
+class CommittedTimestamped(EngineFacade, ReadOnlyTimestampedKeyValueStore[bytes, bytes]):
+    """A timestamped store as its last commit left it.
+
+    Each operation sees exactly one commit: a row and the stream time that it is judged by are read
+    at one instant.
+    """
+
+    def __init__(
+        self,
+        store: EngineStore[Any, Any],
+        engine: Engine,
+        expiry: Expiry,
+        uncommitted_rows: Uncommitted,
+    ) -> None:
+        super().__init__(store, engine)
+        self._expiry = expiry
+        self._uncommitted_rows = uncommitted_rows
+
+    @property
+    def stream_time_ms(self) -> int | None:
+        self._store.check_open()
+        stream_time = read_sweep_progress(self._engine).stream_time_ms
+        return None if stream_time == NO_STREAM_TIME else stream_time
+
+    def _horizon_ms(self, reader: EngineReader) -> int:
+        """Return the highest timestamp that has expired in *reader*."""
+        if not self._expiry.follows_stream_time:
+            return self._expiry.horizon_ms(NO_STREAM_TIME)
+        return self._expiry.horizon_ms(read_sweep_progress(reader).stream_time_ms)
+
+    def get(self, key: bytes) -> TimestampedValue[bytes] | None:
+        check_key(key)
+        row = self._engine.get(DATA + key)
+        # The pending stream time is not below any committed one until now: what is alive by it
+        # was alive when the row was read.
+        stream_time = self._uncommitted_rows()[2]
+        found = living(row, self._expiry.horizon_ms(stream_time))
+        if found is not None or row is None or not self._expiry.follows_stream_time:
+            return found
+        with self._engine.snapshot() as snapshot:
+            return living(snapshot.get(DATA + key), self._horizon_ms(snapshot))
+
+    def get_many(self, keys: Values[bytes]) -> list[TimestampedValue[bytes] | None]:
+        rows = []
+        for key in as_list("keys", keys):
+            check_key(key)
+            rows.append(DATA + key)
+        with self._engine.snapshot() as snapshot:
+            horizon = self._horizon_ms(snapshot)
+            return [living(row, horizon) for row in snapshot.get_many(rows)]
+
+    def range(
+        self, first: bytes | None = None, last: bytes | None = None, *, reverse: bool = False
+    ) -> Iterator[tuple[bytes, TimestampedValue[bytes]]]:
+        check_key_range(first, last)
+        return self._scan(*key_bounds(first, last), reverse=reverse)
+
+    def prefix_scan(
+        self, prefix: bytes, *, reverse: bool = False
+    ) -> Iterator[tuple[bytes, TimestampedValue[bytes]]]:
+        check_key(prefix)
+        return self._scan(*prefix_bounds(prefix), reverse=reverse)
+
+    def _scan(
+        self, start: bytes, stop: bytes, *, reverse: bool
+    ) -> Iterator[tuple[bytes, TimestampedValue[bytes]]]:
+        snapshot = self._engine.snapshot()
+        rows = until_closed(snapshot, snapshot.scan(start, stop, reverse=reverse))
+        return living_pairs(self._store.while_open(rows), self._horizon_ms(snapshot))
+
+    def approximate_num_entries(self) -> int:
+        return self._engine.approximate_num_keys(DATA, HISTORY)
+
+
+class UncommittedTimestamped(CommittedTimestamped):
+    """A timestamped store with the writer's pending writes, and their stream time.
+
+    Single reads look at the live buffer; the others copy it. A commit between the copy and the
+    look into the engine would hide newer rows behind older ones, so they try again then.
+    """
+
+    @property
+    def position(self) -> Position:
+        self._store.check_open()
+        return self._store.position
+
+    @property
+    def stream_time_ms(self) -> int | None:
+        self._store.check_open()
+        stream_time = self._uncommitted_rows()[2]
+        return None if stream_time == NO_STREAM_TIME else stream_time
+
+    def get(self, key: bytes) -> TimestampedValue[bytes] | None:
+        check_key(key)
+        _, rows, stream_time = self._uncommitted_rows()
+        row = rows.get(DATA + key, _ABSENT)
+        if row is _ABSENT:
+            row = self._engine.get(DATA + key)
+        return living(row, self._expiry.horizon_ms(stream_time))  # type: ignore[arg-type]  # not _ABSENT
+
+    def get_many(self, keys: Values[bytes]) -> list[TimestampedValue[bytes] | None]:
+        return [self.get(key) for key in as_list("keys", keys)]
+
+    def _scan(
+        self, start: bytes, stop: bytes, *, reverse: bool
+    ) -> Iterator[tuple[bytes, TimestampedValue[bytes]]]:
+        while True:
+            commits, rows, stream_time = self._uncommitted_rows()
+            # dict.copy is one step of the interpreter; a loop over the live dict would not be.
+            pending = rows.copy()
+            stored = self._engine.scan(start, stop, reverse=reverse)
+            if self._uncommitted_rows()[0] == commits:
+                break
+        chosen = sorted(
+            ((key, row) for key, row in pending.items() if start <= key < stop),
+            key=lambda item: item[0],
+            reverse=reverse,
+        )
+        merged = self._store.while_open(merge(stored, chosen, reverse=reverse))
+        return living_pairs(merged, self._expiry.horizon_ms(stream_time))
+
+    def approximate_num_entries(self) -> int:
+        _, rows, _ = self._uncommitted_rows()
+        return super().approximate_num_entries() + len(rows.copy())

@@ -1,0 +1,358 @@
+"""The timestamped key-value store over an engine: a write buffer of rows with timestamps.
+
+Invariants:
+
+* replaying `pending_changes` reaches the same stream time, though only the last put of a key is
+  among them: the put that has moved stream time the furthest comes first, if it was overwritten;
+* rows are deleted for their age only in a commit of the owner's own writes, never in one of
+  replayed changes, whose deletions are in the changelog (TTL-7).
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import cast
+
+from statestores.errors import InvalidArgumentError, InvalidTypeError
+from statestores.semantics.arguments import (
+    MAX_TIME_MS,
+    as_list,
+    check_key,
+    check_key_range,
+    check_keys,
+    check_lengths,
+    check_time,
+    check_values,
+    isolation_of,
+    refuse_absent,
+    refuse_put,
+)
+from statestores.semantics.content_chunks import until_closed
+from statestores.semantics.engine_store import ClosedRows, EngineStore
+from statestores.semantics.expiry import Expiry, Sweep
+from statestores.semantics.key_value_rows import key_bounds, prefix_bounds
+from statestores.semantics.layout import DATA, HISTORY, PROGRESS_ROW, read_offsets, read_position
+from statestores.semantics.progress import NO_STREAM_TIME, Progress
+from statestores.semantics.timestamped_content import pending_columns, stamped_chunks
+from statestores.semantics.timestamped_facades import CommittedTimestamped, UncommittedTimestamped
+from statestores.semantics.timestamped_opening import prepare, read_sweep_progress
+from statestores.semantics.timestamped_rows import (
+    HEADER_BYTES,
+    NO_TIMESTAMP,
+    living,
+    living_pairs,
+    pack_timestamp,
+    stamped_row,
+    unpack_timestamp,
+)
+from statestores.semantics.wall_clock import Clock
+from statestores.semantics.write_buffer import WriteBuffer, merge
+from statestores.spi.durability import Durability
+from statestores.spi.engine import Engine
+from statestores.spi.records import Changes, TimestampedValue
+from statestores.spi.specification import TimestampedKeyValue, TtlClock
+from statestores.spi.store import CommittedContent, Isolation, Values
+from statestores.spi.timestamped_key_value import (
+    ReadOnlyTimestampedKeyValueStore,
+    TimestampedKeyValueStore,
+)
+
+_ABSENT = object()
+
+
+class EngineTimestampedKeyValueStore(
+    EngineStore[bytes, bytes], TimestampedKeyValueStore[bytes, bytes]
+):
+    """A key-value store of bytes and timestamps over any engine."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        specification: TimestampedKeyValue[bytes, bytes],
+        durability: Durability,
+        clock: Clock | None = None,
+    ) -> None:
+        """Take *engine* over; *clock* takes the place of the machine's, for tests."""
+        prepare(engine, specification, durability)
+        super().__init__(engine, specification, durability)
+        self._expiry = Expiry(specification, clock)
+        self._expires = specification.ttl_ms is not None
+        self._sweep = Sweep()
+        self._engine_get = engine.get
+        self._buffer = WriteBuffer()
+        self._rows = self._buffer.rows
+        self._next_progress = self._committing = replace(self._progress)
+        self._stream_time = self._progress.stream_time_ms
+        self._highest: tuple[bytes, bytes] | None = None
+        self._is_replayed = False
+
+    # Writes.
+
+    def put(self, key: bytes, value: bytes | None, timestamp_ms: int | None = None) -> None:
+        if type(key) is not bytes:
+            refuse_put(key, value)
+        if value is None:
+            if timestamp_ms is not None:
+                check_time("timestamp_ms", timestamp_ms)
+            self._rows[DATA + key] = None
+            self._uncommitted_bytes += len(key)
+            return
+        if timestamp_ms is None:
+            timestamp_ms = self._time_of_the_call()
+        if (
+            type(value) is not bytes
+            or type(timestamp_ms) is not int
+            or not 0 <= timestamp_ms <= MAX_TIME_MS
+        ):
+            refuse_put(key, value, timestamp_ms)
+        row = pack_timestamp(timestamp_ms) + value
+        self._rows[DATA + key] = row
+        if timestamp_ms > self._stream_time:
+            self._stream_time = timestamp_ms
+            self._highest = DATA + key, row
+        self._uncommitted_bytes += len(key) + len(row)
+
+    def _time_of_the_call(self) -> int:
+        """Return the timestamp of a put without one, where that has a meaning (TKV-3).
+
+        Raises:
+            InvalidTypeError: It has none.
+        """
+        if self._expires and self._expiry.clock is TtlClock.WALL:
+            self.check_open()
+            return self._expiry.now_ms()
+        raise InvalidTypeError(
+            f"timestamp_ms must be an int of milliseconds, got None; {self.name!r} does not expire "
+            "by the wall clock, whose time it could be"
+        )
+
+    def put_if_absent(
+        self, key: bytes, value: bytes, timestamp_ms: int | None = None
+    ) -> TimestampedValue[bytes] | None:
+        if type(value) is not bytes:
+            refuse_absent(value)
+        if timestamp_ms is None:
+            timestamp_ms = self._time_of_the_call()
+        check_time("timestamp_ms", timestamp_ms)
+        present = self.get(key)
+        if present is None:
+            self.put(key, value, timestamp_ms)
+        return present
+
+    def put_all(self, entries: Iterable[tuple[bytes, bytes | None, int | None]]) -> None:
+        triples = as_list("entries", entries)
+        try:
+            keys = [key for key, _, _ in triples]
+            values = [value for _, value, _ in triples]
+            timestamps = [timestamp_ms for _, _, timestamp_ms in triples]
+        except (TypeError, ValueError) as error:
+            raise InvalidArgumentError(
+                f"entries must be triples of key, value and timestamp: {error}"
+            ) from error
+        self.put_many(keys, values, timestamps)
+
+    def put_many(
+        self,
+        keys: Values[bytes],
+        values: Values[bytes | None],
+        timestamps_ms: Values[int | None] | None = None,
+    ) -> None:
+        self.check_open()
+        key_list, value_list = as_list("keys", keys), as_list("values", values)
+        times = (
+            [None] * len(key_list)
+            if timestamps_ms is None
+            else as_list("timestamps_ms", timestamps_ms)
+        )
+        check_lengths(keys=key_list, values=value_list, timestamps_ms=times)
+        check_keys(key_list)
+        check_values(value_list)
+        stamped = [
+            self._time_of_the_call() if time_ms is None and value is not None else time_ms
+            for value, time_ms in zip(value_list, times, strict=True)
+        ]
+        self._take(key_list, value_list, stamped)
+
+    def _take(
+        self, keys: list[bytes], values: list[bytes | None], timestamps_ms: list[int | None]
+    ) -> None:
+        """Put columns whose keys and values are in order.
+
+        Raises:
+            InvalidTypeError, InvalidArgumentError: A timestamp is malformed; nothing is put.
+        """
+        for time_ms in timestamps_ms:
+            if time_ms is not None and (type(time_ms) is not int or time_ms < 0):
+                check_time("timestamp_ms", time_ms)
+        stamped = [
+            None if value is None else stamped_row(value, time_ms)
+            for value, time_ms in zip(values, timestamps_ms, strict=True)
+        ]
+        row_keys = [DATA + key for key in keys]
+        self._rows.update(zip(row_keys, stamped, strict=True))
+        for row_key, row, time_ms in zip(row_keys, stamped, timestamps_ms, strict=True):
+            if row is not None and time_ms is not None and time_ms > self._stream_time:
+                self._stream_time = time_ms
+                self._highest = row_key, row
+        self._uncommitted_bytes += sum(map(len, keys)) + sum(map(len, filter(None, stamped)))
+
+    def delete(self, key: bytes) -> TimestampedValue[bytes] | None:
+        present = self.get(key)
+        self.put(key, None)
+        return present
+
+    # Reads.
+
+    @property
+    def stream_time_ms(self) -> int | None:
+        self.check_open()
+        return None if self._stream_time == NO_STREAM_TIME else self._stream_time
+
+    def get(self, key: bytes) -> TimestampedValue[bytes] | None:
+        if type(key) is not bytes:
+            check_key(key)
+        row_key = DATA + key
+        row = self._rows.get(row_key, _ABSENT)
+        if row is _ABSENT:
+            row = self._engine_get(row_key)
+        if row is None:
+            return None
+        stored = cast("bytes", row)  # neither absent nor None
+        timestamp: int = unpack_timestamp(stored)[0]
+        if self._expires and 0 <= timestamp <= self._expiry.horizon_ms(self._stream_time):
+            return None
+        return TimestampedValue(
+            stored[HEADER_BYTES:], None if timestamp == NO_TIMESTAMP else timestamp
+        )
+
+    def get_many(self, keys: Values[bytes]) -> list[TimestampedValue[bytes] | None]:
+        self.check_open()
+        key_list = as_list("keys", keys)
+        check_keys(key_list)
+        rows = [DATA + key for key in key_list]
+        pending = self._rows
+        missing = [row for row in rows if row not in pending]
+        stored = dict(zip(missing, self._engine.get_many(missing), strict=True))
+        horizon = self._expiry.horizon_ms(self._stream_time)
+        return [living(stored[row] if row in stored else pending[row], horizon) for row in rows]
+
+    def range(
+        self, first: bytes | None = None, last: bytes | None = None, *, reverse: bool = False
+    ) -> Iterator[tuple[bytes, TimestampedValue[bytes]]]:
+        check_key_range(first, last)
+        return self._scan(*key_bounds(first, last), reverse=reverse)
+
+    def prefix_scan(
+        self, prefix: bytes, *, reverse: bool = False
+    ) -> Iterator[tuple[bytes, TimestampedValue[bytes]]]:
+        check_key(prefix)
+        return self._scan(*prefix_bounds(prefix), reverse=reverse)
+
+    def _scan(
+        self, start: bytes, stop: bytes, *, reverse: bool
+    ) -> Iterator[tuple[bytes, TimestampedValue[bytes]]]:
+        self.check_open()
+        overlay = self._buffer.slice(start, stop, reverse=reverse) if self._rows else []
+        stored = self._engine.scan(start, stop, reverse=reverse)
+        rows = self.while_open(merge(stored, overlay, reverse=reverse))
+        return living_pairs(rows, self._expiry.horizon_ms(self._stream_time))
+
+    def approximate_num_entries(self) -> int:
+        self.check_open()
+        stored = self._engine.approximate_num_keys(DATA, HISTORY)
+        return stored + sum(1 for row in self._rows.values() if row is not None)
+
+    def read_only(
+        self, isolation: Isolation | str = Isolation.READ_COMMITTED
+    ) -> ReadOnlyTimestampedKeyValueStore[bytes, bytes]:
+        self.check_open()
+        if isolation_of(isolation) is Isolation.READ_COMMITTED:
+            return CommittedTimestamped(self, self._engine, self._expiry, self.uncommitted_rows)
+        return UncommittedTimestamped(self, self._engine, self._expiry, self.uncommitted_rows)
+
+    def uncommitted_rows(self) -> tuple[int, dict[bytes, bytes | None], int]:
+        """Return the number of commits, the pending rows, live, and stream time: for facades."""
+        return self._commits, self._rows, self._stream_time
+
+    # Changes.
+
+    def pending_changes(self) -> Changes:
+        self.check_open()
+        self._sweep_into_pending()
+        return pending_columns(self._rows, self._highest)
+
+    def replay(self, changes: Changes) -> None:
+        self.check_open()
+        if changes.times_ms is not None or changes.timestamps_ms is None:
+            raise InvalidArgumentError(
+                f"the changes carry other columns than those of {self.name!r}, which are keys, "
+                "values and timestamps"
+            )
+        keys, values = as_list("keys", changes.keys), as_list("values", changes.values)
+        timestamps = as_list("timestamps_ms", changes.timestamps_ms)
+        check_lengths(keys=keys, values=values, timestamps_ms=timestamps)
+        check_keys(keys)
+        check_values(values)
+        self._take(keys, values, timestamps)
+        self._is_replayed = True
+
+    def load(self, changes: Changes, *, stream_time_ms: int | None = None) -> None:
+        if stream_time_ms is not None:
+            check_time("stream_time_ms", stream_time_ms)
+        self.replay(changes)
+        if stream_time_ms is not None and stream_time_ms > self._stream_time:
+            self._stream_time = stream_time_ms
+
+    def committed_content(self) -> CommittedContent:
+        self.check_open()
+        snapshot = self._engine.snapshot()
+        stream_time = read_sweep_progress(snapshot).stream_time_ms
+        horizon = self._expiry.horizon_ms(stream_time)
+        return CommittedContent(
+            offsets=read_offsets(snapshot),
+            position=read_position(snapshot),
+            stream_time_ms=None if stream_time == NO_STREAM_TIME else stream_time,
+            changes=until_closed(snapshot, stamped_chunks(snapshot, horizon)),
+        )
+
+    # What the common part asks for.
+
+    def _sweep_into_pending(self) -> None:
+        """Add to the pending rows the deletion of some that have expired."""
+        if self._expires and not self._is_replayed:
+            horizon = self._expiry.horizon_ms(self._stream_time)
+            self._sweep.run(self._engine, self._rows, self._next_progress, horizon)
+
+    def _has_something_to_journal(self) -> bool:
+        self._sweep_into_pending()
+        return bool(self._rows) or super()._has_something_to_journal()
+
+    def _read_committed(self) -> None:
+        super()._read_committed()
+        self._progress = read_sweep_progress(self._engine)
+
+    def _pending_rows(self) -> dict[bytes, bytes | None]:
+        if self._rows:  # else nothing of the owner's is committed: it may be following a changelog
+            self._sweep_into_pending()
+        batch = self._rows.copy()
+        progress: Progress = replace(self._next_progress, stream_time_ms=self._stream_time)
+        if self._expires:
+            stamps = [unpack_timestamp(row)[0] for row in batch.values() if row is not None]
+            progress.lower(min((stamp for stamp in stamps if stamp >= 0), default=MAX_TIME_MS))
+        if progress != self._progress:
+            batch[PROGRESS_ROW] = progress.pack()
+        self._committing = progress
+        return batch
+
+    def _forget_pending(self, *, committed: bool) -> None:
+        if committed:
+            self._progress = self._committing
+        self._next_progress = replace(self._progress)
+        self._stream_time = self._progress.stream_time_ms
+        self._highest = None
+        self._is_replayed = False
+        self._sweep.begin_commit()
+        self._buffer = WriteBuffer()
+        self._rows = self._buffer.rows
+
+    def _close_pending(self, closed: ClosedRows) -> None:
+        self._rows = closed
