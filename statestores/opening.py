@@ -20,20 +20,31 @@ from statestores.errors import (
 )
 from statestores.registry import load_backend
 from statestores.semantics import open_on_engine
-from statestores.semantics.key_value import EngineKeyValueStore
+from statestores.semantics.opening import AnyEngineStore
 from statestores.semantics.self_description import read_description
-from statestores.semantics.versioned import EngineVersionedStore
 from statestores.serdes import specification_from_description, typed
 from statestores.spi.durability import Durability
 from statestores.spi.engine import Engine
 from statestores.spi.key_value import KeyValueStore
+from statestores.spi.session import SessionStore
+from statestores.spi.session_specification import Session
 from statestores.spi.specification import KeyValue, StoreSpecification, Versioned
 from statestores.spi.versioned import VersionedStore
+from statestores.spi.window import WindowStore
+from statestores.spi.window_specification import Window
 
 K = TypeVar("K")
 V = TypeVar("V")
 
-BytesStore: TypeAlias = EngineKeyValueStore | EngineVersionedStore
+BytesStore: TypeAlias = AnyEngineStore
+
+AnyStore: TypeAlias = (
+    KeyValueStore[Any, Any]
+    | VersionedStore[Any, Any]
+    | WindowStore[Any, Any]
+    | SessionStore[Any, Any]
+)
+"""A store of any kind, with keys and values of any type."""
 
 DEFAULT_BACKEND = "rocksdb"
 """The backend of a new store when none is named: the one for most states and machines."""
@@ -64,12 +75,30 @@ def open_store(
 @overload
 def open_store(
     path: str | PathLike[str],
+    specification: Window[K, V],
+    *,
+    backend: str | None = ...,
+    options: Mapping[str, object] | None = ...,
+    durability: Durability = ...,
+) -> WindowStore[K, V]: ...
+@overload
+def open_store(
+    path: str | PathLike[str],
+    specification: Session[K, V],
+    *,
+    backend: str | None = ...,
+    options: Mapping[str, object] | None = ...,
+    durability: Durability = ...,
+) -> SessionStore[K, V]: ...
+@overload
+def open_store(
+    path: str | PathLike[str],
     specification: StoreSpecification[Any, Any],
     *,
     backend: str | None = ...,
     options: Mapping[str, object] | None = ...,
     durability: Durability = ...,
-) -> KeyValueStore[Any, Any] | VersionedStore[Any, Any]: ...
+) -> AnyStore: ...
 def open_store(
     path: str | PathLike[str],
     specification: StoreSpecification[Any, Any],
@@ -77,7 +106,7 @@ def open_store(
     backend: str | None = None,
     options: Mapping[str, object] | None = None,
     durability: Durability = Durability.POWER_LOSS,
-) -> KeyValueStore[Any, Any] | VersionedStore[Any, Any]:
+) -> AnyStore:
     """Open the store that *specification* describes in the directory *path*, or create it there.
 
     The store takes keys and values of the specification's serdes, and bytes where it names none.
@@ -121,7 +150,7 @@ def open_existing(
     options: Mapping[str, object] | None = None,
     durability: Durability = Durability.POWER_LOSS,
     decoded: bool = True,
-) -> KeyValueStore[Any, Any] | VersionedStore[Any, Any]:
+) -> AnyStore:
     """Open the store in the directory *path* as it describes itself; nothing is created.
 
     With ``decoded=False`` keys and values are bytes, whatever serdes the store names.
@@ -144,14 +173,10 @@ def open_existing(
     return typed_store(store, specification) if decoded else store
 
 
-def typed_store(
-    store: BytesStore, specification: StoreSpecification[Any, Any]
-) -> KeyValueStore[Any, Any] | VersionedStore[Any, Any]:
+def typed_store(store: BytesStore, specification: StoreSpecification[Any, Any]) -> AnyStore:
     """Return *store* behind the serdes of *specification*."""
     # `open_on_engine` returns the kind that the specification names, which no type says here.
-    opened: KeyValueStore[Any, Any] | VersionedStore[Any, Any] = typed(
-        cast("Any", store), cast("Any", specification)
-    )
+    opened: AnyStore = typed(cast("Any", store), cast("Any", specification))
     return opened
 
 

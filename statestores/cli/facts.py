@@ -17,8 +17,8 @@ from statestores.cli.locations import Partition
 from statestores.errors import StateStoreError
 from statestores.opening import backend_of, open_existing
 from statestores.spi.durability import Durability
+from statestores.spi.key_value import ReadOnlyKeyValueStore
 from statestores.spi.offsets import TopicPartition
-from statestores.spi.versioned import ReadOnlyVersionedStore
 from statestores.write_intent import read_intent
 
 Facts: TypeAlias = dict[str, Any]  # of JSON's types
@@ -97,10 +97,10 @@ def engine_facts(partition: Partition, options: Mapping[str, object] | None) -> 
                 "committed_offsets": offsets_facts(store.committed_offsets()),
                 "position": offsets_facts(store.position),
             }
-            if isinstance(store, ReadOnlyVersionedStore):
-                facts["stream_time_ms"] = store.stream_time_ms
-            else:
+            if isinstance(store, ReadOnlyKeyValueStore):
                 facts["approximate_entries"] = store.approximate_num_entries()
+            else:
+                facts["stream_time_ms"] = store.stream_time_ms
             return facts
     except StateStoreError as error:
         return {"error": str(error)}

@@ -94,6 +94,20 @@ def check_time_range(first_ms: int | None, last_ms: int | None) -> None:
         )
 
 
+def check_session(start_ms: object, end_ms: object) -> None:
+    """Accept the two inclusive ends of a session.
+
+    Raises:
+        InvalidTypeError, InvalidArgumentError: One is no time, or the end comes before the start.
+    """
+    check_time("start_ms", start_ms)
+    check_time("end_ms", end_ms)
+    if isinstance(start_ms, int) and isinstance(end_ms, int) and start_ms > end_ms:
+        raise InvalidArgumentError(
+            f"a session must not end before it starts, got start_ms={start_ms} and end_ms={end_ms}"
+        )
+
+
 def check_key_range(first: object, last: object) -> None:
     """Accept the ends of a key range; ``None`` is an open end.
 

@@ -1,13 +1,22 @@
 """A store of the kind that a specification names, over an engine that is open."""
 
-from typing import Any, overload
+from typing import Any, TypeAlias, overload
 
 from statestores.errors import InvalidTypeError
 from statestores.semantics.key_value import EngineKeyValueStore
+from statestores.semantics.session import EngineSessionStore
 from statestores.semantics.versioned import EngineVersionedStore
+from statestores.semantics.window import EngineWindowStore
 from statestores.spi.durability import Durability
 from statestores.spi.engine import Engine
+from statestores.spi.session_specification import Session
 from statestores.spi.specification import KeyValue, StoreSpecification, Versioned
+from statestores.spi.window_specification import Window
+
+AnyEngineStore: TypeAlias = (
+    EngineKeyValueStore | EngineVersionedStore | EngineWindowStore | EngineSessionStore
+)
+"""A store of bytes over an engine, of any kind."""
 
 
 @overload
@@ -20,14 +29,22 @@ def open_on_engine(
 ) -> EngineVersionedStore: ...
 @overload
 def open_on_engine(
+    engine: Engine, specification: Window[Any, Any], *, durability: Durability = ...
+) -> EngineWindowStore: ...
+@overload
+def open_on_engine(
+    engine: Engine, specification: Session[Any, Any], *, durability: Durability = ...
+) -> EngineSessionStore: ...
+@overload
+def open_on_engine(
     engine: Engine, specification: StoreSpecification[Any, Any], *, durability: Durability = ...
-) -> EngineKeyValueStore | EngineVersionedStore: ...
+) -> AnyEngineStore: ...
 def open_on_engine(
     engine: Engine,
     specification: StoreSpecification[Any, Any],
     *,
     durability: Durability = Durability.POWER_LOSS,
-) -> EngineKeyValueStore | EngineVersionedStore:
+) -> AnyEngineStore:
     """Open the store of bytes that *specification* describes, and take *engine* over.
 
     Serdes are written down and checked, not applied: see ``statestores.serdes.typed``. The engine
@@ -44,8 +61,13 @@ def open_on_engine(
             return EngineKeyValueStore(engine, specification, durability)
         if isinstance(specification, Versioned):
             return EngineVersionedStore(engine, specification, durability)
+        if isinstance(specification, Window):
+            return EngineWindowStore(engine, specification, durability)
+        if isinstance(specification, Session):
+            return EngineSessionStore(engine, specification, durability)
         raise InvalidTypeError(  # noqa: TRY301  # the engine has to be closed for it as well
-            f"a specification is a KeyValue or a Versioned, got {specification!r}"
+            "a specification is a KeyValue, a Versioned, a Window or a Session, "
+            f"got {specification!r}"
         )
     except BaseException:
         engine.close()

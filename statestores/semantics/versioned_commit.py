@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from itertools import pairwise
 
 from statestores.semantics.arguments import MAX_TIME_MS
+from statestores.semantics.escaped_keys import escape
 from statestores.semantics.layout import DATA, HISTORY
 from statestores.semantics.progress import Progress
 from statestores.semantics.versioned_rows import (
     DELETED,
     HEADER_BYTES,
     Version,
-    escape,
     history_bounds,
     history_from,
     history_key,

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from itertools import islice
 
 from statestores.semantics.content_chunks import FIRST_CHUNK_ROWS, next_chunk_rows
+from statestores.semantics.escaped_keys import escape
 from statestores.semantics.layout import DATA, END, HISTORY
 from statestores.semantics.versioned_rows import (
     SUFFIX_BYTES,
     Version,
-    escape,
     history_bounds,
     read_history,
     read_latest,

@@ -14,6 +14,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from statestores.semantics.arguments import MAX_TIME_MS
+from statestores.semantics.escaped_keys import escape, unescape
 from statestores.semantics.layout import DATA, HISTORY
 
 DELETED = 1 << 63
@@ -37,11 +38,6 @@ class Version(NamedTuple):
     valid_from_ms: int
     value: bytes | None
     valid_to_ms: int | None
-
-
-def escape(key: bytes) -> bytes:
-    """Return *key* so that a terminator of two zero bytes sorts it before its extensions."""
-    return key.replace(b"\x00", b"\x00\xff")
 
 
 def latest_row(valid_from_ms: int, value: bytes | None) -> bytes:
@@ -99,7 +95,7 @@ def start_of(row_key: bytes) -> int:
 
 def key_of(row_key: bytes) -> bytes:
     """Return the key of a history row."""
-    return row_key[1:-SUFFIX_BYTES].replace(b"\x00\xff", b"\x00")
+    return unescape(row_key[1:-SUFFIX_BYTES])
 
 
 def data_key(key: bytes) -> bytes:

@@ -12,8 +12,10 @@ from statestores.serdes.msgpack_serde import MsgpackSerde, msgpack
 from statestores.serdes.raw_serde import RawSerde, raw
 from statestores.serdes.serde_registry import register_serde, serde_by_name
 from statestores.serdes.typed_key_value import TypedKeyValueStore, TypedReadOnlyKeyValueStore
+from statestores.serdes.typed_session import TypedReadOnlySessionStore, TypedSessionStore
 from statestores.serdes.typed_stores import typed
 from statestores.serdes.typed_versioned import TypedReadOnlyVersionedStore, TypedVersionedStore
+from statestores.serdes.typed_window import TypedReadOnlyWindowStore, TypedWindowStore
 from statestores.serdes.utf8_serde import Utf8Serde, utf8
 
 __all__ = [
@@ -25,8 +27,12 @@ __all__ = [
     "SortedInt64Serde",
     "TypedKeyValueStore",
     "TypedReadOnlyKeyValueStore",
+    "TypedReadOnlySessionStore",
     "TypedReadOnlyVersionedStore",
+    "TypedReadOnlyWindowStore",
+    "TypedSessionStore",
     "TypedVersionedStore",
+    "TypedWindowStore",
     "Utf8Serde",
     "float64",
     "int64",

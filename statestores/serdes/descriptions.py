@@ -7,24 +7,35 @@ from statestores.errors import InvalidArgumentError
 from statestores.serdes.raw_serde import raw
 from statestores.serdes.serde_registry import serde_by_name
 from statestores.spi.serde import Serde
-from statestores.spi.specification import KeyValue, Versioned
+from statestores.spi.session_specification import Session
+from statestores.spi.specification import KeyValue, StoreSpecification, Versioned
+from statestores.spi.window_specification import Window
 
 _COMMON: Final = {"kind": str, "name": str, "key": str, "value": str, "partitioner": str}
 
 _FIELDS: Final[Mapping[str, Mapping[str, type]]] = {
     KeyValue.kind: _COMMON,
     Versioned.kind: {**_COMMON, "history_retention_ms": int},
+    Window.kind: {
+        **_COMMON,
+        "retention_ms": int,
+        "window_size_ms": int,
+        "retain_duplicates": bool,
+    },
+    Session.kind: {**_COMMON, "retention_ms": int},
 }
 
-_CLASSES: Final[Mapping[str, Callable[..., KeyValue[Any, Any] | Versioned[Any, Any]]]] = {
+_CLASSES: Final[Mapping[str, Callable[..., StoreSpecification[Any, Any]]]] = {
     KeyValue.kind: KeyValue,
     Versioned.kind: Versioned,
+    Window.kind: Window,
+    Session.kind: Session,
 }
 
 
 def specification_from_description(
     description: Mapping[str, object],
-) -> KeyValue[Any, Any] | Versioned[Any, Any]:
+) -> StoreSpecification[Any, Any]:
     """Return the specification that `StoreSpecification.describe` turned into *description*.
 
     A key or value of the serde "bytes" has no serde in the result.

@@ -5,11 +5,17 @@ from typing import Any, TypeVar, overload
 from statestores.errors import InvalidTypeError, StoreMismatchError
 from statestores.serdes.raw_serde import raw
 from statestores.serdes.typed_key_value import TypedKeyValueStore
+from statestores.serdes.typed_session import TypedSessionStore
 from statestores.serdes.typed_versioned import TypedVersionedStore
+from statestores.serdes.typed_window import TypedWindowStore
 from statestores.spi.key_value import KeyValueStore
-from statestores.spi.specification import KeyValue, Versioned
+from statestores.spi.session import SessionStore
+from statestores.spi.session_specification import Session
+from statestores.spi.specification import KeyValue, StoreSpecification, Versioned
 from statestores.spi.store import StateStore
 from statestores.spi.versioned import VersionedStore
+from statestores.spi.window import WindowStore
+from statestores.spi.window_specification import Window
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -23,7 +29,13 @@ def typed(
 def typed(
     store: VersionedStore[bytes, bytes], specification: Versioned[K, V]
 ) -> VersionedStore[K, V]: ...
-def typed(store: StateStore, specification: KeyValue[Any, Any] | Versioned[Any, Any]) -> Any:
+@overload
+def typed(store: WindowStore[bytes, bytes], specification: Window[K, V]) -> WindowStore[K, V]: ...
+@overload
+def typed(
+    store: SessionStore[bytes, bytes], specification: Session[K, V]
+) -> SessionStore[K, V]: ...
+def typed(store: StateStore, specification: StoreSpecification[Any, Any]) -> Any:
     """Return *store* with the keys and values of *specification*.
 
     It is *store* itself when both are bytes. Otherwise it takes *store* over, and closes it when
@@ -45,6 +57,10 @@ def typed(store: StateStore, specification: KeyValue[Any, Any] | Versioned[Any, 
         return TypedKeyValueStore(store, specification)
     if isinstance(specification, Versioned) and isinstance(store, VersionedStore):
         return TypedVersionedStore(store, specification)
+    if isinstance(specification, Window) and isinstance(store, WindowStore):
+        return TypedWindowStore(store, specification)
+    if isinstance(specification, Session) and isinstance(store, SessionStore):
+        return TypedSessionStore(store, specification)
     raise InvalidTypeError(
         f"a {type(store).__name__} is not a store of the kind {specification.kind!r}"
     )

@@ -6,6 +6,7 @@ from typing import Any
 
 from statestores.cli.verification.row_walk import Problems, RowCounter
 from statestores.errors import StateStoreError
+from statestores.semantics.escaped_keys import escape
 from statestores.semantics.layout import DATA, END, HISTORY
 from statestores.semantics.progress import NO_STREAM_TIME, Progress, read_progress
 from statestores.semantics.versioned_rows import (
@@ -13,7 +14,6 @@ from statestores.semantics.versioned_rows import (
     HEADER_BYTES,
     SUFFIX_BYTES,
     Version,
-    escape,
     key_of,
     read_history,
     read_latest,

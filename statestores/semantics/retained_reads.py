@@ -1,0 +1,187 @@
+"""What the reads of window and session stores are made of, for the owner and for facades.
+
+A kind writes its reads once, over the two methods of `RetainedReads`: the owner answers them from
+its engine and its pending rows, a facade from the engine alone, or from both.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from statestores.semantics.arguments import MAX_TIME_MS
+from statestores.semantics.content_chunks import until_closed
+from statestores.semantics.engine_store import EngineStore
+from statestores.semantics.facade import EngineFacade
+from statestores.semantics.progress import NO_STREAM_TIME
+from statestores.semantics.retained_progress import read_retained_progress
+from statestores.semantics.retained_rows import RetainedRows, Row
+from statestores.semantics.write_buffer import merge
+from statestores.spi.engine import Engine, EngineSnapshot
+from statestores.spi.offsets import Position
+
+PendingRows = dict[bytes, bytes | None]
+
+Uncommitted = Callable[[], tuple[int, int, PendingRows]]
+"""Returns the number of commits so far, stream time, and the pending rows, live."""
+
+_ABSENT = object()
+
+
+class RetainedReads(ABC):
+    """A window or session store, or a facade of one, as its reads see it."""
+
+    _rows: RetainedRows
+    _retention_ms: int
+
+    @abstractmethod
+    def _visible_value(self, data_key: bytes, time_ms: int) -> bytes | None:
+        """Return the value of the row *data_key*, the time of which is *time_ms*, if visible."""
+
+    @abstractmethod
+    def _visible_rows(
+        self,
+        first_key: bytes | None,
+        last_key: bytes | None,
+        first_ms: int | None,
+        last_ms: int | None,
+        *,
+        reverse: bool,
+    ) -> Iterator[Row]:
+        """Return the visible rows within both inclusive ranges, in order, frozen at the call.
+
+        The next step after the store was closed raises `StoreClosedError`.
+        """
+
+
+class RetainedSelection:
+    """The rows that a read asks for, at the horizon of the moment."""
+
+    __slots__ = ("_first_ms", "_is_one_key", "_last_ms", "_rows", "start", "stop")
+
+    def __init__(
+        self,
+        rows: RetainedRows,
+        keys: tuple[bytes | None, bytes | None],
+        times_ms: tuple[int | None, int | None],
+        horizon_ms: int,
+    ) -> None:
+        first_ms, last_ms = times_ms
+        self._first_ms = max(first_ms or 0, horizon_ms + 1)
+        self._last_ms = MAX_TIME_MS if last_ms is None else last_ms
+        self._is_one_key = keys[0] is not None and keys[0] == keys[1]
+        self._rows = rows
+        self.start, self.stop = rows.bounds(*keys, self._first_ms, self._last_ms)
+
+    def of(self, rows: Iterator[Row]) -> Iterator[Row]:
+        """Return those of *rows*, which are from `start` to `stop`, that are asked for."""
+        if self._is_one_key:
+            return rows
+        return self._rows.within(rows, self._first_ms, self._last_ms)
+
+
+class CommittedRetained(RetainedReads, EngineFacade):
+    """A window or session store as its last commit left it.
+
+    An iterator reads a snapshot of the engine, and takes stream time from there too. It never
+    waits for the writer.
+    """
+
+    def __init__(
+        self, store: EngineStore[Any, Any], engine: Engine, rows: RetainedRows, retention_ms: int
+    ) -> None:
+        super().__init__(store, engine)
+        self._rows = rows
+        self._retention_ms = retention_ms
+
+    @property
+    def stream_time_ms(self) -> int | None:
+        """Return the stream time that the visible content reflects."""
+        self._store.check_open()
+        stream_time = read_retained_progress(self._engine).stream_time_ms
+        return None if stream_time == NO_STREAM_TIME else stream_time
+
+    def _visible_value(self, data_key: bytes, time_ms: int) -> bytes | None:
+        # The row first: what is visible at a later stream time was so when it was read.
+        value = self._engine.get(data_key)
+        stream_time = read_retained_progress(self._engine).stream_time_ms
+        return value if time_ms > stream_time - self._retention_ms else None
+
+    def _visible_rows(
+        self,
+        first_key: bytes | None,
+        last_key: bytes | None,
+        first_ms: int | None,
+        last_ms: int | None,
+        *,
+        reverse: bool,
+    ) -> Iterator[Row]:
+        self._store.check_open()
+        snapshot, stream_time, pending = self._frozen()
+        selection = RetainedSelection(
+            self._rows,
+            (first_key, last_key),
+            (first_ms, last_ms),
+            stream_time - self._retention_ms,
+        )
+        start, stop = selection.start, selection.stop
+        chosen = [row for row in pending.items() if start <= row[0] < stop]
+        chosen.sort(key=lambda row: row[0], reverse=reverse)
+        stored = snapshot.scan(start, stop, reverse=reverse)
+        rows = selection.of(merge(stored, chosen, reverse=reverse))
+        return self._store.while_open(until_closed(snapshot, rows))
+
+    def _frozen(self) -> tuple[EngineSnapshot, int, PendingRows]:
+        """Return a snapshot, to be closed by the caller, stream time, and rows to lay over it."""
+        snapshot = self._engine.snapshot()
+        return snapshot, read_retained_progress(snapshot).stream_time_ms, {}
+
+
+class UncommittedRetained(CommittedRetained):
+    """A window or session store with the writer's pending rows.
+
+    Iterators copy them. A commit between the copy and the snapshot would hide newer rows behind
+    older ones, so they try again then.
+    """
+
+    def __init__(
+        self,
+        store: EngineStore[Any, Any],
+        engine: Engine,
+        rows: RetainedRows,
+        retention_ms: int,
+        uncommitted: Uncommitted,
+    ) -> None:
+        super().__init__(store, engine, rows, retention_ms)
+        self._uncommitted = uncommitted
+
+    @property
+    def stream_time_ms(self) -> int | None:
+        self._store.check_open()
+        _, stream_time, _ = self._uncommitted()
+        return None if stream_time == NO_STREAM_TIME else stream_time
+
+    @property
+    def position(self) -> Position:
+        self._store.check_open()
+        return self._store.position
+
+    def _visible_value(self, data_key: bytes, time_ms: int) -> bytes | None:
+        _, _, pending = self._uncommitted()
+        value = pending.get(data_key, _ABSENT)
+        if value is _ABSENT:
+            value = self._engine.get(data_key)
+        _, stream_time, _ = self._uncommitted()
+        visible = time_ms > stream_time - self._retention_ms
+        return value if visible else None  # type: ignore[return-value]  # a row's value by now
+
+    def _frozen(self) -> tuple[EngineSnapshot, int, PendingRows]:
+        while True:
+            commits, stream_time, live = self._uncommitted()
+            # dict.copy is one step of the interpreter; a loop over the live dict would not be.
+            pending = live.copy()
+            snapshot = self._engine.snapshot()
+            if self._uncommitted()[0] == commits:
+                # A put adds its row first and moves stream time then.
+                reached = max(map(self._rows.time_of, pending), default=NO_STREAM_TIME)
+                return snapshot, max(stream_time, reached), pending
+            snapshot.close()

@@ -1,0 +1,101 @@
+"""The rows of window and session stores: a key, a time that retention looks at, and a number.
+
+Both kinds keep a row until stream time has passed its time by the retention. A window's time is
+its start, a session's its end; the number is a session's start, or the sequence of a retained
+duplicate. Each has two rows in the engine (spec/08):
+
+* in `DATA` the value, ordered by key, time and number, as it is read;
+* in `HISTORY` no value, ordered by time, so that what expires lies together at the beginning.
+"""
+
+from collections.abc import Iterable, Iterator
+from struct import Struct
+
+from statestores.semantics.escaped_keys import escape, unescape
+from statestores.semantics.layout import DATA, HISTORY
+
+_TIME_BYTES = 8
+_TIME = Struct(">Q")
+_SUFFIX = Struct(">HQ")  # the key's terminator, two zero bytes, and the time
+_SUFFIX_AND_NUMBER = Struct(">HQQ")
+
+pack_time = _TIME.pack
+
+Row = tuple[bytes, bytes]
+"""A row of `DATA`, key and value."""
+
+
+def index_above(time_ms: int) -> bytes:
+    """Return the lowest key of the index above all rows with times up to *time_ms*."""
+    return HISTORY + pack_time(time_ms + 1)
+
+
+def index_time(index_key: bytes) -> int:
+    """Return the time of a row of the index."""
+    return int.from_bytes(index_key[1 : 1 + _TIME_BYTES], "big")
+
+
+class RetainedRows:
+    """The keys of one store's rows: with a number behind the time, or without."""
+
+    __slots__ = ("_time_from_end", "has_number", "suffix_bytes")
+
+    def __init__(self, *, has_number: bool) -> None:
+        self.has_number = has_number
+        self.suffix_bytes = (_SUFFIX_AND_NUMBER if has_number else _SUFFIX).size
+        self._time_from_end = self.suffix_bytes - 2
+
+    def data_key(self, key: bytes, time_ms: int, number: int = 0) -> bytes:
+        """Return the key of a row."""
+        if self.has_number:
+            return DATA + escape(key) + _SUFFIX_AND_NUMBER.pack(0, time_ms, number)
+        return DATA + escape(key) + _SUFFIX.pack(0, time_ms)
+
+    def index_key(self, data_key: bytes) -> bytes:
+        """Return the key in the index of the row *data_key*."""
+        time_at = len(data_key) - self._time_from_end
+        number_at = time_at + _TIME_BYTES
+        return HISTORY + data_key[time_at:number_at] + data_key[1:time_at] + data_key[number_at:]
+
+    def indexed_key(self, index_key: bytes) -> bytes:
+        """Return the key of the row that a row of the index stands for."""
+        time_end = 1 + _TIME_BYTES
+        number_at = len(index_key) - _TIME_BYTES if self.has_number else len(index_key)
+        return DATA + index_key[time_end:number_at] + index_key[1:time_end] + index_key[number_at:]
+
+    def time_of(self, data_key: bytes) -> int:
+        """Return the time of a row."""
+        time_at = len(data_key) - self._time_from_end
+        return int.from_bytes(data_key[time_at : time_at + _TIME_BYTES], "big")
+
+    def number_of(self, data_key: bytes) -> int:
+        """Return the number of a row. Requires: it has one."""
+        return int.from_bytes(data_key[-_TIME_BYTES:], "big")
+
+    def key_of(self, data_key: bytes) -> bytes:
+        """Return the key that a row belongs to."""
+        return unescape(data_key[1 : -self.suffix_bytes])
+
+    def bounds(
+        self, first_key: bytes | None, last_key: bytes | None, first_ms: int, last_ms: int
+    ) -> tuple[bytes, bytes]:
+        """Return half-open bounds of the rows within both inclusive ranges.
+
+        Exact when both keys are the same. Otherwise `within` has to leave out the rows of the
+        keys in between, the time of which is out of range.
+        """
+        start = DATA if first_key is None else DATA + escape(first_key) + _SUFFIX.pack(0, first_ms)
+        if first_ms > last_ms:
+            return start, start
+        if last_key is None:
+            return start, HISTORY
+        return start, DATA + escape(last_key) + _SUFFIX.pack(0, last_ms + 1)
+
+    def within(self, rows: Iterable[Row], first_ms: int, last_ms: int) -> Iterator[Row]:
+        """Yield the rows with times from *first_ms* to *last_ms*, both inclusive."""
+        low, high = pack_time(first_ms), pack_time(last_ms)
+        from_end = self._time_from_end
+        for row in rows:
+            time_at = len(row[0]) - from_end
+            if low <= row[0][time_at : time_at + _TIME_BYTES] <= high:
+                yield row

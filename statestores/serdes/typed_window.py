@@ -1,0 +1,117 @@
+"""Window stores of typed keys and values, over stores of bytes.
+
+As in `typed_key_value`, everything is encoded before anything is written. Windows pass through
+unchanged.
+"""
+
+from collections.abc import Generator, Iterator
+from typing import Any, TypeVar
+
+from statestores.serdes.delegation import DelegatingReadOnlyStore, DelegatingStateStore
+from statestores.serdes.encoded_values import encode_values
+from statestores.serdes.raw_serde import serde_or_raw
+from statestores.spi.records import WindowRecord
+from statestores.spi.specification import StoreSpecification
+from statestores.spi.store import Isolation, Values
+from statestores.spi.window import ReadOnlyWindowStore, WindowStore
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class TypedReadOnlyWindowStore(DelegatingReadOnlyStore, ReadOnlyWindowStore[K, V]):
+    """The reading half. With a key serde that is not sorted, ranges are of bytes all the same."""
+
+    _store: ReadOnlyWindowStore[bytes, bytes]
+
+    def __init__(
+        self,
+        store: ReadOnlyWindowStore[bytes, bytes],
+        specification: StoreSpecification[K, V],
+    ) -> None:
+        """Read *store* through the serdes of *specification*."""
+        self._store = store
+        self._specification = specification
+        self._key_serde = serde_or_raw(specification.key)
+        self._value_serde = serde_or_raw(specification.value)
+
+    @property
+    def stream_time_ms(self) -> int | None:
+        return self._store.stream_time_ms
+
+    def fetch(self, key: K, start_ms: int) -> V | None:
+        data = self._store.fetch(self._encoded_key(key), start_ms)
+        return None if data is None else self._value_serde.decode(data)
+
+    def fetch_range(
+        self,
+        key: K,
+        first_ms: int | None = None,
+        last_ms: int | None = None,
+        *,
+        reverse: bool = False,
+    ) -> Iterator[WindowRecord[K, V]]:
+        return self._decoded(
+            self._store.fetch_range(self._encoded_key(key), first_ms, last_ms, reverse=reverse)
+        )
+
+    def fetch_all(
+        self,
+        first_ms: int | None = None,
+        last_ms: int | None = None,
+        first_key: K | None = None,
+        last_key: K | None = None,
+        *,
+        reverse: bool = False,
+    ) -> Iterator[WindowRecord[K, V]]:
+        return self._decoded(
+            self._store.fetch_all(
+                first_ms,
+                last_ms,
+                self._encoded_key(first_key),
+                self._encoded_key(last_key),
+                reverse=reverse,
+            )
+        )
+
+    def _encoded_key(self, key: K | None) -> Any:
+        """Return the bytes of *key*; ``None`` goes down as it is (see `encoded_values`)."""
+        return None if key is None else self._key_serde.encode(key)
+
+    def _decoded(
+        self, records: Iterator[WindowRecord[bytes, bytes]]
+    ) -> Generator[WindowRecord[K, V], None, None]:
+        """Decode *records* as they are asked for."""
+        decode_key, decode_value = self._key_serde.decode, self._value_serde.decode
+        for key, start_ms, end_ms, value in records:
+            yield WindowRecord(decode_key(key), start_ms, end_ms, decode_value(value))
+
+
+class TypedWindowStore(DelegatingStateStore, TypedReadOnlyWindowStore[K, V], WindowStore[K, V]):
+    """A window store whose keys and values are those of its specification's serdes."""
+
+    _store: WindowStore[bytes, bytes]
+
+    def __init__(
+        self, store: WindowStore[bytes, bytes], specification: StoreSpecification[K, V]
+    ) -> None:
+        """Take *store* over: closing this store closes it."""
+        super().__init__(store, specification)
+
+    def put(self, key: K, value: V | None, window_start_ms: int) -> bool:
+        encoded = None if value is None else self._value_serde.encode(value)
+        return self._store.put(self._encoded_key(key), encoded, window_start_ms)
+
+    def put_many(
+        self, keys: Values[K], values: Values[V | None], window_starts_ms: Values[int]
+    ) -> int:
+        return self._store.put_many(
+            encode_values(self._key_serde, "keys", keys),
+            encode_values(self._value_serde, "values", values),
+            window_starts_ms,
+        )
+
+    def read_only(
+        self, isolation: Isolation | str = Isolation.READ_COMMITTED
+    ) -> ReadOnlyWindowStore[K, V]:
+        return TypedReadOnlyWindowStore(self._store.read_only(isolation), self._specification)
