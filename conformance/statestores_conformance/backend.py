@@ -1,16 +1,14 @@
 """All tests of a backend: its engine, and every kind of store over it."""
 
-from pathlib import Path
-
 import pytest
 
-from statestores.semantics import open_on_engine
-from statestores.spi import KeyValue, KeyValueStore, Versioned, VersionedStore
 from statestores_conformance.crash_tests import EngineCrashTests
 from statestores_conformance.engine import EngineTests
 from statestores_conformance.engine_stores import EngineRetentionTests, EngineStoreTests
-from statestores_conformance.engines import OpenEngine, durability_of
+from statestores_conformance.engines import OpenEngine
+from statestores_conformance.fault_tests import FaultTests
 from statestores_conformance.key_value import KeyValueStoreTests
+from statestores_conformance.openers import StoreOnEngine
 from statestores_conformance.stores import OpenKeyValueStore, OpenVersionedStore
 from statestores_conformance.versioned import VersionedStoreTests
 
@@ -32,27 +30,14 @@ class BackendTests:
     TestStoresOnEngine = EngineStoreTests
     TestRetentionOnEngine = EngineRetentionTests
     TestCrashes = EngineCrashTests
+    TestFaults = FaultTests
 
     @pytest.fixture
     def open_key_value_store(self, open_engine: OpenEngine) -> OpenKeyValueStore:
         """Open key-value stores over the engine."""
-
-        def open_store(
-            path: Path, specification: KeyValue[bytes, bytes]
-        ) -> KeyValueStore[bytes, bytes]:
-            engine = open_engine(path)
-            return open_on_engine(engine, specification, durability=durability_of(engine))
-
-        return open_store
+        return StoreOnEngine(open_engine)
 
     @pytest.fixture
     def open_versioned_store(self, open_engine: OpenEngine) -> OpenVersionedStore:
         """Open versioned stores over the engine."""
-
-        def open_store(
-            path: Path, specification: Versioned[bytes, bytes]
-        ) -> VersionedStore[bytes, bytes]:
-            engine = open_engine(path)
-            return open_on_engine(engine, specification, durability=durability_of(engine))
-
-        return open_store
+        return StoreOnEngine(open_engine)

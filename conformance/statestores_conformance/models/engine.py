@@ -2,19 +2,18 @@
 
 import shutil
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
-import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from statestores.errors import StoreClosedError
-from statestores.spi import Durability, EngineReader, EngineSnapshot
-from statestores_conformance.engines import OpenEngine, Pairs, durability_of, pairs_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from statestores.spi import Capabilities, Durability
+from statestores_conformance.engines import OpenEngine, Pairs, durability_of
+from statestores_conformance.models.held import HeldIterators
+from statestores_conformance.script import Name, Script
 
 _keys = st.one_of(
     st.sampled_from([b"a", b"a\x00", b"a\x00\xff", b"a\xff", b"ab", b"b", b"\x00", b"\xff"]),
@@ -32,20 +31,37 @@ class EngineMachine(RuleBasedStateMachine):
         super().__init__()
         self._directory = Path(tempfile.mkdtemp(dir=root))
         self._open_engine = open_engine
-        self._engine = open_engine(self._directory / "engine")
+        self.script = Script(open_engine=open_engine)
+        self._generation = 0
         self._model: dict[bytes, bytes] = {}
-        self._snapshots: list[tuple[EngineSnapshot, dict[bytes, bytes]]] = []
-        self._scans: list[tuple[Iterator[tuple[bytes, bytes]], Pairs]] = []
+        self._held = HeldIterators(self.script)
+        self._snapshots: list[tuple[Name, dict[bytes, bytes], HeldIterators]] = []
+        self._open()
+
+    def _open(self) -> None:
+        path = self._directory / f"engine-{self._generation}"
+        self._engine = self.script.let("engine", "open_engine", path)
+
+    @property
+    def openers(self) -> dict[str, Callable[..., Any]]:
+        """The names of the script that open something."""
+        return {"open_engine": self._open_engine}
+
+    @property
+    def _capabilities(self) -> Capabilities:
+        capabilities: Capabilities = self.script.value(self._engine).capabilities
+        return capabilities
 
     def teardown(self) -> None:
         """Close the engine; remove its directory."""
-        self._engine.close()
+        if hasattr(self, "_engine"):
+            self.script.value(self._engine).close()
         shutil.rmtree(self._directory)
 
-    def _reader(self, number: int | None) -> tuple[EngineReader, dict[bytes, bytes]]:
-        """Return the engine, or one of the snapshots, and what it has to see."""
+    def _reader(self, number: int | None) -> tuple[Name, dict[bytes, bytes], HeldIterators]:
+        """Return the engine, or one of the snapshots; what it has to see, and its scans."""
         if number is None or not self._snapshots:
-            return self._engine, self._model
+            return self._engine, self._model, self._held
         return self._snapshots[number % len(self._snapshots)]
 
     @rule(
@@ -54,87 +70,95 @@ class EngineMachine(RuleBasedStateMachine):
     )
     def apply(self, batch: dict[bytes, bytes | None], *, durable: bool) -> None:
         """Apply a batch, at one durability or the other."""
-        durability = durability_of(self._engine) if durable else Durability.PROCESS_CRASH
-        self._engine.apply(batch, durability)
+        durability = Durability.PROCESS_CRASH
+        if durable:
+            durability = durability_of(self.script.value(self._engine))
+        self.script.do(f"{self._engine}.apply", batch, durability)
         for key, value in batch.items():
             if value is None:
                 self._model.pop(key, None)
             else:
                 self._model[key] = value
 
+    @precondition(lambda self: self._capabilities.bulk_ingest)
+    @rule(pairs=st.dictionaries(_keys, _values, min_size=1, max_size=6))
+    def ingest(self, pairs: dict[bytes, bytes]) -> None:
+        """Load sorted pairs."""
+        self.script.do(f"{self._engine}.ingest", sorted(pairs.items()))
+        self._model.update(pairs)
+
     @rule(keys=st.lists(_keys, max_size=5), where=st.none() | st.integers(0, 9))
     def get(self, keys: list[bytes], where: int | None) -> None:
         """Get one by one, and many at once."""
-        reader, model = self._reader(where)
-        expected = [model.get(key) for key in keys]
-
-        assert [reader.get(key) for key in keys] == expected
-        assert reader.get_many(keys) == expected
+        reader, model, _ = self._reader(where)
+        for key in keys:
+            self.script.gives(model.get(key), f"{reader}.get", key)
+        self.script.gives([model.get(key) for key in keys], f"{reader}.get_many", keys)
 
     @rule(start=_bounds, stop=_stops, where=st.none() | st.integers(0, 9))
     def read_range(self, start: bytes, stop: bytes | None, where: int | None) -> None:
         """Scan both ways, and seek both ends."""
-        reader, model = self._reader(where)
+        reader, model, _ = self._reader(where)
         expected = _between(model, start, stop)
-
-        assert list(reader.scan(start, stop)) == expected
-        assert list(reader.scan(start, stop, reverse=True)) == expected[::-1]
-        assert reader.first(start, stop) == (expected[0] if expected else None)
-        assert reader.last(start, stop) == (expected[-1] if expected else None)
+        self.script.lists(expected, f"{reader}.scan", start, stop)
+        self.script.lists(expected[::-1], f"{reader}.scan", start, stop, reverse=True)
+        self.script.gives(expected[0] if expected else None, f"{reader}.first", start, stop)
+        self.script.gives(expected[-1] if expected else None, f"{reader}.last", start, stop)
 
     @rule(start=_bounds, stop=_stops, reverse=st.booleans(), where=st.none() | st.integers(0, 9))
     def hold_scan(
         self, start: bytes, stop: bytes | None, where: int | None, *, reverse: bool
     ) -> None:
         """Begin a scan and keep it over what follows."""
-        reader, model = self._reader(where)
+        reader, model, held = self._reader(where)
         expected = _between(model, start, stop)
-        scan = reader.scan(start, stop, reverse=reverse)
-        self._scans.append((scan, expected[::-1] if reverse else expected))
+        scan = self.script.let("scan", f"{reader}.scan", start, stop, reverse=reverse)
+        held.add(scan, expected[::-1] if reverse else expected)
 
-    @precondition(lambda self: self._scans)
-    @rule(number=st.integers(0, 9), steps=st.integers(1, 4))
-    def step_scan(self, number: int, steps: int) -> None:
-        """Go on with a held scan."""
-        place = number % len(self._scans)
-        scan, expected = self._scans[place]
-        for _ in range(steps):
-            assert next(scan, None) == (expected.pop(0) if expected else None)
-        if not expected:
-            del self._scans[place]
+    @rule(number=st.integers(0, 9), steps=st.integers(1, 4), where=st.none() | st.integers(0, 9))
+    def step_scan(self, number: int, steps: int, where: int | None) -> None:
+        """Go on with a held scan, of the engine or of a snapshot."""
+        _, _, held = self._reader(where)
+        if held:
+            held.step(number, steps)
 
     @precondition(lambda self: len(self._snapshots) < 3)
     @rule()
     def take_snapshot(self) -> None:
         """Freeze the present content."""
-        self._snapshots.append((self._engine.snapshot(), dict(self._model)))
+        snapshot = self.script.let("snapshot", f"{self._engine}.snapshot")
+        self._snapshots.append((snapshot, dict(self._model), HeldIterators(self.script)))
 
     @precondition(lambda self: self._snapshots)
-    @rule()
-    def close_snapshot(self) -> None:
-        """Close the oldest snapshot; the scans that hang on it are let go."""
-        self._scans.clear()
-        self._snapshots.pop(0)[0].close()
+    @rule(number=st.integers(0, 9))
+    def close_snapshot(self, number: int) -> None:
+        """Close a snapshot: it and its scans raise, those of others go on."""
+        snapshot, _, held = self._snapshots.pop(number % len(self._snapshots))
+        self.script.do(f"{snapshot}.close")
+        held.are_closed()
+        self.script.fails(StoreClosedError, f"{snapshot}.get", b"a")
 
-    @precondition(lambda self: self._engine.capabilities.persistent)
     @rule()
     def reopen(self) -> None:
-        """Close and open again; what was held raises."""
-        self._engine.close()
-        for scan, _ in self._scans:
-            with pytest.raises(StoreClosedError):
-                next(scan)
-        for snapshot, _ in self._snapshots:
-            with pytest.raises(StoreClosedError):
-                snapshot.get(b"a")
-        self._scans.clear()
+        """Close and open again; what was held raises.
+
+        Where nothing survives closing, a new engine takes the place of the old one.
+        """
+        self.script.do(f"{self._engine}.close")
+        self._held.are_closed()
+        for snapshot, _, held in self._snapshots:
+            held.are_closed()
+            self.script.fails(StoreClosedError, f"{snapshot}.get", b"a")
         self._snapshots.clear()
-        self._engine = self._open_engine(self._directory / "engine")
+        if not self._capabilities.persistent:
+            self._generation += 1
+            self._model.clear()
+        self._open()
 
     @invariant()
     def content_is_that_of_the_model(self) -> None:
         """All pairs, in order."""
-        assert pairs_of(self._engine) == sorted(self._model.items())
+        self.script.lists(sorted(self._model.items()), f"{self._engine}.scan", b"")
 
 
 def _between(model: dict[bytes, bytes], start: bytes, stop: bytes | None) -> Pairs:

@@ -5,7 +5,8 @@ from pathlib import Path
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
-from statestores.spi import KeyValue, KeyValueStore, ReadOnlyKeyValueStore
+from statestores.errors import InvalidTypeError
+from statestores.spi import KeyValue
 from statestores_conformance.models.store import StoreMachine, keys, readers, values
 from statestores_conformance.stores import OpenKeyValueStore
 
@@ -40,84 +41,86 @@ class KeyValueModel(dict[bytes, bytes]):
         return [pair for pair in self.pairs(reverse=reverse) if pair[0].startswith(prefix)]
 
 
-class KeyValueMachine(StoreMachine[KeyValueStore[bytes, bytes], KeyValueModel]):
+class KeyValueMachine(StoreMachine[KeyValueModel]):
     """Every operation of a key-value store, in any order."""
 
     def __init__(self, open_store: OpenKeyValueStore, root: Path) -> None:
-        self._open_store = open_store
-        super().__init__(root)
+        super().__init__(open_store, root)
         self.begin(KeyValueModel())
 
-    def _open(self, path: Path) -> KeyValueStore[bytes, bytes]:
-        return self._open_store(path, KeyValue("store"))
+    def specification(self) -> KeyValue[bytes, bytes]:
+        return KeyValue("store")
 
-    def _facade_of(self, reader: str) -> ReadOnlyKeyValueStore[bytes, bytes]:
-        return self._store if reader == "owner" else self._store.read_only(f"read_{reader}")
-
-    def _check(self, store: KeyValueStore[bytes, bytes], committed: KeyValueModel) -> None:
-        for reader in (store, store.read_only()):
-            assert list(reader.range()) == committed.pairs()
-            assert list(reader.range(reverse=True)) == committed.pairs(reverse=True)
-            assert [reader.get(key) for key in committed] == list(committed.values())
-
-    def _check_quickly(self) -> None:
-        for reader in ("owner", "committed", "uncommitted"):
-            assert list(self._facade_of(reader).range()) == self._model_of(reader).pairs()
+    def check(self, reader: str, model: KeyValueModel, *, thorough: bool) -> None:
+        self.script.lists(model.pairs(), f"{reader}.range")
+        if thorough:
+            self.script.lists(model.pairs(reverse=True), f"{reader}.range", reverse=True)
+            self.script.gives(list(model.values()), f"{reader}.get_many", list(model))
+            for key, value in model.items():
+                self.script.gives(value, f"{reader}.get", key)
 
     @rule(key=keys, value=st.none() | values)
     def put(self, key: bytes, value: bytes | None) -> None:
         """Set or delete."""
-        self._store.put(key, value)
-        self._model.put(key, value)
+        self.script.do(self.on_store("put"), key, value)
+        self.model.put(key, value)
 
     @rule(key=keys, value=values)
     def put_if_absent(self, key: bytes, value: bytes) -> None:
         """Set what is not there."""
-        assert self._store.put_if_absent(key, value) == self._model.get(key)
-        self._model.setdefault(key, value)
+        self.script.gives(self.model.get(key), self.on_store("put_if_absent"), key, value)
+        self.model.setdefault(key, value)
 
     @rule(entries=st.lists(st.tuples(keys, st.none() | values), max_size=8), columns=st.booleans())
     def put_several(self, entries: list[tuple[bytes, bytes | None]], *, columns: bool) -> None:
         """Put entries or columns, in order."""
         if columns:
-            self._store.put_many([key for key, _ in entries], [value for _, value in entries])
+            names, given = [key for key, _ in entries], [value for _, value in entries]
+            self.script.do(self.on_store("put_many"), names, given)
         else:
-            self._store.put_all(entries)
+            self.script.do(self.on_store("put_all"), entries)
         for key, value in entries:
-            self._model.put(key, value)
+            self.model.put(key, value)
+
+    @rule(key=keys)
+    def put_malformed(self, key: bytes) -> None:
+        """Refuse columns of which the last value is wrong: nothing of them is taken."""
+        call = self.on_store("put_many")
+        self.script.fails(InvalidTypeError, call, [key, key], [b"v", "no bytes"])
 
     @rule(key=keys)
     def delete(self, key: bytes) -> None:
         """Delete, and learn what was there."""
-        assert self._store.delete(key) == self._model.pop(key, None)
+        self.script.gives(self.model.pop(key, None), self.on_store("delete"), key)
 
     @rule(wanted=st.lists(keys, max_size=6), reader=readers)
     def get(self, wanted: list[bytes], reader: str) -> None:
         """Get one by one, and many at once."""
-        facade, model = self._facade_of(reader), self._model_of(reader)
-        expected = [model.get(key) for key in wanted]
-
-        assert [facade.get(key) for key in wanted] == expected
-        assert facade.get_many(wanted) == expected
+        expected = [self.model_of(reader).get(key) for key in wanted]
+        for key, value in zip(wanted, expected, strict=True):
+            self.script.gives(value, self.call(reader, "get"), key)
+        self.script.gives(expected, self.call(reader, "get_many"), wanted)
 
     @rule(first=_bounds, last=_bounds, reverse=st.booleans(), reader=readers, hold=st.booleans())
     def read_range(
         self, first: bytes | None, last: bytes | None, reader: str, *, reverse: bool, hold: bool
     ) -> None:
         """Iterate over a range now, or keep the iterator."""
-        iterator = self._facade_of(reader).range(first, last, reverse=reverse)
-        expected = self._model_of(reader).pairs(first, last, reverse=reverse)
-        if hold:
-            self._hold(iterator, expected)
-        else:
-            assert list(iterator) == expected
+        self.read(
+            self.model_of(reader).pairs(first, last, reverse=reverse),
+            hold=hold,
+            call=self.call(reader, "range"),
+            arguments=(first, last),
+            reverse=reverse,
+        )
 
     @rule(prefix=keys, reverse=st.booleans(), reader=readers, hold=st.booleans())
     def read_prefix(self, prefix: bytes, reader: str, *, reverse: bool, hold: bool) -> None:
         """Iterate over a prefix now, or keep the iterator."""
-        iterator = self._facade_of(reader).prefix_scan(prefix, reverse=reverse)
-        expected = self._model_of(reader).prefixed(prefix, reverse=reverse)
-        if hold:
-            self._hold(iterator, expected)
-        else:
-            assert list(iterator) == expected
+        self.read(
+            self.model_of(reader).prefixed(prefix, reverse=reverse),
+            hold=hold,
+            call=self.call(reader, "prefix_scan"),
+            arguments=(prefix,),
+            reverse=reverse,
+        )

@@ -5,13 +5,8 @@ from pathlib import Path
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 
-from statestores.spi import (
-    PutResult,
-    ReadOnlyVersionedStore,
-    Versioned,
-    VersionedRecord,
-    VersionedStore,
-)
+from statestores.errors import InvalidArgumentError
+from statestores.spi import PutResult, Versioned, VersionedRecord
 from statestores_conformance.models.store import StoreMachine, keys, readers, values
 from statestores_conformance.stores import OpenVersionedStore
 
@@ -126,13 +121,12 @@ class VersionedModel:
         return found
 
 
-class VersionedMachine(StoreMachine[VersionedStore[bytes, bytes], VersionedModel]):
+class VersionedMachine(StoreMachine[VersionedModel]):
     """Every operation of a versioned store, in any order and with times in any order."""
 
     def __init__(self, open_store: OpenVersionedStore, root: Path) -> None:
-        self._open_store = open_store
+        super().__init__(open_store, root)
         self._retention_ms = 0
-        super().__init__(root)
 
     @initialize(retention_ms=st.sampled_from(_RETENTIONS_MS))
     def choose_retention(self, retention_ms: int) -> None:
@@ -140,46 +134,41 @@ class VersionedMachine(StoreMachine[VersionedStore[bytes, bytes], VersionedModel
         self._retention_ms = retention_ms
         self.begin(VersionedModel(retention_ms))
 
-    def _open(self, path: Path) -> VersionedStore[bytes, bytes]:
-        specification = Versioned("store", history_retention_ms=self._retention_ms)
-        return self._open_store(path, specification)
+    def specification(self) -> Versioned[bytes, bytes]:
+        return Versioned("store", history_retention_ms=self._retention_ms)
 
-    def _facade_of(self, reader: str) -> ReadOnlyVersionedStore[bytes, bytes]:
-        return self._store if reader == "owner" else self._store.read_only(f"read_{reader}")
-
-    def _check(self, store: VersionedStore[bytes, bytes], committed: VersionedModel) -> None:
-        for reader in (store, store.read_only()):
-            assert reader.stream_time_ms == committed.stream_time_ms
-            for time in (None, 5, 25, 45):
-                assert list(reader.scan_as_of(time)) == committed.scan_as_of(time)
-            for key in committed.keys:
-                assert list(reader.history(key)) == committed.history(key, None, None)
-
-    def _check_quickly(self) -> None:
-        for reader in ("owner", "committed", "uncommitted"):
-            facade, model = self._facade_of(reader), self._model_of(reader)
-
-            assert facade.stream_time_ms == model.stream_time_ms
-            assert list(facade.scan_as_of()) == model.scan_as_of(None)
+    def check(self, reader: str, model: VersionedModel, *, thorough: bool) -> None:
+        self.script.has(model.stream_time_ms, f"{reader}.stream_time_ms")
+        self.script.lists(model.scan_as_of(None), f"{reader}.scan_as_of")
+        if thorough:
+            for time in (5, 25, 45):
+                self.script.lists(model.scan_as_of(time), f"{reader}.scan_as_of", time)
+            for key in model.keys:
+                self.script.lists(model.history(key, None, None), f"{reader}.history", key)
 
     @rule(key=keys, value=st.none() | values, time=_times)
     def put(self, key: bytes, value: bytes | None, time: int) -> None:
         """Put a version or a deletion, late ones too."""
-        assert self._store.put(key, value, time) == self._model.put(key, value, time)
+        expected = self.model.put(key, value, time)
+        self.script.gives(expected, self.on_store("put"), key, value, time)
 
     @rule(rows=st.lists(st.tuples(keys, st.none() | values, _times), max_size=8))
     def put_many(self, rows: list[tuple[bytes, bytes | None, int]]) -> None:
         """Put columns, in order."""
-        accepted = self._store.put_many(
-            [row[0] for row in rows], [row[1] for row in rows], [row[2] for row in rows]
-        )
+        columns = [[row[place] for row in rows] for place in range(3)]
+        expected = sum(self.model.put(*row).accepted for row in rows)
+        self.script.gives(expected, self.on_store("put_many"), *columns)
 
-        assert accepted == sum(self._model.put(*row).accepted for row in rows)
+    @rule(key=keys, time=_times)
+    def put_malformed(self, key: bytes, time: int) -> None:
+        """Refuse columns of which the last time is negative: nothing of them is taken."""
+        call = self.on_store("put_many")
+        self.script.fails(InvalidArgumentError, call, [key, key], [b"v", b"w"], [time + 100, -1])
 
     @rule(key=keys, time=_times)
     def delete(self, key: bytes, time: int) -> None:
         """Delete from a time on, and learn what was valid."""
-        assert self._store.delete(key, time) == self._model.delete(key, time)
+        self.script.gives(self.model.delete(key, time), self.on_store("delete"), key, time)
 
     @rule(
         wanted=st.lists(st.tuples(keys, _times), max_size=6),
@@ -188,12 +177,14 @@ class VersionedMachine(StoreMachine[VersionedStore[bytes, bytes], VersionedModel
     )
     def get(self, wanted: list[tuple[bytes, int]], time: int | None, reader: str) -> None:
         """Get one by one and many at once, at one time or at a time for each."""
-        facade, model = self._facade_of(reader), self._model_of(reader)
+        model = self.model_of(reader)
         names, times = [key for key, _ in wanted], [time for _, time in wanted]
-
-        assert [facade.get(key, time) for key in names] == [model.get(key, time) for key in names]
-        assert facade.get_many(names, time) == [model.get(key, time) for key in names]
-        assert facade.get_many(names, times) == [model.get(key, at) for key, at in wanted]
+        expected = [model.get(key, time) for key in names]
+        for key, record in zip(names, expected, strict=True):
+            self.script.gives(record, self.call(reader, "get"), key, time)
+        many = self.call(reader, "get_many")
+        self.script.gives(expected, many, names, time)
+        self.script.gives([model.get(key, at) for key, at in wanted], many, names, times)
 
     @rule(
         key=keys,
@@ -215,12 +206,13 @@ class VersionedMachine(StoreMachine[VersionedStore[bytes, bytes], VersionedModel
     ) -> None:
         """Iterate over a history now, or keep the iterator."""
         last = None if length is None else (first or 0) + length
-        iterator = self._facade_of(reader).history(key, first, last, reverse=reverse)
-        expected = self._model_of(reader).history(key, first, last, reverse=reverse)
-        if hold:
-            self._hold(iterator, expected)
-        else:
-            assert list(iterator) == expected
+        self.read(
+            self.model_of(reader).history(key, first, last, reverse=reverse),
+            hold=hold,
+            call=self.call(reader, "history"),
+            arguments=(key, first, last),
+            reverse=reverse,
+        )
 
     @rule(
         time=_open_times,
@@ -241,9 +233,10 @@ class VersionedMachine(StoreMachine[VersionedStore[bytes, bytes], VersionedModel
         hold: bool,
     ) -> None:
         """Iterate over keys as of a time now, or keep the iterator."""
-        iterator = self._facade_of(reader).scan_as_of(time, first, last, reverse=reverse)
-        expected = self._model_of(reader).scan_as_of(time, first, last, reverse=reverse)
-        if hold:
-            self._hold(iterator, expected)
-        else:
-            assert list(iterator) == expected
+        self.read(
+            self.model_of(reader).scan_as_of(time, first, last, reverse=reverse),
+            hold=hold,
+            call=self.call(reader, "scan_as_of"),
+            arguments=(time, first, last),
+            reverse=reverse,
+        )
