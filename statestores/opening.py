@@ -28,7 +28,13 @@ from statestores.spi.engine import Engine
 from statestores.spi.key_value import KeyValueStore
 from statestores.spi.session import SessionStore
 from statestores.spi.session_specification import Session
-from statestores.spi.specification import KeyValue, StoreSpecification, Versioned
+from statestores.spi.specification import (
+    KeyValue,
+    StoreSpecification,
+    TimestampedKeyValue,
+    Versioned,
+)
+from statestores.spi.timestamped_key_value import TimestampedKeyValueStore
 from statestores.spi.versioned import VersionedStore
 from statestores.spi.window import WindowStore
 from statestores.spi.window_specification import Window
@@ -40,6 +46,7 @@ BytesStore: TypeAlias = AnyEngineStore
 
 AnyStore: TypeAlias = (
     KeyValueStore[Any, Any]
+    | TimestampedKeyValueStore[Any, Any]
     | VersionedStore[Any, Any]
     | WindowStore[Any, Any]
     | SessionStore[Any, Any]
@@ -54,6 +61,16 @@ _ENGINE_FILE = "engine.json"
 _FORMAT = 1
 
 
+# A timestamped specification is a KeyValue as well, and its store is no KeyValueStore: puts differ.
+@overload
+def open_store(  # type: ignore[overload-overlap]
+    path: str | PathLike[str],
+    specification: TimestampedKeyValue[K, V],
+    *,
+    backend: str | None = ...,
+    options: Mapping[str, object] | None = ...,
+    durability: Durability = ...,
+) -> TimestampedKeyValueStore[K, V]: ...
 @overload
 def open_store(
     path: str | PathLike[str],

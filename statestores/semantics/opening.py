@@ -5,20 +5,40 @@ from typing import Any, TypeAlias, overload
 from statestores.errors import InvalidTypeError
 from statestores.semantics.key_value import EngineKeyValueStore
 from statestores.semantics.session import EngineSessionStore
+from statestores.semantics.timestamped_key_value import EngineTimestampedKeyValueStore
 from statestores.semantics.versioned import EngineVersionedStore
+from statestores.semantics.wall_clock import Clock
 from statestores.semantics.window import EngineWindowStore
 from statestores.spi.durability import Durability
 from statestores.spi.engine import Engine
 from statestores.spi.session_specification import Session
-from statestores.spi.specification import KeyValue, StoreSpecification, Versioned
+from statestores.spi.specification import (
+    KeyValue,
+    StoreSpecification,
+    TimestampedKeyValue,
+    Versioned,
+)
 from statestores.spi.window_specification import Window
 
 AnyEngineStore: TypeAlias = (
-    EngineKeyValueStore | EngineVersionedStore | EngineWindowStore | EngineSessionStore
+    EngineKeyValueStore
+    | EngineTimestampedKeyValueStore
+    | EngineVersionedStore
+    | EngineWindowStore
+    | EngineSessionStore
 )
 """A store of bytes over an engine, of any kind."""
 
 
+# A timestamped specification is a KeyValue as well, and its store is no KeyValueStore: puts differ.
+@overload
+def open_on_engine(  # type: ignore[overload-overlap]
+    engine: Engine,
+    specification: TimestampedKeyValue[Any, Any],
+    *,
+    durability: Durability = ...,
+    clock: Clock | None = ...,
+) -> EngineTimestampedKeyValueStore: ...
 @overload
 def open_on_engine(
     engine: Engine, specification: KeyValue[Any, Any], *, durability: Durability = ...
@@ -37,18 +57,24 @@ def open_on_engine(
 ) -> EngineSessionStore: ...
 @overload
 def open_on_engine(
-    engine: Engine, specification: StoreSpecification[Any, Any], *, durability: Durability = ...
+    engine: Engine,
+    specification: StoreSpecification[Any, Any],
+    *,
+    durability: Durability = ...,
+    clock: Clock | None = ...,
 ) -> AnyEngineStore: ...
 def open_on_engine(
     engine: Engine,
     specification: StoreSpecification[Any, Any],
     *,
     durability: Durability = Durability.POWER_LOSS,
+    clock: Clock | None = None,
 ) -> AnyEngineStore:
     """Open the store of bytes that *specification* describes, and take *engine* over.
 
     Serdes are written down and checked, not applied: see ``statestores.serdes.typed``. The engine
-    is closed with the store, and also when this raises.
+    is closed with the store, and also when this raises. *clock* takes the place of the machine's
+    where values expire by it, for tests.
 
     Raises:
         InvalidTypeError: The specification is of no known kind.
@@ -57,6 +83,8 @@ def open_on_engine(
         CapabilityNotSupportedError: The engine cannot keep *durability*.
     """
     try:
+        if isinstance(specification, TimestampedKeyValue):
+            return EngineTimestampedKeyValueStore(engine, specification, durability, clock)
         if isinstance(specification, KeyValue):
             return EngineKeyValueStore(engine, specification, durability)
         if isinstance(specification, Versioned):

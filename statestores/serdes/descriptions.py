@@ -8,13 +8,19 @@ from statestores.serdes.raw_serde import raw
 from statestores.serdes.serde_registry import serde_by_name
 from statestores.spi.serde import Serde
 from statestores.spi.session_specification import Session
-from statestores.spi.specification import KeyValue, StoreSpecification, Versioned
+from statestores.spi.specification import (
+    KeyValue,
+    StoreSpecification,
+    TimestampedKeyValue,
+    Versioned,
+)
 from statestores.spi.window_specification import Window
 
 _COMMON: Final = {"kind": str, "name": str, "key": str, "value": str, "partitioner": str}
 
 _FIELDS: Final[Mapping[str, Mapping[str, type]]] = {
     KeyValue.kind: _COMMON,
+    TimestampedKeyValue.kind: {**_COMMON, "ttl_ms": int, "ttl_clock": str},
     Versioned.kind: {**_COMMON, "history_retention_ms": int},
     Window.kind: {
         **_COMMON,
@@ -27,6 +33,7 @@ _FIELDS: Final[Mapping[str, Mapping[str, type]]] = {
 
 _CLASSES: Final[Mapping[str, Callable[..., StoreSpecification[Any, Any]]]] = {
     KeyValue.kind: KeyValue,
+    TimestampedKeyValue.kind: TimestampedKeyValue,
     Versioned.kind: Versioned,
     Window.kind: Window,
     Session.kind: Session,
@@ -69,6 +76,8 @@ def specification_from_description(
     }
     arguments["key"] = _serde_or_none(arguments["key"])
     arguments["value"] = _serde_or_none(arguments["value"])
+    if kind == TimestampedKeyValue.kind:
+        arguments["ttl_ms"] = arguments["ttl_ms"] or None  # 0 is none
     return _CLASSES[kind](**arguments)
 
 

@@ -6,13 +6,20 @@ from statestores.errors import InvalidTypeError, StoreMismatchError
 from statestores.serdes.raw_serde import raw
 from statestores.serdes.typed_key_value import TypedKeyValueStore
 from statestores.serdes.typed_session import TypedSessionStore
+from statestores.serdes.typed_timestamped import TypedTimestampedKeyValueStore
 from statestores.serdes.typed_versioned import TypedVersionedStore
 from statestores.serdes.typed_window import TypedWindowStore
 from statestores.spi.key_value import KeyValueStore
 from statestores.spi.session import SessionStore
 from statestores.spi.session_specification import Session
-from statestores.spi.specification import KeyValue, StoreSpecification, Versioned
+from statestores.spi.specification import (
+    KeyValue,
+    StoreSpecification,
+    TimestampedKeyValue,
+    Versioned,
+)
 from statestores.spi.store import StateStore
+from statestores.spi.timestamped_key_value import TimestampedKeyValueStore
 from statestores.spi.versioned import VersionedStore
 from statestores.spi.window import WindowStore
 from statestores.spi.window_specification import Window
@@ -21,6 +28,10 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
+@overload
+def typed(
+    store: TimestampedKeyValueStore[bytes, bytes], specification: TimestampedKeyValue[K, V]
+) -> TimestampedKeyValueStore[K, V]: ...
 @overload
 def typed(
     store: KeyValueStore[bytes, bytes], specification: KeyValue[K, V]
@@ -55,6 +66,10 @@ def typed(store: StateStore, specification: StoreSpecification[Any, Any]) -> Any
         return store
     if isinstance(specification, KeyValue) and isinstance(store, KeyValueStore):
         return TypedKeyValueStore(store, specification)
+    if isinstance(specification, TimestampedKeyValue) and isinstance(
+        store, TimestampedKeyValueStore
+    ):
+        return TypedTimestampedKeyValueStore(store, specification)
     if isinstance(specification, Versioned) and isinstance(store, VersionedStore):
         return TypedVersionedStore(store, specification)
     if isinstance(specification, Window) and isinstance(store, WindowStore):
