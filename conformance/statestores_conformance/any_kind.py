@@ -1,5 +1,7 @@
 """All tests that hold for every kind of store."""
 
+import pytest
+
 from statestores_conformance.commit import (
     CommitTests,
     FailedCommitTests,
@@ -12,6 +14,7 @@ from statestores_conformance.replay import CommittedContentTests, ReplayTests, T
 from statestores_conformance.store_opening import ClosedStoreTests, DescriptionTests
 
 
+@pytest.mark.level("store")
 class AnyKindTests:
     """Everything that chapters 2 and 5 require of every store. A kind gives it ``stores``."""
 

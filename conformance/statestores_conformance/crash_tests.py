@@ -9,12 +9,14 @@ from statestores_conformance.crash import run_kills
 from statestores_conformance.crash_workload import WORKLOADS
 from statestores_conformance.engine_locks import import_path_of
 from statestores_conformance.engines import EngineFixtures
+from statestores_conformance.intensity import seed, trials
 
-_KILLS = 10
+_KILLS = trials(10, least=2)
 _SOAK_KILLS = 100
-_SEED = 1035
+_SEED = seed(1035)
 
 
+@pytest.mark.level("crash-proof")
 class EngineCrashTests(EngineFixtures):
     """Both kinds over the engine, in processes that are killed.
 

@@ -1,5 +1,7 @@
 """All tests of an engine: door one. Read this as the table of contents."""
 
+import pytest
+
 from statestores_conformance.engine_batches import EngineBatchTests, EngineReopeningTests
 from statestores_conformance.engine_capabilities import (
     EngineCapabilityTests,
@@ -21,6 +23,7 @@ from statestores_conformance.engine_threads import EngineThreadTests
 from statestores_conformance.model_tests import EngineModelTests
 
 
+@pytest.mark.level("engine")
 class EngineTests:
     """Everything that chapter 1 of the specification requires of an engine.
 

@@ -65,6 +65,7 @@ class EngineCapabilityTests(EngineFixtures):
         assert pairs_of(engine) == []
 
 
+@pytest.mark.level("durable")
 class EngineDurabilityTests(EngineFixtures):
     """Durable commits."""
 
@@ -185,6 +186,7 @@ class EngineIngestionTests(EngineFixtures):
 
         assert pairs_of(ingesting) == [(_PAIRS[1][0], b"new"), *_PAIRS[2:]]
 
+    @pytest.mark.level("durable")
     @pytest.mark.spec("ENG-34", "ENG-18")
     def test_ingested_pairs_survive_closing(self, engines: Engines, ingesting: Engine) -> None:
         """They are durable when `ingest` returns."""

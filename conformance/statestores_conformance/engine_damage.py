@@ -15,10 +15,11 @@ from statestores_conformance.engines import (
     durability_of,
     pairs_of,
 )
+from statestores_conformance.intensity import seed, trials
 from statestores_conformance.promises import skip_unless_promised
 
-_SEED = 20240229
-_TRIALS = 40
+_SEED = seed(20240229)
+_TRIALS = trials(40)
 _BATCHES = 30
 
 
@@ -40,6 +41,7 @@ def _bytes_of(directory: Path) -> dict[str, bytes]:
     return {str(path.relative_to(directory)): path.read_bytes() for path in files}
 
 
+@pytest.mark.level("fault-proof")
 class EngineDamageTests(EngineFixtures):
     """What an engine makes of files that somebody else has changed."""
 
@@ -152,6 +154,7 @@ class EngineDamageTests(EngineFixtures):
 
             assert found in states, f"{cut} bytes were cut from {file.name}"
 
+    @pytest.mark.level("crash-proof")
     @pytest.mark.spec("ENG-32", "ENG-36")
     def test_a_copy_of_a_living_engine_opens_at_a_whole_batch(
         self, engines: Engines, persistent_engine: Engine, open_engine: OpenEngine, tmp_path: Path

@@ -36,6 +36,7 @@ def _ends(reader: EngineReader) -> set[bytes | None]:
     return {pair[1] if pair else None for pair in ends}
 
 
+@pytest.mark.level("concurrent")
 class EngineThreadTests(EngineFixtures):
     """Each batch sets all keys to one number, so a reader can tell whether it saw a whole one."""
 

@@ -9,6 +9,7 @@ from statestores_conformance.promises import report_promises_not_made
 
 MARKERS = (
     "spec(*identifiers): the requirements of the specification that the test proves",
+    "level(name): the level of conformance that the test belongs to",
     "soak: runs for minutes; skipped unless STATESTORES_SOAK=1",
 )
 

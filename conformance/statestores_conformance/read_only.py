@@ -181,6 +181,7 @@ class FacadeTests(StoreFixtures):
                 call()
 
 
+@pytest.mark.level("concurrent")
 class FacadeThreadTests(StoreFixtures):
     """Each commit writes one number to every key, so a reader can tell one commit from two."""
 

@@ -119,6 +119,7 @@ class VersionedStreamTimeTests(VersionedStoreFixtures):
         assert versioned_stores.open().store.get(b"k") == Record(b"v", 10, None)
 
 
+@pytest.mark.level("durable")
 class VersionedReopeningTests(VersionedStoreFixtures):
     """What a versioned store still knows after it was closed."""
 

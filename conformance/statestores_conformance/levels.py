@@ -1,0 +1,94 @@
+"""The levels of conformance, and which of them a test belongs to.
+
+A level is reached when all before it are, and no test of it failed. A part of the suite says where it
+belongs by a marker on its class, which its tests may overrule::
+
+    @pytest.mark.level("concurrent")
+    class EngineThreadTests(EngineFixtures): ...
+
+What is not marked has the level of the class that it is nested in: `engine` inside `EngineTests`,
+else `store`. A test of these two that asks for ``persistent_engine`` or ``persistent_stores`` is
+`durable`: it cannot be run without persistence.
+"""
+
+from dataclasses import dataclass
+
+import pytest
+
+from statestores.spi import Capabilities
+
+_PERSISTENT_FIXTURES = frozenset({"persistent_engine", "persistent_stores"})
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """One step of conformance."""
+
+    name: str
+    """How it is called on a command line, in a report and on a badge."""
+
+    meaning: str
+    """What a user may rely on, in one sentence."""
+
+    needs: tuple[str, ...] = ()
+    """The capabilities without which it cannot be reached."""
+
+
+ENGINE = Level("engine", "an ordered map of bytes that applies batches atomically")
+STORE = Level("store", "every kind of store keeps its contract while its process lives")
+DURABLE = Level(
+    "durable", "what was committed is found again after reopening", ("persistent", "durable_commit")
+)
+CONCURRENT = Level("concurrent", "threads read whole commits while the owner writes")
+CRASH_PROOF = Level("crash-proof", "a process killed at any moment leaves exactly a commit")
+FAULT_PROOF = Level(
+    "fault-proof",
+    "failing calls and damaged files are errors, and never wrong data",
+    ("detects_corruption",),
+)
+
+LEVELS = (ENGINE, STORE, DURABLE, CONCURRENT, CRASH_PROOF, FAULT_PROOF)
+"""All levels, the lowest first."""
+
+LEVEL_NAMES = tuple(level.name for level in LEVELS)
+
+
+def rank_of(name: str) -> int:
+    """Return the place of the level *name*, counted from 0 for the lowest.
+
+    Raises:
+        ValueError: There is no level of that name.
+    """
+    return LEVEL_NAMES.index(name)
+
+
+def missing_promises(level: Level, capabilities: Capabilities) -> list[str]:
+    """Return what *level* needs and *capabilities* do not promise."""
+    return [promise for promise in level.needs if not getattr(capabilities, promise)]
+
+
+def level_of(item: pytest.Item) -> str:
+    """Return the name of the level that a test belongs to."""
+    marked = _nearest_mark(item)
+    fixtures = getattr(item, "fixturenames", ())
+    if marked in (ENGINE.name, STORE.name) and not _PERSISTENT_FIXTURES.isdisjoint(fixtures):
+        return DURABLE.name
+    return marked
+
+
+def _nearest_mark(item: pytest.Item) -> str:
+    """Return the level of the nearest marker; of several on one class the latest in the hierarchy.
+
+    `pytest.Item.get_closest_marker` would take that of a class's base before its own.
+    """
+    for node in item.iter_parents():
+        marks = [mark for mark in node.own_markers if mark.name == "level"]
+        if marks:
+            (name,) = marks[-1].args
+            if name not in LEVEL_NAMES:
+                known = ", ".join(LEVEL_NAMES)
+                raise pytest.UsageError(
+                    f"{node.nodeid}: no level is called {name!r}; known: {known}"
+                )
+            return str(name)
+    return STORE.name
