@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from statestores.errors import StorageError, StoreCorruptedError
+from statestores.failpoints import reach
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
@@ -44,8 +45,11 @@ def write_json(path: Path, content: dict[str, Any]) -> None:
             json.dump(content, file, indent=2, sort_keys=True, ensure_ascii=False)
             file.write("\n")
             file.flush()
+            reach("json.written")
             os.fsync(file.fileno())
+        reach("json.durable")
         temporary.replace(path)
+        reach("json.renamed")
         descriptor = os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC)
         try:
             os.fsync(descriptor)

@@ -27,6 +27,7 @@ from statestores.changelog import (
     changelog_partition,
 )
 from statestores.errors import StoreMismatchError
+from statestores.failpoints import reach
 from statestores.opening import BytesStore, open_bytes_store, typed_store
 from statestores.spi.closing import Closing
 from statestores.spi.durability import Durability
@@ -64,7 +65,13 @@ class LoggedStore(Closing, Generic[S]):
         self, changes: Changes, position: Position, durability: Durability
     ) -> tuple[TopicPartition, int]:
         offsets = self._changelog.append(changes, position=position, durability=durability)
+        reach("logged.appended")
         return self._partition, offsets.last
+
+    @property
+    def name(self) -> str:
+        """The store's name."""
+        return self._bytes_store.name
 
     @property
     def store(self) -> S:

@@ -18,6 +18,7 @@ from statestores.errors import (
     StoreNotFoundError,
     UnsupportedFormatError,
 )
+from statestores.failpoints import reach
 from statestores.registry import load_backend
 from statestores.semantics import open_on_engine
 from statestores.semantics.opening import AnyEngineStore
@@ -57,7 +58,7 @@ DEFAULT_BACKEND = "rocksdb"
 """The backend of a new store when none is named: the one for most states and machines."""
 
 ENGINE_DIRECTORY = "engine"
-_ENGINE_FILE = "engine.json"
+ENGINE_FILE = "engine.json"
 _FORMAT = 1
 
 
@@ -203,7 +204,7 @@ def backend_of(path: str | PathLike[str]) -> str | None:
     Raises:
         StoreCorruptedError, UnsupportedFormatError: ``engine.json`` cannot be read.
     """
-    file = Path(path) / _ENGINE_FILE
+    file = Path(path) / ENGINE_FILE
     content = read_json(file)
     if content is None:
         return None
@@ -242,7 +243,8 @@ def _open_engine(
     engine = engine_class.open(os.path.join(directory, ENGINE_DIRECTORY), options)  # noqa: PTH118  # an engine takes text
     if known is None and engine.capabilities.persistent:
         try:
-            write_json(directory / _ENGINE_FILE, {"format": _FORMAT, "backend": name})
+            reach("store.engine-created")
+            write_json(directory / ENGINE_FILE, {"format": _FORMAT, "backend": name})
         except BaseException:
             engine.close()
             raise

@@ -29,6 +29,7 @@ from statestores.errors import (
     StoreCorruptedError,
     StoreMismatchError,
 )
+from statestores.failpoints import reach
 from statestores.opening import backend_of
 from statestores.partitioning import partitioner_by_name
 from statestores.semantics.directory_lock import LOCK_FILE, DirectoryLock
@@ -170,7 +171,9 @@ def publish(
         )
         if intent.partitions:
             try:
+                reach("publish.checked")
                 store_intent(directory, intent)
+                reach("publish.committed")
                 for number in intent.partitions:
                     _roll_forward(directory, intent, number, opened[number], specification.kind)
                 _close(directory, intent)
@@ -318,11 +321,13 @@ def _roll_forward(
             log.append_clear()
         else:
             log.append_batch(frame.batch)
+    reach("publish.appended")
 
 
 def _close(store_directory: Path, intent: WriteIntent) -> None:
     """Note that *intent* is finished, and only then remove the rows from which it was."""
     store_intent(store_directory, finished(intent))
+    reach("publish.finished")
     _remove(write_directory(store_directory, intent.write_id))
 
 

@@ -17,6 +17,7 @@ from statestores.arrow.snapshot_reader import Snapshot
 from statestores.changelog.contract import ReadOnlyChangelog
 from statestores.changelog.frame import FrameKind
 from statestores.errors import InvalidArgumentError
+from statestores.failpoints import reach
 from statestores.spi.durability import Durability
 from statestores.spi.offsets import TopicPartition
 from statestores.spi.store import StateStore
@@ -101,6 +102,7 @@ def restore(
             plan.snapshot.verify_checksums()
         if plan.start_over:
             store.truncate()
+            reach("restore.begun")
         if plan.snapshot is not None:
             _load(store, plan.snapshot, batch_rows, meter)
         snapshot_rows = meter.rows
@@ -134,11 +136,14 @@ def _load(store: StateStore, snapshot: Snapshot, batch_rows: int, meter: Meter) 
             waiting += rows.num_rows
             if waiting >= batch_rows or store.uncommitted_bytes >= _BATCH_BYTES:
                 store.commit({mark: snapshot.offset}, durability=Durability.PROCESS_CRASH)
+                reach("restore.chunk")
                 waiting = 0
             meter.add(rows.num_rows, rows.nbytes)
     store.advance_position(snapshot.manifest.position)
     offsets: Mapping[TopicPartition, int | None] = snapshot.manifest.offsets
+    reach("restore.loaded")
     store.commit({**offsets, mark: None})
+    reach("restore.completed")
 
 
 def _replay(
@@ -172,6 +177,7 @@ def _replay(
             meter.add(rows, store.uncommitted_bytes - pending)
             if waiting >= batch_rows or store.uncommitted_bytes >= _BATCH_BYTES:
                 store.commit(reached, durability=Durability.PROCESS_CRASH)
+                reach("restore.replayed")
                 waiting = 0
     # As durable as the store's commits are, and so everything before it is.
     store.commit(reached)

@@ -40,6 +40,7 @@ from statestores.errors import (
     SnapshotCorruptedError,
     StoreMismatchError,
 )
+from statestores.failpoints import reach
 from statestores.spi.offsets import TopicPartition
 from statestores.spi.store import CommittedContent, StateStore
 
@@ -146,6 +147,7 @@ def write_snapshot(
                     library_version=version("statestores"),
                 )
                 write_durably(temporary / MANIFEST_NAME, render_manifest(manifest))
+                reach("snapshot.manifest-written")
                 present = _place(Snapshot(temporary, manifest), parent)
     standing = manifest if present is None else present.manifest
     return SnapshotInfo(
@@ -215,6 +217,7 @@ def _write_files(
                     if rows >= rows_per_file or file.tell() >= bytes_per_file:
                         break
             size = file.tell()
+        reach("snapshot.data-written")
         make_durable(path)
         yield FileEntry(
             name=path.name, bytes=size, crc32c=checksum_of(path), batches=tuple(entries)

@@ -17,6 +17,7 @@ from os import PathLike
 from pathlib import Path
 
 from statestores.arrow.file_access import make_durable, reporting
+from statestores.failpoints import reach
 
 _OFFSET_DIGITS = 20  # those of 2**64, so that names sort as numbers do
 _SNAPSHOT_NAME = re.compile(rf"[0-9]{{{_OFFSET_DIGITS}}}")
@@ -102,13 +103,16 @@ def publish(temporary: Path, target: Path) -> bool:
     failure. A directory at *target* that is not empty stays as it is.
     """
     make_durable(temporary)
+    reach("snapshot.rename.before")
     try:
         temporary.rename(target)
     except OSError as error:
         if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
             raise
         return False
+    reach("snapshot.rename.after")
     make_durable(target.parent)
+    reach("snapshot.durable")
     return True
 
 

@@ -20,6 +20,7 @@ from statestores.arrow.file_access import checksum_of, make_durable, reporting
 from statestores.arrow.row_batches import BATCH_BYTES, BATCH_ROWS
 from statestores.changelog.rows import check_batch
 from statestores.errors import StoreCorruptedError, StoreNotFoundError
+from statestores.failpoints import reach
 from statestores.partitioning import Partitioner
 
 SPILL_BYTES = 128 * 1024 * 1024
@@ -99,6 +100,7 @@ class StagedWriter:
         if self._files:
             with reporting("write into", self._directory):
                 make_durable(self._directory)
+            reach("stage.files-durable")
         return tuple(self._files)
 
     def _spill(self) -> None:
@@ -131,6 +133,7 @@ class StagedWriter:
                     part = rows.take(pa.array(indices[start : start + _STORED_ROWS]))
                     for batch in part.combine_chunks().to_batches():
                         writer.write_batch(batch)
+            reach("stage.file-written")
             make_durable(path)
             return StagedFile(
                 name=name,

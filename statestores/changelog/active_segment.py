@@ -15,6 +15,7 @@ from statestores.changelog.segment_directory import (
 )
 from statestores.changelog.segment_head import SegmentHead
 from statestores.errors import StorageError
+from statestores.failpoints import reach
 
 
 class ActiveSegment:
@@ -46,6 +47,7 @@ class ActiveSegment:
             try:
                 if os.fstat(descriptor).st_size != end:
                     os.ftruncate(descriptor, end)
+                    reach("changelog.open.cut")
                 os.fsync(descriptor)
             except BaseException:
                 os.close(descriptor)
@@ -84,6 +86,7 @@ class ActiveSegment:
             StorageError: It cannot be. `is_published` says whether it has its name nevertheless.
         """
         self.wait_for_disk()
+        reach("changelog.segment.durable")
         name = self.path.name.removesuffix(TEMPORARY_SUFFIX)
         path = self.path.with_name(f"{name}.log")
         try:
@@ -91,7 +94,9 @@ class ActiveSegment:
         except OSError as error:
             raise storage_error("rename", self.path, error) from error
         self.path = path
+        reach("changelog.segment.renamed")
         make_names_durable(path.parent)
+        reach("changelog.segment.published")
 
     def publish_or_discard(self) -> None:
         """Publish, and leave nothing open, and no temporary file behind, when that fails.
@@ -131,7 +136,9 @@ class ActiveSegment:
                 raise storage_error("append to", self.path, error) from error
             raise
         if durable:
+            reach("changelog.append.written")
             self.wait_for_disk()
+            reach("changelog.append.durable")
         self.end += length
 
     def wait_for_disk(self) -> None:

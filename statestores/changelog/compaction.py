@@ -27,6 +27,7 @@ from statestores.changelog.segment_directory import (
 )
 from statestores.changelog.segment_head import SegmentHead
 from statestores.errors import InvalidArgumentError
+from statestores.failpoints import reach
 from statestores.spi.specification import KeyValue, Versioned
 
 _NONE: dict[int, int] = {}
@@ -115,6 +116,7 @@ def compact(log: FileChangelog, *, history_retention_ms: int | None = None) -> C
         else:
             survivors.observe(frame)
     survivors.decide()
+    reach("compaction.chosen")
     bytes_before = _size(sealed)
     head = SegmentHead(
         store_kind=log.store_kind,
@@ -125,6 +127,7 @@ def compact(log: FileChangelog, *, history_retention_ms: int | None = None) -> C
         position=read_head(sealed[0].path).position,
     )
     after = _write(log.directory, head, log.read(first, end), survivors, cleared_at)
+    reach("compaction.published")
     listing = list_segments(log.directory)
     remove_files(listing.covered, log.directory)
     return CompactionReport(
@@ -159,6 +162,7 @@ def _write(
     except BaseException:
         output.discard()
         raise
+    reach("compaction.written")
     output.publish_or_discard()
     output.close()
     return merged.changes

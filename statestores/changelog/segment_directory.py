@@ -12,6 +12,7 @@ from statestores.changelog.failures import storage_error
 from statestores.changelog.segment import Segment
 from statestores.changelog.segment_head import SegmentHead
 from statestores.errors import ChangelogCorruptedError, StorageError
+from statestores.failpoints import reach
 
 SUFFIX = ".log"
 TEMPORARY_SUFFIX = ".log.tmp"
@@ -146,6 +147,7 @@ def remove_files(paths: tuple[Path, ...], directory: Path) -> None:
             path.unlink(missing_ok=True)
         except OSError as error:
             raise storage_error("remove", path, error) from error
+        reach("changelog.removed")
     if paths:
         make_names_durable(directory)
 

@@ -5,6 +5,7 @@ pauses it (VRS-15). A pass is skipped while no row can have expired: `Progress.f
 every end. The deletions are part of the commit's own batch, so no reader waits for them.
 """
 
+from statestores.failpoints import reach
 from statestores.semantics.layout import HISTORY, after_prefix
 from statestores.semantics.progress import NEVER, Progress
 from statestores.semantics.versioned_rows import (
@@ -55,6 +56,7 @@ class Vacuum:
             if budget == 0:
                 progress.cursor = row_key
                 progress.pass_floor_ms = pass_floor
+                reach("vacuum.swept")
                 return
             budget -= 1
             if row_key in rows:
@@ -71,6 +73,7 @@ class Vacuum:
         # The pass is over, and what it left behind is the new floor.
         progress.cursor = HISTORY
         progress.floor_ms, progress.pass_floor_ms = pass_floor, NEVER
+        reach("vacuum.swept")
 
 
 def _expire_deletion(

@@ -1,0 +1,107 @@
+"""Named places at which a test can stop, fail or kill the process.
+
+A crash does its harm between two steps, and those are few and known. Each of them calls `reach`
+with its name; a test arms a name, and the process dies exactly there instead of somewhere near.
+Nothing else arms one: there is no option and no environment variable. Unarmed, `reach` is one call
+and one look at an empty dictionary (about 50 ns), and none is on the way of a read or a put.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from statestores.errors import InvalidArgumentError
+
+FAILPOINTS: dict[str, str] = {
+    "commit.apply.before": "the batch of a commit is complete, and the engine has not seen it",
+    "commit.apply.after": "the engine has applied the batch of a commit, and nobody knows yet",
+    "vacuum.swept": "the vacuum has chosen what the commit under way deletes",
+    "truncate.marked": "the store is marked as being emptied, and holds everything still",
+    "truncate.deleted": "a part of a store that is being emptied has been deleted",
+    "store.engine-created": "a new store's engine is there, and its backend is not noted yet",
+    "logged.appended": "the changelog has a commit, and the store has not",
+    "changelog.append.before": "a frame is complete, and nothing of it is written",
+    "changelog.append.written": "a frame is written, and not on disk",
+    "changelog.append.durable": "a frame is on disk, and its append has not returned",
+    "changelog.open.cut": "a torn tail has been cut, and the cut is not on disk",
+    "changelog.roll.before": "the active segment is complete, and the next one not begun",
+    "changelog.segment.durable": "a new segment is on disk under its temporary name",
+    "changelog.segment.renamed": "a new segment has its name, which is not on disk",
+    "changelog.segment.published": "a new segment and its name are on disk",
+    "changelog.removed": "a segment has been removed, and its going is not on disk",
+    "compaction.chosen": "a compaction knows what remains, and has written nothing",
+    "compaction.written": "a compacted segment is written, and not on disk",
+    "compaction.published": "a compacted segment counts, and what it replaces is there still",
+    "snapshot.data-written": "a data file of a snapshot is written, and not on disk",
+    "snapshot.manifest-written": "everything of a snapshot is on disk but its names",
+    "snapshot.rename.before": "a snapshot is on disk under its temporary name",
+    "snapshot.rename.after": "a snapshot has its name, which is not on disk",
+    "snapshot.durable": "a snapshot and its name are on disk, and nobody knows yet",
+    "restore.begun": "a store has been emptied for a restore, and nothing is loaded yet",
+    "restore.chunk": "a part of a snapshot is loaded and committed under the mark",
+    "restore.loaded": "the last rows of a snapshot are pending, and the mark stands",
+    "restore.completed": "the last rows of a snapshot and its offsets are committed",
+    "restore.replayed": "some changes behind a snapshot or an offset are committed",
+    "json.written": "a small file is written under its temporary name, and not on disk",
+    "json.durable": "a small file is on disk under its temporary name",
+    "json.renamed": "a small file has replaced the one before it, which is not on disk",
+    "stage.file-written": "a file of a staged write is written, and not on disk",
+    "stage.files-durable": "the files of a staged write are on disk, and nobody knows yet",
+    "task.recording": "the commit of several stores is written, and its record has no name",
+    "task.recorded": "the commit of several stores is recorded, and none of them has it",
+    "task.carried-out": "every store has a recorded commit, and the record is there still",
+    "task.forgotten": "the record of a commit has lost its name, and its files are there still",
+    "publish.checked": "a staged write may be published, and is not committed",
+    "publish.committed": "a staged write is committed, and appended nowhere",
+    "publish.appended": "one partition has got its part of a staged write",
+    "publish.finished": "a staged write is noted as finished, and its files are there still",
+}
+"""Every failpoint, and what holds when it is reached."""
+
+
+@dataclass(slots=True)
+class _Armed:
+    """What happens at a failpoint."""
+
+    action: Callable[[], object]
+    at: int | None
+    reached: int = 0
+
+
+_armed: dict[str, _Armed] = {}
+
+
+def reach(name: str) -> None:
+    """Say that the process is at the failpoint *name*; nothing happens unless a test armed it."""
+    if _armed:
+        _act(name)
+
+
+def arm(name: str, action: Callable[[], object], *, at: int | None = None) -> None:
+    """Have *action* called when the failpoint *name* is reached: every time, or the *at*-th time.
+
+    For tests. What the action raises, the caller of `reach` raises.
+
+    Raises:
+        InvalidArgumentError: There is no such failpoint, or *at* is below 1.
+    """
+    if name not in FAILPOINTS:
+        raise InvalidArgumentError(
+            f"there is no failpoint {name!r}; known: {', '.join(sorted(FAILPOINTS))}"
+        )
+    if at is not None and at < 1:
+        raise InvalidArgumentError(f"at must be from 1, the first time, got {at!r}")
+    _armed[name] = _Armed(action, at)
+
+
+def disarm() -> None:
+    """Have nothing happen at any failpoint again."""
+    _armed.clear()
+
+
+def _act(name: str) -> None:
+    armed = _armed.get(name)
+    if armed is None:
+        return
+    armed.reached += 1
+    if armed.at is None or armed.at == armed.reached:
+        armed.action()
