@@ -4,9 +4,11 @@ import pytest
 
 from statestores_conformance.crash_tests import EngineCrashTests
 from statestores_conformance.engine import EngineTests
+from statestores_conformance.engine_lifetimes import EngineLifetimeTests, ForkTests
 from statestores_conformance.engine_stores import EngineRetentionTests, EngineStoreTests
 from statestores_conformance.engines import OpenEngine
 from statestores_conformance.fault_tests import FaultTests
+from statestores_conformance.history_tests import HistoryTests
 from statestores_conformance.key_value import KeyValueStoreTests
 from statestores_conformance.openers import StoreOnEngine
 from statestores_conformance.stores import OpenKeyValueStore, OpenVersionedStore
@@ -31,6 +33,9 @@ class BackendTests:
     TestRetentionOnEngine = EngineRetentionTests
     TestCrashes = EngineCrashTests
     TestFaults = FaultTests
+    TestForks = ForkTests
+    TestHistories = HistoryTests
+    TestLifetimes = EngineLifetimeTests
 
     @pytest.fixture
     def open_key_value_store(self, open_engine: OpenEngine) -> OpenKeyValueStore:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 
@@ -16,7 +16,7 @@ from statestores.spi import (
     VersionedStore,
 )
 from statestores_conformance.engines import EngineFixtures, OpenEngine, durability_of, pairs_of
-from statestores_conformance.failing_engine import FailingEngine
+from statestores_conformance.faulty_engine import Fault, FaultyEngine, KeptOpen
 from statestores_conformance.stores import (
     CHANGELOG,
     INPUT,
@@ -27,7 +27,10 @@ from statestores_conformance.stores import (
     VersionedUnderTest,
 )
 
-_KINDS: dict[str, Callable[[Engine], StoreUnderTest]] = {
+OpenOverEngine: TypeAlias = Callable[[Engine], StoreUnderTest]
+"""Opens a store over an engine."""
+
+OPENERS: dict[str, OpenOverEngine] = {
     "key-value": lambda engine: KeyValueUnderTest(
         open_on_engine(engine, KeyValue("store"), durability=durability_of(engine))
     ),
@@ -39,6 +42,10 @@ _KINDS: dict[str, Callable[[Engine], StoreUnderTest]] = {
         )
     ),
 }
+"""How a store of each kind is opened over an engine."""
+
+_NO_BATCH = Fault(call="apply", at=1, lasting=True)
+"""No batch is applied any more."""
 
 _LEAST_WORK_ROWS = 200
 """Rows that the removal in one commit may touch however little the commit wrote."""
@@ -48,11 +55,11 @@ class EngineStoreTests(EngineFixtures):
     """Both kinds over an engine whose batches are watched, and fail when they are told to."""
 
     @pytest.fixture
-    def watched(self, engine: Engine) -> FailingEngine:
-        """Give one empty engine behind a `FailingEngine`."""
-        return FailingEngine(engine)
+    def watched(self, engine: Engine) -> FaultyEngine:
+        """Give one empty engine behind a `FaultyEngine`."""
+        return FaultyEngine(engine)
 
-    @pytest.fixture(params=list(_KINDS.values()), ids=list(_KINDS))
+    @pytest.fixture(params=list(OPENERS.values()), ids=list(OPENERS))
     def open_store(self, request: pytest.FixtureRequest) -> Callable[[Engine], StoreUnderTest]:
         """Give the function that opens a store of one kind over an engine."""
         opener: Callable[[Engine], StoreUnderTest] = request.param
@@ -60,13 +67,13 @@ class EngineStoreTests(EngineFixtures):
 
     @pytest.fixture
     def opened(
-        self, watched: FailingEngine, open_store: Callable[[Engine], StoreUnderTest]
+        self, watched: FaultyEngine, open_store: Callable[[Engine], StoreUnderTest]
     ) -> StoreUnderTest:
         """Open one empty store."""
         return open_store(watched)
 
     @pytest.mark.spec("COM-1", "VRS-28")
-    def test_a_commit_is_one_batch(self, watched: FailingEngine, opened: StoreUnderTest) -> None:
+    def test_a_commit_is_one_batch(self, watched: FaultyEngine, opened: StoreUnderTest) -> None:
         """Writes, offsets, position and removal go down together, or not at all."""
         for number in range(1, 40):
             for key in KEYS:
@@ -79,7 +86,7 @@ class EngineStoreTests(EngineFixtures):
 
     @pytest.mark.spec("COM-1")
     def test_nothing_reaches_the_engine_before_the_commit(
-        self, watched: FailingEngine, opened: StoreUnderTest
+        self, watched: FaultyEngine, opened: StoreUnderTest
     ) -> None:
         """Pending writes, reads over them and a rollback apply no batch."""
         before = pairs_of(watched)
@@ -93,7 +100,7 @@ class EngineStoreTests(EngineFixtures):
 
     @pytest.mark.spec("COM-9")
     def test_a_commit_that_fails_publishes_nothing(
-        self, watched: FailingEngine, opened: StoreUnderTest
+        self, watched: FaultyEngine, opened: StoreUnderTest
     ) -> None:
         """Others see the last commit; the owner still sees, and can commit, its writes."""
         opened.write(KEYS[0], 1)
@@ -102,7 +109,7 @@ class EngineStoreTests(EngineFixtures):
         opened.fill()
         opened.store.advance_position({INPUT: 5})
         pending, pending_bytes = opened.content(), opened.store.uncommitted_bytes
-        watched.fail_at = 0
+        watched.plan(_NO_BATCH)
         for _ in range(2):
             with pytest.raises(StorageError):
                 opened.store.commit({CHANGELOG: 2})
@@ -112,7 +119,7 @@ class EngineStoreTests(EngineFixtures):
         assert dict(opened.facade().position) == {}
         assert opened.content() == pending
         assert opened.store.uncommitted_bytes == pending_bytes
-        watched.fail_at = None
+        watched.plan(None)
         opened.store.commit({CHANGELOG: 2})
         assert opened.committed() == pending
         assert opened.store.committed_offset(CHANGELOG) == 2
@@ -120,17 +127,17 @@ class EngineStoreTests(EngineFixtures):
 
     @pytest.mark.spec("COM-9", "COM-7")
     def test_a_commit_that_failed_can_be_rolled_back(
-        self, watched: FailingEngine, opened: StoreUnderTest
+        self, watched: FaultyEngine, opened: StoreUnderTest
     ) -> None:
         """The store is as after its last commit, and goes on."""
         opened.write(KEYS[0], 1)
         opened.store.commit({CHANGELOG: 1})
         committed = opened.committed()
         opened.fill()
-        watched.fail_at = 0
+        watched.plan(_NO_BATCH)
         with pytest.raises(StorageError):
             opened.store.commit({CHANGELOG: 2})
-        watched.fail_at = None
+        watched.plan(None)
         opened.store.rollback()
 
         assert opened.content() == opened.committed() == committed
@@ -139,11 +146,11 @@ class EngineStoreTests(EngineFixtures):
 
     @pytest.mark.spec("COM-9", "ROF-8")
     def test_facades_go_on_after_a_commit_that_failed(
-        self, watched: FailingEngine, opened: StoreUnderTest
+        self, watched: FaultyEngine, opened: StoreUnderTest
     ) -> None:
         """Neither isolation waits for, or trips over, a commit that did not come about."""
         opened.fill()
-        watched.fail_at = 0
+        watched.plan(_NO_BATCH)
         with pytest.raises(StorageError):
             opened.store.commit({})
 
@@ -151,11 +158,11 @@ class EngineStoreTests(EngineFixtures):
 
     @pytest.mark.spec("COM-5")
     def test_clearing_that_fails_clears_nothing(
-        self, watched: FailingEngine, opened: StoreUnderTest
+        self, watched: FaultyEngine, opened: StoreUnderTest
     ) -> None:
         """The offsets are still there, and so they are for the next opening."""
         opened.store.commit({CHANGELOG: 1})
-        watched.fail_at = 0
+        watched.plan(_NO_BATCH)
         with pytest.raises(StorageError):
             opened.store.clear_offsets()
 
@@ -172,21 +179,21 @@ class EngineStoreTests(EngineFixtures):
         seen_whole = seen_empty = 0
         for fail_at in range(20):
             engine = open_engine(tmp_path / f"truncated-{fail_at}")
-            watched = FailingEngine(engine)
+            watched = FaultyEngine(engine)
             opened = open_store(watched)
             opened.fill()
             opened.store.advance_position({INPUT: 1})
             opened.store.commit({CHANGELOG: 1})
             before = opened.committed()
-            watched.fail_at = fail_at
+            watched.plan(Fault(call="apply", at=fail_at + 1, lasting=True))
             try:
                 opened.store.truncate()
             except StorageError:
                 finished = False
             else:
                 finished = True
-            watched.fail_at = None
-            again = open_store(_Reopened(engine))
+            watched.plan(None)
+            again = open_store(KeptOpen(engine))
             with again.store as reopened:
                 content, offsets = again.content(), reopened.committed_offsets()
                 position = dict(reopened.position)
@@ -223,13 +230,13 @@ class EngineStoreTests(EngineFixtures):
         self, engine: Engine, open_store: Callable[[Engine], StoreUnderTest]
     ) -> None:
         """A later release's store is neither read nor changed."""
-        opened = open_store(_Reopened(engine))
+        opened = open_store(KeptOpen(engine))
         opened.fill()
         opened.store.commit({CHANGELOG: 1})
         engine.apply({b"\x00format": b"999"}, Durability.PROCESS_CRASH)
         before = pairs_of(engine)
         with pytest.raises(StateStoreError, match="999") as refused:
-            open_store(_Reopened(engine))
+            open_store(KeptOpen(engine))
 
         assert type(refused.value).__name__ == "UnsupportedFormatError"
         assert pairs_of(engine) == before
@@ -241,7 +248,7 @@ class EngineStoreTests(EngineFixtures):
         """An engine that holds somebody else's data is left as it is."""
         engine.apply({b"somebody": b"else's"}, Durability.PROCESS_CRASH)
         with pytest.raises(StateStoreError):
-            open_store(_Reopened(engine))
+            open_store(KeptOpen(engine))
 
         assert pairs_of(engine) == [(b"somebody", b"else's")]
 
@@ -250,12 +257,12 @@ class EngineRetentionTests(EngineFixtures):
     """How a versioned store removes what has expired, counted in rows of the engine."""
 
     @pytest.fixture
-    def watched(self, engine: Engine) -> FailingEngine:
-        """Give one empty engine behind a `FailingEngine`."""
-        return FailingEngine(engine)
+    def watched(self, engine: Engine) -> FaultyEngine:
+        """Give one empty engine behind a `FaultyEngine`."""
+        return FaultyEngine(engine)
 
     @pytest.fixture
-    def store(self, watched: FailingEngine) -> VersionedStore[bytes, bytes]:
+    def store(self, watched: FaultyEngine) -> VersionedStore[bytes, bytes]:
         """Open one empty store."""
         return open_on_engine(
             watched,
@@ -265,7 +272,7 @@ class EngineRetentionTests(EngineFixtures):
 
     @pytest.mark.spec("VRS-14")
     def test_expired_versions_leave_the_engine(
-        self, watched: FailingEngine, store: VersionedStore[bytes, bytes]
+        self, watched: FaultyEngine, store: VersionedStore[bytes, bytes]
     ) -> None:
         """As commits go on, the rows stay within a constant factor of those still needed."""
         needed = 0
@@ -279,7 +286,7 @@ class EngineRetentionTests(EngineFixtures):
 
     @pytest.mark.spec("VRS-14")
     def test_expired_deletions_leave_the_engine(
-        self, watched: FailingEngine, store: VersionedStore[bytes, bytes]
+        self, watched: FaultyEngine, store: VersionedStore[bytes, bytes]
     ) -> None:
         """Keys that come once and are deleted do not stay for ever."""
         for number in range(2_000):
@@ -294,7 +301,7 @@ class EngineRetentionTests(EngineFixtures):
 
     @pytest.mark.spec("VRS-27")
     def test_no_commit_pays_for_a_backlog(
-        self, watched: FailingEngine, store: VersionedStore[bytes, bytes]
+        self, watched: FaultyEngine, store: VersionedStore[bytes, bytes]
     ) -> None:
         """When the horizon jumps over everything, the next commits stay small."""
         for number in range(5_000):
@@ -317,7 +324,7 @@ class EngineRetentionTests(EngineFixtures):
         specification = Versioned("store", history_retention_ms=1_000)
         for life in range(100):
             store = open_on_engine(
-                _Reopened(engine), specification, durability=durability_of(engine)
+                KeptOpen(engine), specification, durability=durability_of(engine)
             )
             for number in range(20):
                 store.put(b"%d" % number, b"v", life * 500)
@@ -329,14 +336,7 @@ class EngineRetentionTests(EngineFixtures):
         assert len(pairs_of(engine)) < 2 * 3 * 23 + _LEAST_WORK_ROWS
 
 
-class _Reopened(FailingEngine):
-    """An engine that stays open when the store over it is closed."""
-
-    def close(self) -> None:
-        """Leave the engine open for the next store."""
-
-
-class _DurabilityWatch(FailingEngine):
+class _DurabilityWatch(FaultyEngine):
     """An engine that remembers with which durability it was asked to apply."""
 
     def __init__(self, engine: Engine) -> None:

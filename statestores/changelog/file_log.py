@@ -47,8 +47,10 @@ from statestores.errors import (
     StoreMismatchError,
     StoreNotFoundError,
 )
+from statestores.failpoints import reach
 from statestores.semantics.directory_lock import DirectoryLock
 from statestores.spi.durability import Durability
+from statestores.spi.forking import disown_after_fork
 from statestores.spi.offsets import Position
 from statestores.spi.records import Changes
 
@@ -83,6 +85,7 @@ class FileChangelog(Changelog):
         self._tail = tail
         self._clock_ms = clock_ms
         self._open = True
+        disown_after_fork(self)
 
     @classmethod
     def exists(cls, directory: str | PathLike[str]) -> bool:
@@ -268,6 +271,7 @@ class FileChangelog(Changelog):
         if tail.end_offset == tail.first_offset:
             return
         active.wait_for_disk()
+        reach("changelog.roll.before")
         head = SegmentHead(
             store_kind=self._store_kind,
             compression=self._options.compression,
@@ -318,6 +322,10 @@ class FileChangelog(Changelog):
             self._active.close()
             self._lock.release()
 
+    def disown(self) -> None:
+        """Be closed in a forked child; the parent's log goes on (COM-44)."""
+        self.close()
+
     def check_open(self) -> None:
         """Accept a changelog that is open.
 
@@ -367,6 +375,7 @@ class FileChangelog(Changelog):
         active, tail = self._active, self._tail
         start = active.end
         durable = durability is Durability.POWER_LOSS
+        reach("changelog.append.before")
         active.append([pack_frame(header, packed, body), body], durable=durable)
         tail.index.add(base, start)
         tail.start, tail.end_offset = active.end, last + 1

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Self
 
 from statestores.errors import StorageError, StoreLockedError
+from statestores.spi.forking import disown_after_fork
 
 LOCK_FILE = "OWNER.lock"
 """The name of the lock file inside the directory."""
@@ -23,11 +24,12 @@ LOCK_FILE = "OWNER.lock"
 class DirectoryLock:
     """The exclusive lock on one directory, held from `acquire` to `release`."""
 
-    __slots__ = ("_descriptor", "_path")
+    __slots__ = ("__weakref__", "_descriptor", "_path")
 
     def __init__(self, path: Path, descriptor: int) -> None:
         self._path = path
         self._descriptor: int | None = descriptor
+        disown_after_fork(self)
 
     @classmethod
     def acquire(cls, directory: str | PathLike[str]) -> Self:
@@ -69,6 +71,10 @@ class DirectoryLock:
         if self._descriptor is not None:
             descriptor, self._descriptor = self._descriptor, None
             os.close(descriptor)
+
+    def disown(self) -> None:
+        """Drop a forked child's copy of the descriptor: the parent's alone holds the lock then."""
+        self.release()
 
 
 def _make_directory(directory: Path) -> None:

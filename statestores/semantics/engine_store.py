@@ -4,11 +4,13 @@ The kinds derive from `EngineStore` and say what their pending writes are. Invar
 
 * the engine holds committed rows only, and each commit is one batch, offsets included (COM-1);
 * pending writes change nothing in the engine, so `rollback` and a crash only forget them;
-* what is cached here of the engine (offsets, position) changes after the batch is applied.
+* what is cached here of the engine (offsets, position) changes after the batch is applied;
+* a batch with which the engine failed is *in doubt* until the engine has been asked (COM-43).
 """
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from itertools import islice
 from typing import Any, Generic, TypeAlias, TypeVar
 
@@ -17,8 +19,10 @@ from statestores.errors import (
     CommitConflictError,
     InvalidTypeError,
     OffsetRegressionError,
+    StateStoreError,
     StoreClosedError,
 )
+from statestores.failpoints import reach
 from statestores.semantics.arguments import durability_of
 from statestores.semantics.layout import (
     END,
@@ -34,7 +38,8 @@ from statestores.semantics.layout import (
 )
 from statestores.semantics.self_description import claim
 from statestores.spi.durability import Durability
-from statestores.spi.engine import Engine
+from statestores.spi.engine import Engine, WriteBatch
+from statestores.spi.forking import disown_after_fork
 from statestores.spi.offsets import Position, TopicPartition, check_offset, check_partition
 from statestores.spi.records import Changes
 from statestores.spi.specification import StoreSpecification
@@ -99,12 +104,15 @@ class EngineStore(StateStore, Generic[K, V]):
         self._uncommitted_bytes = 0
         self._journal: Journal | None = None
         self._is_journaled = False  # whether the journal has the pending writes, or some of them
+        self._in_doubt: WriteBatch | None = None  # failed, and the engine may have it
+        self._is_applied = False  # whether the engine has the pending writes, or some of them
         self._commits = 0  # counted before and after each: see the facades of pending writes
         self._is_truncating = engine.get(TRUNCATING_ROW) is not None
         if self._is_truncating:
             self._finish_truncating()
         else:
             self._read_committed()
+        disown_after_fork(self)
 
     def _read_committed(self) -> None:
         """Take from the engine what is kept of it in memory."""
@@ -160,10 +168,14 @@ class EngineStore(StateStore, Generic[K, V]):
     def committed_offset(self, partition: TopicPartition) -> int | None:
         self.check_open()
         check_partition(partition)
+        if self._in_doubt is not None:
+            self._settle()
         return self._offsets.get(partition)
 
     def committed_offsets(self) -> dict[TopicPartition, int]:
         self.check_open()
+        if self._in_doubt is not None:
+            self._settle()
         return dict(self._offsets)
 
     def commit(
@@ -173,6 +185,8 @@ class EngineStore(StateStore, Generic[K, V]):
         durability: Durability | None = None,
     ) -> None:
         self.check_open()
+        if self._in_doubt is not None:
+            self._settle()
         if self._is_truncating:  # one that has failed: what follows must not be deleted (COM-42)
             self._finish_truncating()
         staged = self._judge_offsets(offsets)
@@ -189,8 +203,10 @@ class EngineStore(StateStore, Generic[K, V]):
         if self._position is not self._committed_position:
             batch[POSITION_ROW] = pack_position(self._position)
         self._commits += 1
-        self._engine.apply(batch, durability)
-        self._is_journaled = False
+        reach("commit.apply.before")
+        self._apply(batch, durability)
+        reach("commit.apply.after")
+        self._is_journaled = self._is_applied = False
         for partition, offset in staged.items():
             if offset is None:
                 self._offsets.pop(partition, None)
@@ -200,6 +216,32 @@ class EngineStore(StateStore, Generic[K, V]):
         self._commits += 1
         self._uncommitted_bytes = 0
         self._forget_pending(committed=True)
+
+    def _apply(self, batch: WriteBatch, durability: Durability) -> None:
+        """Apply *batch*; when that fails, find out what has become of it (COM-43)."""
+        try:
+            self._engine.apply(batch, durability)
+        except BaseException:  # also an interrupt that came after the engine was done
+            self._in_doubt = batch
+            with suppress(StateStoreError):  # it cannot be asked now: whoever needs to know asks
+                self._settle()
+            raise
+
+    def _settle(self) -> None:
+        """Ask the engine whether it has the batch in doubt: a batch is there whole, or not at all.
+
+        Raises:
+            StateStoreError: The engine cannot be read; the batch stays in doubt.
+        """
+        batch = self._in_doubt
+        if batch:
+            stored = self._engine.get_many(list(batch))
+            self._is_applied = self._is_applied or stored == list(batch.values())
+            position = self._position
+            self._read_committed()
+            if position != self._committed_position:
+                self._position = position  # still to be committed
+        self._in_doubt = None
 
     def attach_journal(self, journal: Journal) -> None:
         """Have *journal* take the pending changes of each commit before the engine does.
@@ -236,16 +278,19 @@ class EngineStore(StateStore, Generic[K, V]):
         return staged
 
     def clear_offsets(self) -> None:
-        self.check_open()
-        self._engine.apply({offset_row(key): None for key in self._offsets}, self._durability)
+        offsets = self.committed_offsets()
+        self._apply({offset_row(key): None for key in offsets}, self._durability)
         self._offsets.clear()
 
     def rollback(self) -> None:
         self.check_open()
-        if self._is_journaled:
+        if self._in_doubt is not None:
+            self._settle()
+        if self._is_journaled or self._is_applied:
+            where = "changelog" if self._is_journaled else "engine"
             raise CommitConflictError(
-                f"the changelog of {self.name!r} has the pending writes already, since a commit "
-                "failed after appending them; commit again, or close the store and open it"
+                f"the {where} of {self.name!r} has the pending writes already, since a commit "
+                "failed after it took them; commit again, or close the store and open it"
             )
         self._forget_everything_pending()
 
@@ -257,21 +302,24 @@ class EngineStore(StateStore, Generic[K, V]):
     def truncate(self) -> None:
         self.check_open()
         self._forget_everything_pending()
-        self._is_journaled = False
+        self._is_journaled = self._is_applied = False
+        self._in_doubt = None
         self._commits += 1
-        self._engine.apply({TRUNCATING_ROW: b""}, self._durability)
-        self._is_truncating = True
+        self._is_truncating = True  # from now on: who knows what an engine that fails has done
         self._finish_truncating()
         self._commits += 1
         self._forget_everything_pending()
 
     def _finish_truncating(self) -> None:
-        """Delete all rows but the description, offsets first, and then the mark.
+        """Set the mark, delete all rows but the description, offsets first, and then the mark.
 
         It can be called again when it fails: the mark stays until nothing else is left.
         """
+        self._engine.apply({TRUNCATING_ROW: b""}, self._durability)
+        reach("truncate.marked")
         while rows := [key for key, _ in islice(self._engine.scan(OFFSETS, END), _TRUNCATE_ROWS)]:
             self._engine.apply(dict.fromkeys(rows), Durability.PROCESS_CRASH)
+            reach("truncate.deleted")
         self._engine.apply(
             {POSITION_ROW: None, PROGRESS_ROW: None, TRUNCATING_ROW: None}, self._durability
         )
@@ -284,6 +332,12 @@ class EngineStore(StateStore, Generic[K, V]):
         self._open = False
         self._close_pending(ClosedRows(self.name))
         self._engine.close()
+
+    def disown(self) -> None:
+        """Be closed in a forked child, and leave the engine to the parent (COM-44)."""
+        if self._open and self._engine.capabilities.persistent:
+            self._open = False
+            self._close_pending(ClosedRows(self.name))
 
     def check_open(self) -> None:
         """Return while the store is open.

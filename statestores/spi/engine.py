@@ -14,12 +14,14 @@ Invariants that every engine keeps:
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from os import PathLike
-from typing import ClassVar, Self, TypeAlias
+from typing import Any, ClassVar, Self, TypeAlias, final
 
 from statestores.errors import CapabilityNotSupportedError
 from statestores.spi.capabilities import Capabilities
 from statestores.spi.closing import Closing
+from statestores.spi.disowned_engine import disowned
 from statestores.spi.durability import Durability
+from statestores.spi.forking import disown_after_fork, never_destroy
 
 WriteBatch: TypeAlias = Mapping[bytes, bytes | None]
 """Changes that are applied together: a key's new value, or ``None`` to delete it.
@@ -87,6 +89,22 @@ class Engine(EngineReader, Closing):
 
     capabilities: ClassVar[Capabilities]
     """What the engine promises beyond this contract."""
+
+    def __new__(cls, *arguments: Any, **options: Any) -> Self:
+        """Make an engine that a forked child lets go of."""
+        engine = super().__new__(cls)
+        disown_after_fork(engine)
+        return engine
+
+    @final
+    def disown(self) -> None:
+        """Refuse every call from now on, in a forked child; the parent's engine goes on (ENG-37).
+
+        What is only in memory stays usable: the child has a copy of its own.
+        """
+        if self.capabilities.persistent:
+            never_destroy(self)
+            self.__class__ = disowned(type(self))
 
     @classmethod
     @abstractmethod

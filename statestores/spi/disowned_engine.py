@@ -1,0 +1,47 @@
+"""An engine in a forked child of the process that has opened it: it refuses everything (ENG-37)."""
+
+import os
+from typing import Any, NoReturn, TypeVar
+
+from statestores.errors import StoreClosedError
+
+T = TypeVar("T")
+
+_CALLS = (
+    "get",
+    "get_many",
+    "first",
+    "last",
+    "scan",
+    "apply",
+    "snapshot",
+    "approximate_num_keys",
+    "checkpoint",
+    "ingest",
+)
+
+
+def disowned(engine_class: type[T]) -> type[T]:
+    """Return the class that an engine of *engine_class* has in a forked child.
+
+    Only the class changes, and with it nothing on the way of a call in the parent.
+    """
+    namespace: dict[str, Any] = dict.fromkeys(_CALLS, _refuse)
+    # Without slots of its own it has the layout of the engine's class, and can take its place.
+    namespace |= {"__slots__": (), "is_open": property(_is_open), "close": _close}
+    return type(f"Disowned{engine_class.__name__}", (engine_class,), namespace)
+
+
+def _refuse(engine: object, *arguments: Any, **options: Any) -> NoReturn:
+    raise StoreClosedError(
+        f"this engine belongs to the process that process {os.getpid()} was forked from; open it "
+        "after the fork, or start the process by 'spawn'"
+    )
+
+
+def _is_open(engine: object) -> bool:
+    return False
+
+
+def _close(engine: object) -> None:
+    """Do nothing: the parent closes it."""
