@@ -59,6 +59,14 @@ LONG_KEYS: list[bytes] = sorted(
 )
 """Distinct keys of the greatest length that differ at their ends only, in order."""
 
+KEYS_AROUND_LIMITS: list[bytes] = sorted(
+    b"k" * (length - 1) + end
+    for limit in (64, 256, 512, LONG_KEY_BYTES - 1)
+    for length in (limit - 1, limit, limit + 1)
+    for end in (b"\x00", b"k", b"\xff")
+)
+"""Distinct keys as long as the limits of drivers, which all begin alike, in order."""
+
 KEYS: list[bytes] = sorted({*SHORT_KEYS, *LONG_KEYS})
 """All of them, in order."""
 

@@ -192,6 +192,29 @@ class EngineSeekTests(EngineOfThreePairs):
                 assert engine.first(start, stop) == (scanned[0] if scanned else None)
                 assert engine.last(start, stop) == (scanned[-1] if scanned else None)
 
+    @pytest.mark.spec("ENG-4", "ENG-5", "ENG-6", "ENG-25")
+    def test_ranges_begin_and_end_exactly_at_long_keys(self, engine: Engine) -> None:
+        """Between any two keys around the limits of drivers, every read keeps to the bounds.
+
+        An engine whose driver takes short keys only cuts the long ones, and has each bound to
+        compare on either side of the cut.
+        """
+        keys = adversarial_keys.KEYS_AROUND_LIMITS
+        stored = keys[::2]
+        engine.apply({key: key[-1:] for key in stored}, Durability.PROCESS_CRASH)
+        for start in keys:
+            for stop in (*keys, None):
+                expected = [
+                    (key, key[-1:])
+                    for key in stored
+                    if start <= key and (stop is None or key < stop)
+                ]
+
+                assert list(engine.scan(start, stop)) == expected
+                assert list(engine.scan(start, stop, reverse=True)) == expected[::-1]
+                assert engine.first(start, stop) == (expected[0] if expected else None)
+                assert engine.last(start, stop) == (expected[-1] if expected else None)
+
     @pytest.mark.spec("ENG-5")
     def test_first_and_last_pass_over_deleted_keys(self, abc: Engine) -> None:
         """A deleted key is not found at either end."""

@@ -54,6 +54,8 @@ def test_every_read_agrees_with_a_dict(
 ) -> None:
     """Point reads, seeks and scans in both directions, between bounds of any length."""
     _clear(engine)
+    # A bound that is itself a key is where an end that is off by one shows.
+    bounds = [*bounds, *(key for batch in batches for key in list(batch)[:2])]
     model: dict[bytes, bytes] = {}
     for batch in batches:
         engine.apply(batch, Durability.PROCESS_CRASH)
