@@ -1,0 +1,31 @@
+"""Queries of running state: the partitions of a store that are here, read as one (KIP-67).
+
+    stores = QueryableStores(manager)
+    counts = stores.store("counts", key_value_store())
+    counts.get("word")
+
+A composite store holds nothing: each operation looks anew for the partitions that are here.
+"""
+
+from statestores.query.local_partitions import LocalPartitions, StoreSource
+from statestores.query.queryable_stores import QueryableStores
+from statestores.query.store_types import (
+    QueryableStoreType,
+    key_value_store,
+    session_store,
+    timestamped_key_value_store,
+    versioned_store,
+    window_store,
+)
+
+__all__ = [
+    "LocalPartitions",
+    "QueryableStoreType",
+    "QueryableStores",
+    "StoreSource",
+    "key_value_store",
+    "session_store",
+    "timestamped_key_value_store",
+    "versioned_store",
+    "window_store",
+]

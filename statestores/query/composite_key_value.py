@@ -1,0 +1,58 @@
+"""Key-value stores of many partitions, read as one."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from statestores.query.local_partitions import CompositeStore
+from statestores.semantics.arguments import as_list
+from statestores.spi.key_value import ReadOnlyKeyValueStore
+from statestores.spi.store import Values
+from statestores.spi.timestamped_key_value import ReadOnlyTimestampedKeyValueStore
+
+_MAX_ENTRIES = (1 << 63) - 1
+
+
+def _key(pair: tuple[bytes, Any]) -> bytes:
+    return pair[0]
+
+
+class CompositeKeyValueStore(
+    CompositeStore[ReadOnlyKeyValueStore[bytes, Any]], ReadOnlyKeyValueStore[bytes, Any]
+):
+    """Keys and values are bytes; the partitions' pairs are merged in the order of the keys."""
+
+    def get(self, key: bytes) -> Any:
+        return self._partitions.one(key, lambda store: store.get(key))
+
+    def get_many(self, keys: Values[bytes]) -> list[Any]:
+        return [self.get(key) for key in as_list("keys", keys)]
+
+    def range(
+        self, first: bytes | None = None, last: bytes | None = None, *, reverse: bool = False
+    ) -> Iterator[tuple[bytes, Any]]:
+        return self._partitions.merge(
+            lambda store: store.range(first, last, reverse=reverse), _key, reverse=reverse
+        )
+
+    def prefix_scan(self, prefix: bytes, *, reverse: bool = False) -> Iterator[tuple[bytes, Any]]:
+        return self._partitions.merge(
+            lambda store: store.prefix_scan(prefix, reverse=reverse), _key, reverse=reverse
+        )
+
+    def approximate_num_entries(self) -> int:
+        counts = self._partitions.each(lambda store: store.approximate_num_entries())
+        return min(_MAX_ENTRIES, sum(counts))
+
+
+class CompositeTimestampedStore(
+    CompositeKeyValueStore, ReadOnlyTimestampedKeyValueStore[bytes, bytes]
+):
+    """The same of values with timestamps."""
+
+    @property
+    def stream_time_ms(self) -> int | None:
+        return self._highest(_stream_time_ms)
+
+
+def _stream_time_ms(store: ReadOnlyKeyValueStore[bytes, Any]) -> int | None:
+    return store.stream_time_ms if isinstance(store, ReadOnlyTimestampedKeyValueStore) else None

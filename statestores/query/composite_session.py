@@ -1,0 +1,74 @@
+"""Session stores of many partitions, read as one."""
+
+from collections.abc import Iterator
+
+from statestores.query.local_partitions import CompositeStore
+from statestores.spi.records import SessionRecord
+from statestores.spi.session import ReadOnlySessionStore
+
+Store = ReadOnlySessionStore[bytes, bytes]
+Record = SessionRecord[bytes, bytes]
+
+
+def _order(record: Record) -> tuple[bytes, int, int]:
+    return record.key, record.end_ms, record.start_ms
+
+
+class CompositeSessionStore(CompositeStore[Store], ReadOnlySessionStore[bytes, bytes]):
+    """Keys and values are bytes; stream time, and so the horizon, is each partition's own."""
+
+    @property
+    def stream_time_ms(self) -> int | None:
+        return self._highest(lambda store: store.stream_time_ms)
+
+    def fetch_session(self, key: bytes, start_ms: int, end_ms: int) -> bytes | None:
+        return self._partitions.one(key, lambda store: store.fetch_session(key, start_ms, end_ms))
+
+    def find_sessions(
+        self,
+        key: bytes,
+        earliest_end_ms: int | None = None,
+        latest_start_ms: int | None = None,
+        *,
+        reverse: bool = False,
+    ) -> Iterator[Record]:
+        return self._partitions.iterate(
+            key,
+            lambda store: store.find_sessions(
+                key, earliest_end_ms, latest_start_ms, reverse=reverse
+            ),
+        )
+
+    def find_all_sessions(
+        self,
+        earliest_end_ms: int | None = None,
+        latest_start_ms: int | None = None,
+        first_key: bytes | None = None,
+        last_key: bytes | None = None,
+        *,
+        reverse: bool = False,
+    ) -> Iterator[Record]:
+        return self._partitions.merge(
+            lambda store: store.find_all_sessions(
+                earliest_end_ms, latest_start_ms, first_key, last_key, reverse=reverse
+            ),
+            _order,
+            reverse=reverse,
+        )
+
+    def find_sessions_by_end(
+        self,
+        first_ms: int | None = None,
+        last_ms: int | None = None,
+        first_key: bytes | None = None,
+        last_key: bytes | None = None,
+        *,
+        reverse: bool = False,
+    ) -> Iterator[Record]:
+        return self._partitions.merge(
+            lambda store: store.find_sessions_by_end(
+                first_ms, last_ms, first_key, last_key, reverse=reverse
+            ),
+            _order,
+            reverse=reverse,
+        )

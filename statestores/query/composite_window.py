@@ -1,0 +1,47 @@
+"""Window stores of many partitions, read as one."""
+
+from collections.abc import Iterator
+
+from statestores.query.local_partitions import CompositeStore
+from statestores.spi.records import WindowRecord
+from statestores.spi.window import ReadOnlyWindowStore
+
+Store = ReadOnlyWindowStore[bytes, bytes]
+
+
+class CompositeWindowStore(CompositeStore[Store], ReadOnlyWindowStore[bytes, bytes]):
+    """Keys and values are bytes; stream time, and so the horizon, is each partition's own."""
+
+    @property
+    def stream_time_ms(self) -> int | None:
+        return self._highest(lambda store: store.stream_time_ms)
+
+    def fetch(self, key: bytes, start_ms: int) -> bytes | None:
+        return self._partitions.one(key, lambda store: store.fetch(key, start_ms))
+
+    def fetch_range(
+        self,
+        key: bytes,
+        first_ms: int | None = None,
+        last_ms: int | None = None,
+        *,
+        reverse: bool = False,
+    ) -> Iterator[WindowRecord[bytes, bytes]]:
+        return self._partitions.iterate(
+            key, lambda store: store.fetch_range(key, first_ms, last_ms, reverse=reverse)
+        )
+
+    def fetch_all(
+        self,
+        first_ms: int | None = None,
+        last_ms: int | None = None,
+        first_key: bytes | None = None,
+        last_key: bytes | None = None,
+        *,
+        reverse: bool = False,
+    ) -> Iterator[WindowRecord[bytes, bytes]]:
+        return self._partitions.merge(
+            lambda store: store.fetch_all(first_ms, last_ms, first_key, last_key, reverse=reverse),
+            lambda record: (record.key, record.start_ms),
+            reverse=reverse,
+        )

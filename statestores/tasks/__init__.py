@@ -1,0 +1,37 @@
+"""Tasks: the stores of one partition together, standbys of them, and the directory they lie in."""
+
+from statestores.tasks.lag import (
+    LATEST_OFFSET,
+    OFFSET_UNKNOWN,
+    UNKNOWN_OFFSET_SUM,
+    LagInfo,
+    task_offset_sum,
+)
+from statestores.tasks.local_directory import LocalDirectory, Orphan, RemovedEngine
+from statestores.tasks.rebuilding import OnCorruption, Rebuild
+from statestores.tasks.restore_progress import RestoreListener, RestoreProgress
+from statestores.tasks.standby import Standby, open_standby
+from statestores.tasks.task import Task, open_task
+from statestores.tasks.task_id import TaskId
+from statestores.tasks.task_manager import TaskManager
+
+__all__ = [
+    "LATEST_OFFSET",
+    "OFFSET_UNKNOWN",
+    "UNKNOWN_OFFSET_SUM",
+    "LagInfo",
+    "LocalDirectory",
+    "OnCorruption",
+    "Orphan",
+    "Rebuild",
+    "RemovedEngine",
+    "RestoreListener",
+    "RestoreProgress",
+    "Standby",
+    "Task",
+    "TaskId",
+    "TaskManager",
+    "open_standby",
+    "open_task",
+    "task_offset_sum",
+]

@@ -1,0 +1,205 @@
+"""The local engines of an application's tasks: where they lie, which nobody needs any more.
+
+A state root holds what must not be lost: changelogs and snapshots. A *local directory* holds
+engines, which can be restored from them::
+
+    LOCAL/<store>/<partition>/engine.json, engine/
+
+It may be the state root itself, whose layout is the same, or a directory on a local disk.
+"""
+
+import shutil
+import time
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Literal
+
+from statestores.errors import InvalidArgumentError, StorageError, StoreLockedError
+from statestores.opening import ENGINE_DIRECTORY, ENGINE_FILE
+from statestores.semantics.directory_lock import DirectoryLock
+from statestores.state_root import StateRoot
+from statestores.tasks.rebuilding import DAMAGED_PREFIX, missing_for_restore
+
+CLEANUP_DELAY_MS = 10 * 60 * 1000
+"""How long an engine must have been left alone before it is removed, by default."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Orphan:
+    """Something in a local directory that belongs to nothing that is known."""
+
+    path: Path
+    """Where it is."""
+
+    reason: Literal["unknown store", "unknown partition", "damaged engine", "unexpected file"]
+    """Why nobody claims it."""
+
+    bytes: int
+    """How much room it takes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemovedEngine:
+    """An engine, or a damaged one that was kept, which a clean-up has removed."""
+
+    store: str
+    """The store's name."""
+
+    partition: int
+    """The partition."""
+
+    path: Path
+    """Where it was."""
+
+    bytes: int
+    """How much room it took."""
+
+
+class LocalDirectory:
+    """The directory in which the engines of tasks and standbys lie."""
+
+    def __init__(self, path: str | PathLike[str]) -> None:
+        """Use *path*, which need not exist yet."""
+        self._path = Path(path)
+
+    @property
+    def path(self) -> Path:
+        """The directory."""
+        return self._path
+
+    def partition(self, store: str, partition: int) -> Path:
+        """Return where the engine of *partition* of *store* lies, there or not."""
+        return self._path / store / str(partition)
+
+    def engines(self) -> dict[tuple[str, int], Path]:
+        """Return the engines that are there, by store and partition."""
+        return {
+            (store.name, int(partition.name)): partition
+            for store in _directories(self._path)
+            for partition in _directories(store)
+            if partition.name.isdecimal() and (partition / ENGINE_DIRECTORY).is_dir()
+        }
+
+    def orphans(self, root: StateRoot) -> list[Orphan]:
+        """Return what no store of *root* claims. Nothing is removed.
+
+        Raises:
+            StorageError: The directory cannot be read.
+        """
+        return sorted(self._orphans(root), key=lambda orphan: orphan.path)
+
+    def _orphans(self, root: StateRoot) -> Iterator[Orphan]:
+        known = root.stores
+        for store in _directories(self._path):
+            if store.name.startswith("@"):
+                continue  # the tasks' own
+            if store.name not in known:
+                yield Orphan(path=store, reason="unknown store", bytes=_size(store))
+                continue
+            for partition in _directories(store):
+                if partition.name.startswith("."):
+                    continue  # staged writes
+                if not partition.name.isdecimal():
+                    yield Orphan(path=partition, reason="unexpected file", bytes=_size(partition))
+                elif int(partition.name) >= known[store.name].partitions:
+                    yield Orphan(path=partition, reason="unknown partition", bytes=_size(partition))
+                else:
+                    for kept in _damaged(partition):
+                        yield Orphan(path=kept, reason="damaged engine", bytes=_size(kept))
+
+    def clean_up(
+        self,
+        assigned: Collection[tuple[str, int]],
+        root: StateRoot,
+        *,
+        older_than_ms: int = CLEANUP_DELAY_MS,
+    ) -> list[RemovedEngine]:
+        """Remove the engines of *root*'s stores that nobody is assigned, and damaged ones.
+
+        Only engines: changelogs and snapshots are never touched, and neither is what `orphans`
+        does not know the store of. What could not be restored from *root* stays: it may be the
+        only copy. So does what is open, or was written to within *older_than_ms*.
+
+        Raises:
+            InvalidArgumentError: *older_than_ms* is negative.
+            ChangelogCorruptedError: It cannot be told whether an engine could be restored.
+            StorageError: The directory cannot be read, or a file not be removed.
+        """
+        if older_than_ms < 0:
+            raise InvalidArgumentError(f"older_than_ms must be from 0, got {older_than_ms!r}")
+        newest_ns = time.time_ns() - older_than_ms * 1_000_000
+        known = root.stores
+        removed: list[RemovedEngine] = []
+        for store in _directories(self._path):
+            entry = known.get(store.name)
+            if entry is None:
+                continue
+            for partition in _directories(store):
+                if not partition.name.isdecimal() or int(partition.name) >= entry.partitions:
+                    continue
+                number = int(partition.name)
+                unused = list(_damaged(partition))
+                if (store.name, number) not in assigned:
+                    unused.append(partition / ENGINE_DIRECTORY)
+                source = root.partition(store.name, number)
+                if not unused or missing_for_restore(source, entry.specification) is not None:
+                    continue
+                removed += [
+                    RemovedEngine(store=store.name, partition=number, path=path, bytes=size)
+                    for path in unused
+                    if (size := _remove_unused(path, newest_ns)) is not None
+                ]
+        return removed
+
+
+def _remove_unused(engine: Path, newest_ns: int) -> int | None:
+    """Remove an engine's directory; return the bytes, or ``None`` when it stays."""
+    try:
+        if not engine.is_dir() or _last_written_ns(engine) > newest_ns:
+            return None
+        size = _size(engine)
+        try:
+            lock = DirectoryLock.acquire(engine)
+        except StoreLockedError:
+            return None
+        try:
+            # First out of the way: an engine that is half removed must not look like a whole one.
+            going = engine.with_name(f"{DAMAGED_PREFIX}removed-{time.time_ns()}")
+            engine.rename(going)
+        finally:
+            lock.release()
+        if engine.name == ENGINE_DIRECTORY:
+            (engine.parent / ENGINE_FILE).unlink(missing_ok=True)
+        shutil.rmtree(going)
+    except OSError as error:
+        raise StorageError(f"cannot remove {str(engine)!r}: {error.strerror or error}") from error
+    return size
+
+
+def _damaged(partition: Path) -> Iterator[Path]:
+    """Yield the damaged engines that were set aside in *partition*."""
+    return (path for path in _directories(partition) if path.name.startswith(DAMAGED_PREFIX))
+
+
+def _directories(path: Path) -> list[Path]:
+    """Return the directories in *path*, in order; none when it is not there."""
+    try:
+        return sorted(entry for entry in path.iterdir() if entry.is_dir())
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise StorageError(f"cannot list {str(path)!r}: {error.strerror or error}") from error
+
+
+def _files(path: Path) -> Iterator[Path]:
+    return (file for file in path.rglob("*") if file.is_file())
+
+
+def _size(path: Path) -> int:
+    return sum(file.stat().st_size for file in _files(path))
+
+
+def _last_written_ns(path: Path) -> int:
+    return max((file.stat().st_mtime_ns for file in _files(path)), default=0)

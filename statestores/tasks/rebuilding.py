@@ -1,0 +1,133 @@
+"""Opening a store whose local files are damaged: refuse, or set them aside and restore.
+
+A damaged engine is never wiped on our own: without a word from the caller opening fails, and with
+``on_corruption="rebuild"`` the damaged files are kept beside the new ones, for whoever has to find
+out what happened.
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from statestores.arrow.snapshot_reader import newest_valid_snapshot
+from statestores.changelog import ChangelogReader
+from statestores.errors import (
+    InvalidArgumentError,
+    StorageError,
+    StoreCorruptedError,
+    StoreNotFoundError,
+)
+from statestores.opening import ENGINE_DIRECTORY, BytesStore, open_bytes_store
+from statestores.spi.durability import Durability
+from statestores.spi.specification import StoreSpecification
+from statestores.state_root import PartitionDirectory
+
+OnCorruption: TypeAlias = Literal["fail", "rebuild"]
+"""What to do about a local store whose files are damaged."""
+
+DAMAGED_PREFIX = f"{ENGINE_DIRECTORY}.damaged-"
+"""The names under which damaged engines are kept."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rebuild:
+    """A local store that was damaged and has been restored from scratch."""
+
+    store: str
+    """The store's name."""
+
+    reason: str
+    """What was found, in the words of the error."""
+
+    kept_at: Path
+    """Where the damaged files are now. Nobody removes them but `LocalDirectory.clean_up`."""
+
+
+def check_on_corruption(on_corruption: str) -> None:
+    """Accept a known policy.
+
+    Raises:
+        InvalidArgumentError: It is none.
+    """
+    if on_corruption not in {"fail", "rebuild"}:
+        raise InvalidArgumentError(f"on_corruption is 'fail' or 'rebuild', got {on_corruption!r}")
+
+
+def open_local(
+    directory: Path,
+    specification: StoreSpecification[Any, Any],
+    source: PartitionDirectory,
+    *,
+    backend: str | None,
+    options: Mapping[str, object] | None,
+    durability: Durability,
+    on_corruption: OnCorruption,
+) -> tuple[BytesStore, Rebuild | None]:
+    """Open the store in *directory*, or a new one in place of a damaged one.
+
+    *source* is where the changelog and the snapshots are from which it is restored.
+
+    Raises:
+        StoreCorruptedError: The engine's files are damaged, and the policy is to fail, or what
+            *source* holds is not enough to restore the store.
+        StateStoreError: As `statestores.open_store`.
+    """
+
+    def opened() -> BytesStore:
+        return open_bytes_store(
+            directory, specification, backend=backend, options=options, durability=durability
+        )
+
+    try:
+        return opened(), None
+    except StoreCorruptedError as error:
+        if on_corruption == "fail":
+            raise
+        missing = missing_for_restore(source, specification)
+        if missing is not None:
+            raise StoreCorruptedError(
+                f"{specification.name!r} is damaged and cannot be rebuilt, since {missing}: {error}"
+            ) from error
+        kept_at = _set_aside(directory)
+        rebuild = Rebuild(store=specification.name, reason=str(error), kept_at=kept_at)
+    return opened(), rebuild
+
+
+def missing_for_restore(
+    source: PartitionDirectory, specification: StoreSpecification[Any, Any]
+) -> str | None:
+    """Return in words what *source* lacks to restore the store from scratch; ``None`` if nothing.
+
+    Raises:
+        ChangelogCorruptedError, StorageError: The changelog cannot be read.
+    """
+    try:
+        with ChangelogReader.open(source.changelog, specification.kind) as log:
+            first = log.first_offset
+    except StoreNotFoundError:
+        return "it has no changelog"
+    snapshot = newest_valid_snapshot(source.snapshots).snapshot
+    if first > 0 and (snapshot is None or snapshot.offset < first - 1):
+        return f"its changelog begins at offset {first}, and no valid snapshot has what came before"
+    return None
+
+
+def _set_aside(directory: Path) -> Path:
+    """Rename the engine's directory, durably, and return its new name."""
+    now = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
+    kept_at = directory / f"{DAMAGED_PREFIX}{now}"
+    try:
+        (directory / ENGINE_DIRECTORY).rename(kept_at)
+        descriptor = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise StorageError(
+            f"cannot set {str(directory / ENGINE_DIRECTORY)!r} aside: {error.strerror or error}"
+        ) from error
+    return kept_at

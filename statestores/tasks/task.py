@@ -1,0 +1,295 @@
+"""A task: the stores of one group in one partition, opened, committed and closed together."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from statestores.changelog import ChangelogOptions
+from statestores.errors import (
+    CommitConflictError,
+    InvalidArgumentError,
+    StoreClosedError,
+    StoreNotFoundError,
+)
+from statestores.failpoints import reach
+from statestores.logged_store import LoggedStore, join_changelog
+from statestores.semantics.directory_lock import DirectoryLock
+from statestores.spi.closing import Closing
+from statestores.spi.durability import Durability
+from statestores.spi.offsets import Position, TopicPartition
+from statestores.staged_write import finish_staged_writes
+from statestores.state_root import PartitionDirectory, StateRoot
+from statestores.tasks.lag import LATEST_OFFSET, LagInfo
+from statestores.tasks.local_directory import LocalDirectory
+from statestores.tasks.rebuilding import OnCorruption, Rebuild, check_on_corruption, open_local
+from statestores.tasks.restore_progress import RestoreListener, RestoreReporter
+from statestores.tasks.standby import Standby
+from statestores.tasks.task_commit import finish_commit, forget_commit, record_commit
+from statestores.tasks.task_id import TaskId
+
+TASKS_DIRECTORY = "@tasks"
+"""Where tasks keep what is theirs, in a state root. No store can have such a name."""
+
+
+class Task(Closing):
+    """The owner of its stores: one thread at a time uses it. Made by `open_task`."""
+
+    def __init__(
+        self,
+        task_id: TaskId,
+        stores: Mapping[str, LoggedStore[Any]],
+        lock: DirectoryLock,
+        directory: Path,
+        rebuilds: Sequence[Rebuild],
+        durability: Durability,
+    ) -> None:
+        """Take over open stores, and the lock of the task."""
+        self._id = task_id
+        self._stores = dict(stores)
+        self._lock = lock
+        self._directory = directory
+        self._rebuilds = tuple(rebuilds)
+        self._durability = durability
+        self._open = True
+        self._is_half_committed = False
+
+    @property
+    def id(self) -> TaskId:
+        """The task's name."""
+        return self._id
+
+    @property
+    def is_open(self) -> bool:
+        """Whether `close` has not been called."""
+        return self._open
+
+    @property
+    def stores(self) -> dict[str, LoggedStore[Any]]:
+        """The logged stores by name."""
+        return dict(self._stores)
+
+    @property
+    def rebuilds(self) -> tuple[Rebuild, ...]:
+        """The stores that were damaged, and have been restored from scratch."""
+        return self._rebuilds
+
+    def store(self, name: str) -> Any:
+        """Return the store *name*, which takes keys and values of its specification's serdes.
+
+        Commit the task, not the store: a store's own commit is not one of its siblings.
+
+        Raises:
+            StoreNotFoundError: The task has no such store.
+        """
+        try:
+            return self._stores[name].store
+        except KeyError as error:
+            raise StoreNotFoundError(
+                f"the task {self._id} has no store {name!r}; it has: {', '.join(self._stores)}"
+            ) from error
+
+    @property
+    def position(self) -> Position:
+        """The input offsets that the stores reflect: where to resume reading the input.
+
+        The stores commit together, so what one of them has seen, all of them reflect.
+        """
+        position = Position()
+        for store in self._stores.values():
+            position = position.merge(store.position)
+        return position
+
+    def commit(self, position: Mapping[TopicPartition, int] | None = None) -> None:
+        """Commit the pending writes of every store, and the input *position*, as one (TSK-3).
+
+        With writes in one store this costs that store's commit. With writes in several, they are
+        recorded first, which writes them twice.
+
+        Raises:
+            StoreClosedError: The task is closed.
+            CommitConflictError: An earlier commit stopped halfway: it is committed. Close the
+                task and open it again.
+            InvalidTypeError, InvalidArgumentError: The position is malformed.
+            StorageError: The disk is full or failed. Commit again: that says whether this one
+                was committed before it failed.
+        """
+        self._check_open()
+        if self._is_half_committed:
+            raise CommitConflictError(
+                f"a commit of the task {self._id} is recorded and was not carried out; close the "
+                "task and open it again"
+            )
+        reached = self.position.merge(Position(position or {}))
+        pending = [store for store in self._stores.values() if store.store.uncommitted_bytes]
+        if len(pending) < 2:  # noqa: PLR2004  # one store commits as one anyway
+            store = pending[0] if pending else next(iter(self._stores.values()))
+            store.commit(position or {})
+            return
+        record_commit(self._directory, pending, reached, self._durability)
+        self._is_half_committed = True
+        reach("task.recorded")
+        for store in pending:
+            store.commit(position or {})
+        reach("task.carried-out")
+        forget_commit(self._directory)
+        self._is_half_committed = False
+
+    def rollback(self) -> None:
+        """Forget what every store has pending.
+
+        Raises:
+            StoreClosedError: The task is closed.
+            CommitConflictError: A commit stopped halfway: it is committed.
+        """
+        self._check_open()
+        for store in self._stores.values():
+            store.store.rollback()
+
+    def snapshot(self) -> dict[str, int]:
+        """Write a snapshot of each store that has a commit; return the offsets by store.
+
+        Raises:
+            StoreClosedError, StorageError: See `LoggedStore.snapshot`.
+        """
+        self._check_open()
+        written = {name: store.snapshot() for name, store in self._stores.items()}
+        return {name: info.offset for name, info in written.items() if info is not None}
+
+    def lags(self) -> dict[str, LagInfo]:
+        """Return for each store how far it is; an open task's stores have everything."""
+        self._check_open()
+        ends = {name: store.changelog.end_offset for name, store in self._stores.items()}
+        return {name: LagInfo(end, end) for name, end in ends.items()}
+
+    @property
+    def offset_sum(self) -> int:
+        """What an assignor is told: an active task has everything (KIP-441)."""
+        return LATEST_OFFSET
+
+    def close(self) -> None:
+        """Close the stores; pending writes are forgotten. Idempotent."""
+        self._open = False
+        with ExitStack() as stack:
+            stack.callback(self._lock.release)
+            for store in self._stores.values():
+                stack.callback(store.close)
+
+    def _check_open(self) -> None:
+        if not self._open:
+            raise StoreClosedError(f"the task {self._id} is closed; open it again")
+
+
+def open_task(
+    root: StateRoot | str | PathLike[str],
+    task_id: TaskId | str,
+    stores: Iterable[str],
+    *,
+    local_directory: str | PathLike[str] | None = None,
+    backend: str | None = None,
+    options: Mapping[str, object] | None = None,
+    durability: Durability = Durability.POWER_LOSS,
+    changelog_options: ChangelogOptions | None = None,
+    on_corruption: OnCorruption = "fail",
+    standbys: Iterable[Standby] = (),
+    listener: RestoreListener | None = None,
+) -> Task:
+    """Open the *stores* of a task as one, each brought up to its changelog.
+
+    A commit that a crash has stopped halfway is finished first.
+
+    Args:
+        root: The state root, or its path. The stores have been added to it before.
+        task_id: The task; its partition is that of every store.
+        stores: The names of the stores, at least one.
+        local_directory: Where the engines lie; by default in the state root.
+        backend: The backend of new engines.
+        options: The backend's own options.
+        durability: What a commit survives.
+        changelog_options: How the changelogs are written.
+        on_corruption: What to do about an engine whose files are damaged: fail, or set it aside
+            and restore from the changelog. `Task.rebuilds` says what was.
+        standbys: Copies of the stores that are to be promoted; the others are opened.
+        listener: Told how far each restore has come.
+
+    Raises:
+        InvalidArgumentError: There is no store, or one that has no such partition.
+        StoreNotFoundError: The state root has no such store.
+        StoreLockedError: Another process has the task, or one of its stores.
+        StateStoreError: As `statestores.open_logged_store`, of one of the stores.
+    """
+    state = root if isinstance(root, StateRoot) else StateRoot.open(root)
+    task = TaskId.parse(task_id) if isinstance(task_id, str) else task_id
+    names = list(dict.fromkeys(stores))
+    if not names:
+        raise InvalidArgumentError(f"the task {task} has no stores; name at least one")
+    check_on_corruption(on_corruption)
+    local = LocalDirectory(state.path if local_directory is None else local_directory)
+    sources = {name: state.partition(name, task.partition) for name in names}
+    directory = state.path / TASKS_DIRECTORY / str(task)
+    copies = {standby.name: standby for standby in standbys if standby.is_open}
+    opened: dict[str, LoggedStore[Any]] = {}
+    rebuilds: list[Rebuild] = []
+    with ExitStack() as on_failure:
+        lock = DirectoryLock.acquire(directory)
+        on_failure.callback(lock.release)
+        for name in names:
+            finish_staged_writes(state, name)
+        finish_commit(directory, state, task.partition)
+        for name, source in sources.items():
+            reporter = RestoreReporter(listener, task, name)
+            reporter.start()
+            if name in copies:
+                logged = copies[name].promote(
+                    changelog_options=changelog_options, progress=reporter
+                )
+            else:
+                logged, rebuild = _open_and_restore(
+                    local.partition(name, task.partition),
+                    state,
+                    source,
+                    backend,
+                    options,
+                    durability,
+                    changelog_options,
+                    on_corruption,
+                    reporter,
+                )
+                rebuilds += [rebuild] if rebuild else []
+            opened[name] = on_failure.enter_context(logged)
+            reporter.end()
+        on_failure.pop_all()
+    return Task(task, opened, lock, directory, rebuilds, durability)
+
+
+def _open_and_restore(
+    directory: Path,
+    root: StateRoot,
+    source: PartitionDirectory,
+    backend: str | None,
+    options: Mapping[str, object] | None,
+    durability: Durability,
+    changelog_options: ChangelogOptions | None,
+    on_corruption: OnCorruption,
+    reporter: RestoreReporter,
+) -> tuple[LoggedStore[Any], Rebuild | None]:
+    """Open the store of *source* with its engine in *directory*, and bring it up."""
+    name, partition = source.path.parent.name, int(source.path.name)
+    store, rebuild = open_local(
+        directory,
+        root.store(name).specification,
+        source,
+        backend=backend,
+        options=options,
+        durability=durability,
+        on_corruption=on_corruption,
+    )
+    try:
+        logged = join_changelog(
+            store, root, partition, changelog_options=changelog_options, progress=reporter
+        )
+    except BaseException:
+        store.close()
+        raise
+    return logged, rebuild

@@ -1,0 +1,20 @@
+"""A state root with two stores of one group, and one of another."""
+
+from pathlib import Path
+
+import pytest
+
+import statestores as ss
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> ss.StateRoot:
+    """A state root: ``counts`` and ``rates`` belong together, ``names`` is alone."""
+    state = ss.StateRoot.create(tmp_path / "state")
+    state.add_store(ss.KeyValue("counts", key=ss.utf8, value=ss.int64), partitions=3)
+    state.add_store(
+        ss.Versioned("rates", history_retention_ms=1_000, key=ss.utf8, value=ss.int64),
+        partitions=3,
+    )
+    state.add_store(ss.KeyValue("names", key=ss.utf8, value=ss.utf8), partitions=2)
+    return state

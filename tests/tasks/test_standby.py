@@ -1,0 +1,236 @@
+"""A standby follows without a lock, serves stale reads through a failover, and takes over."""
+
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+import statestores as ss
+from statestores.errors import (
+    InvalidArgumentError,
+    InvalidStateStoreError,
+    StoreClosedError,
+    StoreLockedError,
+)
+from statestores.tasks import open_standby
+
+BACKENDS = ["rocksdb", "leveldb", "sqlite"]
+INPUT = ss.TopicPartition("numbers", 0)
+
+# Counts up for ever; the sum of both keys is the number of commits, twice.
+WRITER = """
+import sys
+import statestores as ss
+
+part = ss.TopicPartition("numbers", 0)
+with ss.open_logged_store(sys.argv[1], "counts", backend="rocksdb") as counts:
+    number = counts.position.get(part, 0)
+    while True:
+        number += 1
+        counts.store.put("even" if number % 2 == 0 else "odd", number)
+        counts.store.put("total", number)
+        counts.commit({part: number}, durability=ss.Durability.PROCESS_CRASH)
+        print(number, flush=True)
+"""
+
+
+@pytest.mark.spec("STB-1", "STB-2", "TSK-7")
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_standby_follows_while_the_writer_writes(
+    root: ss.StateRoot, tmp_path: Path, backend: str
+) -> None:
+    """Each poll takes what is new; lag and reads say how far it is."""
+    with (
+        ss.open_logged_store(root, "counts", backend="rocksdb") as counts,
+        open_standby(root, "counts", 0, tmp_path / "copy", backend=backend) as standby,
+    ):
+        assert standby.poll() == 0
+        counts.store.put("a", 1)
+        counts.store.put("b", 2)
+        counts.commit({INPUT: 1})
+        assert standby.lag.offset_lag == 2
+        assert standby.poll() == 2
+        facade = standby.read_only(include_stale=True)
+        assert isinstance(facade, ss.ReadOnlyKeyValueStore)
+        assert dict(facade.range()) == {"a": 1, "b": 2}
+
+        counts.store.put("a", None)
+        counts.commit({INPUT: 2})
+        assert dict(facade.range()) == {"a": 1, "b": 2}
+        assert (standby.lag.current_offset, standby.lag.end_offset) == (2, 3)
+        assert standby.poll() == 1
+        assert standby.poll() == 0
+        assert dict(facade.range()) == {"b": 2}
+        assert facade.position == {INPUT: 2}
+        assert standby.lag.offset_lag == 0
+
+
+@pytest.mark.spec("STB-3")
+def test_stale_reads_have_to_be_asked_for(root: ss.StateRoot, tmp_path: Path) -> None:
+    """A copy that may be behind is never mistaken for the store."""
+    with open_standby(root, "counts", 0, tmp_path / "copy", backend="memory") as standby:
+        with pytest.raises(InvalidStateStoreError, match="include_stale=True") as caught:
+            standby.read_only()
+        assert caught.value.retryable
+
+
+@pytest.mark.spec("STB-4")
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_promotion_replays_only_what_is_missing(
+    root: ss.StateRoot, tmp_path: Path, backend: str
+) -> None:
+    """The copy becomes the store: its facades go on, and the old writer is locked out."""
+    with (
+        ss.open_logged_store(root, "counts", backend="rocksdb") as counts,
+        open_standby(root, "counts", 0, tmp_path / "copy", backend=backend) as standby,
+    ):
+        for number in range(10):
+            counts.store.put(f"{number}", number)
+            counts.commit({INPUT: number})
+        standby.poll()
+        counts.store.put("last", 1)
+        counts.commit({INPUT: 10})
+        facade = standby.read_only(include_stale=True)
+        assert isinstance(facade, ss.ReadOnlyKeyValueStore)
+        with pytest.raises(StoreLockedError):
+            standby.promote()
+        assert standby.is_open
+        counts.close()
+
+        with standby.promote() as promoted:
+            assert promoted.restored.changelog_rows == 1
+            assert facade.get("last") == 1
+            promoted.store.put("new", 2)
+            promoted.commit({INPUT: 11})
+            assert facade.get("new") == 2
+            assert isinstance(again := standby.read_only(), ss.ReadOnlyKeyValueStore)
+            assert again.get("new") == 2
+            with pytest.raises(StoreClosedError):
+                standby.poll()
+            with pytest.raises(StoreLockedError):
+                ss.open_logged_store(root, "counts")
+
+    with ss.open_logged_store(root, "counts") as counts:
+        assert counts.store.get("new") == 2
+        assert counts.restored.changelog_rows == 1
+
+
+@pytest.mark.spec("STB-5")
+def test_a_standby_that_was_left_behind_begins_anew(root: ss.StateRoot, tmp_path: Path) -> None:
+    """When the changelog's beginning is gone, a snapshot replaces the copy, facades and all.
+
+    A facade of the outdated copy is closed: half of a snapshot is no commit of the store, so it
+    must not be seen.
+    """
+    with (
+        ss.open_logged_store(root, "counts", backend="rocksdb") as counts,
+        open_standby(root, "counts", 0, tmp_path / "copy", backend="rocksdb") as standby,
+    ):
+        counts.store.put("old", 1)
+        counts.commit()
+        standby.poll()
+        outdated = standby.read_only(include_stale=True)
+        assert isinstance(outdated, ss.ReadOnlyKeyValueStore)
+        counts.store.put("old", None)
+        counts.store.put("new", 2)
+        counts.commit()
+        counts.snapshot()
+        log = counts.changelog
+        assert isinstance(log, ss.changelog.FileChangelog)
+        log.seal()
+        assert log.delete_before(3) == 3
+
+        assert standby.poll() == 1
+        with pytest.raises(StoreClosedError):
+            outdated.get("old")
+        current = standby.read_only(include_stale=True)
+        assert isinstance(current, ss.ReadOnlyKeyValueStore)
+        assert dict(current.range()) == {"new": 2}
+
+
+@pytest.mark.spec("STB-6")
+def test_reads_never_fail_while_the_writer_is_killed(root: ss.StateRoot, tmp_path: Path) -> None:
+    """A failover: the writer dies by SIGKILL, the standby answers all along and takes over.
+
+    Every read sees one commit, later reads see no earlier one, and what the writer acknowledged
+    is in the promoted store.
+    """
+    command = [sys.executable, "-c", WRITER, str(root.path)]
+    seen: list[tuple[int, int]] = []
+    problems: list[BaseException] = []
+    stop = threading.Event()
+    with open_standby(root, "counts", 0, tmp_path / "copy", backend="rocksdb") as standby:
+
+        def read() -> None:
+            try:
+                while not stop.is_set():
+                    facade = standby.read_only(include_stale=True)
+                    assert isinstance(facade, ss.ReadOnlyKeyValueStore)
+                    row = dict(facade.range())
+                    seen.append((row.get("total", 0), max(row.get("odd", 0), row.get("even", 0))))
+            except BaseException as error:  # noqa: BLE001  # the main thread judges
+                problems.append(error)
+
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
+            assert writer.stdout is not None
+            writer.stdout.readline()
+            standby.poll()
+            standby.follow(0.01)
+            reader = threading.Thread(target=read)
+            reader.start()
+            for _ in range(200):
+                acknowledged = int(writer.stdout.readline())
+            writer.send_signal(signal.SIGKILL)
+            rest = writer.stdout.read().split()
+        acknowledged = int(rest[-1]) if rest else acknowledged
+        with standby.promote() as promoted:
+            deadline = time.monotonic() + 30
+            while (not seen or seen[-1][0] < acknowledged) and time.monotonic() < deadline:
+                time.sleep(0.01)
+            stop.set()
+            reader.join()
+            total = promoted.store.get("total")
+            assert promoted.position == {INPUT: total}
+            assert promoted.committed_offset == promoted.changelog.end_offset - 1
+
+    assert problems == []
+    assert total >= acknowledged
+    assert all(total == newest for total, newest in seen)
+    assert [each[0] for each in seen] == sorted(each[0] for each in seen)
+    assert seen[-1][0] == total
+
+
+@pytest.mark.spec("STB-2")
+def test_what_ends_following_is_told(root: ss.StateRoot, tmp_path: Path) -> None:
+    """A follower that cannot go on says why, and its copy can still be read."""
+    with ss.open_logged_store(root, "counts", backend="rocksdb") as counts:
+        counts.store.put("a", 1)
+        counts.commit()
+    with open_standby(root, "counts", 0, tmp_path / "copy", backend="rocksdb") as standby:
+        standby.poll()
+        [segment] = root.partition("counts", 0).changelog.glob("*.log")
+        damaged = bytearray(segment.read_bytes())
+        damaged[:8] = b"nonsense"
+        segment.write_bytes(damaged)
+        standby.follow(0.0)
+        with pytest.raises(InvalidArgumentError, match="follows already"):
+            standby.follow()
+        deadline = time.monotonic() + 30
+        while standby.failure is None and time.monotonic() < deadline:
+            time.sleep(0.01)
+        standby.stop()
+
+        assert isinstance(standby.failure, ss.errors.ChangelogCorruptedError)
+        facade = standby.read_only(include_stale=True)
+        assert isinstance(facade, ss.ReadOnlyKeyValueStore)
+        assert facade.get("a") == 1
+
+
+def test_a_standby_has_a_directory_of_its_own(root: ss.StateRoot) -> None:
+    """It cannot lie where the active store's engine lies."""
+    with pytest.raises(InvalidArgumentError, match="directory of its own"):
+        open_standby(root, "counts", 0, root.partition("counts", 0).path)

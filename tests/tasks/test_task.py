@@ -1,0 +1,253 @@
+"""A task commits its stores as one, and a crash in between leaves none or all of it."""
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import statestores as ss
+from statestores import failpoints
+from statestores.errors import (
+    CommitConflictError,
+    InvalidArgumentError,
+    StoreClosedError,
+    StoreCorruptedError,
+    StoreLockedError,
+    StoreNotFoundError,
+)
+from statestores.tasks import RestoreProgress, TaskId, open_task
+
+INPUT = ss.TopicPartition("words", 0)
+NAMES = ("counts", "rates")
+BACKENDS = ["rocksdb", "leveldb", "sqlite"]
+
+# Puts the number into both stores, and dies at the n-th time that a failpoint is reached.
+WRITER = """
+import os, signal, sys
+import statestores as ss
+from statestores import failpoints
+from statestores.tasks import open_task
+
+root, backend, name, at = sys.argv[1:]
+part = ss.TopicPartition("words", 0)
+with open_task(root, "0_0", ("counts", "rates"), backend=backend) as task:
+    if name != "-":
+        failpoints.arm(name, lambda: os.kill(os.getpid(), signal.SIGKILL), at=int(at))
+    first = task.position.get(part, -1) + 1
+    for number in range(first, first + 4):
+        task.store("counts").put("number", number)
+        task.store("rates").put("number", number, timestamp_ms=number)
+        task.commit({part: number})
+        print(number, flush=True)
+"""
+
+
+@pytest.mark.spec("TSK-1", "TSK-3")
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_stores_of_a_task_commit_together(root: ss.StateRoot, backend: str) -> None:
+    """One commit, one position, whichever stores have written."""
+    with open_task(root, TaskId(0, 0), NAMES, backend=backend) as task:
+        task.store("counts").put("a", 1)
+        task.store("rates").put("a", 10, timestamp_ms=5)
+        task.commit({INPUT: 7})
+        task.store("counts").put("a", 2)
+        task.commit({INPUT: 8})
+        task.commit({INPUT: 9})
+        task.store("counts").put("lost", 1)
+        task.store("rates").put("lost", 1, timestamp_ms=6)
+
+    with open_task(root, "0_0", NAMES) as task:
+        assert task.position == {INPUT: 9}
+        assert dict(task.store("counts").range()) == {"a": 2}
+        assert task.store("rates").get("a").value == 10
+        assert task.store("rates").get("lost") is None
+
+
+@pytest.mark.spec("TSK-3")
+@pytest.mark.parametrize(
+    "name",
+    [
+        "task.recording",
+        "task.recorded",
+        "logged.appended",
+        "changelog.append.before",
+        "changelog.append.written",
+        "changelog.append.durable",
+        "commit.apply.before",
+        "commit.apply.after",
+        "task.carried-out",
+        "task.forgotten",
+    ],
+)
+def test_a_kill_at_any_step_leaves_a_commit_of_all_stores(root: ss.StateRoot, name: str) -> None:
+    """Killed at each step of a commit: both stores have the number that the position says."""
+    command = [sys.executable, "-c", WRITER, str(root.path), "rocksdb", name]
+    for at in ("1", "4"):
+        killed = subprocess.run([*command, at], stdout=subprocess.PIPE, text=True, check=False)
+        assert killed.returncode == -signal.SIGKILL
+        acknowledged = [int(line) for line in killed.stdout.split()]
+        with open_task(root, "0_0", NAMES) as task:
+            reached = task.position.get(INPUT, -1)
+            found = task.store("counts").get("number")
+            record = task.store("rates").get("number")
+
+            assert reached >= max(acknowledged, default=-1)
+            assert found == (None if reached < 0 else reached)
+            assert (record and record.value) == found
+            ends = {store.changelog.end_offset for store in task.stores.values()}
+            assert ends == {reached + 1}
+
+
+@pytest.mark.spec("TSK-3")
+def test_after_a_commit_that_stopped_halfway_the_task_is_opened_again(root: ss.StateRoot) -> None:
+    """What is recorded is committed: it can be neither extended nor taken back."""
+    with open_task(root, "0_0", NAMES, backend="rocksdb") as task:
+        task.store("counts").put("a", 1)
+        task.store("rates").put("a", 1, timestamp_ms=1)
+
+        def fail() -> None:
+            raise OSError(5, "Input/output error")
+
+        failpoints.arm("task.recorded", fail)
+        try:
+            with pytest.raises(OSError, match="Input/output"):
+                task.commit({INPUT: 1})
+        finally:
+            failpoints.disarm()
+        with pytest.raises(CommitConflictError, match="open it again"):
+            task.commit({INPUT: 2})
+
+    with open_task(root, "0_0", NAMES) as task:
+        assert task.position == {INPUT: 1}
+        assert task.store("counts").get("a") == 1
+        assert task.store("rates").get("a").value == 1
+
+
+@pytest.mark.spec("TSK-3")
+def test_a_record_that_contradicts_a_changelog_is_refused(root: ss.StateRoot) -> None:
+    """A changelog that has lost what came before a recorded commit is not silently continued."""
+    command = [sys.executable, "-c", WRITER, str(root.path), "rocksdb", "task.recorded", "3"]
+    subprocess.run(command, stdout=subprocess.PIPE, check=False)
+    [segment] = root.partition("rates", 0).changelog.glob("*.log")
+    segment.write_bytes(segment.read_bytes()[:-8])  # the last frame is torn
+
+    with pytest.raises(StoreCorruptedError, match="'rates' ends before 1"):
+        open_task(root, "0_0", NAMES)
+
+
+@pytest.mark.spec("TSK-2")
+def test_a_task_has_one_owner(root: ss.StateRoot) -> None:
+    """The second one is told who has it; other tasks are free."""
+    with open_task(root, "0_0", NAMES, backend="sqlite"):
+        with pytest.raises(StoreLockedError, match="in process"):
+            open_task(root, "0_0", NAMES)
+        with open_task(root, "0_1", NAMES, backend="sqlite"):
+            pass
+    with open_task(root, "0_0", NAMES):
+        pass
+
+
+@pytest.mark.spec("TSK-4")
+def test_damage_is_reported_and_never_wiped_without_a_word(root: ss.StateRoot) -> None:
+    """By default opening fails; with ``rebuild`` the damaged files are kept beside the new ones."""
+    with open_task(root, "0_0", NAMES, backend="rocksdb") as task:
+        task.store("counts").put("a", 1)
+        task.store("rates").put("a", 1, timestamp_ms=1)
+        task.commit({INPUT: 1})
+    engine = root.partition("counts", 0).path / "engine"
+    (engine / "CURRENT").write_bytes(b"nonsense")
+    before = {path.name for path in engine.iterdir()}
+
+    with pytest.raises(StoreCorruptedError):
+        open_task(root, "0_0", NAMES)
+    assert before <= {path.name for path in engine.iterdir()}
+    assert (engine / "CURRENT").read_bytes() == b"nonsense"
+
+    with open_task(root, "0_0", NAMES, on_corruption="rebuild") as task:
+        [rebuild] = task.rebuilds
+        assert rebuild.store == "counts"
+        assert (rebuild.kept_at / "CURRENT").read_bytes() == b"nonsense"
+        assert dict(task.store("counts").range()) == {"a": 1}
+        assert task.position == {INPUT: 1}
+
+
+@pytest.mark.spec("TSK-4")
+def test_the_only_copy_is_not_set_aside(root: ss.StateRoot) -> None:
+    """A damaged engine that nothing could replace stays where it is, and the error says so."""
+    with open_task(root, "0_0", ["counts"], backend="rocksdb") as task:
+        task.store("counts").put("a", 1)
+        task.commit()
+        task.store("counts").put("b", 1)
+        task.commit()
+        log = task.stores["counts"].changelog
+        assert isinstance(log, ss.changelog.FileChangelog)
+        log.seal()
+        assert log.delete_before(2) == 2
+    engine = root.partition("counts", 0).path / "engine"
+    (engine / "CURRENT").write_bytes(b"nonsense")
+
+    with pytest.raises(StoreCorruptedError, match="cannot be rebuilt, since its changelog begins"):
+        open_task(root, "0_0", ["counts"], on_corruption="rebuild")
+    assert engine.is_dir()
+
+
+@pytest.mark.spec("TSK-5")
+def test_a_lost_local_disk_is_restored(root: ss.StateRoot, tmp_path: Path) -> None:
+    """Engines on a local disk are a copy; snapshot and changelog in the root are the state."""
+    told: list[RestoreProgress] = []
+    with open_task(root, "0_2", NAMES, local_directory=tmp_path / "one", backend="rocksdb") as task:
+        for number in range(100):
+            task.store("counts").put(f"{number}", number)
+        task.commit({INPUT: 99})
+        assert task.snapshot() == {"counts": 99}
+        task.store("counts").put("after", 1)
+        task.commit({INPUT: 100})
+
+    with open_task(
+        root,
+        "0_2",
+        NAMES,
+        local_directory=tmp_path / "two",
+        backend="sqlite",
+        listener=told.append,
+    ) as task:
+        assert task.store("counts").approximate_num_entries() == 101
+        assert task.position == {INPUT: 100}
+        assert task.stores["counts"].restored.snapshot_offset == 99
+
+    events = [(each.store, each.event) for each in told]
+    assert events[0] == ("counts", "started")
+    assert events[-1] == ("rates", "ended")
+    [ended] = [each for each in told if each.store == "counts" and each.event == "ended"]
+    assert ended.rows == 101
+    assert ended.total_rows == 101
+    assert ended.remaining_seconds == 0
+
+
+def test_bad_arguments_are_refused_before_anything_is_opened(root: ss.StateRoot) -> None:
+    """Unknown stores and partitions, no stores, unknown policies."""
+    with pytest.raises(InvalidArgumentError, match="at least one"):
+        open_task(root, "0_0", [])
+    with pytest.raises(StoreNotFoundError, match="no store 'typo'"):
+        open_task(root, "0_0", ["typo"])
+    with pytest.raises(InvalidArgumentError, match="partitions 0 to 2"):
+        open_task(root, "0_3", ["counts"])
+    with pytest.raises(InvalidArgumentError, match="'fail' or 'rebuild'"):
+        open_task(root, "0_0", ["counts"], on_corruption="wipe")  # type: ignore[arg-type]  # on purpose
+    assert not (root.path / "@tasks").exists()
+
+
+def test_a_closed_task_says_so(root: ss.StateRoot) -> None:
+    """Every call that needs the stores is refused; closing again is fine."""
+    task = open_task(root, "0_0", ["counts"], backend="memory")
+    task.close()
+    task.close()
+
+    with pytest.raises(StoreClosedError):
+        task.commit()
+    with pytest.raises(StoreClosedError):
+        task.lags()
+    with pytest.raises(StoreNotFoundError, match="it has: counts"):
+        task.store("rates")
