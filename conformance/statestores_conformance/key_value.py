@@ -13,6 +13,8 @@ from statestores_conformance.key_value_reads import (
 )
 from statestores_conformance.key_value_writes import KeyValueBulkTests, KeyValueWriteTests
 from statestores_conformance.model_tests import KeyValueModelTests
+from statestores_conformance.relation_tests import RelationTests
+from statestores_conformance.relations import KeyValueKind, Subject
 from statestores_conformance.store_fixtures import closed_at_the_end
 from statestores_conformance.stores import KeyValueStores, OpenKeyValueStore
 from statestores_conformance.vector_tests import KeyValueVectorTests
@@ -35,6 +37,7 @@ class KeyValueStoreTests(AnyKindTests):
     TestIterators = KeyValueIteratorTests
     TestReadsOfFacades = KeyValueFacadeTests
     TestModel = KeyValueModelTests
+    TestRelations = RelationTests
     TestVectors = KeyValueVectorTests
 
     @pytest.fixture
@@ -48,3 +51,8 @@ class KeyValueStoreTests(AnyKindTests):
     def stores(self, key_value_stores: KeyValueStores) -> KeyValueStores:
         """Give the tests that hold for every kind this one."""
         return key_value_stores
+
+    @pytest.fixture
+    def subject(self, open_key_value_store: OpenKeyValueStore, tmp_path: Path) -> Subject:
+        """Give the relations this kind."""
+        return Subject(KeyValueKind(), open_key_value_store, tmp_path)

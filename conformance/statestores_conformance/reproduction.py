@@ -84,10 +84,25 @@ def load_export(
     target.commit(dict(content.offsets))
 
 
+def backwards(rows: list[Any]) -> list[Any]:
+    """Return *rows* from the last to the first."""
+    return rows[::-1]
+
+
+def joined(parts: list[list[Any]]) -> list[Any]:
+    """Return the rows of *parts*, one after the other, without those that are there twice."""
+    found: list[Any] = []
+    for part in parts:
+        found += [row for row in part if row not in found]
+    return found
+
+
 HELPERS: dict[str, Callable[..., Any]] = {
     "rows": rows,
     "load_content": load_content,
     "load_export": load_export,
+    "backwards": backwards,
+    "joined": joined,
 }
 """Functions that a script may call; their source goes into the file."""
 

@@ -38,7 +38,7 @@ class Script:
 
     def __init__(self, **names: object) -> None:
         """Begin with objects that the file that performs the script again has as well."""
-        self._names: dict[str, Any] = {"next": next, "list": list, **names}
+        self._names: dict[str, Any] = {"next": next, "list": list, "getattr": getattr, **names}
         self._steps: list[_Step] = []
         self._counts: Counter[str] = Counter()
         self.failed = False
@@ -57,17 +57,23 @@ class Script:
         self._names[name] = self._perform(call, arguments, options)
         return name
 
+    def let_list(self, stem: str, call: str, *arguments: Any, **options: Any) -> Name:
+        """Make a call that gives an iterator, and name the list of what it gives."""
+        return self.let(stem, "list", self.let("iterator", call, *arguments, **options))
+
     def value(self, name: Name) -> Any:
         """Return what *name* stands for."""
         return self._names[name]
 
     def gives(self, expected: object, call: str, *arguments: Any, **options: Any) -> None:
-        """Make a call that has to give *expected*."""
+        """Make a call that has to give *expected*: a value, a `Name`, or a list of names."""
         self._note(_write_gives, expected, call, arguments, options)
         actual = self._perform(call, arguments, options)
         self._judge(actual, expected)
 
-    def lists(self, expected: Sequence[object], call: str, *arguments: Any, **options: Any) -> None:
+    def lists(
+        self, expected: Sequence[object] | Name, call: str, *arguments: Any, **options: Any
+    ) -> None:
         """Make a call that has to give an iterator over *expected*."""
         self._note(_write_lists, expected, call, arguments, options)
         actual = self._perform(call, arguments, options, list)
@@ -78,14 +84,6 @@ class Script:
         self._note(_write_has, expected, attribute)
         owner, _, name = attribute.partition(".")
         actual = self._guarded(lambda: getattr(self._names[owner], name))
-        self._judge(actual, expected)
-
-    def agree(self, call: str, other: str, *arguments: Any, **options: Any) -> None:
-        """Make the same call of two objects, and compare: ``agree("copy.get", "store", b"k")``."""
-        self._note(_write_agree, call, other, arguments, options)
-        method = call.partition(".")[2]
-        actual = self._perform(call, arguments, options)
-        expected = self._perform(f"{other}.{method}", arguments, options)
         self._judge(actual, expected)
 
     def fails(self, error: type[Exception], call: str, *arguments: Any, **options: Any) -> None:
@@ -116,7 +114,7 @@ class Script:
     ) -> Any:
         owner, _, method = call.partition(".")
         target = self._names[owner]
-        given = [self._names[value] if type(value) is Name else value for value in arguments]
+        given = [self._resolved(value) for value in arguments]
 
         def perform() -> Any:
             found = getattr(target, method) if method else target
@@ -134,9 +132,18 @@ class Script:
             raise
 
     def _judge(self, actual: object, expected: object) -> None:
-        if not operator.eq(actual, expected):
+        wanted = self._resolved(expected)
+        if not operator.eq(actual, wanted):
             self.failed = True
-        assert actual == expected
+        assert actual == wanted
+
+    def _resolved(self, expected: object) -> object:
+        """Return what *expected* is, or what its names stand for."""
+        if type(expected) is Name:
+            return self._names[expected]
+        if type(expected) is list and expected and type(expected[0]) is Name:
+            return [self._names[name] for name in expected]
+        return expected
 
 
 def source_of(value: object) -> str:
@@ -188,12 +195,6 @@ def _write_lists(expected: object, call: str, arguments: Any, options: Any) -> l
 
 def _write_has(expected: object, attribute: str) -> list[str]:
     return [f"assert (got := {attribute}) == {source_of(expected)}, got"]
-
-
-def _write_agree(call: str, other: str, arguments: Any, options: Any) -> list[str]:
-    text = _call_text(call, arguments, options)
-    like = _call_text(f"{other}.{call.partition('.')[2]}", arguments, options)
-    return [f"assert (got := {text}) == (wanted := {like}), (got, wanted)"]
 
 
 def _write_fails(error: type[Exception], call: str, arguments: Any, options: Any) -> list[str]:

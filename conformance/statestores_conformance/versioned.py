@@ -7,6 +7,8 @@ import pytest
 
 from statestores_conformance.any_kind import AnyKindTests
 from statestores_conformance.model_tests import VersionedModelTests
+from statestores_conformance.relation_tests import RelationTests
+from statestores_conformance.relations import Subject, VersionedKind
 from statestores_conformance.store_fixtures import closed_at_the_end
 from statestores_conformance.stores import OpenVersionedStore, VersionedStores
 from statestores_conformance.vector_tests import VersionedVectorTests
@@ -41,6 +43,7 @@ class VersionedStoreTests(AnyKindTests):
     TestReplayOfVersions = VersionedReplayTests
     TestReadsOfFacades = VersionedFacadeTests
     TestModel = VersionedModelTests
+    TestRelations = RelationTests
     TestVectors = VersionedVectorTests
 
     @pytest.fixture
@@ -54,3 +57,8 @@ class VersionedStoreTests(AnyKindTests):
     def stores(self, versioned_stores: VersionedStores) -> VersionedStores:
         """Give the tests that hold for every kind this one."""
         return versioned_stores
+
+    @pytest.fixture
+    def subject(self, open_versioned_store: OpenVersionedStore, tmp_path: Path) -> Subject:
+        """Give the relations this kind."""
+        return Subject(VersionedKind(), open_versioned_store, tmp_path)

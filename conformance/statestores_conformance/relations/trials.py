@@ -1,0 +1,171 @@
+"""Trying a relation on workloads that Hypothesis makes up.
+
+Everything goes through a script, so that a relation that does not hold leaves a file behind that
+shows it (see `statestores_conformance.reproduction`).
+"""
+
+import shutil
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import hypothesis
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from statestores.registry import load_backend
+from statestores_conformance.models.running import SHARE, explain, seed_of_run
+from statestores_conformance.openers import StoreOnEngine
+from statestores_conformance.relations.kinds import Form, Kind, Read, Write
+from statestores_conformance.reproduction import HELPERS
+from statestores_conformance.script import Name, Script
+
+Batches: TypeAlias = list[list[Write]]
+"""The writes of each commit."""
+
+REFERENCE = "open_reference"
+"""The name under which a script opens stores over the memory engine."""
+
+
+class Trial:
+    """One workload, and the stores that it is performed on."""
+
+    def __init__(
+        self,
+        kind: Kind,
+        openers: dict[str, Callable[..., Any]],
+        directory: Path,
+        data: st.DataObject,
+    ) -> None:
+        self.kind = kind
+        self.data = data
+        self.script = Script(**openers, **HELPERS)
+        self.specification = data.draw(kind.specifications(), label="specification")
+        self._directory = directory
+        self._opened: list[Name] = []
+
+    def batches(self) -> Batches:
+        """Draw the writes of a few commits."""
+        batch = st.lists(self.kind.writes(), min_size=1, max_size=6)
+        return self.data.draw(st.lists(batch, min_size=1, max_size=5), label="commits")
+
+    def batch(self) -> list[Write]:
+        """Draw the writes of one commit, which may be none."""
+        return self.data.draw(st.lists(self.kind.writes(), max_size=6), label="writes")
+
+    def chance(self, label: str) -> bool:
+        """Draw yes or no."""
+        return self.data.draw(st.booleans(), label=label)
+
+    def open(self, directory: str, opener: str = "open_store") -> Name:
+        """Open the store in *directory*, and give it a name."""
+        path = self._directory / directory
+        store = self.script.let("store", opener, path, self.specification)
+        self._opened.append(store)
+        return store
+
+    def close(self) -> None:
+        """Close what is open."""
+        for store in self._opened:
+            self.script.value(store).close()
+
+    def write(self, store: Name, writes: Sequence[Write]) -> None:
+        """Make *writes*, and commit nothing."""
+        for write in writes:
+            self.script.do(f"{store}.{write.method}", *write.arguments)
+
+    def commit(self, store: Name, **options: Any) -> Name:
+        """Commit; return the changes that were pending."""
+        changes = self.script.let("changes", f"{store}.pending_changes")
+        self.script.do(f"{store}.commit", {}, **options)
+        return changes
+
+    def live(self, store: Name, batches: Batches) -> list[Name]:
+        """Write and commit each of *batches*; return the changes of each commit."""
+        log = []
+        for batch in batches:
+            self.write(store, batch)
+            log.append(self.commit(store))
+        return log
+
+    def replay(self, store: Name, log: Sequence[Name]) -> None:
+        """Replay *log*, and commit."""
+        for changes in log:
+            self.script.do(f"{store}.replay", changes)
+        self.script.do(f"{store}.commit", {})
+
+    def ask(self, store: Name, read: Read, **options: Any) -> Name:
+        """Read, and name what came."""
+        call = f"{store}.{read.method}"
+        if read.form is Form.ITERATOR:
+            return self.script.let_list("wanted", call, *read.arguments, **options)
+        return self.script.let("wanted", call, *read.arguments, **options)
+
+    def answers(self, expected: object, store: Name, read: Read, **options: Any) -> None:
+        """Read, and compare with *expected*: a value or the name of one."""
+        call = f"{store}.{read.method}"
+        if read.form is Form.ATTRIBUTE:
+            self.script.has(expected, call)
+        elif read.form is Form.ITERATOR:
+            self.script.lists(expected, call, *read.arguments, **options)  # type: ignore[arg-type]  # a list, or the name of one
+        else:
+            self.script.gives(expected, call, *read.arguments, **options)
+
+    def all_answers(self, store: Name) -> list[tuple[Read, Any]]:
+        """Ask everything, and return what came, by name where the script can compare it."""
+        return [
+            (read, self.attribute(store, read.method))
+            if read.form is Form.ATTRIBUTE
+            else (read, self.ask(store, read))
+            for read in self.kind.reads()
+        ]
+
+    def attribute(self, store: Name, attribute: str) -> Name:
+        """Read an attribute, and name what came."""
+        return self.script.let("wanted", "getattr", store, attribute)
+
+    def agree(self, one: Name, other: Name) -> None:
+        """Check that two stores, or a store and a facade, answer every read alike."""
+        for read, expected in self.all_answers(other):
+            self.answers(expected, one, read)
+
+
+class Subject:
+    """The stores of one kind that a relation is tried on."""
+
+    def __init__(self, kind: Kind, open_store: Callable[[Path, Any], Any], root: Path) -> None:
+        self.kind = kind
+        self.openers: dict[str, Callable[..., Any]] = {
+            "open_store": open_store,
+            REFERENCE: StoreOnEngine(load_backend("memory").open),
+        }
+        self._root = root
+        with open_store(root / "probe", kind.probe()) as probe:
+            self.persistent: bool = probe.persistent
+
+    def holds(self, relation: Callable[[Trial], None]) -> None:
+        """Try *relation* as often as the Hypothesis profile allows for its price."""
+        made: list[Trial] = []
+
+        def attempt(data: st.DataObject) -> None:
+            directory = Path(tempfile.mkdtemp(dir=self._root))
+            trial = Trial(self.kind, self.openers, directory, data)
+            made[:] = [trial]
+            try:
+                relation(trial)
+            finally:
+                trial.close()
+                shutil.rmtree(directory)
+
+        seed = seed_of_run()
+        examples = max(1, settings().max_examples // SHARE[self.persistent])
+        test = settings(
+            settings(), max_examples=examples, database=None, report_multiple_bugs=False
+        )(given(st.data())(attempt))
+        try:
+            (test if seed is None else hypothesis.seed(seed)(test))()
+        except Exception as error:
+            if made and made[0].script.failed:
+                explain(error, made[0].script, relation.__qualname__, self.openers, seed)
+            raise
