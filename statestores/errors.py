@@ -67,6 +67,10 @@ class SnapshotCorruptedError(StoreCorruptedError):
     """A snapshot's files do not match its manifest."""
 
 
+class MalformedCheckpointError(StoreCorruptedError):
+    """A legacy ``.checkpoint`` or ``.position`` file is cut or malformed; see file and line."""
+
+
 # Reading and writing.
 
 

@@ -1,0 +1,99 @@
+"""State directories that Kafka Streams wrote, and what it read from them itself."""
+
+import json
+import tarfile
+from collections import defaultdict
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from statestores.errors import MissingDriverError
+from statestores.migration import KafkaKind, KafkaStateDirectory
+from statestores.registry import load_backend
+
+FIXTURES = Path(__file__).parent / "fixtures"
+VERSIONS = ("4.0.0", "4.3.1")
+
+
+def need_rocksdb() -> None:
+    """Skip the test when the driver that reads the databases is not installed."""
+    try:
+        load_backend("rocksdb")
+    except MissingDriverError as error:
+        pytest.skip(str(error))
+
+
+def unpack(version: str, directory: Path) -> Path:
+    """Return the application's directory as that *version* of Kafka Streams left it."""
+    need_rocksdb()
+    with tarfile.open(FIXTURES / f"kafka-streams-{version}.tar.xz") as archive:
+        archive.extractall(directory, filter="data")
+    return directory / "fixture"
+
+
+@pytest.fixture(params=VERSIONS)
+def application(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """Unpack the application's directory of each version."""
+    return unpack(str(request.param), tmp_path / "kafka")
+
+
+@pytest.fixture
+def older(tmp_path: Path) -> Path:
+    """Unpack the directory of the version that has its offsets in text files."""
+    return unpack(VERSIONS[0], tmp_path / "kafka")
+
+
+@pytest.fixture(scope="session")
+def expected() -> dict[str, list[dict[str, Any]]]:
+    """Return what Kafka Streams read from each store."""
+    rows: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
+    for line in (FIXTURES / "expected.jsonl").read_text("utf-8").splitlines():
+        row = json.loads(line)
+        for name in ("key", "value"):
+            row[name] = None if row[name] is None else bytes.fromhex(row[name])
+        rows[row.pop("store")].append(row)
+    return dict(rows)
+
+
+def _rows_of(
+    directory: Path, store: str, partition: int = 0, kind: KafkaKind | None = None
+) -> list[dict[str, Any]]:
+    with KafkaStateDirectory(directory) as state:
+        return [
+            row for batch in state.read(store, partition, kind=kind) for row in batch.to_pylist()
+        ]
+
+
+@pytest.fixture
+def rows_of() -> Callable[..., list[dict[str, Any]]]:
+    """Return the function that reads all rows of one partition of a store."""
+    return _rows_of
+
+
+@pytest.fixture
+def write_database() -> Callable[..., Path]:
+    """Return the function that writes a database with the given column families."""
+    need_rocksdb()
+    rocksdict = import_module("rocksdict")
+
+    def write(path: Path, families: dict[str, dict[bytes, bytes]]) -> Path:
+        path.mkdir(parents=True, exist_ok=True)
+        options = rocksdict.Options(raw_mode=True)
+        database = rocksdict.Rdict(str(path), options)
+        for name, rows in families.items():
+            family = (
+                database
+                if name == "default"
+                else database.create_column_family(name, rocksdict.Options(raw_mode=True))
+            )
+            for key, value in rows.items():
+                family.put(key, value)
+            family.flush()
+            del family
+        database.close()
+        return path
+
+    return write
