@@ -8,7 +8,7 @@ import random
 import signal
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -50,17 +50,20 @@ class Kill:
     seed: int
     """The seed of its operations, and of the time at which it was killed."""
 
-    promised: int
-    """The last offset whose commit had returned."""
+    promised: int | None
+    """The last offset whose commit had returned; ``None`` when none ever had."""
 
-    under_way: int
-    """The last offset whose commit had begun."""
+    under_way: int | None
+    """The last offset whose commit had begun; ``None`` when this process had begun none."""
 
     committed: int | None
     """The offset that the store says."""
 
     violations: tuple[str, ...]
     """What contradicts CMT, in words."""
+
+    failpoint: str | None = None
+    """The failpoint at which the process died; ``None`` when it was killed at random."""
 
 
 @dataclass(slots=True)
@@ -77,7 +80,7 @@ class CrashReport:
     """The seed of the run: the same seed gives the same operations."""
 
     kills: list[Kill] = field(default_factory=list)
-    """Every kill that counts: each came after at least one promise of its process."""
+    """Every kill that counts: a random one after at least one promise of its process."""
 
     @property
     def violations(self) -> list[str]:
@@ -93,16 +96,19 @@ def run_kills(
     kind: str = "key-value",
     options: Mapping[str, str] | None = None,
     root: Path | None = None,
+    failpoints: Sequence[str] = (),
 ) -> CrashReport:
     """Kill *n* processes that write stores of *kind* over *backend*, and judge each store.
 
     Args:
         backend: A registered name, or ``module:Class``.
-        n: How many kills. Only those after the process's first commit are counted.
+        n: How many kills. Of those at random, only such after a first commit are counted.
         seed: Decides the operations, and when each process dies.
         kind: ``"key-value"`` or ``"versioned"``.
         options: The backend's own.
         root: Where the stores are; a temporary directory unless given.
+        failpoints: Where to kill instead of at random: at each of them in turn when it is reached
+            for the first time, then at each when it is reached for the second time, and so on.
 
     Raises:
         CrashKitError: A process ended by itself, or did not commit at all.
@@ -117,7 +123,11 @@ def run_kills(
             if run is None or number % _KILLS_PER_STORE == 0:
                 store = Path(scratch) / f"store-{number}"
                 run = _Run(backend, dict(options or {}), WORKLOADS[kind](seed + number), store)
-            kill = run.kill_once(nursery, random.Random(repr((seed, number))))  # noqa: S311  # repeatable
+            if failpoints:
+                turn, place = divmod(number, len(failpoints))
+                kill = run.kill_at(nursery, failpoints[place], turn + 1)
+            else:
+                kill = run.kill_once(nursery, random.Random(repr((seed, number))))  # noqa: S311  # repeatable
             report.kills.append(kill)
             if kill.violations:
                 run = None
@@ -135,6 +145,8 @@ class _Run:
         self._workload = workload
         self._store = store
         self._oracle = store.with_suffix(".oracle")
+        self._found: int | None = None
+        """The offset that was committed when the store was judged for the last time."""
 
     def kill_once(self, nursery: Nursery, dice: random.Random) -> Kill:
         """Start a process, kill it after its first promise, and judge what it leaves."""
@@ -158,9 +170,22 @@ class _Run:
             )
         return self._judge()
 
-    def _start(self, nursery: Nursery) -> None:
+    def kill_at(self, nursery: Nursery, failpoint: str, at: int) -> Kill:
+        """Start a process that dies at *failpoint* for the *at*-th time; judge what it leaves."""
+        self._oracle.unlink(missing_ok=True)
+        self._start(nursery, (failpoint, at))
+        code = nursery.wait(_PATIENCE_SECONDS)
+        if code is None:
+            nursery.kill()
+            raise CrashKitError(f"the process never reached {failpoint!r} (time {at})")
+        if code != -signal.SIGKILL:
+            raise CrashKitError(f"the process ended by itself with {code}: {nursery.errors()}")
+        return self._judge(failpoint)
+
+    def _start(self, nursery: Nursery, failpoint: tuple[str, int] | None = None) -> None:
         nursery.start(
             {
+                "failpoint": failpoint,
                 "backend": self._backend,
                 "options": self._options,
                 "kind": self._workload.kind,
@@ -194,32 +219,43 @@ class _Run:
         lines = (line.split() for line in whole.splitlines())
         return [int(offset) for found, offset in lines if found == word]
 
-    def _judge(self) -> Kill:
+    def _judge(self, failpoint: str | None = None) -> Kill:
         """Open the store in this process and compare it with what the operations give."""
         engine = load_backend(self._backend).open(self._store, self._options)
-        promised, intents = self._lines(PROMISE)[-1], self._lines(INTENT)
+        promises, intents = self._lines(PROMISE), self._lines(INTENT)
+        promised = promises[-1] if promises else self._found
+        under_way = intents[-1] if intents else None
         with self._workload.open(engine, durability_of(engine)) as store:
             committed = store.committed_offset(CHANGELOG)
             violations = [
-                *self._misplaced(committed, promised, intents),
-                *(self._damaged(store, committed) if committed is not None else ()),
+                *self._misplaced(committed, promised, intents, failpoint),
+                *self._damaged(store, committed),
             ]
-        return Kill(self._workload.seed, promised, intents[-1], committed, tuple(violations))
+        self._found = committed
+        return Kill(
+            self._workload.seed, promised, under_way, committed, tuple(violations), failpoint
+        )
 
     @staticmethod
-    def _misplaced(committed: int | None, promised: int, intents: list[int]) -> list[str]:
+    def _misplaced(
+        committed: int | None, promised: int | None, intents: list[int], failpoint: str | None
+    ) -> list[str]:
         """Return what is wrong with the committed offset itself."""
-        if committed is None:
-            return [f"no offset is committed, and {promised} was promised"]
-        if committed < promised:
+        reached = -1 if committed is None else committed
+        if promised is not None and reached < promised:
             return [f"offset {committed} is committed, and {promised} was promised"]
-        if committed not in intents:
+        if committed not in (promised, *intents):
             return [f"offset {committed} is committed, and is that of no commit"]
+        if failpoint == "commit.apply.before" and committed != promised:
+            return [f"offset {committed} is committed, and the engine had not seen it"]
+        if failpoint == "commit.apply.after" and committed != intents[-1]:
+            return [f"offset {committed} is committed, and the engine had applied {intents[-1]}"]
         return []
 
-    def _damaged(self, store: StateStore, committed: int) -> list[str]:
+    def _damaged(self, store: StateStore, committed: int | None) -> list[str]:
         """Return how the content differs from that at the committed offset."""
-        self._workload.model_up_to(committed)
+        if committed is not None:
+            self._workload.model_up_to(committed)
         violations = list(self._workload.differences(store))
         if store.position.get(INPUT) != committed:
             violations.append(f"the position is {store.position!r}, expected {committed}")

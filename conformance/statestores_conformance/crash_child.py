@@ -14,9 +14,11 @@ import os
 import signal
 import sys
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
+from statestores.failpoints import arm
 from statestores.registry import load_backend
 from statestores.spi import Durability, StateStore
 from statestores_conformance.crash_workload import CHANGELOG, INPUT, WORKLOADS, Workload, commits
@@ -27,9 +29,21 @@ INTENT, PROMISE = b"intent", b"promise"
 
 
 def commit_until_killed(
-    *, backend: str, options: dict[str, str], kind: str, seed: int, store: str, oracle: str
+    *,
+    backend: str,
+    options: dict[str, str],
+    kind: str,
+    seed: int,
+    store: str,
+    oracle: str,
+    failpoint: tuple[str, int] | None = None,
 ) -> None:
-    """Open the store and take the operations after its committed offset, commit by commit."""
+    """Open the store and take the operations after its committed offset, commit by commit.
+
+    With a *failpoint* and a number, the process kills itself when it is there for that time.
+    """
+    if failpoint is not None:
+        die_at(*failpoint)
     workload = WORKLOADS[kind](seed)
     engine = load_backend(backend).open(Path(store), options)
     descriptor = os.open(oracle, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
@@ -58,15 +72,23 @@ def _commit_for_ever(store: StateStore, workload: Workload, oracle: int) -> None
             store.rollback()
 
 
-def serve() -> None:
-    """Answer ``start ARGUMENTS``, ``poll`` and ``kill``, line by line; one child at a time."""
+def die_at(failpoint: str, at: int) -> None:
+    """Have this process killed when it reaches *failpoint* for the *at*-th time."""
+    arm(failpoint, lambda: os.kill(os.getpid(), signal.SIGKILL), at=at)
+
+
+def serve(live: Callable[..., None] = commit_until_killed) -> None:
+    """Answer ``start ARGUMENTS``, ``poll`` and ``kill``, line by line; one child at a time.
+
+    A child calls *live* with the arguments, and is not expected to return from it.
+    """
     child = 0
     for line in sys.stdin:
         command, _, arguments = line.strip().partition(" ")
         if command == "start":
             child = os.fork()
             if child == 0:
-                _live(json.loads(arguments))
+                _live(live, json.loads(arguments))
             answer = str(child)
         elif command == "poll":
             # Not reaped, so that the number cannot belong to somebody else when it is killed.
@@ -78,14 +100,16 @@ def serve() -> None:
         print(answer, flush=True)  # noqa: T201  # the protocol
 
 
-def _live(arguments: dict[str, Any]) -> NoReturn:
+def _live(live: Callable[..., None], arguments: dict[str, Any]) -> NoReturn:
     """Be the child: never return to the loop of the parent."""
+    code = 1
     try:
-        commit_until_killed(**arguments)
+        live(**arguments)
+        code = 0
     finally:
-        # It can only come here by an error: that belongs into the report.
-        traceback.print_exc()
-        os._exit(1)
+        if code:
+            traceback.print_exc()  # that belongs into the report
+        os._exit(code)
 
 
 if __name__ == "__main__":

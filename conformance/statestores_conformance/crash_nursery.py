@@ -3,20 +3,28 @@
 import json
 import subprocess
 import sys
+import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+
+_POLL_SECONDS = 0.002
+_PROGRAM = ("-m", "statestores_conformance.crash_child")
 
 
 class Nursery:
     """Brings forth one process at a time, to be killed."""
 
-    def __init__(self, errors: Path) -> None:
-        """Start the process that forks the others; what any of them complains goes to *errors*."""
+    def __init__(self, errors: Path, program: Sequence[str] = _PROGRAM) -> None:
+        """Start *program*, which forks the others; what any of them complains goes to *errors*.
+
+        It calls `crash_child.serve`.
+        """
         self._errors = errors
         with errors.open("wb") as file:
-            self._server = subprocess.Popen(
-                [sys.executable, "-m", "statestores_conformance.crash_child"],
+            self._server = subprocess.Popen(  # noqa: S603  # our own program
+                [sys.executable, *program],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=file,
@@ -41,6 +49,15 @@ class Nursery:
     def is_running(self) -> bool:
         """Return whether the process is still alive."""
         return self._ask("poll") == "running"
+
+    def wait(self, seconds: float) -> int | None:
+        """Return how the process ended by itself; ``None`` when it has not within *seconds*."""
+        deadline = time.monotonic() + seconds
+        while self.is_running():
+            if time.monotonic() > deadline:
+                return None
+            time.sleep(_POLL_SECONDS)
+        return self.kill()
 
     def kill(self) -> int:
         """Kill the process, and return how it ended: minus the signal, or its own exit code."""

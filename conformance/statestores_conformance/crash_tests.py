@@ -14,6 +14,8 @@ from statestores_conformance.intensity import seed, trials
 _KILLS = trials(10, least=2)
 _SOAK_KILLS = 100
 _SEED = seed(1035)
+_TIMES = 3
+"""How often a process gets past a failpoint before it dies there, at most."""
 
 
 @pytest.mark.level("crash-proof")
@@ -35,6 +37,26 @@ class EngineCrashTests(EngineFixtures):
 
         assert report.violations == []
         assert len(report.kills) == _KILLS
+
+    @pytest.mark.spec("COM-2", "COM-22", "ENG-7", "ENG-8", "COM-10", "VRS-13")
+    @pytest.mark.parametrize("kind", WORKLOADS)
+    def test_a_process_killed_at_a_failpoint_leaves_exactly_a_commit(
+        self, persistent_engine: Engine, kind: str, tmp_path: Path
+    ) -> None:
+        """Killed just before the engine has a commit, or just after: it has none of it, or all."""
+        failpoints = WORKLOADS[kind].failpoints
+        kills = _TIMES * len(failpoints)
+        report = run_kills(
+            import_path_of(persistent_engine),
+            kills,
+            _SEED,
+            kind=kind,
+            root=tmp_path,
+            failpoints=failpoints,
+        )
+
+        assert report.violations == []
+        assert [kill.failpoint for kill in report.kills] == list(failpoints) * _TIMES
 
     @pytest.mark.soak
     @pytest.mark.spec("COM-2", "COM-22", "ENG-7", "ENG-27")

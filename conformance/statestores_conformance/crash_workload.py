@@ -55,6 +55,9 @@ class Workload(ABC):
     kind: ClassVar[str]
     """The name by which the child process finds the workload."""
 
+    failpoints: ClassVar[tuple[str, ...]] = ("commit.apply.before", "commit.apply.after")
+    """The named failpoints that the operations reach, again and again."""
+
     def __init__(self, seed: int) -> None:
         self.seed = seed
         self._modelled = -1
@@ -132,6 +135,7 @@ class VersionedWorkload(Workload):
     """Versions and deletions, one in ten out of order, over many times the retention."""
 
     kind = "versioned"
+    failpoints = (*Workload.failpoints, "vacuum.swept")
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)

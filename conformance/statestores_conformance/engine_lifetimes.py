@@ -91,6 +91,7 @@ print(json.dumps(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])), flush=True
 """A program whose child uses what its parent has open, lives on for a while, and then just ends."""
 
 
+@pytest.mark.level("durable")
 class EngineLifetimeTests(EngineFixtures):
     """What is left of an engine when it has been closed, many times over."""
 
@@ -141,6 +142,7 @@ def _resident_bytes() -> int:
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
+@pytest.mark.level("crash-proof")
 class ForkTests(EngineFixtures):
     """A child that is forked while an engine or a store is open.
 

@@ -19,14 +19,16 @@ from statestores_conformance.faulty_engine import (
     Moment,
     disk_failed,
 )
+from statestores_conformance.intensity import seed, trials
 from statestores_conformance.promises import skip_unless_promised
 from statestores_conformance.stores import CHANGELOG, KEYS
 
-_SEED = 892
-_TRIALS = 10
+_SEED = seed(892)
+_TRIALS = trials(10, least=4)
 _SOAK_TRIALS = 2_000
 
 
+@pytest.mark.level("fault-proof")
 class FaultTests(EngineFixtures):
     """Both kinds over an engine of which any call may fail.
 

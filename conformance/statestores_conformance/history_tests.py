@@ -12,13 +12,14 @@ import pytest
 from statestores.spi import Engine, Isolation
 from statestores_conformance.engine_stores import OPENERS, OpenOverEngine
 from statestores_conformance.engines import EngineFixtures
+from statestores_conformance.intensity import seed, trials
 from statestores_conformance.reader_histories import Commits, Read, State, contradictions
 from statestores_conformance.reading_threads import READERS, reading_threads
 from statestores_conformance.stores import CHANGELOG, KEYS, StoreUnderTest
 
-_COMMITS = 60
+_COMMITS = trials(60, least=20)
 _SOAK_COMMITS = 3_000
-_SEED = 67
+_SEED = seed(67)
 
 
 def _scan(opened: StoreUnderTest) -> dict[bytes, bytes]:
@@ -51,6 +52,7 @@ _READS: dict[str, tuple[Callable[[StoreUnderTest], Any], Callable[[State], Any]]
 }
 
 
+@pytest.mark.level("concurrent")
 class HistoryTests(EngineFixtures):
     """Threads that write down what they read, over each kind of store."""
 
