@@ -11,6 +11,7 @@ from statestores_conformance.fault_tests import FaultTests
 from statestores_conformance.history_tests import HistoryTests
 from statestores_conformance.key_value import KeyValueStoreTests
 from statestores_conformance.openers import StoreOnEngine
+from statestores_conformance.option_relations import OptionRelationTests, OptionSets
 from statestores_conformance.stores import OpenKeyValueStore, OpenVersionedStore
 from statestores_conformance.versioned import VersionedStoreTests
 
@@ -31,11 +32,17 @@ class BackendTests:
     TestVersionedStore = VersionedStoreTests
     TestStoresOnEngine = EngineStoreTests
     TestRetentionOnEngine = EngineRetentionTests
+    TestOptions = OptionRelationTests
     TestCrashes = EngineCrashTests
     TestFaults = FaultTests
     TestForks = ForkTests
     TestHistories = HistoryTests
     TestLifetimes = EngineLifetimeTests
+
+    @pytest.fixture
+    def option_sets(self) -> OptionSets:
+        """Give openers of the engine with other options; an author who has some replaces this."""
+        return {}
 
     @pytest.fixture
     def open_key_value_store(self, open_engine: OpenEngine) -> OpenKeyValueStore:

@@ -1,5 +1,6 @@
 """The built-in backends, proved by the suite on the road that a stranger takes."""
 
+from functools import partial
 from typing import ClassVar
 
 import pytest
@@ -7,12 +8,14 @@ import pytest
 from statestores.errors import MissingDriverError
 from statestores.registry import load_backend
 from statestores_conformance import BackendTests, OpenEngine
+from statestores_conformance.option_relations import OptionSets
 
 
 class BuiltInBackendTests(BackendTests):
     """The suite for a backend that is registered under a name."""
 
     name: ClassVar[str]
+    other_options: ClassVar[dict[str, dict[str, str]]] = {}
 
     @pytest.fixture
     def open_engine(self) -> OpenEngine:
@@ -22,6 +25,14 @@ class BuiltInBackendTests(BackendTests):
         except MissingDriverError as error:
             pytest.skip(str(error))
 
+    @pytest.fixture
+    def option_sets(self, open_engine: OpenEngine) -> OptionSets:
+        """Open the engine with options that are far from its defaults."""
+        return {
+            what: partial(load_backend(self.name).open, options=options)
+            for what, options in self.other_options.items()
+        }
+
 
 class TestMemory(BuiltInBackendTests):
     name = "memory"
@@ -29,11 +40,30 @@ class TestMemory(BuiltInBackendTests):
 
 class TestRocksDB(BuiltInBackendTests):
     name = "rocksdb"
+    other_options: ClassVar = {
+        "small and slow": {
+            "write_buffer_bytes": "65536",
+            "block_bytes": "1024",
+            "block_cache_bytes": "0",
+            "bloom_bits_per_key": "0",
+            "compression": "none",
+            "max_open_files": "16",
+        },
+    }
 
 
 class TestLevelDB(BuiltInBackendTests):
     name = "leveldb"
+    other_options: ClassVar = {
+        "small and slow": {
+            "write_buffer_bytes": "65536",
+            "block_bytes": "1024",
+            "bloom_bits": "0",
+            "max_open_files": "74",
+        },
+    }
 
 
 class TestSQLite(BuiltInBackendTests):
     name = "sqlite"
+    other_options: ClassVar = {"small": {"cache_bytes": "65536", "wal_bytes": "65536"}}
