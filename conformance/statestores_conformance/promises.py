@@ -8,13 +8,14 @@ from collections import Counter
 
 import pytest
 
-_PREFIX = "promise not made: "
+PREFIX = "promise not made: "
+"""How the reason of such a skip begins; reports look for it."""
 
 
 def skip_unless_promised(promise: str, *, made: bool) -> None:
     """Skip the running test, naming *promise*, unless it is *made*."""
     if not made:
-        pytest.skip(_PREFIX + promise)
+        pytest.skip(PREFIX + promise)
 
 
 def skip_because_promised(promise: str, *, made: bool) -> None:
@@ -29,10 +30,10 @@ def report_promises_not_made(reporter: pytest.TerminalReporter) -> None:
     for report in reporter.stats.get("skipped", []):
         where = report.longrepr
         reason = where[2].removeprefix("Skipped: ") if isinstance(where, tuple) else ""
-        if reason.startswith(_PREFIX):
+        if reason.startswith(PREFIX):
             # The author's class, whatever the group of tests inside it.
             subject = "::".join(report.nodeid.split("::")[:2])
-            missing[subject, reason.removeprefix(_PREFIX)] += 1
+            missing[subject, reason.removeprefix(PREFIX)] += 1
     if missing:
         reporter.section("promises not made")
         for (subject, promise), tests in sorted(missing.items()):

@@ -1,0 +1,166 @@
+"""What one run found out: a table of requirements, the levels, and what it takes to repeat it."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+FORMAT_VERSION = 1
+"""Of the JSON form. A field that is added does not raise it; one that changes or goes does."""
+
+
+class Status(StrEnum):
+    """What became of a requirement, or of a level."""
+
+    PROVED = "proved"
+    """At least one test found it true, and none found it false. Of a level: reached."""
+
+    FAILED = "failed"
+    """At least one test found it false."""
+
+    NOT_PROMISED = "not promised"
+    """The backend says that it does not do this, and refuses it where it is asked."""
+
+    NOT_RUN = "not run"
+    """Nothing was found out; the reason is given."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """One test that failed."""
+
+    test: str
+    """Its name, as pytest's ``-k`` takes the parts of it."""
+
+    level: str
+    """The level that it belongs to."""
+
+    requirements: tuple[str, ...]
+    """What it would have proved."""
+
+    step: str
+    """``setup``, ``call`` or ``teardown``; of a process that died or hung also the line."""
+
+    reason: str
+    """What happened, in one line."""
+
+    detail: str = ""
+    """The end of the traceback, or of what the dead process said."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequirementResult:
+    """One row of the table."""
+
+    id: str
+    """The number in the specification."""
+
+    obligation: str
+    """``MUST``, ``SHOULD`` or ``MAY``."""
+
+    level: str
+    """The lowest level at which a test cites it."""
+
+    text: str
+    """Its first sentence."""
+
+    status: Status
+    """What was found."""
+
+    reason: str = ""
+    """Why it failed, is not promised or was not run; or what was left out of the proof."""
+
+    passed: int = 0
+    """How many tests found it true."""
+
+    failures: tuple[str, ...] = ()
+    """The tests that found it false."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LevelResult:
+    """What was found of one level by itself, whatever became of the lower ones."""
+
+    name: str
+    status: Status
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """Everything that one run found out."""
+
+    backend: str
+    """As it was named on the command line."""
+
+    level: str | None
+    """The highest level reached: it and all below it are proved. ``None``: not even the lowest."""
+
+    stopped_by: str
+    """Why it is not a higher one; empty at the highest."""
+
+    levels: tuple[LevelResult, ...]
+    """Each level, the lowest first."""
+
+    requirements: tuple[RequirementResult, ...]
+    """Each requirement that the suite cites, in the order of the specification."""
+
+    failures: tuple[Failure, ...]
+    """Every test that failed, in the order of the levels."""
+
+    problems: tuple[str, ...] = ()
+    """What went wrong outside of any test, as sentences."""
+
+    capabilities: dict[str, bool] = field(default_factory=dict)
+    """What the backend declares."""
+
+    options: dict[str, str] = field(default_factory=dict)
+    """The options that it was opened with."""
+
+    asked_level: str
+    """The highest level whose tests were run."""
+
+    profile: str
+    """How hard the run tried."""
+
+    seed: int
+    """From which the random parts follow."""
+
+    seconds: float
+    """How long the run took."""
+
+    tests: int
+    """How many tests there are at the asked levels."""
+
+    spec_version: int
+    """The version of the specification that was tested."""
+
+    statestores_version: str
+    python: str
+    platform: str
+
+    @property
+    def conforms(self) -> bool:
+        """Whether nothing failed and everything that was asked for was run or is not promised."""
+        return (
+            not self.failures
+            and not self.problems
+            and self.level is not None
+            and all(
+                level.status in (Status.PROVED, Status.NOT_PROMISED)
+                for level in self.levels
+                if not _is_above(level.name, self.asked_level, self.levels)
+            )
+        )
+
+    def count(self, status: Status) -> int:
+        """Return how many requirements have *status*."""
+        return sum(row.status is status for row in self.requirements)
+
+    def with_status(self, status: Status) -> list[RequirementResult]:
+        """Return the requirements that have *status*."""
+        return [row for row in self.requirements if row.status is status]
+
+
+def _is_above(name: str, other: str, levels: tuple[LevelResult, ...]) -> bool:
+    """Return whether the level *name* is higher than *other*."""
+    names = [level.name for level in levels]
+    return names.index(name) > names.index(other)

@@ -1,0 +1,207 @@
+"""The process in which a backend is tested: pytest, told what to run, telling what happens.
+
+Two pipes lead to the supervisor. Through one come the names of tests, a line of JSON for each
+handful; through the other go events, a line of JSON each. What is printed is no event.
+"""
+
+import faulthandler
+import json
+import os
+import signal
+import sys
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from statestores.errors import StateStoreError
+from statestores_conformance.levels import level_of, rank_of
+from statestores_conformance.runner.subject import (
+    BrokenSubjectError,
+    Subject,
+    load_subject,
+    probe,
+    requested,
+)
+
+_REASON_CHARACTERS = 600
+_DETAIL_LINES = 30
+
+WARNINGS_THAT_FAIL = (
+    "ResourceWarning",
+    "pytest.PytestUnraisableExceptionWarning",
+    "pytest.PytestUnhandledThreadExceptionWarning",
+)
+"""What is left open, and what goes wrong where nobody looks, fails the test."""
+
+
+class Wire:
+    """Both pipes, from the child's end."""
+
+    def __init__(self, commands: int, events: int) -> None:
+        """Use these descriptors; processes that the backend starts do not inherit them."""
+        for descriptor in (commands, events):
+            os.set_inheritable(descriptor, False)  # noqa: FBT003  # positional only
+        self._commands = os.fdopen(commands, encoding="utf-8")
+        self._events = events
+
+    def tell(self, event: str, **content: Any) -> None:
+        """Send one event; it is with the supervisor when this returns, whatever dies next."""
+        line = json.dumps({"event": event, **content}) + "\n"
+        data = line.encode()
+        while data:
+            data = data[os.write(self._events, data) :]
+
+    def next_tests(self) -> list[str]:
+        """Ask for tests; an empty list is the end."""
+        self.tell("idle")
+        line = self._commands.readline()
+        tests: list[str] = json.loads(line) if line else []
+        return tests
+
+
+class Reporter:
+    """The plugin that takes tests from the wire and sends what becomes of them."""
+
+    def __init__(self, wire: Wire, level: str) -> None:
+        """Run tests up to *level*."""
+        self._wire = wire
+        self._rank = rank_of(level)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        items[:] = [item for item in items if rank_of(level_of(item)) <= self._rank]
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        tests = [
+            {
+                "test": item.nodeid.partition("::")[2],
+                "level": level_of(item),
+                "requirements": requirements_of(item),
+            }
+            for item in session.items
+        ]
+        self._wire.tell("collected", tests=tests)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        if session.testsfailed:
+            return False  # pytest itself reports what could not be collected
+        items = {item.nodeid.partition("::")[2]: item for item in session.items}
+        while tests := self._wire.next_tests():
+            for test, following in zip(tests, [*tests[1:], None], strict=True):
+                item = items[test]
+                item.config.hook.pytest_runtest_protocol(
+                    item=item, nextitem=None if following is None else items[following]
+                )
+        return True
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        self._wire.tell("started", test=nodeid.partition("::")[2])
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self) -> None:
+        self._wire.tell("phase", phase="setup")
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_call(self) -> None:
+        self._wire.tell("phase", phase="call")
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_teardown(self) -> None:
+        self._wire.tell("phase", phase="teardown")
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self._wire.tell(
+            "phase-ended",
+            phase=report.when,
+            outcome=report.outcome,
+            reason=_reason(report),
+            detail=_detail(report),
+            seconds=report.duration,
+        )
+
+    def pytest_runtest_logfinish(self, nodeid: str) -> None:
+        self._wire.tell("finished", test=nodeid.partition("::")[2])
+
+
+def requirements_of(item: pytest.Item) -> list[str]:
+    """Return what a test cites, sorted."""
+    return sorted({name for mark in item.iter_markers("spec") for name in mark.args})
+
+
+def _reason(report: pytest.TestReport) -> str:
+    """Return why a phase failed or was skipped, in one line."""
+    if report.passed:
+        return ""
+    where: Any = report.longrepr
+    if isinstance(where, tuple):
+        text = str(where[2]).removeprefix("Skipped: ")
+    else:
+        crash = getattr(where, "reprcrash", None)
+        text = crash.message if crash is not None else report.longreprtext
+    return " ".join(text.split())[:_REASON_CHARACTERS]
+
+
+def _detail(report: pytest.TestReport) -> str:
+    """Return the end of what pytest shows of a failure."""
+    return "\n".join(report.longreprtext.splitlines()[-_DETAIL_LINES:]) if report.failed else ""
+
+
+def _introduce(wire: Wire) -> Subject | None:
+    """Tell the supervisor whom it has to do with; ``None`` when there is nothing to test."""
+    try:
+        subject = load_subject(*requested())
+        capabilities = probe(subject)
+    except StateStoreError as error:
+        wire.tell("refused", error=type(error).__name__, sentence=str(error))
+        return None
+    except BrokenSubjectError as error:
+        wire.tell("broken", sentence=str(error))
+        return None
+    promised = {name: bool(getattr(capabilities, name)) for name in capabilities.__slots__}
+    wire.tell("introduced", door=type(subject).__name__, capabilities=promised)
+    return subject
+
+
+def main() -> int:
+    """Run as a child of the supervisor; the arguments are one JSON object."""
+    call = json.loads(sys.argv[1])
+    wire = Wire(call["commands"], call["events"])
+    faulthandler.enable()
+    faulthandler.register(signal.SIGUSR1)
+    if _introduce(wire) is None:
+        return 0
+    settings.register_profile(
+        "conformance",
+        max_examples=call["examples"],
+        stateful_step_count=call["steps"],
+        deadline=None,
+        database=None,
+        print_blob=True,
+        suppress_health_check=list(HealthCheck),
+    )
+    settings.load_profile("conformance")
+    arguments = [
+        "--pyargs",
+        "statestores_conformance.runner.subject_tests",
+        f"--rootdir={call['directory']}",
+        f"--confcutdir={call['directory']}",
+        f"--config-file={call['directory']}/pytest.ini",
+        f"--basetemp={call['directory']}/tests",
+        f"--hypothesis-seed={call['seed']}",
+        "--noconftest",
+        "--strict-markers",
+        "--tb=short",
+        "--verbosity=-2",
+        *(f"-Werror::{name}" for name in WARNINGS_THAT_FAIL),
+    ]
+    for plugin in ("_hypothesis_pytestplugin", "statestores_conformance"):
+        arguments += ["-p", plugin]
+    for plugin in ("cacheprovider", "faulthandler", "junitxml", "pastebin", "doctest"):
+        arguments += ["-p", f"no:{plugin}"]
+    return int(pytest.main(arguments, plugins=[Reporter(wire, call["level"])]))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
