@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 import hypothesis
-from hypothesis import core, settings
+from hypothesis import HealthCheck, core, settings
 from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
 from statestores_conformance.reproduction import write_reproduction
@@ -35,13 +35,28 @@ def seed_of_run() -> int | None:
     return forced if isinstance(forced, int) else random.randrange(_SEEDS)  # noqa: S311
 
 
+def unhurried(examples: int) -> settings:
+    """Return the settings of the running test for so many examples, and for any time they take.
+
+    Hypothesis's own profile, which an author's run has, limits the time of an example. On a busy
+    machine that fails, and says nothing about the engine.
+    """
+    current = settings()
+    return settings(
+        current,
+        max_examples=examples,
+        deadline=None,
+        suppress_health_check=[*current.suppress_health_check, HealthCheck.too_slow],
+        report_multiple_bugs=False,
+    )
+
+
 def run_machine(make_machine: Callable[[], RuleBasedStateMachine], *, persistent: bool) -> None:
     """Run examples of the machine, as many as the Hypothesis profile allows for its price.
 
     When one fails, Hypothesis shows the steps that are left after shrinking, and notes beside them
     give the seed and the file that performs the steps without Hypothesis.
     """
-    current = settings()
     made: list[Any] = []
 
     def make() -> RuleBasedStateMachine:
@@ -49,11 +64,11 @@ def run_machine(make_machine: Callable[[], RuleBasedStateMachine], *, persistent
         return made[0]  # type: ignore[no-any-return]  # it is what was just put in
 
     seed = seed_of_run()
-    examples = max(1, current.max_examples // SHARE[persistent])
+    examples = max(1, settings().max_examples // SHARE[persistent])
     try:
         run_state_machine_as_test(
             make if seed is None else hypothesis.seed(seed)(make),  # type: ignore[arg-type]  # documented: any callable that returns one
-            settings=settings(current, max_examples=examples, report_multiple_bugs=False),
+            settings=unhurried(examples),
         )
     except Exception as error:
         # The last example that Hypothesis runs is the one that it shows.

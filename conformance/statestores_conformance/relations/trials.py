@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from statestores.registry import load_backend
-from statestores_conformance.models.running import SHARE, explain, seed_of_run
+from statestores_conformance.models.running import SHARE, explain, seed_of_run, unhurried
 from statestores_conformance.openers import StoreOnEngine
 from statestores_conformance.relations.kinds import Form, Kind, Read, Write
 from statestores_conformance.reproduction import HELPERS
@@ -160,9 +160,7 @@ class Subject:
 
         seed = seed_of_run()
         examples = max(1, settings().max_examples // SHARE[self.persistent])
-        test = settings(
-            settings(), max_examples=examples, database=None, report_multiple_bugs=False
-        )(given(st.data())(attempt))
+        test = settings(unhurried(examples), database=None)(given(st.data())(attempt))
         try:
             (test if seed is None else hypothesis.seed(seed)(test))()
         except Exception as error:
