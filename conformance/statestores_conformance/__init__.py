@@ -22,12 +22,15 @@ from statestores_conformance.key_value import KeyValueStoreTests
 from statestores_conformance.plugin import (
     open_engine,
     open_key_value_store,
+    open_timestamped_store,
     open_versioned_store,
     pytest_collection_modifyitems,
     pytest_configure,
     pytest_terminal_summary,
 )
 from statestores_conformance.stores import OpenKeyValueStore, OpenVersionedStore
+from statestores_conformance.timestamped import TimestampedKeyValueStoreTests, TimeToLiveTests
+from statestores_conformance.timestamped_stores import OpenTimestampedStore
 from statestores_conformance.versioned import VersionedStoreTests
 
 __all__ = [
@@ -36,10 +39,14 @@ __all__ = [
     "KeyValueStoreTests",
     "OpenEngine",
     "OpenKeyValueStore",
+    "OpenTimestampedStore",
     "OpenVersionedStore",
+    "TimeToLiveTests",
+    "TimestampedKeyValueStoreTests",
     "VersionedStoreTests",
     "open_engine",
     "open_key_value_store",
+    "open_timestamped_store",
     "open_versioned_store",
     "pytest_collection_modifyitems",
     "pytest_configure",

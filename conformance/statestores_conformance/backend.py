@@ -6,6 +6,7 @@ from statestores_conformance.crash_tests import EngineCrashTests
 from statestores_conformance.engine import EngineTests
 from statestores_conformance.engine_lifetimes import EngineLifetimeTests, ForkTests
 from statestores_conformance.engine_stores import EngineRetentionTests, EngineStoreTests
+from statestores_conformance.engine_time_to_live import EngineTimeToLiveTests
 from statestores_conformance.engines import OpenEngine
 from statestores_conformance.fault_tests import FaultTests
 from statestores_conformance.history_tests import HistoryTests
@@ -13,6 +14,8 @@ from statestores_conformance.key_value import KeyValueStoreTests
 from statestores_conformance.openers import StoreOnEngine
 from statestores_conformance.option_relations import OptionRelationTests, OptionSets
 from statestores_conformance.stores import OpenKeyValueStore, OpenVersionedStore
+from statestores_conformance.timestamped import TimestampedKeyValueStoreTests, TimeToLiveTests
+from statestores_conformance.timestamped_stores import OpenTimestampedStore
 from statestores_conformance.versioned import VersionedStoreTests
 
 
@@ -29,6 +32,9 @@ class BackendTests:
 
     TestEngine = EngineTests
     TestKeyValueStore = KeyValueStoreTests
+    TestTimestampedKeyValueStore = TimestampedKeyValueStoreTests
+    TestTimeToLive = TimeToLiveTests
+    TestTimeToLiveOnEngine = EngineTimeToLiveTests
     TestVersionedStore = VersionedStoreTests
     TestStoresOnEngine = EngineStoreTests
     TestRetentionOnEngine = EngineRetentionTests
@@ -47,6 +53,11 @@ class BackendTests:
     @pytest.fixture
     def open_key_value_store(self, open_engine: OpenEngine) -> OpenKeyValueStore:
         """Open key-value stores over the engine."""
+        return StoreOnEngine(open_engine)
+
+    @pytest.fixture
+    def open_timestamped_store(self, open_engine: OpenEngine) -> OpenTimestampedStore:
+        """Open timestamped key-value stores over the engine."""
         return StoreOnEngine(open_engine)
 
     @pytest.fixture

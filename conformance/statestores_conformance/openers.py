@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from statestores.semantics import open_on_engine
+from statestores.semantics.wall_clock import Clock
 from statestores.spi import Durability
 from statestores_conformance.engines import OpenEngine, durability_of
 
@@ -27,11 +28,11 @@ class StoreOnEngine:
     durability: Durability | None = None
     """The durability of the store's commits; ``None`` is the highest that the engine promises."""
 
-    def __call__(self, path: Path, specification: Any) -> Any:
+    def __call__(self, path: Path, specification: Any, clock: Clock | None = None) -> Any:
         """Open the store that *specification* describes at *path*."""
         engine = self.open_engine(path)
         durability = self.durability or durability_of(engine)
-        return open_on_engine(engine, specification, durability=durability)
+        return open_on_engine(engine, specification, durability=durability, clock=clock)
 
 
 def name_of(opener: Callable[..., Any]) -> str | None:

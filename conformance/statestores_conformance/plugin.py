@@ -51,6 +51,15 @@ def open_key_value_store() -> NoReturn:
 
 
 @pytest.fixture
+def open_timestamped_store() -> NoReturn:
+    """Fail: the author's class has to give the function that opens a timestamped store."""
+    pytest.fail(
+        "the test class has no timestamped store; give it a fixture `open_timestamped_store` that "
+        "returns a function from a directory, a `TimestampedKeyValue` and a clock to an open store"
+    )
+
+
+@pytest.fixture
 def open_versioned_store() -> NoReturn:
     """Fail: the author's class has to give the function that opens a versioned store."""
     pytest.fail(

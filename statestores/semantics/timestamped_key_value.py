@@ -181,7 +181,9 @@ class EngineTimestampedKeyValueStore(
             InvalidTypeError, InvalidArgumentError: A timestamp is malformed; nothing is put.
         """
         for time_ms in timestamps_ms:
-            if time_ms is not None and (type(time_ms) is not int or time_ms < 0):
+            if time_ms is not None and (
+                type(time_ms) is not int or not 0 <= time_ms <= MAX_TIME_MS
+            ):
                 check_time("timestamp_ms", time_ms)
         stamped = [
             None if value is None else stamped_row(value, time_ms)

@@ -1,4 +1,4 @@
-"""The rows of a timestamped key-value store: a timestamp in front of the value (LAY-19)."""
+"""The rows of a timestamped key-value store: a timestamp in front of the value (TKV-7)."""
 
 from collections.abc import Iterator
 from struct import Struct

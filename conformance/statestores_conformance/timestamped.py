@@ -1,0 +1,85 @@
+"""All tests of a timestamped key-value store, at either door. The table of contents."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from statestores.spi import KeyValueStore, TimestampedKeyValue
+from statestores_conformance.any_kind import AnyKindTests
+from statestores_conformance.key_value_reads import (
+    KeyValueFacadeTests,
+    KeyValueIteratorTests,
+    KeyValueReadTests,
+)
+from statestores_conformance.key_value_writes import KeyValueWriteTests
+from statestores_conformance.store_fixtures import closed_at_the_end
+from statestores_conformance.stores import KeyValueStores
+from statestores_conformance.time_to_live_changes import TimeToLiveChangeTests
+from statestores_conformance.time_to_live_reads import TimeToLiveReadTests, WallClockTests
+from statestores_conformance.timestamped_stores import (
+    LONG_MS,
+    OpenTimestampedStore,
+    TimestampedStores,
+    WithoutTimestamps,
+)
+from statestores_conformance.timestamps import TimestampedBulkTests, TimestampTests
+
+
+class TimestampedKeyValueStoreTests(AnyKindTests):
+    """Everything that chapters 2, 3, 5 and 15 require of a key-value store with timestamps.
+
+    Give it one fixture::
+
+        class TestRedis(TimestampedKeyValueStoreTests):
+            @pytest.fixture
+            def open_timestamped_store(self) -> OpenTimestampedStore:
+                return lambda path, specification, clock: RedisStore.open(path.name, specification)
+    """
+
+    TestWrites = KeyValueWriteTests
+    TestBulkWrites = TimestampedBulkTests
+    TestReads = KeyValueReadTests
+    TestIterators = KeyValueIteratorTests
+    TestReadsOfFacades = KeyValueFacadeTests
+    TestTimestamps = TimestampTests
+
+    @pytest.fixture
+    def timestamped_stores(
+        self, open_timestamped_store: OpenTimestampedStore, tmp_path: Path
+    ) -> Iterator[TimestampedStores]:
+        """Open any number of timestamped stores; each is closed at the end."""
+        yield from closed_at_the_end(TimestampedStores(tmp_path, open_timestamped_store))
+
+    @pytest.fixture
+    def key_value_stores(
+        self, open_timestamped_store: OpenTimestampedStore, tmp_path: Path
+    ) -> Iterator[KeyValueStores]:
+        """Open the same as key-value stores without timestamps."""
+
+        def open_store(path: Path, specification: Any) -> KeyValueStore[bytes, bytes]:
+            stamped = TimestampedKeyValue(specification.name, ttl_ms=LONG_MS)
+            return WithoutTimestamps(open_timestamped_store(path, stamped, None), specification)
+
+        yield from closed_at_the_end(KeyValueStores(tmp_path, open_store))
+
+    @pytest.fixture
+    def stores(self, timestamped_stores: TimestampedStores) -> TimestampedStores:
+        """Give the tests that hold for every kind this one."""
+        return timestamped_stores
+
+
+class TimeToLiveTests:
+    """Everything that chapter 15 requires of values that expire. The fixture is the same."""
+
+    TestReads = TimeToLiveReadTests
+    TestWallClock = WallClockTests
+    TestChanges = TimeToLiveChangeTests
+
+    @pytest.fixture
+    def timestamped_stores(
+        self, open_timestamped_store: OpenTimestampedStore, tmp_path: Path
+    ) -> Iterator[TimestampedStores]:
+        """Open any number of timestamped stores; each is closed at the end."""
+        yield from closed_at_the_end(TimestampedStores(tmp_path, open_timestamped_store))
