@@ -62,6 +62,10 @@ bench: $(STAMP) ## Run the benchmarks (BENCH_ARGS="--help")
 soak: $(STAMP) ## Long kill and Hypothesis runs (an hour or so)
 	STATESTORES_SOAK=1 $(PYTEST) -n $(WORKERS) --dist loadgroup --timeout 3600 $(TEST_ARGS)
 
+.PHONY: mutants
+mutants: $(STAMP) ## Prove the conformance suite: it has to catch every mutant
+	$(BIN)/python -m statestores_mutants --jobs $(WORKERS) --markdown conformance/MUTANTS.md
+
 .PHONY: clean
 clean: ## Remove .venv, caches and build results
 	rm -rf $(VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

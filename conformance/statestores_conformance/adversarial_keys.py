@@ -36,8 +36,14 @@ SHORT_KEYS: list[bytes] = sorted(
         b"aa",
         b"ab",
         b"b",
-        # Text, digits and what looks like a separator.
+        # What a collation takes for one and the same: case, accents, width, padding.
+        b"A",
+        b"AB",
+        b"a ",
         "é".encode(),
+        "e\u0301".encode(),
+        "\uff41".encode(),
+        # Digits and what looks like a separator.
         b"key/1",
         b"key|1",
         b"10",

@@ -11,6 +11,7 @@ from statestores_conformance.engine_capabilities import (
 )
 from statestores_conformance.engine_closing import EngineClosingTests
 from statestores_conformance.engine_damage import EngineDamageTests
+from statestores_conformance.engine_disk import EngineDiskTests
 from statestores_conformance.engine_locks import EngineLockTests, EngineOpeningTests
 from statestores_conformance.engine_reads import (
     EngineOrderTests,
@@ -48,6 +49,7 @@ class EngineTests:
     TestThreads = EngineThreadTests
     TestCapabilities = EngineCapabilityTests
     TestDurability = EngineDurabilityTests
+    TestDisk = EngineDiskTests
     TestCheckpoints = EngineCheckpointTests
     TestIngestion = EngineIngestionTests
     TestDamage = EngineDamageTests

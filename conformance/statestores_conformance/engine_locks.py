@@ -80,6 +80,28 @@ class EngineOpeningTests(EngineFixtures):
 
         assert pairs_of(other) == []
 
+    @pytest.mark.spec("ENG-17", "ENG-15")
+    @pytest.mark.parametrize(
+        ("one", "other"),
+        [
+            ("50%20off", "50 off"),
+            ("a?mode=memory", "a"),
+            ("a#b", "a"),
+            ("a+b", "a b"),
+            ("a;b", "a"),
+            ("a\\b", "ab"),
+        ],
+    )
+    def test_paths_that_look_alike_are_two_engines(
+        self, engines: Engines, one: str, other: str
+    ) -> None:
+        """A path is taken as it is: nothing in it is an escape, a query or a comment."""
+        first, second = engines.open(one), engines.open(other)
+        first.apply({b"k": b"v"}, Durability.PROCESS_CRASH)
+
+        assert pairs_of(second) == []
+        assert pairs_of(first) == [(b"k", b"v")]
+
     @pytest.mark.spec("ENG-13")
     def test_an_unknown_option_is_refused_by_name(self, engine: Engine, tmp_path: Path) -> None:
         """A mistyped option is an error that names it, not a default that works."""

@@ -283,6 +283,17 @@ class EngineScanTests(EngineOfThreePairs):
         for cut in keys:
             assert [*engine.scan(b"", cut), *engine.scan(cut)] == whole
 
+    @pytest.mark.spec("ENG-6")
+    @pytest.mark.parametrize("reverse", [False, True], ids=["forward", "reverse"])
+    def test_a_long_scan_loses_nothing_on_the_way(self, engine: Engine, *, reverse: bool) -> None:
+        """Wherever an engine turns a page: every pair once, whole or from the middle."""
+        pairs = [(b"%05d" % number, b"%d" % number) for number in range(12_345)]
+        engine.apply(dict(pairs), Durability.PROCESS_CRASH)
+        step = -1 if reverse else 1
+
+        assert list(engine.scan(b"", reverse=reverse)) == pairs[::step]
+        assert list(engine.scan(b"00999", b"09001", reverse=reverse)) == pairs[999:9_001][::step]
+
     @pytest.mark.spec("ENG-21")
     def test_an_inverted_range_scans_as_empty(self, abc: Engine) -> None:
         """A range that ends at or before its start gives nothing, in either direction."""

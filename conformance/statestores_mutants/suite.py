@@ -1,0 +1,28 @@
+"""The test class of whatever mutant the child process has chosen: the whole suite, as always."""
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+
+from statestores_conformance import BackendTests, OpenEngine
+from statestores_mutants.registry import Mutant
+
+# Repeatable, and ended by the first failure: nobody reads a shrunk one.
+settings.register_profile(
+    "mutants",
+    derandomize=True,
+    deadline=None,
+    database=None,
+    phases=(Phase.explicit, Phase.generate),
+    report_multiple_bugs=False,
+    suppress_health_check=list(HealthCheck),
+)
+settings.load_profile("mutants")
+
+
+class TestMutant(BackendTests):
+    """Everything that can be proved of a backend; stores come from the patched opening."""
+
+    @pytest.fixture
+    def open_engine(self, mutant: Mutant) -> OpenEngine:
+        """Open the engine of the mutant."""
+        return mutant.engine.open

@@ -1,0 +1,1 @@
+"""The mutants, a module for each theme. See `statestores_mutants.registry.mutant`."""
