@@ -16,11 +16,14 @@ from statestores.spi import (
     KeyValue,
     KeyValueStore,
     StateStore,
+    TimestampedKeyValue,
+    TimestampedKeyValueStore,
     TopicPartition,
     Versioned,
     VersionedStore,
 )
 from statestores_conformance.models.key_value import KeyValueModel
+from statestores_conformance.models.timestamped import TimestampedModel
 from statestores_conformance.models.versioned import VersionedModel
 
 CHANGELOG = TopicPartition("crash-changelog", 0)
@@ -179,7 +182,53 @@ class VersionedWorkload(Workload):
             yield f"the latest versions are {latest!r}, expected {expected_latest!r}"
 
 
+class TimeToLiveWorkload(Workload):
+    """Values that expire, one in ten put out of order, over many times to live."""
+
+    kind = "timestamped-key-value"
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self._model = TimestampedModel(_RETENTION_MS)
+
+    @property
+    def model(self) -> TimestampedModel:
+        return self._model
+
+    def open(
+        self, engine: Engine, durability: Durability
+    ) -> TimestampedKeyValueStore[bytes, bytes]:
+        specification = TimestampedKeyValue("crash", ttl_ms=_RETENTION_MS)
+        return open_on_engine(engine, specification, durability=durability)
+
+    def write(
+        self, store: TimestampedKeyValueStore[bytes, bytes] | TimestampedModel, number: int
+    ) -> None:
+        dice = _dice(self.seed, number)
+        # Half of the keys come once, and are gone when they have expired.
+        key = b"key-%02d" % dice.randrange(_KEYS) if dice.random() < 0.5 else b"once-%d" % number
+        late = dice.randrange(2 * _RETENTION_MS) if dice.random() < 0.1 else 0
+        value = (
+            None if dice.random() < 0.1 else b"%d:" % number + dice.randbytes(dice.randrange(50))
+        )
+        store.put(key, value, max(0, number - late))
+
+    def write_garbage(self, store: TimestampedKeyValueStore[bytes, bytes], number: int) -> None:
+        for key in range(0, _KEYS, 7):
+            store.put(b"key-%02d" % key, b"uncommitted", number + 10 * _RETENTION_MS)
+
+    def differences(self, store: TimestampedKeyValueStore[bytes, bytes]) -> Iterator[str]:
+        expected = self._model.stream_time_ms
+        if store.stream_time_ms != expected:
+            yield f"stream time is {store.stream_time_ms}, expected {expected}"
+        found, living = dict(store.range()), dict(self._model.pairs())
+        for key in sorted({*found, *living}):
+            if found.get(key) != living.get(key):
+                yield f"{key!r} is {found.get(key)!r}, expected {living.get(key)!r}"
+
+
 WORKLOADS: dict[str, type[Workload]] = {
-    workload.kind: workload for workload in (KeyValueWorkload, VersionedWorkload)
+    workload.kind: workload
+    for workload in (KeyValueWorkload, TimeToLiveWorkload, VersionedWorkload)
 }
 """The workloads by kind."""

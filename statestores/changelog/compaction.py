@@ -28,7 +28,7 @@ from statestores.changelog.segment_directory import (
 from statestores.changelog.segment_head import SegmentHead
 from statestores.errors import InvalidArgumentError
 from statestores.failpoints import reach
-from statestores.spi.specification import KeyValue, Versioned
+from statestores.spi.specification import KeyValue, TimestampedKeyValue, Versioned
 
 _NONE: dict[int, int] = {}
 
@@ -72,7 +72,8 @@ class _Survivors(Protocol):
 def compact(log: FileChangelog, *, history_retention_ms: int | None = None) -> CompactionReport:
     """Compact the sealed segments of *log* into one; readers go on undisturbed (LOG-19).
 
-    What remains: the last change of each key; of a versioned store the last change of each key and
+    What remains: the last change of each key, and of a timestamped store the one with the highest
+    timestamp; of a versioned store the last change of each key and
     time, without the changes that came too late, and without the versions that ended
     *history_retention_ms* or more before the stream time of what is compacted. Deletions remain,
     since the log may be replayed onto any older snapshot; so does the last clear, and nothing
@@ -182,7 +183,7 @@ def _survivors_for(store_kind: str, history_retention_ms: int | None) -> _Surviv
             f"a {store_kind} store has no history retention, got {history_retention_ms!r}; "
             f"only a {Versioned.kind} store has one, and {KeyValue.kind} ones keep the last change"
         )
-    return _LastOfKeys()
+    return _LastOfStampedKeys() if store_kind == TimestampedKeyValue.kind else _LastOfKeys()
 
 
 class _LastOfKeys:
@@ -200,6 +201,30 @@ class _LastOfKeys:
     def among(self, frame: Frame) -> list[bool]:
         keys, last = frame.batch.column(0).to_pylist(), self._last
         return [last[key] == offset for key, offset in zip(keys, frame.offsets, strict=True)]
+
+
+class _LastOfStampedKeys(_LastOfKeys):
+    """The last change of each key remains, and the one that moved stream time the furthest.
+
+    Without it a replay would see less time pass, and show what has expired (TKV-5). It cannot come
+    back to life: a later change of its key remains as well.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._highest_ms = -1
+        self._highest_at = -1
+
+    def observe(self, frame: Frame) -> None:
+        super().observe(frame)
+        _, values, timestamps = (column.to_pylist() for column in frame.batch.columns[:3])
+        for value, time_ms, offset in zip(values, timestamps, frame.offsets, strict=True):
+            if value is not None and time_ms is not None and time_ms > self._highest_ms:
+                self._highest_ms, self._highest_at = time_ms, offset
+
+    def among(self, frame: Frame) -> list[bool]:
+        remaining = zip(super().among(frame), frame.offsets, strict=True)
+        return [last or offset == self._highest_at for last, offset in remaining]
 
 
 class _LastOfVersions:
