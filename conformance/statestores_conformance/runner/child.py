@@ -1,4 +1,4 @@
-"""The process in which a backend is tested: pytest, told what to run, telling what happens.
+"""The pytest plugin of a child process: pytest is told what to run, and tells what happens.
 
 Two pipes lead to the supervisor. Through one come the names of tests, a line of JSON for each
 handful; through the other go events, a line of JSON each. What is printed is no event.
@@ -8,14 +8,14 @@ import faulthandler
 import json
 import os
 import signal
-import sys
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 from statestores.errors import StateStoreError
 from statestores_conformance.levels import level_of, rank_of
+from statestores_conformance.runner.child_call import CALL_VARIABLE
 from statestores_conformance.runner.subject import (
     BrokenSubjectError,
     Subject,
@@ -27,12 +27,12 @@ from statestores_conformance.runner.subject import (
 _REASON_CHARACTERS = 600
 _DETAIL_LINES = 30
 
-WARNINGS_THAT_FAIL = (
-    "ResourceWarning",
-    "pytest.PytestUnraisableExceptionWarning",
-    "pytest.PytestUnhandledThreadExceptionWarning",
-)
-"""What is left open, and what goes wrong where nobody looks, fails the test."""
+_CALL: dict[str, Any] = json.loads(os.environ[CALL_VARIABLE])
+
+# Where a crash or a hang is, goes to the true standard error: pytest is about to replace it.
+_trace = os.dup(2)
+faulthandler.enable(file=_trace)
+faulthandler.register(signal.SIGUSR1, file=_trace)
 
 
 class Wire:
@@ -164,44 +164,24 @@ def _introduce(wire: Wire) -> Subject | None:
     return subject
 
 
-def main() -> int:
-    """Run as a child of the supervisor; the arguments are one JSON object."""
-    call = json.loads(sys.argv[1])
-    wire = Wire(call["commands"], call["events"])
-    faulthandler.enable()
-    faulthandler.register(signal.SIGUSR1)
-    if _introduce(wire) is None:
-        return 0
+def pytest_configure(config: pytest.Config) -> None:
     settings.register_profile(
         "conformance",
-        max_examples=call["examples"],
-        stateful_step_count=call["steps"],
+        max_examples=_CALL["examples"],
+        stateful_step_count=_CALL["steps"],
+        phases=[Phase[phase] for phase in _CALL["phases"]],
         deadline=None,
         database=None,
         print_blob=True,
         suppress_health_check=list(HealthCheck),
     )
     settings.load_profile("conformance")
-    arguments = [
-        "--pyargs",
-        "statestores_conformance.runner.subject_tests",
-        f"--rootdir={call['directory']}",
-        f"--confcutdir={call['directory']}",
-        f"--config-file={call['directory']}/pytest.ini",
-        f"--basetemp={call['directory']}/tests",
-        f"--hypothesis-seed={call['seed']}",
-        "--noconftest",
-        "--strict-markers",
-        "--tb=short",
-        "--verbosity=-2",
-        *(f"-Werror::{name}" for name in WARNINGS_THAT_FAIL),
-    ]
-    for plugin in ("_hypothesis_pytestplugin", "statestores_conformance"):
-        arguments += ["-p", plugin]
-    for plugin in ("cacheprovider", "faulthandler", "junitxml", "pastebin", "doctest"):
-        arguments += ["-p", f"no:{plugin}"]
-    return int(pytest.main(arguments, plugins=[Reporter(wire, call["level"])]))
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> int | None:
+    wire = Wire(_CALL["commands"], _CALL["events"])
+    if _introduce(wire) is None:
+        return 0
+    config.pluginmanager.register(Reporter(wire, _CALL["level"]))
+    return None

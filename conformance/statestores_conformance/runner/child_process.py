@@ -5,13 +5,16 @@ import json
 import os
 import signal
 import subprocess
-import sys
+import sysconfig
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from statestores_conformance.runner.child_call import CALL_VARIABLE, command
+
 _LAST_WORDS_CHARACTERS = 4_000
+_STANDARD_LIBRARY = f'File "{sysconfig.get_path("stdlib")}/'
 _GRACE_SECONDS = 0.3
 """How long a process that hangs has to write down where, before it is killed."""
 
@@ -20,7 +23,7 @@ class ChildProcess:
     """One process that runs tests."""
 
     def __init__(
-        self, directory: Path, call: Mapping[str, object], environment: Mapping[str, str]
+        self, directory: Path, seed: int, call: Mapping[str, object], environment: Mapping[str, str]
     ) -> None:
         """Start the process; its temporary files and what it prints go into *directory*."""
         directory.mkdir()
@@ -29,15 +32,15 @@ class ChildProcess:
         commands, self._commands = os.pipe()
         self.events, events = os.pipe()
         os.set_blocking(self.events, False)
-        whole = {**call, "directory": str(directory), "commands": commands, "events": events}
+        whole = json.dumps({**call, "commands": commands, "events": events})
         with self._said.open("wb") as said:
-            self._process = subprocess.Popen(  # noqa: S603  # our own module
-                [sys.executable, "-m", "statestores_conformance.runner.child", json.dumps(whole)],
+            self._process = subprocess.Popen(  # noqa: S603  # our own command line
+                command(directory, seed),
                 stdin=subprocess.DEVNULL,
                 stdout=said,
                 stderr=said,
                 pass_fds=(commands, events),
-                env=environment,
+                env={**environment, CALL_VARIABLE: whole},
                 start_new_session=True,  # so that killing it takes what it started
             )
         os.close(commands)
@@ -106,10 +109,18 @@ class ChildProcess:
         return self._said.read_bytes()[-_LAST_WORDS_CHARACTERS:].decode("utf-8", "replace")
 
     def innermost_line(self) -> str:
-        """Return where it was when it died or hung: file, line and function, or nothing."""
+        """Return where it was when it died or hung: file, line and function, or nothing.
+
+        The innermost line that is not of Python's own library: that one is rarely to blame.
+        """
         trace = self.last_words().rpartition("most recent call first)")[2]
         lines = [line.strip() for line in trace.splitlines() if line.startswith('  File "')]
-        return lines[0] if lines else ""
+        strangers = [
+            line
+            for line in lines
+            if "site-packages" in line or not line.startswith(_STANDARD_LIBRARY)
+        ]
+        return next(iter(strangers or lines), "")
 
     def close(self) -> None:
         """Kill what is left of it and give the pipes back."""

@@ -16,6 +16,9 @@ class Profile:
     steps: int
     """Hypothesis's ``stateful_step_count``: operations of one example."""
 
+    phases: tuple[str, ...] = ("explicit", "reuse", "generate", "shrink")
+    """Hypothesis's phases: shrinking a failure takes minutes where a step goes to disk."""
+
     share: float
     """The share of the usual trials of kills, damage and the like."""
 
@@ -34,7 +37,13 @@ PROFILES = {
     profile.name: profile
     for profile in (
         Profile(
-            name="quick", examples=20, steps=25, share=0.2, test_time_limit_s=60, in_memory=True
+            name="quick",
+            examples=20,
+            steps=25,
+            phases=("explicit", "generate"),
+            share=0.2,
+            test_time_limit_s=60,
+            in_memory=True,
         ),
         Profile(name="full", examples=200, steps=50, share=1.0, test_time_limit_s=300),
         Profile(

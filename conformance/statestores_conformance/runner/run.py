@@ -160,9 +160,10 @@ def _supervise(
     ) as directory:
         return Supervisor(
             directory=Path(directory),
+            seed=seed,
             call={
                 "level": level,
-                "seed": seed,
+                "phases": profile.phases,
                 "examples": profile.examples,
                 "steps": profile.steps,
             },

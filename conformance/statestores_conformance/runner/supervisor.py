@@ -57,6 +57,7 @@ class Supervisor:
         self,
         *,
         directory: Path,
+        seed: int,
         call: Mapping[str, object],
         environment: Mapping[str, str],
         children: int,
@@ -66,6 +67,7 @@ class Supervisor:
     ) -> None:
         """Prepare a run; nothing is started."""
         self._directory = directory
+        self._seed = seed
         self._call = call
         self._environment = {**os.environ, **environment}
         self._wanted = children
@@ -97,7 +99,7 @@ class Supervisor:
     def _start_child(self) -> None:
         self._started += 1
         child = ChildProcess(
-            self._directory / f"child-{self._started}", self._call, self._environment
+            self._directory / f"child-{self._started}", self._seed, self._call, self._environment
         )
         self._children.append(child)
         self._selector.register(child.events, selectors.EVENT_READ, child)
@@ -134,9 +136,8 @@ class Supervisor:
                 requirements=tuple(test["requirements"]),
                 outcome="not run",
             )
-        # The dear tests are at the high levels: begun first, they do not end alone.
         self._queue = sorted(
-            self._findings.tests, key=lambda test: -rank_of(self._findings.tests[test].level)
+            self._findings.tests, key=lambda test: rank_of(self._findings.tests[test].level)
         )
         while len(self._children) < min(self._wanted, len(self._queue)):
             self._start_child()
