@@ -18,6 +18,8 @@ from statestores.cli.changes import changelog
 from statestores.cli.export import export
 from statestores.cli.importing import import_
 from statestores.cli.information import info
+from statestores.cli.installed_commands import add_installed_commands
+from statestores.cli.kafka_import import import_kafka
 from statestores.cli.new_backend import new_backend
 from statestores.cli.reading import get, history, scan
 from statestores.cli.upkeep import compact, snapshot
@@ -122,7 +124,7 @@ def statestores(
         ),
     ] = False,
 ) -> None:
-    """Look into state stores; import, snapshot and compact are the only that write into them.
+    """Look into state stores; only import, import-kafka, snapshot and compact write into them.
 
     Reading takes no lock wherever a partition has a changelog: a store can be looked into while
     its owner writes it.
@@ -140,6 +142,8 @@ app.command(short_help="Print the changes of a changelog.")(changelog)
 app.command(short_help="Write a store into an Arrow or Parquet file.")(export)
 app.command(short_help="Check everything; say in words what is wrong.")(verify)
 app.command("import", short_help="WRITES: put the rows of a file into a store.")(import_)
+app.command("import-kafka", short_help="WRITES: import the state of Kafka Streams.")(import_kafka)
 app.command(short_help="WRITES: copy partitions as they are.")(snapshot)
 app.command(short_help="WRITES: make a package for a backend of your own.")(new_backend)
 app.command(short_help="WRITES: drop void changes from changelogs.")(compact)
+add_installed_commands(app)

@@ -1,5 +1,11 @@
 """From Kafka Streams to statestores: legacy offset files, and whole state directories."""
 
+from statestores.migration.kafka_import import (
+    ImportedPartition,
+    ImportPlan,
+    import_kafka_state,
+    plan_import,
+)
 from statestores.migration.kafka_kinds import ROW_SCHEMAS, KafkaKind
 from statestores.migration.kafka_layout import Ignored
 from statestores.migration.kafka_offsets import KafkaOffsets
@@ -19,12 +25,16 @@ __all__ = [
     "ROW_SCHEMAS",
     "UNKNOWN_OFFSET",
     "Ignored",
+    "ImportPlan",
+    "ImportedPartition",
     "KafkaKind",
     "KafkaOffsets",
     "KafkaStateDirectory",
     "KafkaStore",
     "LegacyImport",
+    "import_kafka_state",
     "import_legacy_offsets",
+    "plan_import",
     "read_offsets_file",
     "write_legacy_offsets",
     "write_offsets_file",

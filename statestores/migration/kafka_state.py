@@ -6,7 +6,7 @@ locked against it while a `KafkaStateDirectory` is open.
 
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from os import PathLike
@@ -31,7 +31,12 @@ from statestores.migration.kafka_layout import (
     find_partitions,
 )
 from statestores.migration.kafka_offsets import KafkaOffsets, offsets_of
-from statestores.migration.kafka_rows import Row, check_families, decoded_rows
+from statestores.migration.kafka_rows import (
+    OFFSETS_FAMILY,
+    Row,
+    check_families,
+    decoded_rows,
+)
 from statestores.migration.kafka_versions import versions_of
 from statestores.spi.closing import Closing
 
@@ -137,7 +142,7 @@ class KafkaStateDirectory(Closing):
 
     def read(
         self, store: str, partition: int, *, kind: KafkaKind | None = None
-    ) -> Iterator[pa.RecordBatch]:
+    ) -> Generator[pa.RecordBatch, None, None]:
         """Yield the rows of *partition* of *store*, with the columns of `ROW_SCHEMAS` (MIG-11).
 
         All rows that are there, also those that Kafka Streams would not show any more, in the order
@@ -174,6 +179,21 @@ class KafkaStateDirectory(Closing):
             )
         return chosen
 
+    def is_empty(self, store: str) -> bool:
+        """Return whether no partition of *store* has a row.
+
+        Raises:
+            StoreNotFoundError: There is no such store.
+            StoreCorruptedError, StorageError: It cannot be read.
+        """
+        for place in self._partitions_of(store).values():
+            for path in place.databases:
+                with KafkaDatabase(path) as database:
+                    for family in set(database.families) - {OFFSETS_FAMILY}:
+                        if next(database.rows(family), None) is not None:
+                            return False
+        return True
+
     def close(self) -> None:
         """Let the application start again. Idempotent."""
         if self._lock is not None:
@@ -181,7 +201,9 @@ class KafkaStateDirectory(Closing):
             self._lock = None
         self._is_open = False
 
-    def _batches(self, place: StorePartition, kind: KafkaKind) -> Iterator[pa.RecordBatch]:
+    def _batches(
+        self, place: StorePartition, kind: KafkaKind
+    ) -> Generator[pa.RecordBatch, None, None]:
         schema = ROW_SCHEMAS[kind]
         for path in place.databases:
             with KafkaDatabase(path) as database:

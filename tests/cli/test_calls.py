@@ -10,7 +10,7 @@ Run: TypeAlias = Callable[..., Any]
 
 _COMMANDS = (
     *("backends", "info", "get", "scan", "history", "changelog"),
-    *("export", "verify", "import", "snapshot", "compact"),
+    *("export", "verify", "import", "import-kafka", "snapshot", "compact"),
 )
 
 
@@ -102,11 +102,11 @@ def test_each_command_explains_itself_with_an_example(succeed: Run, command: str
 
 
 def test_what_writes_says_so(succeed: Run) -> None:
-    """Three commands write, and everything else only reads."""
+    """Five commands write, and everything else only reads."""
     lines = succeed("--help").out.splitlines()
     writing = [line.split()[0] for line in lines if "WRITES" in line]
 
-    assert writing == ["import", "snapshot", "compact"]
+    assert writing == ["import", "import-kafka", "snapshot", "new-backend", "compact"]
 
 
 def test_without_a_command_the_help_is_printed(succeed: Run) -> None:
