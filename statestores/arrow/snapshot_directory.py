@@ -18,6 +18,7 @@ from pathlib import Path
 
 from statestores.arrow.file_access import make_durable, reporting
 from statestores.failpoints import reach
+from statestores.semantics.durable_directory import make_directory
 
 _OFFSET_DIGITS = 20  # those of 2**64, so that names sort as numbers do
 _SNAPSHOT_NAME = re.compile(rf"[0-9]{{{_OFFSET_DIGITS}}}")
@@ -130,7 +131,7 @@ def _temporary_path(directory: Path) -> Path:
 
 def _create_locked(directory: Path) -> tuple[Path, int]:
     """Return a new temporary directory and the descriptor that holds its lock."""
-    directory.mkdir(parents=True, exist_ok=True)
+    make_directory(directory)
     while True:
         path = _temporary_path(directory)
         path.mkdir()

@@ -22,6 +22,7 @@ from statestores.changelog.rows import check_batch
 from statestores.errors import StoreCorruptedError, StoreNotFoundError
 from statestores.failpoints import reach
 from statestores.partitioning import Partitioner
+from statestores.semantics.durable_directory import make_directory
 
 SPILL_BYTES = 128 * 1024 * 1024
 """Rows that a task holds before it writes them into files."""
@@ -124,7 +125,7 @@ class StagedWriter:
         name = f"{self._prefix}-{next(self._numbers):04d}-{partition}.arrow"
         path = self._directory / name
         with reporting("write", path):
-            self._directory.mkdir(parents=True, exist_ok=True)
+            make_directory(self._directory)
             with (
                 pa.OSFile(str(path), "wb") as file,
                 pa.ipc.new_file(file, self._schema, options=_COMPRESSION) as writer,

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Self
 
 from statestores.errors import StorageError, StoreLockedError
+from statestores.semantics.durable_directory import make_directory
 from statestores.spi.forking import disown_after_fork
 
 LOCK_FILE = "OWNER.lock"
@@ -41,7 +42,7 @@ class DirectoryLock:
         """
         path = Path(directory) / LOCK_FILE
         try:
-            _make_directory(path.parent)
+            make_directory(path.parent)
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except OSError as error:
             raise StorageError(
@@ -75,20 +76,6 @@ class DirectoryLock:
     def disown(self) -> None:
         """Drop a forked child's copy of the descriptor: the parent's alone holds the lock then."""
         self.release()
-
-
-def _make_directory(directory: Path) -> None:
-    """Make *directory* and those above it, each durably: a power failure takes none of them."""
-    if directory.is_dir():
-        return
-    if directory.parent != directory:
-        _make_directory(directory.parent)
-    directory.mkdir(exist_ok=True)
-    descriptor = os.open(directory.parent, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _sign(descriptor: int) -> None:

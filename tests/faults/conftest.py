@@ -1,9 +1,9 @@
-"""The modules beside the tests, which programs started by the tests import as well."""
+"""The modules in `kit`, which programs started by the tests import as well."""
 
 import sys
 from pathlib import Path
 
-HERE = str(Path(__file__).parent)
+KIT = str(Path(__file__).parent / "kit")
 
-if HERE not in sys.path:
-    sys.path.insert(0, HERE)
+if KIT not in sys.path:
+    sys.path.insert(0, KIT)

@@ -28,7 +28,7 @@ _BY_OTHERS = ("stage.", "publish.", "vacuum.", "task.")
 """What staged writes, the crash kit of the suite and the tests of tasks come by."""
 
 _LOGGED = sorted(name for name in FAILPOINTS if not name.startswith(_BY_OTHERS))
-_PROGRAM = Path(__file__).with_name("killed_lives.py")
+_PROGRAM = Path(__file__).parent / "kit" / "killed_lives.py"
 
 
 @pytest.fixture(scope="module")

@@ -49,8 +49,8 @@ def change(number: int) -> tuple[bytes, bytes | None]:
 
 def content_at(offset: int | None) -> dict[bytes, bytes]:
     """Return what a store holds after the changes up to *offset*."""
-    content = {}
-    for number in range(-1 if offset is None else offset + 1):
+    content: dict[bytes, bytes] = {}
+    for number in range(0 if offset is None else offset + 1):
         key, value = change(number)
         if value is None:
             content.pop(key, None)
@@ -133,7 +133,7 @@ def _open(
     state: ss.StateRoot, backend: str | None, *, progress: ProgressCallback | None = None
 ) -> LoggedStore[Any]:
     """Open the store so that rolls and commits of a restore come often."""
-    logged_store.restore = partial(restore, batch_rows=_RESTORE_ROWS)  # type: ignore[assignment]
+    logged_store.restore = partial(restore, batch_rows=_RESTORE_ROWS)  # type: ignore[attr-defined]  # its own import
     try:
         return open_logged_store(
             state,
@@ -143,7 +143,7 @@ def _open(
             progress=progress,
         )
     finally:
-        logged_store.restore = restore
+        logged_store.restore = restore  # type: ignore[attr-defined]  # its own import
 
 
 def _commit(logged: LoggedStore[Any], say: Say) -> None:
