@@ -141,6 +141,9 @@ class StateRoot:
     ) -> StoreEntry:
         """Note a store, or check that it is noted alike; return its entry.
 
+        A store that is there may get another time to live in this way (TTL-9); each of its
+        partitions has it from its next opening on.
+
         Raises:
             InvalidTypeError, InvalidArgumentError: The number of partitions or the partitioner
                 cannot be one.
@@ -161,7 +164,7 @@ class StateRoot:
             present = stores.get(specification.name)
             if present is not None:
                 _check_entry(present, entry)
-            else:
+            if present is None or present.specification != specification:
                 stores[specification.name] = entry
                 write_json(self._path / ROOT_FILE, _content(stores))
             self._stores = stores
@@ -232,7 +235,10 @@ def _content(stores: Mapping[str, StoreEntry]) -> dict[str, Any]:
 
 def _check_entry(present: StoreEntry, wanted: StoreEntry) -> None:
     """Accept an entry that says the same as the one that is there."""
-    check_description(present.specification.describe(), wanted.specification.describe())
+    specification = wanted.specification
+    check_description(
+        present.specification.describe(), specification.describe(), specification.changeable
+    )
     if present.partitions != wanted.partitions:
         raise StoreMismatchError(
             f"the store {wanted.specification.name!r} has {present.partitions} partitions, "

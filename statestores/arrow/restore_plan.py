@@ -6,6 +6,7 @@ from statestores.arrow.restore_mark import has_rows, restore_mark
 from statestores.arrow.snapshot_reader import Snapshot
 from statestores.changelog.contract import ReadOnlyChangelog, changelog_partition
 from statestores.errors import InvalidArgumentError, OffsetOutOfRangeError, StoreMismatchError
+from statestores.semantics.self_description import differences
 from statestores.spi.offsets import TopicPartition
 from statestores.spi.store import StateStore
 
@@ -91,12 +92,11 @@ def _check_specification(store: StateStore, snapshot: Snapshot) -> None:
     Raises:
         StoreMismatchError: It is of another; the message says in what they differ.
     """
-    found, wanted = dict(snapshot.manifest.specification), store.specification.describe()
-    differing = [
-        f"{field} is {found.get(field)!r}, expected {wanted.get(field)!r}"
-        for field in sorted({*found, *wanted})
-        if found.get(field) != wanted.get(field)
-    ]
+    differing = differences(
+        snapshot.manifest.specification,
+        store.specification.describe(),
+        besides=store.specification.changeable,
+    )
     if differing:
         raise StoreMismatchError(
             f"the snapshot {str(snapshot.path)!r} is not one of the store {store.name!r}: "

@@ -73,13 +73,17 @@ def differences(
     ]
 
 
-def check_description(stored: dict[str, str | int], wanted: dict[str, str | int]) -> None:
-    """Accept a stored description that equals the wanted one.
+def check_description(
+    stored: Mapping[str, str | int],
+    wanted: Mapping[str, str | int],
+    besides: frozenset[str] = frozenset(),
+) -> None:
+    """Accept a stored description that equals the wanted one, *besides* fields that may change.
 
     Raises:
         StoreMismatchError: They differ; the message says in which fields.
     """
-    differing = differences(stored, wanted)
+    differing = differences(stored, wanted, besides)
     if differing:
         raise StoreMismatchError(
             f"the store {stored.get('name')!r} differs from its specification: "

@@ -109,7 +109,11 @@ def _check_open_engine(
         yield Finding("engine", path, Status.OK, f"opened by {engine.name!r}; it is empty")
         return
     if partition.specification is not None:
-        check_description(examined.specification.describe(), partition.specification.describe())
+        check_description(
+            examined.specification.describe(),
+            partition.specification.describe(),
+            partition.specification.changeable,  # from the next opening on
+        )
     if engine.get(TRUNCATING_ROW) is not None:
         words = "a truncation was interrupted; opening the store completes it"
         yield Finding("rows", path, Status.SKIPPED, words)

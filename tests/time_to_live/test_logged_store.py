@@ -1,0 +1,211 @@
+"""Values that expire, in a store with a changelog: replicas, snapshots, kills, a changed rule."""
+
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import statestores as ss
+from statestores.changelog import FileChangelog
+from statestores.changelog.compaction import compact
+from statestores.errors import StoreMismatchError
+from statestores.logged_store import LoggedStore, open_logged_store
+from statestores.partition_reader import PartitionReader
+
+TTL_MS = 100
+SEEN = ss.TimestampedKeyValue("seen", key=ss.utf8, value=ss.int64, ttl_ms=TTL_MS)
+INPUT = ss.TopicPartition("clicks", 0)
+Seen = LoggedStore[ss.TimestampedKeyValueStore[str, int]]
+
+ROWS = 3_000
+KILLS = 4
+
+# Puts a key for each number, with the number as its time, and commits every few of them.
+WRITER = f"""
+import sys
+import statestores as ss
+
+part = ss.TopicPartition("clicks", 0)
+with ss.open_logged_store(sys.argv[1], "seen", backend=sys.argv[2]) as seen:
+    start = seen.position.get(part, -1) + 1
+    print(start, flush=True)
+    for number in range(start, {ROWS}):
+        seen.store.put(str(number), number, number)
+        if number % 7 == 0 or number == {ROWS} - 1:
+            seen.commit({{part: number}})
+            print(number, flush=True)
+"""
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> ss.StateRoot:
+    """A state root with the store ``seen``, whose values live for 100 ms of stream time."""
+    state = ss.StateRoot.create(tmp_path / "state")
+    state.add_store(SEEN, partitions=1)
+    return state
+
+
+def write(seen: Seen, numbers: range) -> None:
+    """Put each number at its own time, a key for each, and commit every ten."""
+    for number in numbers:
+        seen.store.put(f"{number:05d}", number, number)
+        if number % 10 == 9:
+            seen.commit({INPUT: number})
+
+
+def living(upto: int) -> dict[str, tuple[int, int]]:
+    """Return what lives once *upto* has been put."""
+    return {f"{n:05d}": (n, n) for n in range(max(0, upto - TTL_MS + 1), upto + 1)}
+
+
+def read_without_lock(root: ss.StateRoot) -> dict[str, tuple[int, int]]:
+    """Return the content as a reader of snapshot and changelog sees it, Spark among them."""
+    reader = PartitionReader(root.partition("seen", 0), SEEN)
+    rows = [row for batch in reader.rows() for row in batch.to_pylist()]
+    return {row["key"]: (row["value"], row["timestamp"]) for row in rows}
+
+
+@pytest.mark.spec("TTL-5", "TTL-10")
+def test_everybody_sees_a_key_end(root: ss.StateRoot) -> None:
+    """The store, a reader without its lock, and the changes, which delete each key that is gone."""
+    seen: Seen
+    with open_logged_store(root, "seen", backend="sqlite") as seen:
+        write(seen, range(1_000))
+        assert dict(seen.store.range()) == read_without_lock(root) == living(999)
+
+    reader = PartitionReader(root.partition("seen", 0), SEEN)
+    changes = [row for batch in reader.changes() for row in batch.to_pylist()]
+    deleted = {row["key"] for row in changes if row["operation"] == "delete"}
+    kept = {f"{number:05d}" for number in range(1_000)} - deleted
+
+    assert deleted <= {f"{number:05d}" for number in range(900)}
+    assert len(kept) <= 2 * TTL_MS
+
+
+@pytest.mark.spec("TTL-5", "LGS-1")
+def test_a_commit_of_nothing_sweeps_through_the_changelog(root: ss.StateRoot) -> None:
+    """A store that is not written any more is empty in the end, and so is its changelog's image."""
+    seen: Seen
+    with open_logged_store(root, "seen", backend="sqlite") as seen:
+        for number in range(500):
+            seen.store.put(f"{number:05d}", number, 0)
+        seen.store.put("last", 1, 10_000)
+        seen.commit({INPUT: 1})
+        for _ in range(60):
+            seen.commit()
+        rows = seen.store.approximate_num_entries()
+        end = seen.changelog.end_offset
+
+    assert rows < 10
+    assert end == 501 + 500
+
+
+@pytest.mark.spec("TTL-7", "LGS-6")
+@pytest.mark.parametrize("compacted", [False, True])
+def test_a_store_rebuilt_from_its_changelog_is_the_same(
+    root: ss.StateRoot, *, compacted: bool
+) -> None:
+    """Though the put that moved time the furthest was overwritten, and the log compacted since."""
+    seen: Seen
+    with open_logged_store(root, "seen", backend="sqlite") as seen:
+        write(seen, range(400))
+        seen.store.put("late", 1, 450)
+        seen.commit({INPUT: 400})
+        seen.store.put("late", 2, 380)
+        seen.commit({INPUT: 401})
+        expected = dict(seen.store.range())
+    partition = root.partition("seen", 0)
+    if compacted:
+        with FileChangelog.open(partition.changelog, SEEN.kind) as log:
+            log.seal()
+            report = compact(log)
+        assert report.changes_after < report.changes_before
+    shutil.rmtree(partition.path / "engine")
+    with open_logged_store(root, "seen") as seen:
+        assert seen.restored.changelog_rows > 0
+        assert seen.store.stream_time_ms == 450
+        assert dict(seen.store.range()) == expected == read_without_lock(root)
+    assert min(expected) == "00351"
+
+
+@pytest.mark.spec("TTL-10", "SNP-10")
+def test_a_snapshot_has_what_lives(root: ss.StateRoot) -> None:
+    """A store that is loaded from it, and goes on, answers like the one that wrote it."""
+    seen: Seen
+    with open_logged_store(root, "seen", backend="sqlite") as seen:
+        write(seen, range(500))
+        info = seen.snapshot()
+        assert info is not None
+        assert info.rows == TTL_MS
+        write(seen, range(500, 520))
+    partition = root.partition("seen", 0)
+    shutil.rmtree(partition.path / "engine")
+    with open_logged_store(root, "seen", backend="sqlite") as seen:
+        assert dict(seen.store.range()) == living(519) == read_without_lock(root)
+
+
+@pytest.mark.spec("TTL-9", "LGS-1")
+def test_the_time_to_live_of_a_logged_store_changes(root: ss.StateRoot) -> None:
+    """The state root says what it is; snapshots and the changelog of before still count."""
+    seen: Seen
+    with open_logged_store(root, "seen", backend="sqlite") as seen:
+        write(seen, range(300))
+        seen.snapshot()
+        write(seen, range(300, 310))
+    shorter = ss.TimestampedKeyValue("seen", key=ss.utf8, value=ss.int64, ttl_ms=20)
+    root.add_store(shorter, partitions=1)
+    with pytest.raises(StoreMismatchError, match="value"):
+        root.add_store(ss.TimestampedKeyValue("seen", key=ss.utf8, ttl_ms=20), partitions=1)
+    for engine_lost in (False, True):
+        if engine_lost:
+            shutil.rmtree(root.partition("seen", 0).path / "engine")
+        with open_logged_store(ss.StateRoot.open(root.path), "seen") as seen:
+            assert seen.store.specification == shorter
+            assert list(dict(seen.store.range())) == [f"{n:05d}" for n in range(290, 310)]
+
+
+@pytest.mark.spec("TTL-5", "LGS-6")
+@pytest.mark.parametrize("backend", ["rocksdb", "leveldb", "sqlite"])
+def test_a_killed_writer_loses_no_deletion(tmp_path: Path, backend: str) -> None:
+    """Store, changelog and reader agree after each kill, and the changelog has every end."""
+    chance = random.Random(20_261_120)  # repeatable, not secret
+    root = ss.StateRoot.create(tmp_path)
+    root.add_store(SEEN, partitions=1)
+    command = [sys.executable, "-c", WRITER, str(tmp_path), backend]
+    kills = 0
+    seen: Seen
+    for _ in range(10 * KILLS):
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:  # our own
+            assert writer.stdout is not None
+            acknowledged = int(writer.stdout.readline()) - 1
+            if kills < KILLS and acknowledged < ROWS - 1_000:
+                for _ in range(chance.randint(20, 60)):
+                    acknowledged = int(writer.stdout.readline())
+                time.sleep(chance.random() * 0.002)
+                writer.send_signal(signal.SIGKILL)
+                kills += 1
+            writer.stdout.read()
+        with open_logged_store(root, "seen") as seen:
+            position = seen.position.get(INPUT, -1)
+            expected = {str(n): (n, n) for n in range(max(0, position - TTL_MS + 1), position + 1)}
+
+            assert position >= acknowledged
+            assert dict(seen.store.range()) == expected == read_without_lock(root)
+            assert seen.committed_offset == seen.changelog.end_offset - 1
+        if position == ROWS - 1:
+            break
+
+    assert kills == KILLS
+    assert position == ROWS - 1
+    with FileChangelog.open(root.partition("seen", 0).changelog, SEEN.kind) as log:
+        latest = {
+            key: value
+            for frame in log.read(0)
+            for key, value in zip(frame.changes.keys, frame.changes.values, strict=True)
+        }
+    assert len([key for key, value in latest.items() if value is not None]) <= 2 * TTL_MS
