@@ -11,6 +11,8 @@ STAMP := $(VENV)/.installed
 # The Spark tests share one worker (see tests/conftest.py), so two workers are enough for two cores.
 PYTEST := $(BIN)/python -m pytest
 WORKERS ?= 2
+REPORT_SEED ?= 1
+REPORT_PROFILE ?= quick
 
 .PHONY: help
 help: ## List the targets
@@ -53,6 +55,18 @@ layers: $(STAMP)
 
 pytest: $(STAMP)
 	$(PYTEST) -n $(WORKERS) --dist loadgroup $(TEST_ARGS)
+
+.PHONY: requirements
+requirements: $(STAMP) ## Write the suite's requirements.json from spec/
+	$(BIN)/python tools/write_requirements.py
+
+# The support matrix is made from runs, never by hand.
+.PHONY: reports
+reports: requirements ## Prove the built-in backends; write docs/conformance and docs/backends.md
+	$(BIN)/python -m statestores_conformance memory rocksdb leveldb sqlite \
+	    --seed $(REPORT_SEED) --profile $(REPORT_PROFILE) \
+	    --report 'docs/conformance/{backend}.json' --badge 'docs/conformance/{backend}.svg'
+	$(BIN)/python tools/write_support_matrix.py
 
 .PHONY: bench
 bench: $(STAMP) ## Run the benchmarks (BENCH_ARGS="--help")

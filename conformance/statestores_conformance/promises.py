@@ -21,7 +21,7 @@ def skip_unless_promised(promise: str, *, made: bool) -> None:
 def skip_because_promised(promise: str, *, made: bool) -> None:
     """Skip the running test of how a missing promise is refused, since *promise* is *made*."""
     if made:
-        pytest.skip(f"promise made: {promise}")
+        pytest.skip(f"does not apply: promises {promise}")
 
 
 def report_promises_not_made(reporter: pytest.TerminalReporter) -> None:

@@ -1,5 +1,7 @@
 """What a run found out, and the forms in which it is written down."""
 
+from statestores_conformance.report.files import FORMS, write_report
+from statestores_conformance.report.json_form import from_json, to_json
 from statestores_conformance.report.model import (
     FORMAT_VERSION,
     Failure,
@@ -11,9 +13,13 @@ from statestores_conformance.report.model import (
 
 __all__ = [
     "FORMAT_VERSION",
+    "FORMS",
     "Failure",
     "LevelResult",
     "Report",
     "RequirementResult",
     "Status",
+    "from_json",
+    "to_json",
+    "write_report",
 ]

@@ -194,6 +194,7 @@ def _environment(
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
         "PYTEST_ADDOPTS": "",
         "TMPDIR": directory,
+        "HYPOTHESIS_STORAGE_DIRECTORY": f"{directory}/hypothesis",
     }
 
 

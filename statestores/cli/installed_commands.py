@@ -1,0 +1,51 @@
+"""Commands that other packages add, through the entry-point group ``statestores.commands``.
+
+An entry ``name = "module:function"`` is a function from a list of arguments to an exit code. It is
+imported when it is called, so that a package that is missing hurts only who wants it. The
+conformance suite comes in this way: the library must not import what proves it.
+"""
+
+from collections.abc import Callable, Sequence
+from importlib.metadata import EntryPoint, entry_points
+
+import typer
+
+from statestores.errors import MissingDriverError
+
+GROUP = "statestores.commands"
+"""The entry-point group."""
+
+_SHORT_HELP = {"conformance": "Prove that a backend keeps the contract."}
+
+
+def add_installed_commands(app: typer.Typer) -> None:
+    """Add every installed command to *app*; it parses its own arguments, ``--help`` too."""
+    for entry in sorted(entry_points(group=GROUP)):
+        app.command(
+            entry.name,
+            short_help=_SHORT_HELP.get(entry.name, f"Of {entry.value.partition('.')[0]}."),
+            context_settings={
+                "allow_extra_args": True,
+                "ignore_unknown_options": True,
+                "help_option_names": [],
+            },
+        )(_runner_of(entry))
+
+
+def _runner_of(entry: EntryPoint) -> Callable[[typer.Context], None]:
+    """Return the command that loads *entry* and passes everything on."""
+
+    def run(context: typer.Context) -> None:
+        try:
+            function: Callable[[Sequence[str]], int] = entry.load()
+        except ModuleNotFoundError as error:
+            own = entry.module.partition(".")[0]
+            if error.name is None or error.name.partition(".")[0] == own:
+                raise
+            raise MissingDriverError(
+                f"the command {entry.name!r} needs the package {error.name!r}, which is not "
+                f"installed; try: pip install 'statestores[{entry.name}]'"
+            ) from error
+        raise typer.Exit(function(context.args))
+
+    return run
