@@ -1,6 +1,7 @@
 """What a user gets: the wheel, looked into and installed where nothing else is."""
 
 import configparser
+import re
 import subprocess
 import sys
 import zipfile
@@ -20,6 +21,9 @@ _PACKAGES = {
     "statestores_rocksdb",
     "statestores_sqlite",
 }
+
+_IGNORED = re.compile(r"(^|/)(__pycache__|\.)")
+"""What interpreters and tools leave behind."""
 
 # Prints the imported modules that are neither ours nor the standard library's, one to a line.
 _FOREIGN_MODULES = """
@@ -78,22 +82,35 @@ def test_every_package_is_typed(files: frozenset[str], package: str) -> None:
     assert f"{package}/py.typed" in files
 
 
-def test_the_wheel_holds_every_module_of_the_checkout(files: frozenset[str]) -> None:
-    """No module is lost on the way, whatever the build configuration leaves out."""
+def test_the_wheel_holds_every_file_of_the_checkout(files: frozenset[str]) -> None:
+    """No module and no data is lost on the way, whatever the build configuration leaves out."""
     roots = {
         package: _REPOSITORY / folder / package
         for package in _PACKAGES
         for folder in (".", "backends", "conformance")
         if (_REPOSITORY / folder / package).is_dir()
     }
-    modules = {
-        f"{package}/{module.relative_to(root).as_posix()}"
+    expected = {
+        f"{package}/{file.relative_to(root).as_posix()}"
         for package, root in roots.items()
-        for module in root.rglob("*.py")
+        for file in root.rglob("*")
+        if file.is_file() and not _IGNORED.search(file.relative_to(root).as_posix())
     }
 
     assert roots.keys() == _PACKAGES
-    assert modules - files == set()
+    assert expected - files == set()
+
+
+def test_the_vectors_say_what_they_are(files: frozenset[str]) -> None:
+    """What conformant means, and where the cases come from, is beside them when installed."""
+    vectors = "statestores_conformance/vectors"
+
+    assert {f"{vectors}/README.md", f"{vectors}/PROVENANCE.md"} <= files
+
+
+def test_the_skeleton_of_a_backend_ships(files: frozenset[str]) -> None:
+    """`statestores new-backend` finds its templates where they are installed."""
+    assert "statestores/cli/skeleton/src/package/engine.py.template" in files
 
 
 def test_the_vectors_ship_with_the_suite(files: frozenset[str]) -> None:

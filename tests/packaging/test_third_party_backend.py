@@ -1,0 +1,174 @@
+"""A stranger's backend: installed beside the wheel in a clean environment, and proved from there.
+
+The package is `examples/lmdb_backend`. Nothing of this checkout is on its path: the suite, its
+runner and its specification are those that the wheel installs. A bug that is planted in a copy of
+the package has to be found, and the requirement that it breaks has to be named.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.xdist_group("third-party")
+
+_REPOSITORY = Path(__file__).resolve().parents[2]
+_EXAMPLE = _REPOSITORY / "examples" / "lmdb_backend"
+_SEED = 1035
+
+_PROVE = """
+import json, sys
+import statestores_conformance, statestores_lmdb
+from statestores_conformance.runner import run_conformance
+report = run_conformance("lmdb", **json.loads(sys.argv[1]))
+print(json.dumps({
+    "level": report.level,
+    "stopped_by": report.stopped_by,
+    "levels": {level.name: level.status for level in report.levels},
+    "broken": sorted({one for failure in report.failures for one in failure.requirements}),
+    "failed": [failure.test for failure in report.failures],
+    "problems": report.problems,
+    "suite": statestores_conformance.__file__,
+    "backend": statestores_lmdb.__file__,
+}))
+"""
+
+_KEEPS_TO_ITS_STOP = """        if stop is not None and pair[0] >= stop:
+            return
+        yield pair
+"""
+_INCLUDES_A_LONG_STOP = """        if stop is not None and pair[0] >= stop:
+            if pair[0] == stop and len(stop) > CHUNK_BYTES:
+                yield pair
+            return
+        yield pair
+"""
+
+
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Build the wheels of this checkout and of the example."""
+    directory = tmp_path_factory.mktemp("wheels")
+    copy = tmp_path_factory.mktemp("example") / "lmdb_backend"
+    shutil.copytree(_EXAMPLE, copy, ignore=shutil.ignore_patterns("__pycache__", ".*"))
+    for project in (_REPOSITORY, copy):
+        build = (sys.executable, "-m", "build", "--wheel", "--no-isolation")
+        _run(*build, "--outdir", str(directory), str(project))
+    return sorted(directory.glob("*.whl"))
+
+
+@pytest.fixture(scope="module")
+def clean_python(wheels: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Install both wheels, and what they need from the index, into a new virtual environment."""
+    environment = tmp_path_factory.mktemp("clean")
+    _run(sys.executable, "-m", "venv", "--without-pip", str(environment))
+    python = environment / "bin" / "python"
+    pip = (sys.executable, "-m", "pip", "--python", str(python))
+    quiet = ("--quiet", "--disable-pip-version-check", "--no-input")
+    pins = ("-c", str(_REPOSITORY / "constraints.txt"))
+    statestores, example = (str(wheel) for wheel in wheels)
+    assert "statestores_lmdb" in example
+    installing = (*pip, "install", *quiet, *pins, f"{statestores}[conformance]", example)
+    result = subprocess.run(installing, capture_output=True, text=True, check=False)
+    said = result.stdout + result.stderr
+    if "connection broken by" in said and "CI" not in os.environ:
+        pytest.skip("the package index cannot be reached; CI does not skip this")
+
+    assert result.returncode == 0, said
+    return python
+
+
+@pytest.fixture
+def planted(tmp_path: Path) -> Path:
+    """Copy the example's package, and make the ends of its ranges inclusive for long keys."""
+    sources = tmp_path / "planted" / "src"
+    shutil.copytree(_EXAMPLE / "src", sources, ignore=shutil.ignore_patterns("__pycache__"))
+    walks = sources / "statestores_lmdb" / "walks.py"
+    program = walks.read_text()
+    assert program.count(_KEEPS_TO_ITS_STOP) == 1
+    walks.write_text(program.replace(_KEEPS_TO_ITS_STOP, _INCLUDES_A_LONG_STOP))
+    return sources
+
+
+def test_the_backend_is_found_and_whole(clean_python: Path, tmp_path: Path) -> None:
+    """By its entry point, in an environment without any other driver."""
+    code = "from statestores.registry import load_backend; print(load_backend('lmdb').__module__)"
+
+    assert _run(str(clean_python), "-I", "-c", code, cwd=tmp_path) == "statestores_lmdb.engine\n"
+
+
+def test_the_example_passes_its_own_tests(clean_python: Path, tmp_path: Path) -> None:
+    """With the line and the class of its README; of the suite, the tests of seeks."""
+    ours = tmp_path / "example"
+    shutil.copytree(_EXAMPLE / "tests", ours / "tests", ignore=shutil.ignore_patterns("__py*"))
+    for name in ("conftest.py", "pyproject.toml"):
+        shutil.copy(_EXAMPLE / name, ours)
+    parts = "test_lmdb or test_long_keys or (TestEngine and TestSeeks)"
+    command = (str(clean_python), "-I", "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", parts)
+    printed = _run(*command, cwd=ours)
+
+    assert " passed" in printed
+    assert " failed" not in printed
+
+
+def test_the_backend_reaches_its_level(clean_python: Path, tmp_path: Path) -> None:
+    """Every level but the one that needs checksums, which LMDB has not.
+
+    Suite and backend are those that are installed; no file of this checkout takes part.
+    """
+    report = _prove(clean_python, tmp_path, profile="quick")
+
+    assert (report["level"], report["broken"], report["problems"]) == ("crash-proof", [], [])
+    assert "detects_corruption" in report["stopped_by"]
+    for module in ("suite", "backend"):
+        assert Path(report[module]).is_relative_to(clean_python.parents[1])
+
+
+def test_a_planted_bug_is_found_and_named(
+    clean_python: Path, planted: Path, tmp_path: Path
+) -> None:
+    """The end of a range is exclusive (ENG-6), for keys of every length (ENG-25)."""
+    report = _prove(
+        clean_python, tmp_path, level="engine", profile="quick", sources=planted, max_failures=1
+    )
+
+    assert Path(report["backend"]).is_relative_to(planted)
+    assert report["level"] is None
+    assert report["levels"]["engine"] == "failed"
+    assert {"ENG-6", "ENG-25"} <= set(report["broken"])
+
+
+@pytest.mark.soak
+def test_the_backend_reaches_its_level_with_every_trial(clean_python: Path, tmp_path: Path) -> None:
+    """The full profile comes to the same result."""
+    report = _prove(clean_python, tmp_path, profile="full")
+
+    assert (report["level"], report["broken"], report["problems"]) == ("crash-proof", [], [])
+
+
+def _prove(python: Path, cwd: Path, *, sources: Path | None = None, **arguments: Any) -> Any:
+    """Run the conformance suite in the clean environment; return what it found."""
+    call = json.dumps({"seed": _SEED, **arguments})
+    paths = {} if sources is None else {"PYTHONPATH": str(sources)}
+    return json.loads(_run(str(python), "-c", _PROVE, call, cwd=cwd, extra=paths))
+
+
+def _run(*command: str, cwd: Path = _REPOSITORY, extra: dict[str, str] | None = None) -> str:
+    """Run *command* without this environment's paths; return what it printed, or show why not."""
+    inherited = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    result = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=cwd,
+        env=inherited | (extra or {}),
+    )
+
+    assert result.returncode == 0, result.stdout + result.stderr
+    return result.stdout
