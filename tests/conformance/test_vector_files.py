@@ -1,6 +1,8 @@
 """The vectors as files: complete, unchanged, and consistently taken."""
 
 import hashlib
+import json
+import re
 from importlib.resources import files
 
 import pytest
@@ -43,3 +45,28 @@ def test_every_difference_is_of_a_case_that_there_is() -> None:
 
         assert changed == difference.run
         assert set(difference.expect) | difference.without <= set(range(len(cases[name].steps)))
+
+
+def test_the_readme_counts_the_cases() -> None:
+    """Whoever reads how many cases there are finds as many in the files."""
+    text = (files("statestores_conformance") / "vectors" / "README.md").read_text("utf-8")
+    rows = re.findall(r"\| `(\w+)\.json` \| (\d+) \|", text)
+    counted = {name: int(cases) for name, cases in rows}
+
+    assert counted == {name: len(load_cases(name)) for name in _ALL}
+
+
+@pytest.mark.parametrize("name", _ALL)
+def test_every_file_says_where_it_comes_from(name: str) -> None:
+    """The format is known, the origin is named, and so is the source of each case from Kafka."""
+    text = (files("statestores_conformance") / "vectors" / f"{name}.json").read_text("utf-8")
+    content = json.loads(text)
+
+    assert content["format"] == 1
+    assert content["origin"]
+    if name in _FROM_KAFKA:
+        assert [
+            case["id"]
+            for case in content["cases"]
+            if "#" not in case["source"] and not case.get("derived")
+        ] == []
