@@ -22,16 +22,21 @@ from statestores_conformance.key_value import KeyValueStoreTests
 from statestores_conformance.plugin import (
     open_engine,
     open_key_value_store,
+    open_session_store,
     open_timestamped_store,
     open_versioned_store,
+    open_window_store,
     pytest_collection_modifyitems,
     pytest_configure,
     pytest_terminal_summary,
 )
+from statestores_conformance.retained_stores import OpenSessionStore, OpenWindowStore
+from statestores_conformance.session import SessionStoreTests
 from statestores_conformance.stores import OpenKeyValueStore, OpenVersionedStore
 from statestores_conformance.timestamped import TimestampedKeyValueStoreTests, TimeToLiveTests
 from statestores_conformance.timestamped_stores import OpenTimestampedStore
 from statestores_conformance.versioned import VersionedStoreTests
+from statestores_conformance.window import WindowStoreTests
 
 __all__ = [
     "BackendTests",
@@ -39,15 +44,21 @@ __all__ = [
     "KeyValueStoreTests",
     "OpenEngine",
     "OpenKeyValueStore",
+    "OpenSessionStore",
     "OpenTimestampedStore",
     "OpenVersionedStore",
+    "OpenWindowStore",
+    "SessionStoreTests",
     "TimeToLiveTests",
     "TimestampedKeyValueStoreTests",
     "VersionedStoreTests",
+    "WindowStoreTests",
     "open_engine",
     "open_key_value_store",
+    "open_session_store",
     "open_timestamped_store",
     "open_versioned_store",
+    "open_window_store",
     "pytest_collection_modifyitems",
     "pytest_configure",
     "pytest_terminal_summary",

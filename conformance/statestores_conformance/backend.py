@@ -13,10 +13,14 @@ from statestores_conformance.history_tests import HistoryTests
 from statestores_conformance.key_value import KeyValueStoreTests
 from statestores_conformance.openers import StoreOnEngine
 from statestores_conformance.option_relations import OptionRelationTests, OptionSets
+from statestores_conformance.retained_removal import SessionRemovalTests, WindowRemovalTests
+from statestores_conformance.retained_stores import OpenSessionStore, OpenWindowStore
+from statestores_conformance.session import SessionStoreTests
 from statestores_conformance.stores import OpenKeyValueStore, OpenVersionedStore
 from statestores_conformance.timestamped import TimestampedKeyValueStoreTests, TimeToLiveTests
 from statestores_conformance.timestamped_stores import OpenTimestampedStore
 from statestores_conformance.versioned import VersionedStoreTests
+from statestores_conformance.window import WindowStoreTests
 
 
 class BackendTests:
@@ -36,6 +40,10 @@ class BackendTests:
     TestTimeToLive = TimeToLiveTests
     TestTimeToLiveOnEngine = EngineTimeToLiveTests
     TestVersionedStore = VersionedStoreTests
+    TestWindowStore = WindowStoreTests
+    TestSessionStore = SessionStoreTests
+    TestWindowRemoval = WindowRemovalTests
+    TestSessionRemoval = SessionRemovalTests
     TestStoresOnEngine = EngineStoreTests
     TestRetentionOnEngine = EngineRetentionTests
     TestOptions = OptionRelationTests
@@ -63,4 +71,14 @@ class BackendTests:
     @pytest.fixture
     def open_versioned_store(self, open_engine: OpenEngine) -> OpenVersionedStore:
         """Open versioned stores over the engine."""
+        return StoreOnEngine(open_engine)
+
+    @pytest.fixture
+    def open_window_store(self, open_engine: OpenEngine) -> OpenWindowStore:
+        """Open window stores over the engine."""
+        return StoreOnEngine(open_engine)
+
+    @pytest.fixture
+    def open_session_store(self, open_engine: OpenEngine) -> OpenSessionStore:
+        """Open session stores over the engine."""
         return StoreOnEngine(open_engine)

@@ -15,14 +15,19 @@ from statestores.spi import (
     Engine,
     KeyValue,
     KeyValueStore,
+    Session,
+    SessionStore,
     StateStore,
     TimestampedKeyValue,
     TimestampedKeyValueStore,
     TopicPartition,
     Versioned,
     VersionedStore,
+    Window,
+    WindowStore,
 )
 from statestores_conformance.models.key_value import KeyValueModel
+from statestores_conformance.models.retained import RetainedModel
 from statestores_conformance.models.timestamped import TimestampedModel
 from statestores_conformance.models.versioned import VersionedModel
 
@@ -227,8 +232,117 @@ class TimeToLiveWorkload(Workload):
                 yield f"{key!r} is {found.get(key)!r}, expected {living.get(key)!r}"
 
 
+class _RetainedWorkload(Workload):
+    """Values and deletions, one in ten out of order, over many times the retention."""
+
+    failpoints = (*Workload.failpoints, "vacuum.swept")
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self._model = RetainedModel(_RETENTION_MS)
+
+    @property
+    def model(self) -> RetainedModel:
+        return self._model
+
+    @abstractmethod
+    def put(
+        self, store: Any, key: bytes, time_ms: int, value: bytes | None, number: int, length_ms: int
+    ) -> None:
+        """Put a value into the store, or into the model, as operation *number*."""
+
+    @abstractmethod
+    def found(self, store: Any) -> list[tuple[bytes, int, bytes]]:
+        """Return key, time and value of all that *store* finds."""
+
+    def write(self, store: Any, number: int) -> None:
+        dice = _dice(self.seed, number)
+        key = b"key-%02d" % dice.randrange(_KEYS)
+        late = dice.randrange(2 * _RETENTION_MS) if dice.random() < 0.1 else 0
+        value = (
+            None if dice.random() < 0.1 else b"%d:" % number + dice.randbytes(dice.randrange(50))
+        )
+        time_ms = max(0, number - late) // 5 * 5
+        self.put(store, key, time_ms, value, number, dice.randrange(3))
+
+    def prune(self) -> None:
+        self._model.forget_expired()
+
+    def write_garbage(self, store: Any, number: int) -> None:
+        for key in range(0, _KEYS, 7):
+            time_ms = number + 10 * _RETENTION_MS
+            self.put(store, b"key-%02d" % key, time_ms, b"uncommitted", number, 0)
+
+    def differences(self, store: Any) -> Iterator[str]:
+        expected = self._model.stream_time_ms
+        if store.stream_time_ms != expected:
+            yield f"stream time is {store.stream_time_ms}, expected {expected}"
+        visible = [(key, time_ms, value) for (key, time_ms, _), value in self._model.visible()]
+        found = self.found(store)
+        if found != visible:
+            missing = [row for row in visible if row not in found]
+            surplus = [row for row in found if row not in visible]
+            yield f"{missing!r} are missing, {surplus!r} should not be there, or the order is wrong"
+
+
+class WindowWorkload(_RetainedWorkload):
+    """A window store; with every second seed it retains duplicates."""
+
+    kind = "window"
+
+    def open(self, engine: Engine, durability: Durability) -> WindowStore[bytes, bytes]:
+        specification = Window(
+            "crash",
+            retention_ms=_RETENTION_MS,
+            window_size_ms=5,
+            retain_duplicates=bool(self.seed % 2),
+        )
+        return open_on_engine(engine, specification, durability=durability)
+
+    def put(
+        self, store: Any, key: bytes, time_ms: int, value: bytes | None, number: int, length_ms: int
+    ) -> None:
+        if not isinstance(store, RetainedModel):
+            store.put(key, value, time_ms)
+        elif not self.seed % 2:
+            store.put(key, time_ms, 0, value)
+        elif value is not None:
+            store.put(key, time_ms, number, value)
+
+    def found(self, store: WindowStore[bytes, bytes]) -> list[tuple[bytes, int, bytes]]:
+        return [(window.key, window.start_ms, window.value) for window in store.fetch_all()]
+
+
+class SessionWorkload(_RetainedWorkload):
+    """A session store."""
+
+    kind = "session"
+
+    def open(self, engine: Engine, durability: Durability) -> SessionStore[bytes, bytes]:
+        specification = Session("crash", retention_ms=_RETENTION_MS)
+        return open_on_engine(engine, specification, durability=durability)
+
+    def put(
+        self, store: Any, key: bytes, time_ms: int, value: bytes | None, number: int, length_ms: int
+    ) -> None:
+        start_ms = max(0, time_ms - length_ms)
+        if isinstance(store, RetainedModel):
+            store.put(key, time_ms, start_ms, value)
+        else:
+            store.put(key, start_ms, time_ms, value)
+
+    def found(self, store: SessionStore[bytes, bytes]) -> list[tuple[bytes, int, bytes]]:
+        return [(found.key, found.end_ms, found.value) for found in store.find_all_sessions()]
+
+
 WORKLOADS: dict[str, type[Workload]] = {
     workload.kind: workload
-    for workload in (KeyValueWorkload, TimeToLiveWorkload, VersionedWorkload)
+    for workload in (
+        KeyValueWorkload,
+        TimeToLiveWorkload,
+        VersionedWorkload,
+        WindowWorkload,
+        SessionWorkload,
+    )
 }
 """The workloads by kind."""

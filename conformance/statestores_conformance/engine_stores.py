@@ -12,11 +12,18 @@ from statestores.spi import (
     Durability,
     Engine,
     KeyValue,
+    Session,
     Versioned,
     VersionedStore,
+    Window,
 )
 from statestores_conformance.engines import EngineFixtures, OpenEngine, durability_of, pairs_of
 from statestores_conformance.faulty_engine import Fault, FaultyEngine, KeptOpen
+from statestores_conformance.retained_stores import (
+    WINDOW_SIZE_MS,
+    SessionUnderTest,
+    WindowUnderTest,
+)
 from statestores_conformance.stores import (
     CHANGELOG,
     INPUT,
@@ -41,6 +48,20 @@ OPENERS: dict[str, OpenOverEngine] = {
             durability=durability_of(engine),
         )
     ),
+    "window": lambda engine: WindowUnderTest(
+        open_on_engine(
+            engine,
+            Window("store", retention_ms=RETENTION_MS, window_size_ms=WINDOW_SIZE_MS),
+            durability=durability_of(engine),
+        )
+    ),
+    "session": lambda engine: SessionUnderTest(
+        open_on_engine(
+            engine,
+            Session("store", retention_ms=RETENTION_MS),
+            durability=durability_of(engine),
+        )
+    ),
 }
 """How a store of each kind is opened over an engine."""
 
@@ -52,7 +73,7 @@ _LEAST_WORK_ROWS = 200
 
 
 class EngineStoreTests(EngineFixtures):
-    """Both kinds over an engine whose batches are watched, and fail when they are told to."""
+    """Every kind over an engine whose batches are watched, and fail when they are told to."""
 
     @pytest.fixture
     def watched(self, engine: Engine) -> FaultyEngine:

@@ -51,6 +51,24 @@ def open_key_value_store() -> NoReturn:
 
 
 @pytest.fixture
+def open_window_store() -> NoReturn:
+    """Fail: the author's class has to give the function that opens a window store."""
+    pytest.fail(
+        "the test class has no window store; give it a fixture `open_window_store` that returns "
+        "a function from a directory and a `Window` to an open store"
+    )
+
+
+@pytest.fixture
+def open_session_store() -> NoReturn:
+    """Fail: the author's class has to give the function that opens a session store."""
+    pytest.fail(
+        "the test class has no session store; give it a fixture `open_session_store` that returns "
+        "a function from a directory and a `Session` to an open store"
+    )
+
+
+@pytest.fixture
 def open_timestamped_store() -> NoReturn:
     """Fail: the author's class has to give the function that opens a timestamped store."""
     pytest.fail(

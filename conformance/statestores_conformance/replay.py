@@ -2,7 +2,8 @@
 
 import itertools
 import random
-from typing import TYPE_CHECKING
+from dataclasses import fields
+from typing import Any
 
 import pytest
 
@@ -10,9 +11,6 @@ from statestores.errors import InvalidArgumentError, InvalidTypeError
 from statestores.spi import Changes, StateStore
 from statestores_conformance.store_fixtures import StoreFixtures
 from statestores_conformance.stores import CHANGELOG, INPUT, KEYS, Stores, StoreUnderTest
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _SEED = 889
 
@@ -24,8 +22,13 @@ def split(changes: Changes, *cuts: int) -> list[Changes]:
 
 
 def _rows(changes: Changes, start: int, stop: int) -> Changes:
-    times = None if changes.times_ms is None else changes.times_ms[start:stop]
-    return Changes(changes.keys[start:stop], changes.values[start:stop], times)
+    return Changes(**{name: column[start:stop] for name, column in _columns(changes).items()})
+
+
+def _columns(changes: Changes) -> dict[str, Any]:
+    """Return the columns that the store's kind has, by name."""
+    columns = {field.name: getattr(changes, field.name) for field in fields(Changes)}
+    return {name: column for name, column in columns.items() if column is not None}
 
 
 def load_all(source: StateStore, target: StateStore) -> None:
@@ -122,10 +125,9 @@ class ReplayTests(StoreFixtures):
     @pytest.mark.spec("COM-31")
     def test_the_last_change_of_a_key_wins(self, opened: StoreUnderTest) -> None:
         """Of several changes of one key, and of one time, the last one replayed counts."""
-        timed = opened.store.specification.kind == "versioned"
-        times = [5, 5, 5, 5] if timed else None
-        opened.store.replay(Changes([b"a", b"b", b"a", b"b"], [b"1", None, b"2", b"3"], times))
-        opened.store.replay(Changes([b"b"], [b"4"], [5] if timed else None))
+        keys, values = [b"a", b"b", b"a", b"b"], [b"1", None, b"2", b"3"]
+        opened.store.replay(opened.changes(keys, values, [5, 5, 5, 5]))
+        opened.store.replay(opened.changes([b"b"], [b"4"], [5]))
 
         assert opened.latest() == {b"a": b"2", b"b": b"4"}
 
@@ -160,19 +162,20 @@ class ReplayTests(StoreFixtures):
     @pytest.mark.spec("COM-34", "COM-19")
     def test_changes_that_do_not_fit_are_refused(self, opened: StoreUnderTest) -> None:
         """Columns of other lengths, other types or another kind: nothing of them is taken."""
-        times: Sequence[int] | None = [1, 2]
-        if opened.store.specification.kind == "key-value":
-            times = None
+        bad: Any = None
+        text: Any = "2"
         malformed = [
-            Changes([b"a", b"b"], [b"1"], times),
-            Changes([b"a"], [b"1", b"2"], times),
-            Changes([b"a", None], [b"1", b"2"], times),  # type: ignore[list-item]  # on purpose
-            Changes([b"a", b"b"], [b"1", "2"], times),  # type: ignore[list-item]  # on purpose
-            Changes([b"a", b"b"], [b"1", b"2"], [1, 2] if times is None else None),
+            opened.changes([b"a", b"b"], [b"1"], [1, 2]),
+            opened.changes([b"a"], [b"1", b"2"], [1, 2]),
+            opened.changes([b"a", bad], [b"1", b"2"], [1, 2]),
+            opened.changes([b"a", b"b"], [b"1", text], [1, 2]),
         ]
-        if times is not None:
-            malformed.append(Changes([b"a", b"b"], [b"1", b"2"], [1]))
-            malformed.append(Changes([b"a", b"b"], [b"1", b"2"], [1, -1]))
+        if opened.changes([], [], []).times_ms is None:
+            malformed.append(Changes([b"a", b"b"], [b"1", b"2"], [1, 2]))
+        else:
+            malformed.append(Changes([b"a", b"b"], [b"1", b"2"]))
+            malformed.append(opened.changes([b"a", b"b"], [b"1", b"2"], [1]))
+            malformed.append(opened.changes([b"a", b"b"], [b"1", b"2"], [1, -1]))
         for changes in malformed:
             with pytest.raises((InvalidArgumentError, InvalidTypeError)):
                 opened.store.replay(changes)
@@ -335,7 +338,4 @@ class TruncationTests(StoreFixtures):
 
 
 def _as_rows(changes: Changes) -> list[tuple[object, ...]]:
-    columns = [changes.keys, changes.values]
-    if changes.times_ms is not None:
-        return list(zip(*columns, changes.times_ms, strict=True))
-    return list(zip(*columns, strict=True))
+    return list(zip(*_columns(changes).values(), strict=True))

@@ -7,7 +7,15 @@ from typing import Any
 import pytest
 
 from statestores.errors import StoreClosedError, StoreMismatchError
-from statestores.spi import Changes, KeyValue, StateStore, StoreSpecification, Versioned
+from statestores.spi import (
+    Changes,
+    KeyValue,
+    Session,
+    StateStore,
+    StoreSpecification,
+    Versioned,
+    Window,
+)
 from statestores_conformance.store_fixtures import StoreFixtures
 from statestores_conformance.stores import (
     CHANGELOG,
@@ -50,6 +58,25 @@ def _others(stores: Stores) -> dict[str, StoreSpecification[Any, Any]]:
             "history_retention_ms": Versioned("store", history_retention_ms=retention + 1),
             "utf8": Versioned("store", history_retention_ms=retention, key=serde),
             "murmur3": Versioned("store", history_retention_ms=retention, partitioner="murmur3"),
+        }
+    if stores.kind == "window":
+        times: Any = {"retention_ms": RETENTION_MS, "window_size_ms": 10}
+        return {
+            "other": Window("other", **times),
+            "session": Session("store", retention_ms=RETENTION_MS),
+            "retention_ms": Window("store", **{**times, "retention_ms": RETENTION_MS + 1}),
+            "window_size_ms": Window("store", **{**times, "window_size_ms": 11}),
+            "retain_duplicates": Window("store", **times, retain_duplicates=True),
+            "utf8": Window("store", **times, key=serde),
+            "murmur3": Window("store", **times, partitioner="murmur3"),
+        }
+    if stores.kind == "session":
+        return {
+            "other": Session("other", retention_ms=RETENTION_MS),
+            "window": Window("store", retention_ms=RETENTION_MS, window_size_ms=10),
+            "retention_ms": Session("store", retention_ms=RETENTION_MS + 1),
+            "utf8": Session("store", retention_ms=RETENTION_MS, key=serde),
+            "murmur3": Session("store", retention_ms=RETENTION_MS, partitioner="murmur3"),
         }
     return {
         "other": KeyValue("other"),

@@ -5,11 +5,12 @@ written once, against `StoreUnderTest`, and run for each kind that the author's 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, TypeAlias
 
 from statestores.spi import (
+    Changes,
     Isolation,
     KeyValue,
     KeyValueStore,
@@ -69,6 +70,12 @@ class StoreUnderTest(ABC):
         """Delete *key*; the number counts as for `write`."""
 
     @abstractmethod
+    def changes(
+        self, keys: Sequence[bytes], values: Sequence[bytes | None], numbers: Sequence[int]
+    ) -> Changes:
+        """Return what `write` and `erase` with these arguments change."""
+
+    @abstractmethod
     def content(self, isolation: Isolation | None = None) -> Content:
         """Return what the owner reads, or what a facade with *isolation* does."""
 
@@ -125,6 +132,11 @@ class KeyValueUnderTest(StoreUnderTest):
     def erase(self, key: bytes, number: int) -> None:
         self._store.delete(key)
 
+    def changes(
+        self, keys: Sequence[bytes], values: Sequence[bytes | None], numbers: Sequence[int]
+    ) -> Changes:
+        return Changes(keys, values)
+
     def content(self, isolation: Isolation | None = None) -> Content:
         return dict(self._reader(isolation).range())
 
@@ -162,6 +174,11 @@ class VersionedUnderTest(StoreUnderTest):
 
     def erase(self, key: bytes, number: int) -> None:
         self._store.delete(key, timestamp_ms=number)
+
+    def changes(
+        self, keys: Sequence[bytes], values: Sequence[bytes | None], numbers: Sequence[int]
+    ) -> Changes:
+        return Changes(keys, values, numbers)
 
     def content(self, isolation: Isolation | None = None) -> Content:
         reader = self._reader(isolation)

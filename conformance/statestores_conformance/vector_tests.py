@@ -15,27 +15,27 @@ from statestores_conformance.vectors import (
 )
 
 
-def _parameters(*names: str) -> list[Any]:
+def parameters(*names: str) -> list[Any]:
     """Return the cases of the files *names* as parameters; what is not run is skipped by name."""
-    parameters = []
+    cases = []
     for name in names:
         for case in load_cases(name):
             difference = DIFFERENCES.get(case.id)
             if difference is None:
-                parameters.append(pytest.param(case, id=case.id))
+                cases.append(pytest.param(case, id=case.id))
                 continue
             marks = [pytest.mark.spec(difference.requirement)]
             if not difference.run:
                 marks.append(pytest.mark.skip(reason=f"{case.id}: {difference.reason}"))
-            parameters.append(pytest.param(as_decided_here(case), id=case.id, marks=marks))
-    return parameters
+            cases.append(pytest.param(as_decided_here(case), id=case.id, marks=marks))
+    return cases
 
 
 class KeyValueVectorTests:
     """The cases of the kind ``kv``."""
 
     @pytest.mark.spec("KVS-1", "KVS-2", "KVS-3", "KVS-4", "KVS-5", "KVS-7", "KVS-8", "KVS-9")
-    @pytest.mark.parametrize("case", _parameters("kv"))
+    @pytest.mark.parametrize("case", parameters("kv"))
     def test_vector(self, key_value_stores: KeyValueStores, case: Case) -> None:
         """The case holds while its writes are pending, and when each is committed at once."""
         for commit_each in (False, True):
@@ -48,7 +48,7 @@ class VersionedVectorTests:
 
     @pytest.mark.spec("VRS-1", "VRS-2", "VRS-4", "VRS-5", "VRS-6", "VRS-7", "VRS-8", "VRS-9")
     @pytest.mark.spec("VRS-10", "VRS-11", "VRS-22", "COM-17")
-    @pytest.mark.parametrize("case", _parameters("versioned", "statestores"))
+    @pytest.mark.parametrize("case", parameters("versioned", "statestores"))
     def test_vector(self, versioned_stores: VersionedStores, case: Case) -> None:
         """The case holds while its writes are pending, and when each is committed at once."""
         retention_ms = case.config["history_retention_ms"]

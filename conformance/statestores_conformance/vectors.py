@@ -152,16 +152,33 @@ class CaseRunner(ABC):
 
     def restore(self, step: Step) -> None:
         """Replay changelog records, and commit them."""
-        records = step["records"]
-        times = [record["timestamp"] for record in records if "timestamp" in record]
-        self._store.replay(
-            Changes(
-                [decode(record["key"]) for record in records],  # type: ignore[misc]  # none is null
-                [decode(record["value"]) for record in records],
-                times or None,
-            )
-        )
+        self._store.replay(self.changes_of(step["records"]))
         self._store.commit({})
+
+    def changes_of(self, records: list[Step]) -> Changes:
+        """Return changelog records as changes."""
+        times = [record["timestamp"] for record in records if "timestamp" in record]
+        return Changes(
+            [key_of_step(record) for record in records],
+            [decode(record["value"]) for record in records],
+            times or None,
+        )
+
+    def wipe(self, step: Step) -> None:
+        """Begin again with nothing."""
+        self._store.truncate()
+
+    def close_iter(self, step: Step) -> None:
+        """Let go of a kept iterator."""
+        del self._iterators[step["it"]]
+
+    def drain(self, step: Step) -> Json:
+        """Return all that a kept iterator still has."""
+        iterator = self._iterators[step["it"]]
+        remaining = []
+        while iterator.has_next():
+            remaining.append(iterator.next())
+        return remaining
 
     def position(self, step: Step) -> Json:
         """Return the position as topics of partitions."""
@@ -214,23 +231,25 @@ class KeyValueCaseRunner(CaseRunner):
 
     def put(self, step: Step) -> None:
         """Set or delete."""
-        self._kv.put(_key(step), decode(step["value"]))
+        self._kv.put(key_of_step(step), decode(step["value"]))
 
     def put_if_absent(self, step: Step) -> Json:
         """Set what is not there."""
-        return self._kv.put_if_absent(_key(step), decode(step["value"]) or b"")
+        return self._kv.put_if_absent(key_of_step(step), decode(step["value"]) or b"")
 
     def put_all(self, step: Step) -> None:
         """Set or delete several."""
-        self._kv.put_all([(_key(entry), decode(entry["value"])) for entry in step["entries"]])
+        self._kv.put_all(
+            [(key_of_step(entry), decode(entry["value"])) for entry in step["entries"]]
+        )
 
     def delete(self, step: Step) -> Json:
         """Delete."""
-        return self._kv.delete(_key(step))
+        return self._kv.delete(key_of_step(step))
 
     def get(self, step: Step) -> Json:
         """Return the value of a key."""
-        return self._kv.get(_key(step))
+        return self._kv.get(key_of_step(step))
 
     def approximate_num_entries(self, step: Step) -> Json:
         """Return the estimate."""
@@ -280,24 +299,26 @@ class VersionedCaseRunner(CaseRunner):
 
     def put(self, step: Step) -> Json:
         """Put a version or a deletion."""
-        result = self._versions.put(_key(step), decode(step["value"]), step["timestamp"])
+        result = self._versions.put(key_of_step(step), decode(step["value"]), step["timestamp"])
         self._dropped += not result.accepted
         return {"accepted": result.accepted, "valid_to": result.valid_to_ms}
 
     def delete(self, step: Step) -> Json:
         """Delete from a time on."""
         before = self._versions.uncommitted_bytes
-        valid = self._versions.delete(_key(step), step["timestamp"])
+        valid = self._versions.delete(key_of_step(step), step["timestamp"])
         self._dropped += self._versions.uncommitted_bytes == before
         return _version(valid)
 
     def get(self, step: Step) -> Json:
         """Return the latest version, or the one as of a time."""
-        return _version(self._versions.get(_key(step), step.get("as_of")))
+        return _version(self._versions.get(key_of_step(step), step.get("as_of")))
 
     def iterate(self, call: Step) -> Iterator[Json]:
         reverse = call["order"] != "asc"
-        records = self._versions.history(_key(call), call["from"], call["to"], reverse=reverse)
+        records = self._versions.history(
+            key_of_step(call), call["from"], call["to"], reverse=reverse
+        )
         return (_version(record) for record in records)
 
     def history(self, step: Step) -> Json:
@@ -309,7 +330,7 @@ class VersionedCaseRunner(CaseRunner):
         return self._dropped
 
 
-def _key(step: Step) -> bytes:
+def key_of_step(step: Step) -> bytes:
     """Return the key of a step; a null one goes to the store, which has to refuse it."""
     key: Any = decode(step["key"])
     return key  # type: ignore[no-any-return]  # see above
@@ -327,6 +348,14 @@ def _matches(actual: Json, expected: Json) -> bool:
     """Return whether *actual* is what a case expects: of an object, the fields that it lists."""
     if isinstance(actual, bytes):
         return actual == decode(expected)
+    if isinstance(expected, dict) and isinstance(actual, list):
+        left = list(expected["unordered"])
+        for item in actual:
+            found = [number for number, other in enumerate(left) if _matches(item, other)]
+            if not found:
+                return False
+            del left[found[0]]
+        return not left
     if isinstance(expected, dict) and isinstance(actual, dict):
         return all(_matches(actual.get(name), value) for name, value in expected.items())
     if isinstance(expected, list) and isinstance(actual, list):

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from struct import Struct, error
 
 from statestores.errors import StoreCorruptedError
+from statestores.failpoints import reach
 from statestores.semantics.layout import HISTORY, PROGRESS_ROW, after_prefix
 from statestores.semantics.progress import NO_STREAM_TIME
 from statestores.semantics.retained_rows import RetainedRows, index_above, index_time
@@ -28,7 +29,7 @@ _STOP = after_prefix(HISTORY)
 
 @dataclass(slots=True)
 class RetainedProgress:
-    """The row that each commit of a window or session store brings up to date (LAY-19)."""
+    """The row that each commit of a window or session store brings up to date (LAY-21)."""
 
     stream_time_ms: int = NO_STREAM_TIME
     """The highest time of an accepted put."""
@@ -64,6 +65,7 @@ class RetainedProgress:
                 break
             if budget == 0:
                 self.cursor = index_key
+                reach("vacuum.swept")
                 return
             budget -= 1
             batch[index_key] = None
@@ -71,6 +73,7 @@ class RetainedProgress:
         else:
             self.floor_ms = 1 << 63
         self.cursor = max(self.cursor, above)
+        reach("vacuum.swept")
 
 
 def read_retained_progress(reader: EngineReader) -> RetainedProgress:

@@ -5,7 +5,7 @@ its engine and its pending rows, a facade from the engine alone, or from both.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
 from statestores.semantics.arguments import MAX_TIME_MS
@@ -46,7 +46,7 @@ class RetainedReads(ABC):
         last_ms: int | None,
         *,
         reverse: bool,
-    ) -> Iterator[Row]:
+    ) -> Generator[Row, None, None]:
         """Return the visible rows within both inclusive ranges, in order, frozen at the call.
 
         The next step after the store was closed raises `StoreClosedError`.
@@ -72,11 +72,12 @@ class RetainedSelection:
         self._rows = rows
         self.start, self.stop = rows.bounds(*keys, self._first_ms, self._last_ms)
 
-    def of(self, rows: Iterator[Row]) -> Iterator[Row]:
-        """Return those of *rows*, which are from `start` to `stop`, that are asked for."""
+    def of(self, rows: Iterator[Row]) -> Generator[Row, None, None]:
+        """Yield those of *rows*, which are from `start` to `stop`, that are asked for."""
         if self._is_one_key:
-            return rows
-        return self._rows.within(rows, self._first_ms, self._last_ms)
+            yield from rows
+        else:
+            yield from self._rows.within(rows, self._first_ms, self._last_ms)
 
 
 class CommittedRetained(RetainedReads, EngineFacade):
@@ -114,7 +115,7 @@ class CommittedRetained(RetainedReads, EngineFacade):
         last_ms: int | None,
         *,
         reverse: bool,
-    ) -> Iterator[Row]:
+    ) -> Generator[Row, None, None]:
         self._store.check_open()
         snapshot, stream_time, pending = self._frozen()
         selection = RetainedSelection(
@@ -127,8 +128,8 @@ class CommittedRetained(RetainedReads, EngineFacade):
         chosen = [row for row in pending.items() if start <= row[0] < stop]
         chosen.sort(key=lambda row: row[0], reverse=reverse)
         stored = snapshot.scan(start, stop, reverse=reverse)
-        rows = selection.of(merge(stored, chosen, reverse=reverse))
-        return self._store.while_open(until_closed(snapshot, rows))
+        rows = merge(stored, chosen, reverse=reverse)
+        return selection.of(self._store.while_open(until_closed(snapshot, rows)))
 
     def _frozen(self) -> tuple[EngineSnapshot, int, PendingRows]:
         """Return a snapshot, to be closed by the caller, stream time, and rows to lay over it."""

@@ -5,7 +5,7 @@ pending row was visible when it was put, so its time is above the cursor of the 
 """
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import ClassVar
@@ -123,7 +123,7 @@ class EngineRetainedStore(RetainedReads, EngineStore[bytes, bytes]):
         last_ms: int | None,
         *,
         reverse: bool,
-    ) -> Iterator[Row]:
+    ) -> Generator[Row, None, None]:
         self.check_open()
         selection = RetainedSelection(
             self._rows, (first_key, last_key), (first_ms, last_ms), self._horizon

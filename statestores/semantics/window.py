@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 from statestores.errors import InvalidArgumentError
 from statestores.semantics.arguments import (
@@ -46,7 +46,7 @@ class WindowReads(RetainedReads, ReadOnlyWindowStore[bytes, bytes]):
         if not self._rows.has_number:
             return self._visible_value(self._rows.data_key(key, start_ms), start_ms)
         rows = self._visible_rows(key, key, start_ms, start_ms, reverse=True)
-        with closing(cast("Any", rows)):  # what it reads is released now and not some day
+        with closing(rows):
             return next((value for _, value in rows), None)
 
     def fetch_range(
@@ -203,7 +203,8 @@ class EngineWindowStore(EngineRetainedStore, WindowReads, WindowStore[bytes, byt
                 )
             check_lengths(keys=keys, values=values, times_ms=starts)
             return keys, values, starts, []
-        sequences = times_of("sequences", self.name, changes.sequences)
+        carried = changes.sequences if keys else []
+        sequences = times_of("sequences", self.name, carried)
         check_lengths(keys=keys, values=values, times_ms=starts, sequences=sequences)
         if None in values:
             raise InvalidArgumentError(

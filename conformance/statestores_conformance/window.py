@@ -1,0 +1,50 @@
+"""All tests of a window store, at either door. Read this as the table of contents."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from statestores_conformance.any_kind import AnyKindTests
+from statestores_conformance.retained_stores import OpenWindowStore, WindowStores
+from statestores_conformance.retained_vectors import WindowVectorTests
+from statestores_conformance.store_fixtures import closed_at_the_end
+from statestores_conformance.window_reads import (
+    WindowExpiryTests,
+    WindowReadTests,
+    WindowReopeningTests,
+)
+from statestores_conformance.window_writes import (
+    WindowBulkTests,
+    WindowDuplicateTests,
+    WindowPutTests,
+    WindowSpecificationTests,
+)
+
+
+class WindowStoreTests(AnyKindTests):
+    """Everything that chapters 2, 5 and 13 of the specification require of a window store.
+
+    Give it one fixture, ``open_window_store``, as for `KeyValueStoreTests`.
+    """
+
+    TestPuts = WindowPutTests
+    TestBulkPuts = WindowBulkTests
+    TestSpecification = WindowSpecificationTests
+    TestDuplicates = WindowDuplicateTests
+    TestReads = WindowReadTests
+    TestExpiry = WindowExpiryTests
+    TestReopening = WindowReopeningTests
+    TestVectors = WindowVectorTests
+
+    @pytest.fixture
+    def window_stores(
+        self, open_window_store: OpenWindowStore, tmp_path: Path
+    ) -> Iterator[WindowStores]:
+        """Open any number of window stores; each is closed at the end."""
+        yield from closed_at_the_end(WindowStores(tmp_path, open_window_store))
+
+    @pytest.fixture
+    def stores(self, window_stores: WindowStores) -> WindowStores:
+        """Give the tests that hold for every kind this one."""
+        return window_stores
