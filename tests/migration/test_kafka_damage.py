@@ -156,7 +156,7 @@ def test_a_malformed_checkpoint_is_named_with_its_line(older: Path) -> None:
     file.write_bytes(file.read_bytes()[:-1])
     with (
         KafkaStateDirectory(older) as state,
-        pytest.raises(MalformedCheckpointError, match=f"{file}', line 11"),
+        pytest.raises(MalformedCheckpointError, match=f"{file}', line 12"),
     ):
         state.offsets("plain", 0)
 

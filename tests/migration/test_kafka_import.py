@@ -332,6 +332,7 @@ def test_everything_is_imported_by_one_command(older: Path, tmp_path: Path) -> N
     assert code == 0
     assert {row["store"]: (row["kind"], row["rows"]) for row in done["partitions"]} == {
         "emit-on-close": ("time-first-window", 6),
+        "emit-on-close-session": ("time-first-session", 4),
         "plain": ("key-value", 5),
         "session": ("session", 50),
         "timestamped": ("timestamped-key-value", 5),

@@ -22,6 +22,7 @@ RETENTION_MS = 600_000
 
 KINDS = {
     "emit-on-close": KafkaKind.TIME_FIRST_WINDOW,
+    "emit-on-close-session": KafkaKind.TIME_FIRST_SESSION,
     "plain": KafkaKind.KEY_VALUE,
     "session": KafkaKind.SESSION,
     "timestamped": KafkaKind.TIMESTAMPED_KEY_VALUE,
@@ -90,16 +91,26 @@ def test_duplicates_have_the_numbers_of_their_puts(application: Path, rows_of: R
 
 
 @pytest.mark.spec("MIG-11")
+@pytest.mark.parametrize(
+    ("store", "retention_ms", "deleted_ms"),
+    # The highest end of the first store was that of a deletion, which has left no row.
+    [("session", RETENTION_MS, 4_000), ("emit-on-close-session", 90_000, 0)],
+)
 def test_sessions_are_those_that_kafka_streams_reads(
-    application: Path, expected: Expected, rows_of: RowsOf
+    application: Path,
+    expected: Expected,
+    rows_of: RowsOf,
+    store: str,
+    retention_ms: int,
+    deleted_ms: int,
 ) -> None:
     """Of the sessions on disk, those that have not expired."""
-    rows = rows_of(application, "session")
-    # The highest end was that of a deletion, which has left no row.
-    stream_time = max(row["session_end"] for row in rows) + 4_000
-    live = [row for row in rows if row["session_end"] > stream_time - RETENTION_MS]
+    rows = rows_of(application, store)
+    stream_time = max(row["session_end"] for row in rows) + deleted_ms
+    live = [row for row in rows if row["session_end"] > stream_time - retention_ms]
 
-    assert in_order(live) == in_order(expected["session"])
+    assert in_order(live) == in_order(expected[store])
+    assert len(rows) == len(live) + 1
 
 
 @pytest.mark.spec("MIG-11")
@@ -156,11 +167,13 @@ def test_offsets_and_position(application: Path, store: str) -> None:
     with KafkaStateDirectory(application) as state:
         found = state.offsets(store, 0)
 
-    assert found.changelog == {changelog: 11 if store == "emit-on-close" else 88}
-    inputs = {
-        "emit-on-close": {TopicPartition("emitted", 0): 11},
-        "window-duplicates": {TopicPartition("input", 0): 86},
-    }.get(store, {TopicPartition("input", 0): 88})
+    offset, topic, last = {
+        "emit-on-close": (11, "emitted", 11),
+        "emit-on-close-session": (15, "sessions", 11),
+        "window-duplicates": (88, "input", 86),
+    }.get(store, (88, "input", 88))
+    assert found.changelog == {changelog: offset}
+    inputs = {TopicPartition(topic, 0): last}
     has_position = found.is_closed_cleanly is None or store != "versioned"
     assert found.position == (Position(inputs) if has_position else Position())
 
