@@ -11,10 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from statestores.arrow.key_selection import KeySelection
-from statestores.arrow.merged_rows import KeyValueTail, Tail, VersionedTail
+from statestores.arrow.merged_rows import tail_of
 from statestores.arrow.schemas import row_schema, valid_at
 from statestores.arrow.snapshot_directory import list_snapshots
 from statestores.arrow.snapshot_reader import Snapshot, read_snapshot
+from statestores.arrow.versioned_tail import VersionedTail
 from statestores.changelog import (
     Frame,
     FrameKind,
@@ -114,8 +115,8 @@ class PartitionReader:
         """
         if not isinstance(self._specification, Versioned) and (history or as_of_ms is not None):
             raise InvalidArgumentError(
-                f"{self._specification.name!r} is a key-value store, which knows no time and no "
-                "history"
+                f"{self._specification.name!r} is a {self._specification.kind} store, and only a "
+                "versioned one has a history and can be read as of a time"
             )
         if history and as_of_ms is not None:
             raise InvalidArgumentError("give as_of_ms or history, not both")
@@ -161,7 +162,11 @@ class PartitionReader:
                 f"{str(self._directory.path)!r} has a live engine and neither a changelog nor a "
                 "snapshot, which is what is read without its lock; write a snapshot of the store"
             )
-        tail = self._tail(snapshot, keys)
+        tail = tail_of(
+            self._specification,
+            stream_time_ms=None if snapshot is None else snapshot.manifest.stream_time_ms,
+            keys=keys,
+        )
         if start < stop:
             self._log.check_compaction(start, stop)
             for frame in self._log.frames(start, stop):
@@ -183,15 +188,6 @@ class PartitionReader:
     def _is_engine_alone(self) -> bool:
         return backend_of(self._directory.path) is not None and not list_snapshots(
             self._directory.snapshots
-        )
-
-    def _tail(self, snapshot: Snapshot | None, keys: KeySelection) -> Tail:
-        if not isinstance(self._specification, Versioned):
-            return KeyValueTail(keys)
-        return VersionedTail(
-            self._specification.history_retention_ms,
-            stream_time_ms=None if snapshot is None else snapshot.manifest.stream_time_ms,
-            keys=keys,
         )
 
     def _snapshot(self, offset: int | None, end: LogEnd) -> Snapshot | None:

@@ -10,13 +10,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from statestores.arrow.progress import Meter, ProgressCallback
+from statestores.arrow.schemas import TIMESTAMPED_ROWS, put_order
 from statestores.arrow.typed_columns import encode_rows
 from statestores.errors import InvalidArgumentError, InvalidTypeError
 from statestores.serdes.delegation import DelegatingReadOnlyStore
 from statestores.serdes.raw_serde import serde_or_raw
 from statestores.spi.key_value import KeyValueStore, ReadOnlyKeyValueStore
+from statestores.spi.records import Changes
+from statestores.spi.session import SessionStore
 from statestores.spi.store import ReadOnlyStore, StateStore
+from statestores.spi.timestamped_key_value import (
+    ReadOnlyTimestampedKeyValueStore,
+    TimestampedKeyValueStore,
+)
 from statestores.spi.versioned import ReadOnlyVersionedStore, VersionedStore
+from statestores.spi.window import WindowStore
 
 LOAD_ROWS = 100_000
 """Rows that `bulk_load` puts between two commits."""
@@ -29,8 +37,9 @@ def get_many(
 ) -> pa.Array | pa.Table:
     """Return what *store* holds for each of *keys*, in their order, null where there is nothing.
 
-    A key-value store gives an array of values. A versioned store gives a table of ``value``,
-    ``valid_from`` and ``valid_to``, as of one time, or as of a time for each key.
+    A key-value store gives an array of values. A timestamped one gives a table of ``value`` and
+    ``timestamp``. A versioned store gives a table of ``value``, ``valid_from`` and ``valid_to``,
+    as of one time, or as of a time for each key.
 
     Raises:
         StoreClosedError: The store is closed.
@@ -45,6 +54,18 @@ def get_many(
         if as_of_ms is not None:
             raise InvalidArgumentError(
                 f"{store.name!r} is a key-value store, which knows no time; leave as_of_ms out"
+            )
+        if isinstance(below, ReadOnlyTimestampedKeyValueStore):
+            stamped = below.get_many(encoded)
+            return pa.table(
+                {
+                    "value": decode(
+                        pa.array([each and each.value for each in stamped], pa.binary())
+                    ),
+                    "timestamp": pa.array(
+                        [each and each.timestamp_ms for each in stamped], pa.int64()
+                    ),
+                }
             )
         return decode(pa.array(below.get_many(encoded), pa.binary()))
     if not isinstance(below, ReadOnlyVersionedStore):
@@ -64,7 +85,8 @@ def get_many(
 def put_many(store: StateStore, rows: pa.Table | pa.RecordBatch) -> int:
     """Put *rows* into *store*, in their order, as pending writes; return how many were accepted.
 
-    The columns are ``key`` and ``value``, and of versions ``valid_from``; a null value deletes.
+    The columns are ``key`` and ``value``, and the kind's times: ``timestamp``, ``valid_from``,
+    ``window_start``, or ``session_start`` and ``session_end``. A null value deletes.
     All of *rows* is checked before the first is put.
 
     Raises:
@@ -86,9 +108,10 @@ def bulk_load(
     """Put *rows* into *store* in the order that is fastest, and commit; return how many it took.
 
     Rows are sorted first, which for a key-value store costs a third of putting them as they come:
-    by key, later rows of a key still winning. Versions are sorted by time, so that none of them
-    makes another one late. *commit* is called after every *batch_rows* rows; by default it commits
-    without offsets, which leaves the rows out of a changelog: pass your own if there is one.
+    by key, later rows of a key still winning. Where there is a retention they are sorted by time,
+    so that none of them makes another one late. *commit* is called after every *batch_rows* rows;
+    by default it commits without offsets, which leaves the rows out of a changelog: pass your own
+    if there is one.
 
     Requires: nothing is pending in the store.
 
@@ -106,7 +129,7 @@ def bulk_load(
         )
     below = store_of_bytes(store)
     encoded = _encoded(store, rows).combine_chunks()
-    order = "valid_from" if "valid_from" in encoded.schema.names else "key"
+    order = put_order(store.specification.kind) or "key"
     indices = pc.sort_indices(encoded, sort_keys=[(order, "ascending")])  # stable
     meter = Meter(progress, encoded.num_rows)
     accepted = 0
@@ -137,7 +160,18 @@ def put_encoded(store: object, rows: pa.Table) -> int:
         return int(rows.num_rows)
     if isinstance(store, VersionedStore):
         return store.put_many(rows["key"], rows["value"], rows["valid_from"])
-    raise _unknown_kind(store)
+    if isinstance(store, TimestampedKeyValueStore):
+        # As a change and not by `put_many`: a value without a timestamp has to be possible.
+        keys, values, timestamps = (rows[name].to_pylist() for name in TIMESTAMPED_ROWS.names)
+        store.replay(Changes(keys, values, timestamps_ms=timestamps))
+        return int(rows.num_rows)
+    if isinstance(store, WindowStore):
+        return store.put_many(rows["key"], rows["value"], rows["window_start"])
+    if isinstance(store, SessionStore):
+        return store.put_many(
+            rows["key"], rows["session_start"], rows["session_end"], rows["value"]
+        )
+    raise InvalidTypeError(f"expected a store of a known kind, got {store!r}")
 
 
 def store_of_bytes(store: ReadOnlyStore) -> ReadOnlyStore:

@@ -21,11 +21,11 @@ from statestores.arrow.progress import Meter, ProgressCallback
 from statestores.arrow.restore_mark import check_not_half_restored
 from statestores.arrow.row_batches import BATCH_ROWS
 from statestores.arrow.row_source import METADATA_NAME
-from statestores.arrow.typed_columns import check_columns, encode_rows, start_column
+from statestores.arrow.schemas import put_order, row_schema
+from statestores.arrow.typed_columns import check_columns, encode_rows, time_column
 from statestores.errors import InvalidArgumentError, StoreMismatchError, StoreNotFoundError
 from statestores.spi.specification import StoreSpecification
 from statestores.spi.store import StateStore
-from statestores.spi.versioned import VersionedStore
 
 _SORTED_ROWS = 250_000
 """Versions that are sorted at once: memory for these, and a pass over the file for each as many."""
@@ -92,12 +92,12 @@ def import_file(
 ) -> int:
     """Put the rows of the file *path* into *store*, commit them, and return how many it accepted.
 
-    Other rows of the store stay. Versions are put in the order of time, whatever their order in
-    the file, so that none of them makes another one late; that takes a pass over the file for
-    each quarter of a million rows, and memory for these and for 8 bytes a row. *typed* says
-    whether keys and values have the types of the serdes; a file of `export_file` says it itself,
-    and others are taken as typed. *commit* is called after each batch; by default it commits
-    without offsets.
+    Other rows of the store stay. Where there is a retention, rows are put in the order of time,
+    whatever their order in the file, so that none of them makes another one late; that takes a
+    pass over the file for each quarter of a million rows, and memory for these and for 8 bytes a
+    row. *typed* says whether keys and values have the types of the serdes; a file of `export_file`
+    says it itself, and others are taken as typed. *commit* is called after each batch; by default
+    it commits without offsets.
 
     An import that was interrupted is repeated by calling it again.
 
@@ -119,11 +119,12 @@ def import_file(
     check_not_half_restored(store.specification, store.committed_offsets())
     with open_rows_file(path) as contents:
         typed = contents.is_typed(store.specification, typed=typed)
-        if isinstance(store, VersionedStore):
-            check_columns(contents.schema.names, store.specification)
-            batches = _in_time_order(contents)
-        else:
+        order = put_order(store.specification.kind)
+        if order is None:
             batches = contents.batches()
+        else:
+            check_columns(contents.schema.names, store.specification)
+            batches = _in_time_order(contents, row_schema(store.specification.kind).field(order))
         meter = Meter(progress, contents.rows)
         accepted = 0
         for batch in batches:
@@ -137,12 +138,12 @@ def import_file(
     return accepted
 
 
-def _in_time_order(contents: RowsFile) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a file of versions by time, reading it once for each of `_time_ranges`."""
-    for first_ms, last_ms in _time_ranges(contents):
+def _in_time_order(contents: RowsFile, time: pa.Field) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a file by *time*, reading it once for each of `_time_ranges`."""
+    for first_ms, last_ms in _time_ranges(contents, time):
         waiting: list[pa.RecordBatch] = []
         for batch in contents.batches():
-            starts = start_column(batch.column("valid_from"))
+            starts = time_column(batch.column(time.name), time)
             within = pc.and_(pc.greater_equal(starts, first_ms), pc.less_equal(starts, last_ms))
             rows = batch.filter(within)
             if first_ms != last_ms:
@@ -150,15 +151,15 @@ def _in_time_order(contents: RowsFile) -> Iterator[pa.RecordBatch]:
             elif rows.num_rows:
                 yield rows  # of one moment: there may be any number, and no order among them
         if waiting:
-            ordered = pa.Table.from_batches(waiting).sort_by("valid_from")
+            ordered = pa.Table.from_batches(waiting).sort_by(time.name)
             waiting.clear()  # not kept besides the sorted copy
             pa.default_memory_pool().release_unused()  # by itself it keeps what each pass frees
             yield from ordered.to_batches(_PUT_ROWS)
 
 
-def _time_ranges(contents: RowsFile) -> list[tuple[int, int]]:
+def _time_ranges(contents: RowsFile, time: pa.Field) -> list[tuple[int, int]]:
     """Return ranges of time, ascending, of at most `_SORTED_ROWS` rows or of a single moment."""
-    columns = [start_column(batch.column("valid_from")) for batch in contents.batches()]
+    columns = [time_column(batch.column(time.name), time) for batch in contents.batches()]
     starts = np.sort(pa.chunked_array(columns, pa.int64()).to_numpy())
     ranges = []
     begin = 0

@@ -1,7 +1,8 @@
 """The logical rows of each kind of store as Arrow columns, and `Changes` to and from them (SNP-9).
 
-Rows are *content*: what a store holds, in the order of its keys' bytes, and for a versioned store
-of time within a key. A version's end is not stored in a store; it is the next version's start.
+Rows are *content*: what a store holds, in the order of its keys' bytes, and within a key in the
+kind's own: versions and windows by their start, sessions by their end. A version's end is not
+stored in a store; it is the next version's start.
 """
 
 from collections.abc import Callable
@@ -9,9 +10,17 @@ from collections.abc import Callable
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from statestores.errors import InvalidArgumentError, UnsupportedFormatError
+from statestores.changelog.rows import (
+    change_schema,
+    changes_from_batch,
+    number_columns,
+    numbers_of,
+)
+from statestores.errors import InvalidArgumentError, InvalidTypeError, UnsupportedFormatError
 from statestores.spi.records import Changes
-from statestores.spi.specification import KeyValue, Versioned
+from statestores.spi.session_specification import Session
+from statestores.spi.specification import KeyValue, TimestampedKeyValue, Versioned
+from statestores.spi.window_specification import Window
 
 KEY_VALUE_ROWS = pa.schema(
     [
@@ -31,9 +40,42 @@ VERSIONED_ROWS = pa.schema(
 )
 """A version of a key. A null ``value`` is a deletion; a null ``valid_to`` the latest version."""
 
-_ROWS = {KeyValue.kind: KEY_VALUE_ROWS, Versioned.kind: VERSIONED_ROWS}
+TIMESTAMPED_ROWS = KEY_VALUE_ROWS.append(pa.field("timestamp", pa.int64()))
+"""A key, its value, and the timestamp with which it was put; null for a value that has none."""
+
+WINDOW_ROWS = KEY_VALUE_ROWS.append(pa.field("window_start", pa.int64(), nullable=False)).append(
+    pa.field("sequence", pa.int64())
+)
+"""A key's value in a window. ``sequence`` tells retained duplicates apart; else it is null."""
+
+SESSION_ROWS = KEY_VALUE_ROWS.append(pa.field("session_start", pa.int64(), nullable=False)).append(
+    pa.field("session_end", pa.int64(), nullable=False)
+)
+"""A key's value in the session from ``session_start`` to ``session_end``, both inclusive."""
+
+_ROWS = {
+    KeyValue.kind: KEY_VALUE_ROWS,
+    TimestampedKeyValue.kind: TIMESTAMPED_ROWS,
+    Versioned.kind: VERSIONED_ROWS,
+    Window.kind: WINDOW_ROWS,
+    Session.kind: SESSION_ROWS,
+}
+
+_ORDERS = {
+    Versioned.kind: ("valid_from",),
+    Window.kind: ("window_start", "sequence"),
+    Session.kind: ("session_end", "session_start"),
+}
+_ORDERS_OF_COLUMNS = {tuple(_ROWS[kind].names): order for kind, order in _ORDERS.items()}
+
+_PUT_ORDERS = {
+    Versioned.kind: "valid_from",
+    Window.kind: "window_start",
+    Session.kind: "session_end",
+}
 
 _NO_TIME = pa.scalar(None, pa.int64())
+_NO_NUMBER = -1  # below every number
 
 
 def row_schema(kind: str) -> pa.Schema:
@@ -51,6 +93,14 @@ def row_schema(kind: str) -> pa.Schema:
         ) from None
 
 
+def put_order(kind: str) -> str | None:
+    """Return the column by which rows are put so that none of them makes another one too late.
+
+    ``None`` for the kinds that take rows in any order.
+    """
+    return _PUT_ORDERS.get(kind)
+
+
 def rows_from_changes(kind: str, changes: Changes) -> pa.RecordBatch:
     """Return *changes*, the content of a store in its order, as rows.
 
@@ -62,28 +112,27 @@ def rows_from_changes(kind: str, changes: Changes) -> pa.RecordBatch:
         InvalidArgumentError: The columns do not fit the kind.
     """
     schema = row_schema(kind)
-    if (changes.times_ms is not None) != (schema is VERSIONED_ROWS):
-        carried = "no times" if changes.times_ms is None else "times"
-        raise InvalidArgumentError(f"the changes carry {carried}, and the store is {kind}")
     keys = _column(changes.keys, pa.binary())
     values = _column(changes.values, pa.binary())
-    if changes.times_ms is None:
-        if values.null_count:
-            raise InvalidArgumentError(
-                "the changes delete a key, and the content of a key-value store has no deletions"
-            )
-        return pa.RecordBatch.from_arrays([keys, values], schema=schema)
-    starts = _column(changes.times_ms, pa.int64())
-    ends = _ends(keys, starts)
-    return pa.RecordBatch.from_arrays([keys, values, starts, ends], schema=schema)
+    if values.null_count and not schema.field("value").nullable:
+        raise InvalidArgumentError(
+            f"the changes delete a key, and the content of a {kind} store has no deletions"
+        )
+    try:
+        numbers = numbers_of(changes, number_columns(change_schema(kind)))
+    except InvalidTypeError as error:
+        raise InvalidArgumentError(f"a column of changes is no content: {error}") from error
+    if schema is VERSIONED_ROWS:
+        numbers.append(_ends(keys, numbers[0]))
+    return pa.RecordBatch.from_arrays([keys, values, *numbers], schema=schema)
 
 
 def changes_from_rows(rows: pa.RecordBatch) -> Changes:
     """Return *rows* of any kind as changes that rebuild them."""
-    keys, values = rows.column("key").to_pylist(), rows.column("value").to_pylist()
-    if "valid_from" in rows.schema.names:
-        return Changes(keys, values, rows.column("valid_from").to_pylist())
-    return Changes(keys, values)
+    if rows.schema.names == VERSIONED_ROWS.names:
+        rows = rows.select(["key", "value", "valid_from"])
+        return Changes(*(column.to_pylist() for column in rows.columns))
+    return changes_from_batch(rows)
 
 
 def end_validity(rows: pa.RecordBatch, following: pa.RecordBatch | None) -> pa.RecordBatch:
@@ -130,10 +179,11 @@ def first_disorder(rows: pa.RecordBatch, previous: pa.RecordBatch | None) -> int
     else:
         joined, before = pa.Table.from_batches([rows]), 0
     ordered = _pairwise(joined.column("key"), pc.less)
-    if "valid_from" in rows.schema.names:
-        same = _pairwise(joined.column("key"), pc.equal)
-        later = _pairwise(joined.column("valid_from"), pc.less)
-        ordered = pc.or_(ordered, pc.and_(same, later))
+    same = _pairwise(joined.column("key"), pc.equal)
+    for name in _ORDERS_OF_COLUMNS.get(tuple(rows.schema.names), ()):
+        numbers = pc.fill_null(joined.column(name), _NO_NUMBER)
+        ordered = pc.or_(ordered, pc.and_(same, _pairwise(numbers, pc.less)))
+        same = pc.and_(same, _pairwise(numbers, pc.equal))
     found = pc.index(ordered, pa.scalar(False)).as_py()  # noqa: FBT003  # the value sought
     return None if found < 0 else found + 1 - before
 

@@ -2,8 +2,8 @@
 
 A task that writes knows only its own rows, and they belong to any partition. It puts them into
 files, one partition each; whoever publishes reads the files of all tasks as one sequence, which is
-always the same one: in the order of files and rows, and for versions in the order of time, so that
-no change makes a later one too late.
+always the same one: in the order of files and rows, and for kinds with a retention in the order of
+time, so that no change makes a later one too late.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from statestores.arrow.file_access import checksum_of, make_durable, reporting
 from statestores.arrow.row_batches import BATCH_BYTES, BATCH_ROWS
-from statestores.changelog.rows import check_batch
+from statestores.changelog.rows import check_batch, order_column
 from statestores.errors import StoreCorruptedError, StoreNotFoundError
 from statestores.failpoints import reach
 from statestores.partitioning import Partitioner
@@ -30,7 +30,6 @@ SPILL_BYTES = 128 * 1024 * 1024
 # A reader of versions holds a batch of every file at once, and there may be hundreds of files.
 _STORED_ROWS = 8_192
 _COMPRESSION = pa.ipc.IpcWriteOptions(compression="lz4")
-_TIME = "timestamp"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +112,8 @@ class StagedWriter:
         chosen = self._partitioner.partition_array(rows["key"], self._partitions)
         places = chosen.to_numpy()
         # Sorted by partition, and within it by time; what is equal stays in its order.
-        keys = [rows[_TIME].to_numpy(), places] if _TIME in rows.schema.names else [places]
+        time = order_column(self._schema)
+        keys = [places] if time is None else [rows[time].to_numpy(), places]
         order = np.lexsort(keys)
         borders = np.searchsorted(places[order], np.arange(self._partitions + 1))
         for partition in np.unique(places).tolist():
@@ -177,8 +177,9 @@ def staged_batches(
     """
     check_staged(directory, files)
     runs = [_batches_of(directory / file.name) for file in files]
-    if _TIME in schema.names:
-        return _merged(runs, schema)
+    time = order_column(schema)
+    if time is not None:
+        return _merged(runs, schema, time)
     return (batch for run in runs for batch in run)
 
 
@@ -205,8 +206,10 @@ def _batches_of(path: Path) -> Iterator[pa.RecordBatch]:
         yield batch
 
 
-def _merged(runs: list[Iterator[pa.RecordBatch]], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of *runs*, each in time order, in time order; equal times in run order.
+def _merged(
+    runs: list[Iterator[pa.RecordBatch]], schema: pa.Schema, time: str
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of *runs*, each in order of *time*, so; equal times in run order.
 
     One batch of each run is in memory. In each step the run whose batch ends first is used up,
     and of the others what comes before that end.
@@ -214,7 +217,7 @@ def _merged(runs: list[Iterator[pa.RecordBatch]], schema: pa.Schema) -> Iterator
     heads = [next(run, None) for run in runs]
     while any(head is not None for head in heads):
         ends = [
-            (head.column(_TIME)[-1].as_py(), number)
+            (head.column(time)[-1].as_py(), number)
             for number, head in enumerate(heads)
             if head is not None
         ]
@@ -225,11 +228,11 @@ def _merged(runs: list[Iterator[pa.RecordBatch]], schema: pa.Schema) -> Iterator
                 continue
             # At the end itself, the runs before the one that is used up come before it.
             before = pc.less_equal if number <= last else pc.less
-            rows = pc.sum(before(head.column(_TIME), end)).as_py() or 0
+            rows = pc.sum(before(head.column(time), end)).as_py() or 0
             taken.append(head.slice(0, rows))
             heads[number] = head.slice(rows) if rows < head.num_rows else next(runs[number], None)
         table = pa.Table.from_batches(taken, schema)
-        ordered = table.take(pc.sort_indices(table, [(_TIME, "ascending")]))  # stable
+        ordered = table.take(pc.sort_indices(table, [(time, "ascending")]))  # stable
         yield from ordered.combine_chunks().to_batches()
 
 

@@ -10,6 +10,7 @@ from statestores.serdes.raw_serde import serde_or_raw
 from statestores.spi.specification import StoreSpecification
 
 _MILLISECONDS = pa.timestamp("ms")
+_DERIVED = {"valid_to", "sequence"}
 
 
 def typed_schema(specification: StoreSpecification[Any, Any]) -> pa.Schema:
@@ -38,10 +39,11 @@ def decode_rows(
 def encode_rows(
     rows: pa.RecordBatch, specification: StoreSpecification[Any, Any], *, typed: bool
 ) -> pa.RecordBatch:
-    """Return columns ``key``, ``value`` and, of versions, ``valid_from`` as a store takes them.
+    """Return the columns ``key``, ``value`` and the times of the kind as a store takes them.
 
     *typed* says whether keys and values are those of the serdes, or already bytes. Columns may
-    come in any order; ``valid_to`` is ignored, because it follows from the others.
+    come in any order; ``valid_to`` and ``sequence`` are ignored, because they follow from the
+    others and their order.
 
     Raises:
         InvalidArgumentError: A column is missing, unknown, or of a type that cannot be taken.
@@ -54,8 +56,9 @@ def encode_rows(
         columns["key"] = serde_or_raw(specification.key).encode_array(columns["key"])
         columns["value"] = serde_or_raw(specification.value).encode_array(columns["value"])
     schema = pa.schema([wanted.field(name) for name in needed])
-    if "valid_from" in columns:
-        columns["valid_from"] = start_column(columns["valid_from"])
+    for name in needed:
+        if name not in {"key", "value"}:
+            columns[name] = time_column(columns[name], wanted.field(name))
     try:
         arrays = [columns[field.name].cast(field.type) for field in schema]
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
@@ -70,13 +73,13 @@ def encode_rows(
 
 
 def check_columns(names: list[str], specification: StoreSpecification[Any, Any]) -> list[str]:
-    """Return the columns that a store takes, once *names* are these and perhaps ``valid_to``.
+    """Return the columns that a store takes, once *names* are these and perhaps `_DERIVED`.
 
     Raises:
         InvalidArgumentError: A column is missing, unknown, or there twice.
     """
     wanted = row_schema(specification.kind).names
-    needed = [name for name in wanted if name != "valid_to"]
+    needed = [name for name in wanted if name not in _DERIVED]
     if not set(needed) <= set(names) <= set(wanted) or len(set(names)) < len(names):
         raise InvalidArgumentError(
             f"the columns {names!r} are not those of a {specification.kind} store; "
@@ -85,15 +88,19 @@ def check_columns(names: list[str], specification: StoreSpecification[Any, Any])
     return needed
 
 
-def start_column(column: pa.Array) -> pa.Array:
-    """Return the column ``valid_from`` as int64 milliseconds; a timestamp may become that exactly.
+def time_column(column: pa.Array, field: pa.Field) -> pa.Array:
+    """Return a column of times as int64 milliseconds; a timestamp may become that exactly.
 
     Raises:
-        InvalidArgumentError: It is of another type, finer than milliseconds, or has nulls.
+        InvalidArgumentError: It is of another type, finer than milliseconds, or has nulls that
+            *field* does not allow.
     """
+    name = field.name
+    if pa.types.is_null(column.type):
+        column = column.cast(pa.int64())
     if not (pa.types.is_integer(column.type) or pa.types.is_timestamp(column.type)):
         raise InvalidArgumentError(
-            f"the column 'valid_from' must be int64 milliseconds or a timestamp, got {column.type}"
+            f"the column {name!r} must be int64 milliseconds or a timestamp, got {column.type}"
         )
     try:
         if pa.types.is_timestamp(column.type):
@@ -101,10 +108,10 @@ def start_column(column: pa.Array) -> pa.Array:
         column = column.cast(pa.int64())
     except pa.ArrowInvalid as error:
         raise InvalidArgumentError(
-            f"the column 'valid_from' has times that are no int64 milliseconds: {error}"
+            f"the column {name!r} has times that are no int64 milliseconds: {error}"
         ) from error
-    if column.null_count:
-        raise InvalidArgumentError("the column 'valid_from' has nulls, and every version starts")
+    if column.null_count and not field.nullable:
+        raise InvalidArgumentError(f"the column {name!r} has nulls, and every row needs a time")
     return column
 
 

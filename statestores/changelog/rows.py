@@ -1,30 +1,77 @@
 """The rows of a changelog as Arrow columns: their schemas, and `Changes` into them and back.
 
-A null value deletes. A versioned store's row has the time at which the version starts; when it ends
-follows from the other rows. The offset is a column only where offsets are missing (LOG-24).
+A null value deletes. What else a row has depends on the kind: the time from which a version is
+valid, the start of a window, the start and the end of a session. The offset is a column only where
+offsets are missing (LOG-24).
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from statestores.errors import InvalidArgumentError, InvalidTypeError, UnsupportedFormatError
 from statestores.spi.records import Changes
-from statestores.spi.specification import KeyValue, Versioned
+from statestores.spi.session_specification import Session
+from statestores.spi.specification import KeyValue, TimestampedKeyValue, Versioned
+from statestores.spi.window_specification import Window
 
-KEY_VALUE_CHANGES = pa.schema(
-    [pa.field("key", pa.binary(), nullable=False), pa.field("value", pa.binary())]
-)
+
+class NumberColumn(NamedTuple):
+    """A column of int64 that the changes of a kind have beside key and value."""
+
+    name: str
+    """The column's name."""
+
+    attribute: str
+    """The attribute of `Changes` that it comes from."""
+
+    required: bool
+    """Whether every row has a number."""
+
+
+_NUMBERS: dict[str, tuple[NumberColumn, ...]] = {
+    KeyValue.kind: (),
+    TimestampedKeyValue.kind: (NumberColumn("timestamp", "timestamps_ms", required=False),),
+    Versioned.kind: (NumberColumn("timestamp", "times_ms", required=True),),
+    Window.kind: (
+        NumberColumn("window_start", "times_ms", required=True),
+        NumberColumn("sequence", "sequences", required=False),
+    ),
+    Session.kind: (
+        NumberColumn("session_start", "times_ms", required=True),
+        NumberColumn("session_end", "end_times_ms", required=True),
+    ),
+}
+
+_KEY_AND_VALUE = (pa.field("key", pa.binary(), nullable=False), pa.field("value", pa.binary()))
+
+_CHANGES = {
+    kind: pa.schema(
+        [
+            *_KEY_AND_VALUE,
+            *(pa.field(each.name, pa.int64(), nullable=not each.required) for each in numbers),
+        ]
+    )
+    for kind, numbers in _NUMBERS.items()
+}
+
+_NUMBERS_OF_COLUMNS = {
+    tuple((each.name, not each.required) for each in numbers): numbers
+    for numbers in _NUMBERS.values()
+}
+
+_EXPIRY_COLUMNS = {"timestamp", "window_start", "session_end"}
+
+KEY_VALUE_CHANGES = _CHANGES[KeyValue.kind]
 """A key and its new value."""
 
-VERSIONED_CHANGES = KEY_VALUE_CHANGES.append(pa.field("timestamp", pa.int64(), nullable=False))
+VERSIONED_CHANGES = _CHANGES[Versioned.kind]
 """A key, its new value, and the time in milliseconds from which on it is valid."""
 
 OFFSET_FIELD = pa.field("offset", pa.int64(), nullable=False)
 """The last column, in frames whose offsets are not all there."""
-
-_CHANGES = {KeyValue.kind: KEY_VALUE_CHANGES, Versioned.kind: VERSIONED_CHANGES}
 
 
 def change_schema(kind: str) -> pa.Schema:
@@ -42,21 +89,34 @@ def change_schema(kind: str) -> pa.Schema:
         ) from None
 
 
+def number_columns(schema: pa.Schema) -> tuple[NumberColumn, ...]:
+    """Return the columns of a change schema that come after key and value."""
+    _, _, *numbers = schema
+    return _NUMBERS_OF_COLUMNS[tuple((field.name, field.nullable) for field in numbers)]
+
+
+def order_column(schema: pa.Schema) -> str | None:
+    """Return the column by which changes are ordered so that none makes a later one too late.
+
+    ``None`` for the kinds whose last change counts, whatever its time.
+    """
+    for field in schema:
+        if field.name in _EXPIRY_COLUMNS and not field.nullable:
+            return str(field.name)
+    return None
+
+
 def batch_from_changes(schema: pa.Schema, changes: Changes) -> pa.RecordBatch:
     """Return *changes* as columns of *schema*.
 
     Raises:
         InvalidArgumentError, InvalidTypeError: They cannot be.
     """
-    if (changes.times_ms is not None) != (schema is VERSIONED_CHANGES):
-        carried, takes = ("no times", "takes") if changes.times_ms is None else ("times", "has no")
-        raise InvalidArgumentError(
-            f"the changes carry {carried}, and the changelog {takes} times; it is one of "
-            "another kind of store"
-        )
-    columns = [_column("key", changes.keys), _column("value", changes.values)]
-    if changes.times_ms is not None:
-        columns.append(_column("timestamp", changes.times_ms))
+    columns = [
+        _column("key", pa.binary(), changes.keys),
+        _column("value", pa.binary(), changes.values),
+        *numbers_of(changes, number_columns(schema)),
+    ]
     lengths = [len(column) for column in columns]
     if len(set(lengths)) > 1:
         raise InvalidArgumentError(
@@ -67,12 +127,42 @@ def batch_from_changes(schema: pa.Schema, changes: Changes) -> pa.RecordBatch:
     return batch
 
 
+def numbers_of(changes: Changes, columns: Sequence[NumberColumn]) -> list[pa.Array]:
+    """Return the numbers of *changes* as Arrow *columns*.
+
+    Raises:
+        InvalidArgumentError: *changes* are those of another kind of store.
+        InvalidTypeError: A number is none.
+    """
+    carried = {
+        name
+        for name in ("times_ms", "end_times_ms", "sequences", "timestamps_ms")
+        if getattr(changes, name) is not None
+    }
+    needed = {each.attribute for each in columns if each.required}
+    known = {each.attribute for each in columns}
+    if not needed <= carried <= known:
+        raise InvalidArgumentError(
+            f"the changes carry {', '.join(sorted(carried)) or 'no times'}, and this kind of store "
+            f"has {', '.join(sorted(known)) or 'none'}: they are those of another kind"
+        )
+    arrays = []
+    for each in columns:
+        numbers = getattr(changes, each.attribute)
+        arrays.append(
+            pa.nulls(len(changes), pa.int64())
+            if numbers is None
+            else _column(each.name, pa.int64(), numbers)
+        )
+    return arrays
+
+
 def check_batch(schema: pa.Schema, batch: pa.RecordBatch) -> pa.RecordBatch:
     """Return *batch* with exactly *schema*: metadata and nullability are the changelog's own.
 
     Raises:
         InvalidTypeError: It is no record batch, or its columns are others.
-        InvalidArgumentError: A key or time is null, or a time negative.
+        InvalidArgumentError: A key or a time is null, or a time negative.
     """
     if not isinstance(batch, pa.RecordBatch):
         raise InvalidTypeError(f"expected a pyarrow.RecordBatch, got {type(batch).__name__}")
@@ -91,25 +181,35 @@ def check_values(batch: pa.RecordBatch) -> None:
     """Accept columns of the right types if their values are legal.
 
     Raises:
-        InvalidArgumentError: A key or time is null, or a time negative.
+        InvalidArgumentError: A key or a time is null, or a time negative.
     """
     if batch.column(0).null_count:
         raise InvalidArgumentError("a key of a change is None; every change has a key")
-    if batch.num_columns > 2 and batch.num_rows:  # noqa: PLR2004  # key, value, timestamp
-        times = batch.column(2)
-        if times.null_count:
-            raise InvalidArgumentError("a time of a change is None; every version has a start")
-        lowest = pc.min(times).as_py()
-        if lowest < 0:
-            raise InvalidArgumentError(f"a time is from 0 to 2**63 - 1, got {lowest!r}")
+    for field, numbers in zip(batch.schema, batch.columns, strict=True):
+        if field.type != pa.int64() or not batch.num_rows:
+            continue
+        if not field.nullable and numbers.null_count:
+            raise InvalidArgumentError(
+                f"a {field.name} of a change is None; every change of this kind has one"
+            )
+        lowest = pc.min(numbers).as_py()
+        if lowest is not None and lowest < 0:
+            raise InvalidArgumentError(f"a {field.name} is from 0 to 2**63 - 1, got {lowest!r}")
+    if "session_end" in batch.schema.names:
+        inverted = pc.less(batch.column("session_end"), batch.column("session_start"))
+        if pc.any(inverted).as_py():
+            raise InvalidArgumentError("a session of a change ends before it starts")
 
 
 def changes_from_batch(batch: pa.RecordBatch) -> Changes:
     """Return the rows of *batch* as lists."""
-    keys, values = batch.column(0).to_pylist(), batch.column(1).to_pylist()
-    if batch.num_columns > 2:  # noqa: PLR2004  # key, value, timestamp
-        return Changes(keys, values, batch.column(2).to_pylist())
-    return Changes(keys, values)
+    numbers = {}
+    for place, each in enumerate(number_columns(batch.schema), start=2):
+        column = batch.column(place)
+        if each.attribute == "sequences" and column.null_count == len(column):
+            continue  # a window store that retains no duplicates, or no rows at all
+        numbers[each.attribute] = column.to_pylist()
+    return Changes(batch.column(0).to_pylist(), batch.column(1).to_pylist(), **numbers)
 
 
 def empty_batch(schema: pa.Schema) -> pa.RecordBatch:
@@ -122,9 +222,8 @@ def describe(schema: pa.Schema) -> str:
     return ", ".join(f"{field.name} {field.type}" for field in schema)
 
 
-def _column(name: str, values: Sequence[bytes | None] | Sequence[int]) -> pa.Array:
+def _column(name: str, kind: pa.DataType, values: Sequence[object]) -> pa.Array:
     """Return *values* as one Arrow column."""
-    kind = pa.int64() if name == "timestamp" else pa.binary()
     try:
         column = pa.array(values, kind)
     except (pa.ArrowException, TypeError, OverflowError) as error:

@@ -37,7 +37,9 @@ from statestores.changelog.stored_position import (
 )
 from statestores.errors import UnsupportedFormatError
 from statestores.spi.offsets import Position
-from statestores.spi.specification import KeyValue, Versioned
+from statestores.spi.session_specification import Session
+from statestores.spi.specification import KeyValue, TimestampedKeyValue, Versioned
+from statestores.spi.window_specification import Window
 
 LOG_FORMAT_VERSION = 1
 """The version of segments that is written. An older reader refuses a newer one by name."""
@@ -53,7 +55,13 @@ _COMPACTED = 1
 _NO_SEGMENT = (1 << 64) - 1
 _MAX_HEAD_BYTES = 1 << 28
 
-_KINDS = {KeyValue.kind: 1, Versioned.kind: 2}
+_KINDS = {
+    KeyValue.kind: 1,
+    Versioned.kind: 2,
+    TimestampedKeyValue.kind: 3,
+    Window.kind: 4,
+    Session.kind: 5,
+}
 _CODECS = {Compression.NONE: 0, Compression.LZ4: 1, Compression.ZSTD: 2}
 _KIND_NAMES = {number: kind for kind, number in _KINDS.items()}
 _CODEC_NAMES = {number: codec for codec, number in _CODECS.items()}

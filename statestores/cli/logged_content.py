@@ -5,10 +5,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from statestores.arrow.merged_rows import KeyValueTail, Tail, VersionedTail
+from statestores.arrow.merged_rows import tail_of
 from statestores.arrow.snapshot_reader import Snapshot
+from statestores.arrow.tail import Tail
 from statestores.partition_reader import PartitionReader
-from statestores.spi.specification import StoreSpecification, Versioned
+from statestores.spi.specification import StoreSpecification
 
 _CLEAR = "clear"
 
@@ -26,12 +27,8 @@ def read_tail(
         OffsetOutOfRangeError: The changelog does not begin where the snapshot ends, or before.
         ChangelogCorruptedError, StoreCorruptedError, StorageError: It cannot be read.
     """
-    tail: Tail
-    if isinstance(specification, Versioned):
-        stream_time_ms = None if snapshot is None else snapshot.manifest.stream_time_ms
-        tail = VersionedTail(specification.history_retention_ms, stream_time_ms=stream_time_ms)
-    else:
-        tail = KeyValueTail()
+    stream_time_ms = None if snapshot is None else snapshot.manifest.stream_time_ms
+    tail = tail_of(specification, stream_time_ms=stream_time_ms)
     start = 0 if snapshot is None else snapshot.offset + 1
     end = reader.end_offset if to_offset is None else to_offset
     if end <= start:

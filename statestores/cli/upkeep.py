@@ -22,7 +22,6 @@ from statestores.cli.output import Column, Output
 from statestores.errors import InvalidArgumentError, StoreNotFoundError
 from statestores.logged_store import open_logged_store
 from statestores.opening import open_existing
-from statestores.spi.specification import Versioned
 from statestores.staged_write import finish_staged_writes, refuse_unfinished_write
 
 _IN_MEMORY = "memory"
@@ -201,9 +200,8 @@ def _compacted(partition: Partition, *, drop_covered: bool) -> _Compacted:
             f"{str(partition.path)!r} belongs to no state root, which would say for how long its "
             "history is kept; compact it in Python with statestores.changelog.compact"
         )
-    retention_ms = (
-        specification.history_retention_ms if isinstance(specification, Versioned) else None
-    )
+    history_retention_ms = getattr(specification, "history_retention_ms", None)
+    retention_ms = getattr(specification, "retention_ms", None)
     finish_staged_writes(partition.root, specification.name)
     with ExitStack() as opened:
         log = FileChangelog.open(partition.directory.changelog, specification.kind)
@@ -217,4 +215,7 @@ def _compacted(partition: Partition, *, drop_covered: bool) -> _Compacted:
                 log.seal()
                 dropped_before = log.delete_before(min(newest.offset + 1, log.end_offset))
         log.seal()
-        return _Compacted(compact_log(log, history_retention_ms=retention_ms), dropped_before)
+        report = compact_log(
+            log, history_retention_ms=history_retention_ms, retention_ms=retention_ms
+        )
+        return _Compacted(report, dropped_before)

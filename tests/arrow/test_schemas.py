@@ -79,7 +79,9 @@ def test_ends_follow_from_the_next_row_wherever_batches_are_cut(
 
 def test_changes_of_another_kind_are_refused() -> None:
     """Times where there are none, none where there are some, and deletions in content."""
-    with pytest.raises(InvalidArgumentError, match="carry times, and the store is key-value"):
+    with pytest.raises(
+        InvalidArgumentError, match="carry times_ms, and this kind of store has none"
+    ):
         rows_from_changes("key-value", Changes([b"a"], [b"1"], [1]))
     with pytest.raises(InvalidArgumentError, match="carry no times"):
         rows_from_changes("versioned", Changes([b"a"], [b"1"]))
@@ -96,8 +98,8 @@ def test_values_that_are_not_bytes_are_refused() -> None:
 
 def test_an_unknown_kind_is_refused() -> None:
     """A newer release may know it."""
-    with pytest.raises(UnsupportedFormatError, match="'window'"):
-        row_schema("window")
+    with pytest.raises(UnsupportedFormatError, match="'graph'"):
+        row_schema("graph")
 
 
 @pytest.mark.spec("VRS-9", "VRS-11")

@@ -398,7 +398,7 @@ def test_a_damaged_log_is_not_compacted(directory: Path) -> None:
     [
         ("versioned", -1, "from 0 is needed"),
         ("versioned", None, "from 0 is needed"),
-        ("key-value", 5, "no history retention"),
+        ("key-value", 5, "no history_retention_ms"),
     ],
 )
 def test_impossible_retentions_are_refused(

@@ -1,0 +1,97 @@
+"""The tails of key-value stores: the last change of each key, with a timestamp or without."""
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from statestores.arrow.key_selection import KeySelection
+from statestores.arrow.schemas import KEY_VALUE_ROWS, TIMESTAMPED_ROWS
+from statestores.arrow.tail import (
+    KEY_FIELD,
+    NO_STREAM_TIME,
+    VALUE_FIELD,
+    Tail,
+    cast,
+    concat,
+    is_in,
+    key_ranks,
+)
+from statestores.semantics.expiry import Expiry
+from statestores.spi.specification import TimestampedKeyValue
+
+_CHANGES = pa.schema([KEY_FIELD, VALUE_FIELD])
+_TIMESTAMPED_CHANGES = _CHANGES.append(TIMESTAMPED_ROWS.field("timestamp"))
+
+
+class KeyValueTail(Tail):
+    """The last change of each key; a null value deletes it."""
+
+    def __init__(
+        self,
+        keys: KeySelection | None = None,
+        *,
+        changes: pa.Schema = _CHANGES,
+        rows: pa.Schema = KEY_VALUE_ROWS,
+    ) -> None:
+        """Keep the changes of *keys*; without them, of all."""
+        super().__init__(keys or KeySelection(), changes, rows)
+
+    def add(self, changes: pa.RecordBatch) -> None:
+        """Take the next changes of the log."""
+        self._keep(changes.select(self._schema.names))
+
+    def _folded_changes(self, changes: pa.RecordBatch) -> pa.RecordBatch:
+        ranks = key_ranks(changes.column("key"))
+        last = np.empty(int(ranks.max()) + 1, np.int64)
+        last[ranks] = np.arange(len(ranks))  # of equal ranks the last assignment stays
+        return changes.take(pa.array(last))
+
+    def _apply(self, rows: pa.RecordBatch, changes: pa.RecordBatch) -> pa.RecordBatch:
+        present = changes.filter(pc.is_valid(changes.column("value")))
+        if not rows.num_rows:
+            return present
+        untouched = rows.filter(pc.invert(is_in(rows.column("key"), changes.column("key"))))
+        if not present.num_rows:
+            return untouched
+        merged = concat([cast(untouched, self._schema), present], self._schema)
+        return merged.take(pc.sort_indices(merged.column("key")))
+
+
+class TimestampedTail(KeyValueTail):
+    """The same with a timestamp for each value; what has expired is not shown (TTL-2)."""
+
+    def __init__(
+        self,
+        specification: TimestampedKeyValue[Any, Any],
+        *,
+        stream_time_ms: int | None = None,
+        keys: KeySelection | None = None,
+    ) -> None:
+        """Begin at the stream time of the snapshot; keep the changes of *keys*."""
+        super().__init__(keys, changes=_TIMESTAMPED_CHANGES, rows=TIMESTAMPED_ROWS)
+        self._expiry = Expiry(specification, None)
+        self._expires = specification.ttl_ms is not None
+        self._stream_time = NO_STREAM_TIME if stream_time_ms is None else stream_time_ms
+
+    def add(self, changes: pa.RecordBatch) -> None:
+        """Take the next changes of the log; their highest timestamp moves stream time."""
+        put = changes.column("timestamp").filter(pc.is_valid(changes.column("value")))
+        highest = pc.max(put).as_py()
+        if highest is not None:
+            self._stream_time = max(self._stream_time, highest)
+        super().add(changes)
+
+    def clear(self) -> None:
+        """Forget everything so far, stream time included."""
+        super().clear()
+        self._stream_time = NO_STREAM_TIME
+
+    def _apply(self, rows: pa.RecordBatch, changes: pa.RecordBatch) -> pa.RecordBatch:
+        merged = super()._apply(rows, changes)
+        if not self._expires:
+            return merged
+        horizon = pa.scalar(self._expiry.horizon_ms(self._stream_time), pa.int64())
+        times = merged.column("timestamp")
+        return merged.filter(pc.or_kleene(pc.is_null(times), pc.greater(times, horizon)))
