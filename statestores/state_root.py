@@ -10,6 +10,7 @@ partition of each store, the live engine, the changelog and the snapshots::
     ROOT/<store>/<partition>/snapshots/<offset>/manifest.json
 """
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
@@ -85,10 +86,10 @@ class StateRoot:
             StorageError, StoreCorruptedError, UnsupportedFormatError: It cannot be made or read.
         """
         root = Path(path)
-        if not is_state_root(root):
+        if not _is_taken(root):
             lock = DirectoryLock.acquire(root)
             try:
-                if not is_state_root(root):
+                if not _is_taken(root):
                     write_json(root / ROOT_FILE, {"format": _FORMAT, "stores": {}})
             finally:
                 lock.release()
@@ -193,6 +194,11 @@ def is_state_root(path: str | PathLike[str]) -> bool:
     return (Path(path) / ROOT_FILE).is_file()
 
 
+def _is_taken(root: Path) -> bool:
+    """Return whether there is anything where the state root's file would be, readable or not."""
+    return os.path.lexists(root / ROOT_FILE)
+
+
 def _read_stores(root: Path) -> dict[str, StoreEntry]:
     """Return the stores that ``statestores.json`` names."""
     content = read_json(root / ROOT_FILE)
@@ -213,6 +219,10 @@ def _read_stores(root: Path) -> dict[str, StoreEntry]:
             )
             for name, entry in content["stores"].items()
         }
+    except (InvalidArgumentError, InvalidTypeError) as error:
+        raise StoreCorruptedError(
+            f"{str(root / ROOT_FILE)!r} is malformed, or of a later release: {error}"
+        ) from error
     except (KeyError, TypeError, AttributeError) as error:
         raise StoreCorruptedError(
             f"{str(root / ROOT_FILE)!r} is malformed: {error!r} is missing or wrong"
