@@ -1,6 +1,7 @@
 """What LMDB leaves to its callers: the map, the table of readers, forks, files of others."""
 
 import os
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from statestores.errors import (
 from statestores.spi import Durability
 
 from statestores_lmdb import LMDBEngine
+from statestores_lmdb.database import Database
 
 _SMALL_MAP = {"map_bytes": str(1024 * 1024)}
 _MORE_THAN_THE_MAP = b"v" * (3 * 1024 * 1024)
@@ -53,13 +55,34 @@ def test_a_map_does_not_grow_under_a_snapshot(tmp_path: Path) -> None:
             engine.apply, {b"k": b"new", b"l": _MORE_THAN_THE_MAP}, Durability.PROCESS_CRASH
         )
         with engine.snapshot() as snapshot:
-            with pytest.raises(StorageError, match="map_bytes"):
+            with pytest.raises(StorageError, match="map_bytes") as refused:
                 grow()
 
+            assert type(refused.value.__cause__) is lmdb.MapFullError
             assert list(snapshot.scan(b"")) == list(engine.scan(b"")) == [(b"k", b"old")]
         grow()
 
         assert engine.get_many([b"k", b"l"]) == [b"new", _MORE_THAN_THE_MAP]
+
+
+def test_an_interrupt_after_the_commit_shows_the_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A read that was cached from before would say that nothing became of it."""
+    with LMDBEngine.open(tmp_path) as engine:
+        engine.apply({b"k": b"old"}, Durability.PROCESS_CRASH)
+        assert engine.get(b"k") == b"old"
+        write = Database._write_once
+
+        def write_and_interrupt(database: Database, batch: Mapping[bytes, bytes | None]) -> None:
+            write(database, batch)
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(Database, "_write_once", write_and_interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            engine.apply({b"k": b"new"}, Durability.PROCESS_CRASH)
+
+        assert engine.get(b"k") == b"new"
 
 
 def test_scans_of_one_commit_share_a_view(tmp_path: Path) -> None:
@@ -84,18 +107,20 @@ def test_a_forked_child_is_refused_and_harms_nothing(tmp_path: Path) -> None:
         with engine.snapshot() as snapshot:
             child = os.fork()
             if not child:
-                refused = 1
-                try:
-                    engine.get(b"k")
-                except StoreClosedError:
-                    refused = 0
+                refused = 0
+                for read in (engine.get, snapshot.get):
+                    try:
+                        read(b"k")
+                    except StoreClosedError:
+                        refused += 1
+                snapshot.close()
                 engine.close()
                 os._exit(refused)
             _, status = os.waitpid(child, 0)
             for number in range(50):
                 engine.apply({b"%d" % number: b"v" * 5_000}, Durability.PROCESS_CRASH)
 
-            assert os.waitstatus_to_exitcode(status) == 0
+            assert os.waitstatus_to_exitcode(status) == 2
             assert list(snapshot.scan(b"")) == [(b"k", b"old")]
 
 

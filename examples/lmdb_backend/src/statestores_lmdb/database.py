@@ -10,7 +10,8 @@ What LMDB leaves to its callers, and how it is met here:
   shared by all reads between two commits, and ends with the last scan or snapshot that needs it;
   what is left at `close` is ended then.
 * A child after a fork shares the table of readers with its parent, and would free the parent's
-  entries. In a child nothing works but `close`, which then leaves LMDB alone.
+  entries, or read pages that the parent writes anew. The contract's `Engine` refuses in a child
+  (ENG-37); here snapshots and scans do as well.
 """
 
 import os
@@ -99,23 +100,31 @@ class Database:
 
     def write(self, batch: Mapping[bytes, bytes | None]) -> None:
         """Write all of *batch* to the disk, or nothing."""
-        while True:
-            try:
-                self._write_once(batch)
-                break
-            except lmdb.MapFullError as error:
+        self._grow_early()
+        try:
+            while (full := self._write_unless_full(batch)) is not None:
                 wanted = sum(len(key) + len(value or b"") for key, value in batch.items())
                 if not self._grow(wanted + _SLACK_BYTES):
                     raise StorageError(
                         f"the map of {self.path!r} is full and cannot grow under an open scan or "
                         "snapshot; close them and apply the batch again, or open the engine with "
                         "a larger 'map_bytes'"
-                    ) from error
-            except lmdb.Error as error:
-                raise translated(error, self.path) from error
-        with self.gate:
-            self._current = None
-        self._grow_early()
+                    ) from full
+        finally:
+            # Also after an interrupt, which may have come when the batch was in already: whoever
+            # looks what became of it has to see it.
+            with self.gate:
+                self._current = None
+
+    def _write_unless_full(self, batch: Mapping[bytes, bytes | None]) -> lmdb.Error | None:
+        """Write *batch*; return the error when the map has no room for it."""
+        try:
+            self._write_once(batch)
+        except lmdb.MapFullError as error:
+            return error
+        except lmdb.Error as error:
+            raise translated(error, self.path) from error
+        return None
 
     def _write_once(self, batch: Mapping[bytes, bytes | None]) -> None:
         with self._environment.begin(write=True) as transaction:
@@ -126,7 +135,10 @@ class Database:
                     put(transaction, self.tables, key, value)
 
     def _grow_early(self) -> None:
-        """Grow while nobody looks and half of the map is free: later somebody may be looking."""
+        """Grow while nobody looks and half of the map is free: later somebody may be looking.
+
+        Before a batch and not after it, since growing may fail.
+        """
         facts = self._environment.info()
         used = (facts["last_pgno"] + 1) * os.sysconf("SC_PAGE_SIZE")
         if used * 2 > facts["map_size"]:
@@ -142,6 +154,9 @@ class Database:
             try:
                 self._environment.set_mapsize(size + max(size, _whole_pages(wanted)))
             except lmdb.Error as error:
+                # LMDB gives up the old map first, and has none now.
+                self._open = False
+                self._environment.close()
                 raise translated(error, self.path) from error
         return True
 
