@@ -111,6 +111,7 @@ def new_backend(
     output.line(f"  cd {target}")
     output.line("  pip install -e '.[test]'")
     output.line("  pytest")
+    output.line(f"  statestores conformance {names.backend}")
     output.line(f"then read README.md there, and replace src/{names.package}/database.py")
 
 

@@ -170,6 +170,7 @@ def test_the_next_steps_are_named(run: Run, tmp_path: Path) -> None:
 
     assert f"cd {tmp_path / 'statestores-my-map'}" in made.out
     assert "pip install -e '.[test]'" in made.out
+    assert "statestores conformance my-map" in made.out
 
 
 def test_the_skeleton_has_the_shape_of_the_example(package: Path) -> None:
