@@ -187,6 +187,7 @@ class TimestampTests:
         copy = timestamped_stores.open_with(TimestampedKeyValue("store", ttl_ms=10), "copy")
         source.replay(Changes([b"old", b"new"], [b"1", b"2"], timestamps_ms=[None, 3]))
         source.commit({})
+        early = list(source.range())
         source.put(b"now", b"3", 1_000)
         source.commit({})
         load_all(source, copy)
@@ -195,5 +196,6 @@ class TimestampTests:
             (b"now", TimestampedValue(b"3", 1_000)),
             (b"old", TimestampedValue(b"1", None)),
         ]
+        assert early == [(b"new", TimestampedValue(b"2", 3)), expected[1]]
         assert list(source.range()) == list(copy.range()) == expected
         assert copy.stream_time_ms == 1_000

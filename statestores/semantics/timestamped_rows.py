@@ -44,7 +44,7 @@ def living_pairs(
     """Turn rows into pairs of key and value, without those that have expired."""
     for key, row in rows:
         timestamp: int = unpack_timestamp(row)[0]
-        if timestamp > horizon_ms:
-            yield key[1:], TimestampedValue(row[HEADER_BYTES:], timestamp)
-        elif timestamp < 0:
+        if timestamp < 0:
             yield key[1:], TimestampedValue(row[HEADER_BYTES:], None)
+        elif timestamp > horizon_ms:
+            yield key[1:], TimestampedValue(row[HEADER_BYTES:], timestamp)
