@@ -80,6 +80,11 @@ soak: $(STAMP) ## Long kill and Hypothesis runs (an hour or so)
 mutants: $(STAMP) ## Prove the conformance suite: it has to catch every mutant
 	$(BIN)/python -m statestores_mutants --jobs $(WORKERS) --markdown conformance/MUTANTS.md
 
+# An hour or more. The table that it ends with belongs into conformance/README.md.
+.PHONY: kills
+kills: $(STAMP) ## Kill 1,000 processes for each persistent backend and kind (KILL_ARGS="--kills 100")
+	nice $(BIN)/python -m statestores_conformance.kills rocksdb leveldb sqlite $(KILL_ARGS)
+
 .PHONY: clean
 clean: ## Remove .venv, caches and build results
 	rm -rf $(VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

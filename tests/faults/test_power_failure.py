@@ -59,7 +59,7 @@ def _failures(moments: list[Moment], dice: random.Random) -> list[tuple[Moment, 
     return [(moment, image) for moment in chosen for image in images(moment, dice, _CHANCES)]
 
 
-@pytest.mark.spec("COM-12", "COM-26", "LOG-5", "LOG-10", "LOG-12", "SNP-2", "LGS-6")
+@pytest.mark.spec("LGS-11", "COM-12", "LOG-5", "LOG-10", "LOG-12", "SNP-2", "LGS-6")
 def test_a_logged_store_keeps_what_was_promised(tmp_path: Path) -> None:
     """Commits that wait for the disk are all there; the others go from the last one backward."""
 
@@ -114,7 +114,7 @@ def test_a_small_file_is_as_it_was_or_as_it_should_be(tmp_path: Path) -> None:
             assert found <= (oracle.at(moment, "intent") or 0), moment.what
 
 
-@pytest.mark.spec("LOG-10", "COM-26")
+@pytest.mark.spec("LGS-11", "LOG-10")
 def test_what_was_not_waited_for_goes_from_the_end(tmp_path: Path) -> None:
     """A changelog of appends that nobody waited for loses whole ones, the last first."""
     values = [b"%d" % number * 900 for number in range(12)]
