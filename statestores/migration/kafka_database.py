@@ -78,20 +78,27 @@ class KafkaDatabase(Closing):
         Raises:
             StoreCorruptedError, StorageError: The rest cannot be read.
         """
+        bounds = self._driver.ReadOptions()  # kept: a running iterator compares with its bytes
+        if stop is not None:
+            bounds.set_iterate_upper_bound(stop)
         try:
+            rows = self._database.get_column_family(family)
             # In raw mode keys and values are bytes; the driver's types tell of all modes at once.
-            cursor = self._database.get_column_family(family).iter()
-            cursor.seek(start)
-            while cursor.valid():
-                key = cast("bytes", cursor.key())
-                if stop is not None and key >= stop:
-                    return
-                yield key, cast("bytes", cursor.value())
-                cursor.next()
+            for pair in rows.items(from_key=start, read_opt=bounds):
+                yield cast("tuple[bytes, bytes]", pair)
+                start = pair[0]
             # An iterator that met damage looks like one that is at its end.
+            cursor = rows.iter(bounds)
+            cursor.seek(start + b"\0")
             cursor.status()
+            is_over = not cursor.valid()
         except Exception as error:  # noqa: BLE001  # the driver raises the class itself
             self._fail(error, "read")
+        if not is_over:
+            raise StoreCorruptedError(
+                f"the rows of the RocksDB database in {str(self._path)!r} end after {start!r}, and "
+                "there are more; let Kafka Streams restore the store"
+            )
 
     def close(self) -> None:
         """Close the database, and remove what was made to open it. Idempotent."""

@@ -12,6 +12,7 @@ import pytest
 
 from statestores.errors import MissingDriverError
 from statestores.migration import KafkaKind, KafkaStateDirectory
+from statestores.partitioning import murmur2_partitioner
 from statestores.registry import load_backend
 
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -97,3 +98,26 @@ def write_database() -> Callable[..., Path]:
         return path
 
     return write
+
+
+def _stamp(time_ms: int | None) -> bytes:
+    """Return a timestamp as Kafka Streams keeps it."""
+    return (-1 if time_ms is None else time_ms).to_bytes(8, "big", signed=True)
+
+
+@pytest.fixture
+def partitioned(tmp_path: Path, write_database: Callable[..., Path]) -> Path:
+    """Make the directory of an application with three partitions of one upgraded store."""
+    keys = [b"key-%03d" % number for number in range(60)]
+    for partition in range(3):
+        own = [key for key in keys if murmur2_partitioner.partition(key, 3) == partition]
+        older = dict.fromkeys(own[::2], b"old")
+        newer = {key: _stamp(7) + b"new" for key in own[1::2]}
+        task = tmp_path / "app" / f"1_{partition}"
+        write_database(
+            task / "rocksdb" / "table", {"default": older, "keyValueWithTimestamp": newer}
+        )
+        (task / ".checkpoint").write_text(
+            f"0\n1\napp-table-changelog {partition} {partition + 5}\n"
+        )
+    return tmp_path / "app"

@@ -1,5 +1,6 @@
 """What is wrong with a state directory is said, with its name, and never read around."""
 
+import random
 import shutil
 import struct
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from statestores.errors import (
     UnsupportedFormatError,
 )
 from statestores.migration import KafkaKind, KafkaStateDirectory
+from statestores.migration.kafka_database import KafkaDatabase
 from statestores.migration.kafka_offsets import parse_position
 
 RowsOf: TypeAlias = Callable[..., list[dict[str, Any]]]
@@ -222,3 +224,24 @@ def test_a_row_that_does_not_fit_is_refused(older: Path, write_database: WriteDa
         assert state.store("plain").kind is KafkaKind.TIMESTAMPED_KEY_VALUE
         with pytest.raises(StoreCorruptedError, match=r"b'short' in .*plain.*too short"):
             list(state.read("plain", 0))
+
+
+def test_flipped_bits_never_change_a_row(tmp_path: Path, write_database: WriteDatabase) -> None:
+    """Wherever one is flipped: an error, and before it rows that are right."""
+    rows = {b"key-%05d" % number: b"value-%d" % (number * number) for number in range(2_000)}
+    path = write_database(tmp_path / "database", {"default": rows})
+    (table,) = path.glob("*.sst")
+    whole = table.read_bytes()
+    chance = random.Random(20_261_120)
+    for _ in range(60):
+        content = bytearray(whole)
+        content[chance.randrange(len(whole))] ^= 1 << chance.randrange(8)
+        table.write_bytes(content)
+        read: list[tuple[bytes, bytes]] = []
+        with (
+            pytest.raises(StoreCorruptedError, match=str(path)),
+            KafkaDatabase(path) as database,
+        ):
+            read.extend(database.rows())
+
+        assert read == list(rows.items())[: len(read)]

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -24,15 +23,12 @@ from statestores.migration import (
     import_kafka_state,
     plan_import,
 )
-from statestores.partitioning import murmur2_partitioner
 from statestores.semantics.directory_lock import DirectoryLock
 
 Rows: TypeAlias = list[dict[str, Any]]
-WriteDatabase: TypeAlias = Callable[..., Path]
 
 RETENTION_MS = 10 * ss.MINUTE
 SIZE_MS = ss.MINUTE
-MINUTE_0 = 1_700_000_040_000
 
 pytestmark = pytest.mark.usefixtures("no_descriptor_leaks")
 
@@ -134,29 +130,6 @@ def test_a_session_store(application: Path, tmp_path: Path, expected: dict[str, 
         for row in expected["session"]
     }
     assert len(rows) <= len(expected["session"]) + 1
-
-
-def stamp(time_ms: int | None) -> bytes:
-    """Return a timestamp as Kafka Streams keeps it."""
-    return (-1 if time_ms is None else time_ms).to_bytes(8, "big", signed=True)
-
-
-@pytest.fixture
-def partitioned(tmp_path: Path, write_database: WriteDatabase) -> Path:
-    """Make the directory of an application with three partitions of one upgraded store."""
-    keys = [b"key-%03d" % number for number in range(60)]
-    for partition in range(3):
-        own = [key for key in keys if murmur2_partitioner.partition(key, 3) == partition]
-        older = dict.fromkeys(own[::2], b"old")
-        newer = {key: stamp(7) + b"new" for key in own[1::2]}
-        task = tmp_path / "app" / f"1_{partition}"
-        write_database(
-            task / "rocksdb" / "table", {"default": older, "keyValueWithTimestamp": newer}
-        )
-        (task / ".checkpoint").write_text(
-            f"0\n1\napp-table-changelog {partition} {partition + 5}\n"
-        )
-    return tmp_path / "app"
 
 
 @pytest.mark.spec("MIG-14")
