@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from statestores_conformance.adversaries import KeyValueAdversaryTests
 from statestores_conformance.any_kind import AnyKindTests
 from statestores_conformance.key_value_reads import (
     KeyValueFacadeTests,
@@ -38,6 +39,7 @@ class KeyValueStoreTests(AnyKindTests):
     TestReadsOfFacades = KeyValueFacadeTests
     TestModel = KeyValueModelTests
     TestRelations = RelationTests
+    TestAdversaries = KeyValueAdversaryTests
     TestVectors = KeyValueVectorTests
 
     @pytest.fixture

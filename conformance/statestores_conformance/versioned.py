@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from statestores_conformance.adversaries import VersionedAdversaryTests
 from statestores_conformance.any_kind import AnyKindTests
 from statestores_conformance.model_tests import VersionedModelTests
 from statestores_conformance.relation_tests import RelationTests
@@ -44,6 +45,7 @@ class VersionedStoreTests(AnyKindTests):
     TestReadsOfFacades = VersionedFacadeTests
     TestModel = VersionedModelTests
     TestRelations = RelationTests
+    TestAdversaries = VersionedAdversaryTests
     TestVectors = VersionedVectorTests
 
     @pytest.fixture
