@@ -4,6 +4,7 @@ import pytest
 
 from statestores_conformance.crash_tests import EngineCrashTests
 from statestores_conformance.engine import EngineTests
+from statestores_conformance.engine_disk_waits import DiskWaitTests
 from statestores_conformance.engine_lifetimes import EngineLifetimeTests, ForkTests
 from statestores_conformance.engine_stores import EngineRetentionTests, EngineStoreTests
 from statestores_conformance.engine_time_to_live import EngineTimeToLiveTests
@@ -47,6 +48,7 @@ class BackendTests:
     TestStoresOnEngine = EngineStoreTests
     TestRetentionOnEngine = EngineRetentionTests
     TestOptions = OptionRelationTests
+    TestDiskWaits = DiskWaitTests
     TestCrashes = EngineCrashTests
     TestFaults = FaultTests
     TestForks = ForkTests

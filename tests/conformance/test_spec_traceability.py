@@ -1,14 +1,13 @@
-"""Every MUST of the specification is cited by a test, and every citation exists."""
+"""Every MUST and SHOULD of the specification is cited by a test, and every citation exists."""
 
 import ast
-import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-_ROOT = Path(__file__).parents[2]
+from statestores_conformance.requirements import read_specification
 
-_REQUIREMENT = re.compile(r"^\*\*([A-Z]+-\d+) \((MUST|SHOULD|MAY|WITHDRAWN)\)\*\*", re.MULTILINE)
+_ROOT = Path(__file__).parents[2]
 
 _UNTESTABLE = {
     "ASM": "an assumption is about the machine below us, not about what we do",
@@ -24,12 +23,10 @@ _NOT_PROVED = {
 
 def _requirements() -> dict[str, str]:
     """Return the level of each requirement."""
-    found: dict[str, str] = {}
-    for chapter in sorted((_ROOT / "spec").glob("*.md")):
-        for identifier, level in _REQUIREMENT.findall(chapter.read_text("utf-8")):
-            assert identifier not in found, f"{identifier} is given twice, again in {chapter.name}"
-            found[identifier] = level
-    return found
+    found = read_specification(_ROOT / "spec", levels={})
+    repeated = [name for name, times in Counter(row.id for row in found).items() if times > 1]
+    assert repeated == [], "numbers that are given twice"
+    return {row.id: row.obligation for row in found}
 
 
 def _citations() -> dict[str, list[str]]:
@@ -62,13 +59,13 @@ def test_the_specification_is_found() -> None:
     assert len(_citations()) > 100
 
 
-def test_every_must_is_cited() -> None:
+def test_every_must_and_should_is_cited() -> None:
     """No requirement is merely written."""
     cited = set(_citations())
     missing = [
         identifier
         for identifier, level in _requirements().items()
-        if level == "MUST"
+        if level in ("MUST", "SHOULD")
         and identifier not in cited
         and identifier not in _NOT_PROVED
         and identifier.partition("-")[0] not in _UNTESTABLE

@@ -40,4 +40,5 @@ def write_report(report: Report, path: Path) -> None:
     """
     check_name(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(FORMS[path.suffix](report), "utf-8")
+    # A lone surrogate, of which a reason may have been made, is not UTF-8.
+    path.write_text(FORMS[path.suffix](report), "utf-8", errors="backslashreplace")

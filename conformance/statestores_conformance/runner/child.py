@@ -20,11 +20,11 @@ from statestores_conformance.runner.subject import (
     BrokenSubjectError,
     Subject,
     load_subject,
+    one_line,
     probe,
     requested,
 )
 
-_REASON_CHARACTERS = 600
 _DETAIL_LINES = 30
 
 _CALL: dict[str, Any] = json.loads(os.environ[CALL_VARIABLE])
@@ -140,7 +140,7 @@ def _reason(report: pytest.TestReport) -> str:
     else:
         crash = getattr(where, "reprcrash", None)
         text = crash.message if crash is not None else report.longreprtext
-    return " ".join(text.split())[:_REASON_CHARACTERS]
+    return one_line(text)
 
 
 def _detail(report: pytest.TestReport) -> str:

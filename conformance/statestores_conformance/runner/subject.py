@@ -18,6 +18,8 @@ from statestores.registry import load_backend
 from statestores.spi import Capabilities, Engine, KeyValue, StateStore, Versioned
 from statestores_conformance.engines import OpenEngine
 
+_LONGEST_SENTENCE = 600
+
 VARIABLE = "STATESTORES_CONFORMANCE_SUBJECT"
 """Tells the child process what to test: JSON of the backend and its options."""
 
@@ -159,4 +161,12 @@ def _step(doing: str, act: Callable[[], Any]) -> Any:
 
 def sentence_of(error: BaseException) -> str:
     """Return class and message of *error* in one line."""
-    return " ".join(f"{type(error).__name__}: {error}".split())[:500]
+    return one_line(f"{type(error).__name__}: {error}")
+
+
+def one_line(text: str) -> str:
+    """Return *text* in one line, without what could steer a terminal, and cut if it is long."""
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode()
+        for character in " ".join(text.split())[:_LONGEST_SENTENCE]
+    )
