@@ -173,6 +173,15 @@ def test_the_next_steps_are_named(run: Run, tmp_path: Path) -> None:
     assert "statestores conformance my-map" in made.out
 
 
+def test_the_command_explains_itself(succeed: Run) -> None:
+    """``--help`` has an example, and says that something is written."""
+    explained = " ".join(succeed("new-backend", "--help").out.split())
+
+    assert "Example: statestores new-backend redis" in explained
+    assert "WRITES" in explained
+    assert "--directory" in explained
+
+
 def test_the_skeleton_has_the_shape_of_the_example(package: Path) -> None:
     """What the tutorial of examples/lmdb_backend says holds for a new package as well."""
     shared = ["conftest.py", "pyproject.toml", "README.md", "tests/test_conformance.py"]
