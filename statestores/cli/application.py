@@ -22,6 +22,7 @@ from statestores.cli.installed_commands import add_installed_commands
 from statestores.cli.kafka_import import import_kafka
 from statestores.cli.new_backend import new_backend
 from statestores.cli.reading import get, history, scan
+from statestores.cli.restoring import orphans, restore
 from statestores.cli.upkeep import compact, snapshot
 from statestores.cli.verification import verify
 from statestores.errors import InvalidArgumentError, InvalidOptionError, StateStoreError
@@ -124,7 +125,7 @@ def statestores(
         ),
     ] = False,
 ) -> None:
-    """Look into state stores; only import, import-kafka, snapshot and compact write into them.
+    """Look into state stores; only the commands marked below write into them.
 
     Reading takes no lock wherever a partition has a changelog: a store can be looked into while
     its owner writes it.
@@ -143,6 +144,8 @@ app.command(short_help="Write a store into an Arrow or Parquet file.")(export)
 app.command(short_help="Check everything; say in words what is wrong.")(verify)
 app.command("import", short_help="WRITES: put the rows of a file into a store.")(import_)
 app.command("import-kafka", short_help="WRITES: import the state of Kafka Streams.")(import_kafka)
+app.command(short_help="Say what lies about and belongs to no store.")(orphans)
+app.command(short_help="WRITES: bring local engines up to their changelogs.")(restore)
 app.command(short_help="WRITES: copy partitions as they are.")(snapshot)
 app.command(short_help="WRITES: make a package for a backend of your own.")(new_backend)
 app.command(short_help="WRITES: drop void changes from changelogs.")(compact)

@@ -69,6 +69,11 @@ class Output:
         """Whether a table for people is wanted."""
         return self._console.is_terminal and not self.json
 
+    @property
+    def remarks_console(self) -> Console:
+        """Where progress is shown: standard error."""
+        return self._remarks
+
     def document(self, content: object) -> None:
         """Print one JSON document."""
         self.line(dump_json(content, indent=2))

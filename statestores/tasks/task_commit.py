@@ -97,10 +97,34 @@ def finish_commit(directory: Path, root: StateRoot, partition: int) -> bool:
             "of the task have what came before: the changelog has lost its end"
         )
     for name, base in bases.items():
+        if ends[name] > base:
+            _check_appended(record / name, root, name, partition, base)
+    for name, base in bases.items():
         if ends[name] == base:
             _append(record / name, root, name, partition)
     forget_commit(directory)
     return True
+
+
+def _check_appended(record: Path, root: StateRoot, name: str, partition: int, base: int) -> None:
+    """Accept a changelog that goes on at *base* with what was recorded.
+
+    Raises:
+        StoreCorruptedError: Somebody else has appended since, and did not know of the record.
+    """
+    kind = root.store(name).specification.kind
+    target = root.partition(name, partition).changelog
+    with ChangelogReader.open(record, kind) as recorded, ChangelogReader.open(target, kind) as log:
+        wanted = next(iter(recorded.read()))
+        stop = base + len(wanted.offsets)
+        found = next(iter(log.read(base, min(stop, log.end_offset))))
+        # A compacted frame no longer says what was appended; the task's own commit was first.
+        if found.explicit_offsets is None and not found.batch.equals(wanted.batch):
+            raise StoreCorruptedError(
+                f"the changelog of {name!r} goes on at offset {base} with other changes than the "
+                f"commit recorded in {str(record.parent)!r}: another program has written to the "
+                "store after the task died, and before the task was opened again"
+            )
 
 
 def _append(record: Path, root: StateRoot, name: str, partition: int) -> None:

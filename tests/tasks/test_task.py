@@ -137,6 +137,19 @@ def test_a_record_that_contradicts_a_changelog_is_refused(root: ss.StateRoot) ->
         open_task(root, "0_0", NAMES)
 
 
+@pytest.mark.spec("TSK-3")
+def test_a_writer_that_passed_the_task_by_is_noticed(root: ss.StateRoot) -> None:
+    """Offsets alone would say that the recorded commit was carried out, and it would be lost."""
+    command = [sys.executable, "-c", WRITER, str(root.path), "rocksdb", "task.recorded", "1"]
+    subprocess.run(command, stdout=subprocess.PIPE, check=False)
+    with ss.open_logged_store(root, "counts") as counts:
+        counts.store.put("stranger", 1)
+        counts.commit()
+
+    with pytest.raises(StoreCorruptedError, match="another program has written"):
+        open_task(root, "0_0", NAMES)
+
+
 @pytest.mark.spec("TSK-2")
 def test_a_task_has_one_owner(root: ss.StateRoot) -> None:
     """The second one is told who has it; other tasks are free."""
