@@ -19,6 +19,7 @@ from statestores_conformance.backend import BackendTests
 from statestores_conformance.engine import EngineTests
 from statestores_conformance.engines import OpenEngine
 from statestores_conformance.key_value import KeyValueStoreTests
+from statestores_conformance.option_relations import OptionSets
 from statestores_conformance.plugin import (
     open_engine,
     open_key_value_store,
@@ -48,6 +49,7 @@ __all__ = [
     "OpenTimestampedStore",
     "OpenVersionedStore",
     "OpenWindowStore",
+    "OptionSets",
     "SessionStoreTests",
     "TimeToLiveTests",
     "TimestampedKeyValueStoreTests",
