@@ -24,11 +24,20 @@ from statestores.semantics.layout import (
     read_position,
 )
 from statestores.semantics.self_description import read_description
+from statestores.semantics.timestamped_opening import UNSTAMPED_ROW
+from statestores.semantics.timestamped_rows import HEADER_BYTES
 from statestores.serdes import specification_from_description
 from statestores.spi.engine import EngineReader
-from statestores.spi.specification import StoreSpecification, Versioned
+from statestores.spi.specification import StoreSpecification, TimestampedKeyValue, Versioned
 
-_METADATA_ROWS = {FORMAT_ROW, SPECIFICATION_ROW, POSITION_ROW, PROGRESS_ROW, TRUNCATING_ROW}
+_METADATA_ROWS = {
+    FORMAT_ROW,
+    SPECIFICATION_ROW,
+    POSITION_ROW,
+    PROGRESS_ROW,
+    TRUNCATING_ROW,
+    UNSTAMPED_ROW,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +79,10 @@ def examine_rows(reader: EngineReader, tell: Tell | None = None) -> Examined | N
     if isinstance(specification, Versioned):
         check_versions(reader, specification, problems, counted)
     else:
-        for _ in counted.through(reader.scan(DATA, HISTORY)):
-            pass
+        least = HEADER_BYTES if isinstance(specification, TimestampedKeyValue) else 0
+        for key, row in counted.through(reader.scan(DATA, HISTORY)):
+            if len(row) < least and reader.get(UNSTAMPED_ROW) is None:
+                problems.add(f"the row {key!r} is too short for a timestamp (TKV-7)")
         stray = reader.first(HISTORY, END)
         if stray is not None:
             problems.add(f"a key-value store has the history row {stray[0]!r} (LAY-1)")

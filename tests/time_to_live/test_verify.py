@@ -1,0 +1,56 @@
+"""The command line looks into stores whose values expire."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import statestores as ss
+from statestores.cli.application import app
+from statestores.cli.verification.engine_rows import examine_rows
+from statestores.logged_store import open_logged_store
+from statestores.semantics import open_on_engine
+from statestores.spi import Durability
+from statestores_conformance.faulty_engine import KeptOpen
+from statestores_memory import MemoryEngine
+
+
+@pytest.mark.spec("TKV-7", "TTL-10")
+def test_a_store_with_expired_rows_verifies(tmp_path: Path) -> None:
+    """Engine, snapshot and changelog agree on what is there, rows not deleted yet left out."""
+    root = ss.StateRoot.create(tmp_path)
+    root.add_store(ss.TimestampedKeyValue("seen", ttl_ms=100), partitions=1)
+    with open_logged_store(root, "seen", backend="sqlite") as seen:
+        for number in range(500):
+            seen.store.put(b"%d" % number, b"v", number)
+            if number % 50 == 49:
+                seen.commit({ss.TopicPartition("clicks", 0): number})
+            if number == 300:
+                seen.snapshot()
+        seen.store.put(b"last", b"v", 10_000)
+        seen.commit()
+        expired = seen.store.approximate_num_entries() - len(list(seen.store.range()))
+    result = CliRunner().invoke(app, ["verify", str(tmp_path), "--json"])
+
+    assert expired > 0
+    assert result.exit_code == 0, result.output
+    assert "seen" in result.output
+    json.loads(result.output)
+
+
+@pytest.mark.spec("TKV-7")
+def test_a_row_without_a_header_is_a_problem() -> None:
+    """It is named, and rows with one are not."""
+    engine = MemoryEngine.open("unused")
+    with open_on_engine(KeptOpen(engine), ss.TimestampedKeyValue("seen", ttl_ms=100)) as store:
+        store.put(b"good", b"", 1)
+        store.commit({})
+    healthy = examine_rows(engine)
+    engine.apply({b"\x02bad": b"1234567"}, Durability.PROCESS_CRASH)
+    damaged = examine_rows(engine)
+
+    assert healthy is not None
+    assert damaged is not None
+    assert healthy.problems == []
+    assert damaged.problems == ["the row b'\\x02bad' is too short for a timestamp (TKV-7)"]
