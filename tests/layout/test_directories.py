@@ -55,6 +55,46 @@ def test_a_golden_versioned_store_opens(tmp_path: Path, backend: str) -> None:
         assert store.put(b"EUR\0", {}, 1_550).valid_to_ms == 1_600
 
 
+@pytest.mark.spec("LAY-17", "LAY-19", "LAY-20", "LAY-21")
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_golden_window_store_opens(tmp_path: Path, backend: str) -> None:
+    """Duplicates, their next number and stream time are those that were written."""
+    shutil.copytree(GOLDEN / backend / "hits", tmp_path / "hits")
+    hits = ss.Window(
+        "hits", retention_ms=1_000, window_size_ms=10, retain_duplicates=True, value=ss.json
+    )
+
+    with ss.open_store(tmp_path / "hits", hits) as store:
+        windows = [(window.key, window.start_ms, window.value) for window in store.fetch_all()]
+
+        assert windows == [
+            (b"E\0", 100, {"n": 1}),
+            (b"E\0", 100, {"n": 2}),
+            (b"U", 1_060, {"n": 4}),
+        ]
+        assert store.stream_time_ms == 1_060
+        assert not store.put(b"U", {}, 60)
+        assert store.put(b"U", {}, 61)
+        assert store.pending_changes().sequences == [4]
+
+
+@pytest.mark.spec("LAY-17", "LAY-19", "LAY-20", "LAY-21")
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_golden_session_store_opens(tmp_path: Path, backend: str) -> None:
+    """Sessions and stream time are those that were written."""
+    shutil.copytree(GOLDEN / backend / "visits", tmp_path / "visits")
+
+    with ss.open_existing(tmp_path / "visits") as store:
+        assert store.specification == ss.Session("visits", retention_ms=1_000, key=ss.utf8)
+        assert isinstance(store, ss.SessionStore)
+        assert [tuple(session) for session in store.find_all_sessions()] == [
+            ("ann", 90, 100, b"1"),
+            ("b\0ü", 90, 110, b"2"),
+        ]
+        assert store.stream_time_ms == 1_060
+        assert store.committed_offsets() == {ss.TopicPartition("visits-changelog", 0): 4}
+
+
 @pytest.mark.spec("LAY-10")
 def test_a_partition_names_its_backend(tmp_path: Path) -> None:
     """The file says which, later openings need not, and another backend is refused."""

@@ -23,7 +23,7 @@ from statestores.serdes import (
     specification_from_description,
     utf8,
 )
-from statestores.spi import KeyValue, Serde, Versioned
+from statestores.spi import KeyValue, Serde, Session, StoreSpecification, Versioned, Window
 
 BUILT_IN: list[Serde[Any]] = [raw, utf8, int64, int64_sorted, float64, json, msgpack]
 
@@ -108,10 +108,13 @@ def test_a_serde_needs_a_name(name: Any) -> None:
         KeyValue("counts", key=int64_sorted, value=float64),
         Versioned("rates", history_retention_ms=0),
         Versioned("rates", history_retention_ms=7, key=int64, value=msgpack),
+        Window("hits", retention_ms=7, window_size_ms=5),
+        Window("hits", retention_ms=7, window_size_ms=7, retain_duplicates=True, key=utf8),
+        Session("visits", retention_ms=7, value=json),
     ],
     ids=str,
 )
-def test_descriptions_lead_back(specification: KeyValue[Any, Any] | Versioned[Any, Any]) -> None:
+def test_descriptions_lead_back(specification: StoreSpecification[Any, Any]) -> None:
     """Through JSON too, which is how they are stored."""
     described = standard_json.loads(standard_json.dumps(specification.describe()))
 
@@ -136,8 +139,10 @@ VERSIONED = Versioned("rates", history_retention_ms=5).describe()
 @pytest.mark.parametrize(
     ("description", "words"),
     [
-        ({}, "None; known: key-value, versioned"),
-        (KEY_VALUE | {"kind": "window"}, "'window'; known: key-value, versioned"),
+        ({}, "None; known: key-value, "),
+        (KEY_VALUE | {"kind": "table"}, "'table'; known: key-value, "),
+        (KEY_VALUE | {"kind": "window"}, "missing: retain_duplicates, retention_ms, window"),
+        (KEY_VALUE | {"kind": "session"}, "missing: retention_ms"),
         (KEY_VALUE | {"kind": 5}, "5; known"),
         (KEY_VALUE | {"ttl_ms": 5}, "missing: none; unknown: 'ttl_ms'"),
         (KEY_VALUE | {5: "x"}, "unknown: 5"),

@@ -74,7 +74,7 @@ def as_text(row: tuple[bytes, bytes]) -> str:
 
 
 @pytest.mark.spec("LAY-1", "LAY-2", "LAY-3", "LAY-4", "LAY-5", "LAY-6", "LAY-7")
-@pytest.mark.spec("LAY-8", "LAY-9", "LAY-13", "LAY-14", "LAY-15")
+@pytest.mark.spec("LAY-8", "LAY-9", "LAY-13", "LAY-14", "LAY-15", "LAY-19", "LAY-20", "LAY-21")
 @pytest.mark.parametrize(
     "document", WITH_EXAMPLES, ids=lambda path: path.relative_to(ROOT).as_posix()
 )
