@@ -34,6 +34,7 @@ def _offsets(offsets: dict[str, int]) -> str:
     return ", ".join(f"{name}: {offset}" for name, offset in offsets.items())
 
 
+_CLEAN = Column("closed_cleanly", "closed cleanly", lambda is_clean: "yes" if is_clean else "no")
 _FOUND = (
     Column("store", "store"),
     Column("partition", "partition"),
@@ -41,6 +42,7 @@ _FOUND = (
     Column("rows", "rows"),
     Column("changelog", "changelog offset", _offsets),
     Column("position", "position", _offsets),
+    _CLEAN,
     Column("missing", "to be given", ", ".join),
 )
 _DONE = (
@@ -48,6 +50,7 @@ _DONE = (
     Column("partition", "partition"),
     Column("rows", "rows"),
     Column("refused", "expired"),
+    _CLEAN,
     Column("is_new", "imported", lambda is_new: "yes" if is_new else "was there"),
 )
 
@@ -237,6 +240,7 @@ def _say_what_is_there(
                         None if kind is None else _count(source, store.name, partition, kind),
                         _as_text(offsets.changelog),
                         _as_text(offsets.position),
+                        offsets.is_closed_cleanly,
                         _missing(kind, given),
                     )
                 )
@@ -262,7 +266,17 @@ def _say_what_was_done(
     output: Output, plans: Sequence[ImportPlan], done: Sequence[ImportedPartition], left: list[str]
 ) -> None:
     kinds = {plan.store: plan.kind.value for plan in plans}
-    rows = [(each.store, each.partition, each.rows, each.refused, each.is_new) for each in done]
+    rows = [
+        (
+            each.store,
+            each.partition,
+            each.rows,
+            each.refused,
+            each.is_closed_cleanly,
+            each.is_new,
+        )
+        for each in done
+    ]
     if output.json:
         names = [column.name for column in _DONE]
         output.document(
@@ -275,6 +289,12 @@ def _say_what_was_done(
         )
         return
     output.rows(_DONE, rows)
+    for each in done:
+        if each.is_closed_cleanly is False:
+            output.remark(
+                f"{each.store}, partition {each.partition}: not closed cleanly; under exactly-once "
+                "it can hold changes that were never committed"
+            )
     for name in left:
         output.remark(f"{name}: empty, and of a kind that nobody can tell; not imported")
 

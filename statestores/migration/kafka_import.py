@@ -71,6 +71,10 @@ class ImportedPartition:
     refused: int
     """Rows that the store did not take, since its retention has passed them."""
 
+    is_closed_cleanly: bool | None
+    """Whether Kafka Streams closed it; ``None`` where it does not say. What a killed application
+    left can hold changes of a transaction that was aborted: exactly-once would not keep it."""
+
     is_new: bool
     """``False`` when the partition was there already, and was left as it is."""
 
@@ -192,7 +196,14 @@ def import_kafka_state(
 
 
 def _left(plan: ImportPlan, partition: int) -> ImportedPartition:
-    return ImportedPartition(store=plan.store, partition=partition, rows=0, refused=0, is_new=False)
+    return ImportedPartition(
+        store=plan.store,
+        partition=partition,
+        rows=0,
+        refused=0,
+        is_closed_cleanly=None,
+        is_new=False,
+    )
 
 
 def _import_partition(
@@ -241,6 +252,7 @@ def _import_partition(
         partition=partition,
         rows=rows,
         refused=rows - accepted,
+        is_closed_cleanly=offsets.is_closed_cleanly,
         is_new=True,
     )
 

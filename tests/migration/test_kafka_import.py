@@ -269,6 +269,7 @@ def test_a_dry_run_says_what_is_there(application: Path) -> None:
     """Stores, kinds, rows, offsets, and which options an import would need."""
     code, out, _ = run(application, "--dry-run", "--json")
     found = {row["store"]: row for row in json.loads(out)["partitions"]}
+    is_older = (application / "0_0" / ".checkpoint").exists()
 
     assert code == 0
     assert found["plain"] == {
@@ -278,6 +279,7 @@ def test_a_dry_run_says_what_is_there(application: Path) -> None:
         "rows": 5,
         "changelog": {"fixture-plain-changelog-0": 88},
         "position": {"input-0": 88},
+        "closed_cleanly": None if is_older else True,
         "missing": [],
     }
     assert found["win.dow"]["missing"] == ["--retention", "--window-size"]
@@ -293,6 +295,21 @@ def test_a_dry_run_for_people_names_what_is_not_read(older: Path) -> None:
     assert code == 0
     assert "versioned\t0\tversioned\t59\tfixture-versioned-changelog-0: 88" in out
     assert "the process id" in err
+
+
+def test_a_store_that_was_not_closed_is_named(tmp_path: Path, write_database: Any) -> None:
+    """It is imported, with what has to be known of it."""
+    offsets = {b"status": (1).to_bytes(8, "big"), b"app-kv-changelog-0": (6).to_bytes(8, "big")}
+    families = {"default": {b"k": b"v"}, "offsets": offsets}
+    write_database(tmp_path / "app" / "0_0" / "rocksdb" / "kv", families)
+    arguments = (tmp_path / "app", "--to", tmp_path / "root", "--backend", "sqlite")
+    code, out, err = run(*arguments)
+
+    assert code == 0
+    assert "kv\t0\t1\t0\tno\tyes" in out
+    assert "kv, partition 0: not closed cleanly" in err
+    with ss.open_logged_store(tmp_path / "root", "kv", backend="sqlite") as logged:
+        assert logged.store.committed_offset(ss.TopicPartition("app-kv-changelog", 0)) == 6
 
 
 def test_everything_is_imported_by_one_command(older: Path, tmp_path: Path) -> None:
