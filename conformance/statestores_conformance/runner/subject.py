@@ -15,13 +15,32 @@ from typing import Any, TypeAlias, cast
 
 from statestores.errors import CapabilityNotSupportedError, StateStoreError, UnknownBackendError
 from statestores.registry import load_backend
-from statestores.spi import Capabilities, Engine, KeyValue, StateStore, Versioned
+from statestores.spi import (
+    Capabilities,
+    Engine,
+    KeyValue,
+    Session,
+    StateStore,
+    StoreSpecification,
+    TimestampedKeyValue,
+    Versioned,
+    Window,
+)
 from statestores_conformance.engines import OpenEngine
 
 _LONGEST_SENTENCE = 600
 
 VARIABLE = "STATESTORES_CONFORMANCE_SUBJECT"
 """Tells the child process what to test: JSON of the backend and its options."""
+
+KINDS: tuple[StoreSpecification[Any, Any], ...] = (
+    KeyValue("probe"),
+    TimestampedKeyValue("probe"),
+    Versioned("probe", history_retention_ms=0),
+    Window("probe", retention_ms=1_000, window_size_ms=10),
+    Session("probe", retention_ms=1_000),
+)
+"""A specification of each kind that a function at door two may open."""
 
 OpenStore: TypeAlias = Callable[..., StateStore]
 """A function from a directory and a specification to an open store; options are ``options=``."""
@@ -124,15 +143,14 @@ def probe(subject: Subject) -> Capabilities:
 
 
 def _probe_stores(subject: StoreSubject, path: Path) -> Capabilities:
-    """Open a store of any kind that the function accepts."""
-    for specification in (KeyValue("probe"), Versioned("probe", history_retention_ms=0)):
-        if not opens(subject, specification):
-            continue
-        store = _step("opening a store", lambda kind=specification: subject.open(path, kind))  # type: ignore[misc]
-        persistent = _step("asking whether it is persistent", lambda store=store: store.persistent)  # type: ignore[misc]
-        _step("closing the store", store.close)
-        return Capabilities(persistent=persistent, durable_commit=persistent)
-    raise BrokenSubjectError("the function opens neither key-value nor versioned stores")
+    """Open a store of the first kind that the function accepts."""
+    for kind in KINDS:
+        if opens(subject, kind):
+            store = _step("opening a store", partial(subject.open, path, kind))
+            persistent = _step("asking for persistence", partial(getattr, store, "persistent"))
+            _step("closing the store", store.close)
+            return Capabilities(persistent=persistent, durable_commit=persistent)
+    raise BrokenSubjectError("the function opens a store of no kind")
 
 
 def opens(subject: StoreSubject, specification: Any) -> bool:

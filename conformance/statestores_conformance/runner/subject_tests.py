@@ -3,24 +3,25 @@
 This is what a stranger writes, but for the name of the backend, which comes from the environment.
 """
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from statestores.spi import KeyValue, Versioned
 from statestores_conformance.backend import BackendTests
 from statestores_conformance.engines import OpenEngine
 from statestores_conformance.key_value import KeyValueStoreTests
 from statestores_conformance.runner.subject import (
+    KINDS,
     EngineSubject,
     StoreSubject,
     load_subject,
     opens,
     requested,
 )
-from statestores_conformance.stores import OpenKeyValueStore, OpenVersionedStore
+from statestores_conformance.session import SessionStoreTests
+from statestores_conformance.timestamped import TimestampedKeyValueStoreTests
 from statestores_conformance.versioned import VersionedStoreTests
+from statestores_conformance.window import WindowStoreTests
 
 _subject = load_subject(*requested())
 
@@ -34,36 +35,34 @@ class _EngineSuite(BackendTests):
         return _subject.open
 
 
-class _KeyValueSuite(KeyValueStoreTests):
-    """The tests of key-value stores, at door two."""
-
-    @pytest.fixture
-    def open_key_value_store(self) -> OpenKeyValueStore:
-        opener: OpenKeyValueStore = _opener()
-        return opener
-
-
-class _VersionedSuite(VersionedStoreTests):
-    """The tests of versioned stores, at door two."""
-
-    @pytest.fixture
-    def open_versioned_store(self) -> OpenVersionedStore:
-        opener: OpenVersionedStore = _opener()
-        return opener
+_SUITES: dict[str, tuple[str, type, str]] = {
+    "key-value": ("TestKeyValueStore", KeyValueStoreTests, "open_key_value_store"),
+    "timestamped-key-value": (
+        "TestTimestampedKeyValueStore",
+        TimestampedKeyValueStoreTests,
+        "open_timestamped_store",
+    ),
+    "versioned": ("TestVersionedStore", VersionedStoreTests, "open_versioned_store"),
+    "window": ("TestWindowStore", WindowStoreTests, "open_window_store"),
+    "session": ("TestSessionStore", SessionStoreTests, "open_session_store"),
+}
+"""For each kind at door two: name and class of its tests, and the fixture that they ask for."""
 
 
-def _opener() -> Any:
-    """Return the function under test; which kinds it opens was probed."""
-    assert isinstance(_subject, StoreSubject)
-    opened = _subject.open
-    return lambda path, specification: opened(Path(path), specification)
+def _suite(name: str, tests: type, fixture: str, subject: StoreSubject) -> type:
+    """Return a class of *tests* whose *fixture* gives the function under test."""
+
+    def give(self: Any) -> Any:
+        return subject.open
+
+    return type(name, (tests,), {fixture: pytest.fixture(name=fixture)(give)})
 
 
 # pytest collects the names that begin with "Test".
 if isinstance(_subject, EngineSubject):
     TestBackend = _EngineSuite
 else:
-    if opens(_subject, KeyValue("probe")):
-        TestKeyValueStore = _KeyValueSuite
-    if opens(_subject, Versioned("probe", history_retention_ms=0)):
-        TestVersionedStore = _VersionedSuite
+    for _kind in KINDS:
+        if opens(_subject, _kind):
+            _name, _tests, _fixture = _SUITES[_kind.kind]
+            globals()[_name] = _suite(_name, _tests, _fixture, _subject)
