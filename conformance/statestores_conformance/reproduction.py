@@ -59,8 +59,16 @@ _ANY_DURABILITY = "Durability.PROCESS_CRASH if weak else Durability.POWER_LOSS"
 
 def rows(changes: Changes, start: int, stop: int) -> Changes:
     """Return the rows of *changes* from *start* up to *stop*."""
-    times = None if changes.times_ms is None else changes.times_ms[start:stop]
-    return Changes(changes.keys[start:stop], changes.values[start:stop], times)
+    columns = (
+        changes.keys,
+        changes.values,
+        changes.times_ms,
+        changes.end_times_ms,
+        changes.sequences,
+        changes.timestamps_ms,
+    )
+    cut: list[Any] = [None if column is None else column[start:stop] for column in columns]
+    return Changes(*cut)
 
 
 def load_content(target: StateStore, source: StateStore, batch_rows: int, *, commit: bool) -> None:

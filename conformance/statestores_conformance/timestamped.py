@@ -18,6 +18,7 @@ from statestores_conformance.store_fixtures import closed_at_the_end
 from statestores_conformance.stores import KeyValueStores
 from statestores_conformance.time_to_live_changes import TimeToLiveChangeTests
 from statestores_conformance.time_to_live_reads import TimeToLiveReadTests, WallClockTests
+from statestores_conformance.timestamped_model import TimestampedModelTests
 from statestores_conformance.timestamped_stores import (
     LONG_MS,
     OpenTimestampedStore,
@@ -76,6 +77,7 @@ class TimeToLiveTests:
     TestReads = TimeToLiveReadTests
     TestWallClock = WallClockTests
     TestChanges = TimeToLiveChangeTests
+    TestModel = TimestampedModelTests
 
     @pytest.fixture
     def timestamped_stores(

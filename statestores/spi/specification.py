@@ -98,6 +98,10 @@ class TtlClock(Enum):
     WALL = "wall"
     """The clock of the machine that reads."""
 
+    def __repr__(self) -> str:
+        """Return the name, so that the representation of a specification can be read back."""
+        return f"{type(self).__name__}.{self.name}"
+
 
 @dataclass(frozen=True, slots=True, init=False)
 class KeyValue(StoreSpecification[K, V]):

@@ -1,0 +1,103 @@
+"""Every operation of a key-value store whose values expire, in any order."""
+
+from pathlib import Path
+from typing import Any
+
+from hypothesis import strategies as st
+from hypothesis.stateful import rule
+
+from statestores.spi import TimestampedKeyValue, TimestampedKeyValueStore
+from statestores_conformance.models.store import StoreMachine, keys, readers, values
+from statestores_conformance.models.timestamped import TimestampedModel
+from statestores_conformance.timestamped_stores import OpenTimestampedStore
+
+_TTL_MS = 20
+
+_bounds = st.none() | keys
+_steps = st.integers(-30, 15)
+"""How far a put is ahead of stream time, or behind it."""
+
+
+class WithItsOwnClock:
+    """Opens timestamped stores with the clock of the machine."""
+
+    def __init__(self, open_store: OpenTimestampedStore) -> None:
+        self._open_store = open_store
+
+    def __call__(
+        self, path: Path, specification: TimestampedKeyValue[bytes, bytes]
+    ) -> TimestampedKeyValueStore[bytes, bytes]:
+        """Open the store."""
+        return self._open_store(path, specification, None)
+
+
+class TimestampedMachine(StoreMachine[TimestampedModel]):
+    """A store whose values live for 20 ms of stream time, which the puts move."""
+
+    def __init__(self, open_store: OpenTimestampedStore, root: Path) -> None:
+        super().__init__(WithItsOwnClock(open_store), root)
+        self.begin(TimestampedModel(_TTL_MS))
+
+    def specification(self) -> TimestampedKeyValue[bytes, bytes]:
+        return TimestampedKeyValue("store", ttl_ms=_TTL_MS)
+
+    def check(self, reader: str, model: TimestampedModel, *, thorough: bool) -> None:
+        self.script.lists(model.pairs(), f"{reader}.range")
+        if thorough:
+            self.script.lists(model.pairs(reverse=True), f"{reader}.range", reverse=True)
+            found: Any = [stamped for _, stamped in model.pairs()]
+            self.script.gives(found, f"{reader}.get_many", [key for key, _ in model.pairs()])
+
+    def _time(self, step: int) -> int:
+        return max(0, (self.model.stream_time_ms or 0) + step)
+
+    @rule(key=keys, value=st.none() | values, step=_steps)
+    def put(self, key: bytes, value: bytes | None, step: int) -> None:
+        """Set or delete, in order or not, expired already or not."""
+        time_ms = self._time(step)
+        self.script.do(self.on_store("put"), key, value, time_ms)
+        self.model.put(key, value, time_ms)
+
+    @rule(entries=st.lists(st.tuples(keys, st.none() | values, _steps), max_size=40))
+    def put_several(self, entries: list[tuple[bytes, bytes | None, int]]) -> None:
+        """Put columns, in order."""
+        stamped = [(key, value, self._time(step)) for key, value, step in entries]
+        columns = [list(column) for column in zip(*stamped, strict=True)] or [[], [], []]
+        self.script.do(self.on_store("put_many"), *columns)
+        for key, value, time_ms in stamped:
+            self.model.put(key, value, time_ms)
+
+    @rule(key=keys, value=values, step=_steps)
+    def put_if_absent(self, key: bytes, value: bytes, step: int) -> None:
+        """Set what is not there, or has expired."""
+        time_ms, found = self._time(step), self.model.get(key)
+        self.script.gives(found, self.on_store("put_if_absent"), key, value, time_ms)
+        if found is None:
+            self.model.put(key, value, time_ms)
+
+    @rule(key=keys)
+    def delete(self, key: bytes) -> None:
+        """Delete, and learn what was there."""
+        self.script.gives(self.model.get(key), self.on_store("delete"), key)
+        self.model.put(key, None)
+
+    @rule(wanted=st.lists(keys, max_size=6), reader=readers)
+    def get(self, wanted: list[bytes], reader: str) -> None:
+        """Get one by one, and many at once."""
+        expected = [self.model_of(reader).get(key) for key in wanted]
+        for key, value in zip(wanted, expected, strict=True):
+            self.script.gives(value, self.call(reader, "get"), key)
+        self.script.gives(expected, self.call(reader, "get_many"), wanted)
+
+    @rule(first=_bounds, last=_bounds, reverse=st.booleans(), reader=readers, hold=st.booleans())
+    def read_range(
+        self, first: bytes | None, last: bytes | None, reader: str, *, reverse: bool, hold: bool
+    ) -> None:
+        """Iterate over a range now, or keep the iterator."""
+        self.read(
+            self.model_of(reader).pairs(first, last, reverse=reverse),
+            hold=hold,
+            call=self.call(reader, "range"),
+            arguments=(first, last),
+            reverse=reverse,
+        )
