@@ -14,8 +14,9 @@ from statestores_conformance.intensity import seed, trials
 _KILLS = trials(10, least=2)
 _SOAK_KILLS = 100
 _SEED = seed(1035)
-_TIMES = 3
-"""How often a process gets past a failpoint before it dies there, at most."""
+_TIMES = 1
+_SOAK_TIMES = 20
+"""How often a process reaches a failpoint before it dies there, at most."""
 
 
 @pytest.mark.level("crash-proof")
@@ -44,19 +45,23 @@ class EngineCrashTests(EngineFixtures):
         self, persistent_engine: Engine, kind: str, tmp_path: Path
     ) -> None:
         """Killed just before the engine has a commit, or just after: it has none of it, or all."""
+        self._kill_at_failpoints(persistent_engine, kind, tmp_path, _TIMES)
+
+    @staticmethod
+    def _kill_at_failpoints(engine: Engine, kind: str, root: Path, times: int) -> None:
         failpoints = WORKLOADS[kind].failpoints
-        kills = _TIMES * len(failpoints)
+        kills = times * len(failpoints)
         report = run_kills(
-            import_path_of(persistent_engine),
+            import_path_of(engine),
             kills,
             _SEED,
             kind=kind,
-            root=tmp_path,
+            root=root,
             failpoints=failpoints,
         )
 
         assert report.violations == []
-        assert [kill.failpoint for kill in report.kills] == list(failpoints) * _TIMES
+        assert [kill.failpoint for kill in report.kills] == list(failpoints) * times
 
     @pytest.mark.soak
     @pytest.mark.spec("COM-2", "COM-22", "ENG-7", "ENG-27")
@@ -71,3 +76,12 @@ class EngineCrashTests(EngineFixtures):
 
         assert report.violations == []
         assert len(report.kills) == _SOAK_KILLS
+
+    @pytest.mark.soak
+    @pytest.mark.spec("COM-2", "COM-22", "ENG-7", "ENG-8")
+    @pytest.mark.parametrize("kind", WORKLOADS)
+    def test_many_processes_killed_at_failpoints_leave_exactly_a_commit(
+        self, persistent_engine: Engine, kind: str, tmp_path: Path
+    ) -> None:
+        """The same for later and later times."""
+        self._kill_at_failpoints(persistent_engine, kind, tmp_path, _SOAK_TIMES)

@@ -24,7 +24,7 @@ from statestores_conformance.promises import skip_unless_promised
 from statestores_conformance.stores import CHANGELOG, KEYS
 
 _SEED = seed(892)
-_TRIALS = trials(10, least=4)
+_TRIALS = trials(4, least=3)
 _SOAK_TRIALS = 2_000
 
 

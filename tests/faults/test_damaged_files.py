@@ -22,7 +22,7 @@ from statestores.partition_reader import PartitionReader
 from statestores.semantics.directory_lock import LOCK_FILE
 
 _SEED = 14
-_FLIPS = 6
+_FLIPS = 4
 _CHANGES = 100
 """More than a life makes."""
 

@@ -23,7 +23,7 @@ from statestores.errors import StoreNotFoundError
 _SOAK = os.environ.get("STATESTORES_SOAK") == "1"
 _SEED = 26
 _CHANCES = 12 if _SOAK else 1
-_SHARE = 1.0 if _SOAK else 0.35
+_SHARE = 1.0 if _SOAK else 0.25
 """The share of the moments that are judged."""
 
 
