@@ -2,13 +2,12 @@
 
 import argparse
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from statestores_mutants.child import BASES
-from statestores_mutants.registry import Mutant, all_mutants
+from statestores_mutants.herd import judge_all
+from statestores_mutants.registry import Mutant, all_mutants, sound_bases
 from statestores_mutants.report import line, markdown, write_json
-from statestores_mutants.verdict import Verdict, judge
+from statestores_mutants.verdict import Verdict
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -44,7 +43,7 @@ def _chosen(names: list[str] | None) -> list[Mutant]:
     Raises:
         LookupError: A name is that of no mutant and no theme.
     """
-    mutants = BASES | all_mutants()
+    mutants = sound_bases() | all_mutants()
     if names is None:
         return list(mutants.values())
     unknown = {*names} - {*mutants} - {mutant.theme for mutant in mutants.values()}
@@ -54,14 +53,16 @@ def _chosen(names: list[str] | None) -> list[Mutant]:
 
 
 def _judge_all(subjects: list[Mutant], jobs: int) -> list[Verdict]:
-    """Judge *subjects*, some at a time, and print each verdict in its turn."""
-    verdicts = []
-    with ThreadPoolExecutor(jobs) as threads:
-        for verdict in threads.map(judge, subjects):
-            sys.stdout.write(line(verdict) + "\n")
-            sys.stdout.flush()
-            verdicts.append(verdict)
-    return verdicts
+    """Judge *subjects*, some at a time; print each verdict, and return them in their order."""
+    found: dict[str, Verdict] = {}
+
+    def report(verdict: Verdict) -> None:
+        found[verdict.mutant.name] = verdict
+        sys.stdout.write(line(verdict) + "\n")
+        sys.stdout.flush()
+
+    judge_all(subjects, jobs, report)
+    return [found[subject.name] for subject in subjects]
 
 
 if __name__ == "__main__":

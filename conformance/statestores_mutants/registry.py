@@ -9,6 +9,7 @@ from typing import TypeAlias, TypeVar
 
 from statestores.semantics.engine_store import EngineStore
 from statestores.spi import Engine
+from statestores_memory import MemoryEngine
 from statestores_mutants.file_engine import FileEngine
 
 Subject: TypeAlias = type[Engine] | type[EngineStore[bytes, bytes]]
@@ -100,3 +101,8 @@ def sound(subject: Subject) -> Mutant:
     return Mutant(
         name=subject.__name__, theme="sound", subject=subject, expected=frozenset(), raises=None
     )
+
+
+def sound_bases() -> dict[str, Mutant]:
+    """Return what the mutants are made of, to be passed by the suite on the same road."""
+    return {subject.__name__: sound(subject) for subject in (FileEngine, MemoryEngine)}

@@ -1,5 +1,9 @@
 """The test class of whatever mutant the child process has chosen: the whole suite, as always."""
 
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
@@ -21,6 +25,14 @@ settings.load_profile("mutants")
 
 class TestMutant(BackendTests):
     """Everything that can be proved of a backend; stores come from the patched opening."""
+
+    @pytest.fixture
+    def tmp_path(self, mutant_directory: Path) -> Iterator[Path]:
+        """Give a directory of this process: pytest's own are shared by all of them."""
+        with tempfile.TemporaryDirectory(
+            dir=mutant_directory, ignore_cleanup_errors=True
+        ) as directory:
+            yield Path(directory)
 
     @pytest.fixture
     def open_engine(self, mutant: Mutant) -> OpenEngine:

@@ -1,18 +1,10 @@
 """What comes out when the suite meets a mutant."""
 
-import json
-import subprocess
-import sys
-import tempfile
-import time
 from dataclasses import asdict, dataclass
 from enum import Enum
-from pathlib import Path
+from typing import Any
 
 from statestores_mutants.registry import Mutant
-
-_PATIENCE_SECONDS = 240
-"""How long the suite may take for one mutant; a sound engine needs a tenth of it."""
 
 _LAST_LINES = 15
 
@@ -72,29 +64,13 @@ class Verdict:
         }
 
 
-def judge(mutant: Mutant) -> Verdict:
-    """Run the suite against *mutant* in a process of its own."""
-    started = time.monotonic()
-    with tempfile.TemporaryDirectory() as scratch:
-        result = Path(scratch) / "result.json"
-        command = [sys.executable, "-m", "statestores_mutants.child", mutant.name, str(result)]
-        try:
-            process = subprocess.run(  # noqa: S603  # our own program
-                command,
-                cwd=scratch,
-                capture_output=True,
-                text=True,
-                check=False,
-                timeout=_PATIENCE_SECONDS,
-            )
-        except subprocess.TimeoutExpired:
-            message = f"no end within {_PATIENCE_SECONDS} seconds"
-            return Verdict(mutant=mutant, outcome=Outcome.NOT_RUN, message=message)
-        found = json.loads(result.read_text("utf-8")) if result.exists() else None
-    seconds = time.monotonic() - started
-    if found is None or (found["code"] and found["catch"] is None):
-        lines = (process.stdout + process.stderr).splitlines()[-_LAST_LINES:]
-        return Verdict(mutant=mutant, outcome=Outcome.NOT_RUN, message="\n".join(lines))
+def verdict_of(
+    mutant: Mutant, found: dict[str, Any] | None, output: str, seconds: float
+) -> Verdict:
+    """Return the verdict on what the process of *mutant* has left: its result, and its output."""
+    if found is None:
+        message = "\n".join(output.splitlines()[-_LAST_LINES:]) or "no result, and no output"
+        return Verdict(mutant=mutant, outcome=Outcome.NOT_RUN, message=message, seconds=seconds)
     catch = found["catch"]
     if catch is None:
         return Verdict(mutant=mutant, outcome=Outcome.PASSED, tests=found["tests"], seconds=seconds)
@@ -109,10 +85,9 @@ def judge(mutant: Mutant) -> Verdict:
     )
 
 
-def _outcome(mutant: Mutant, catch: dict[str, object]) -> Outcome:
+def _outcome(mutant: Mutant, catch: dict[str, Any]) -> Outcome:
     """Return what the failure of a test says about *mutant*."""
     if catch["own_mistake"]:
         return Outcome.OWN_MISTAKE
-    cited = catch["cited"]
-    assert isinstance(cited, list)
-    return Outcome.CAUGHT if mutant.expected.intersection(cited) else Outcome.CAUGHT_ELSEWHERE
+    met = mutant.expected.intersection(catch["cited"])
+    return Outcome.CAUGHT if met else Outcome.CAUGHT_ELSEWHERE
