@@ -120,7 +120,8 @@ class StateStore(ReadOnlyStore, Closing):
         forgets one partition's offset (COM-5). *durability* overrides the store's own for this
         commit. After it returns, `committed_offset` gives these offsets, also after a crash. When
         it raises, neither writes nor offsets are visible to others, and the writes are still
-        pending: commit again, or roll back (COM-9).
+        pending: commit again, or roll back (COM-9). Should the engine have taken them before it
+        failed, both are visible, `committed_offset` says so, and `rollback` refuses (COM-43).
 
         Raises:
             StoreClosedError: The store is closed.
@@ -147,8 +148,8 @@ class StateStore(ReadOnlyStore, Closing):
 
         Raises:
             StoreClosedError: The store is closed.
-            CommitConflictError: The store has a changelog, and a commit failed after appending
-                the writes to it: they are committed, and only the store lags behind (LGS-10).
+            CommitConflictError: A commit failed after the changelog (LGS-10) or the engine
+                (COM-43) had taken the writes: they are committed, and cannot be forgotten.
         """
 
     @abstractmethod
