@@ -1,7 +1,7 @@
 """The levels of conformance, and which of them a test belongs to.
 
-A level is reached when all before it are, and no test of it failed. A part of the suite says where it
-belongs by a marker on its class, which its tests may overrule::
+A level is reached when all before it are, and no test of it failed. A part of the suite says where
+it belongs by a marker on its class, which its tests may overrule::
 
     @pytest.mark.level("concurrent")
     class EngineThreadTests(EngineFixtures): ...
