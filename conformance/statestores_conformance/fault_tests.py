@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from statestores.errors import CommitConflictError, StateStoreError, StorageError
-from statestores.spi import Engine
+from statestores.spi import Engine, TopicPartition
 from statestores_conformance.crash_workload import WORKLOADS
 from statestores_conformance.engine_stores import OPENERS, OpenOverEngine
 from statestores_conformance.engines import EngineFixtures, OpenEngine
@@ -21,7 +21,7 @@ from statestores_conformance.faulty_engine import (
 )
 from statestores_conformance.intensity import seed, trials
 from statestores_conformance.promises import skip_unless_promised
-from statestores_conformance.stores import CHANGELOG, KEYS
+from statestores_conformance.stores import CHANGELOG, INPUT, KEYS
 
 _SEED = seed(892)
 _TRIALS = trials(4, least=3)
@@ -162,6 +162,7 @@ class FaultTests(EngineFixtures):
         watched = FaultyEngine(engine)
         opened = open_store(watched)
         opened.fill()
+        opened.store.advance_position({TopicPartition("old", 0): 1})
         opened.store.commit({CHANGELOG: 1})
         watched.plan(Fault(at=at, call="apply", moment=moment))
         try:
@@ -173,9 +174,11 @@ class FaultTests(EngineFixtures):
         watched.plan(None)
         opened.write(KEYS[3], 50)
         expected = opened.latest_of_keys()[3]
+        opened.store.advance_position({INPUT: 2})
         opened.store.commit({CHANGELOG: 2})
         again = open_store(KeptOpen(engine))
 
         assert failed == (at <= 3)
         assert again.latest() == {KEYS[3]: expected}
         assert again.store.committed_offsets() == {CHANGELOG: 2}
+        assert dict(again.store.position) == {INPUT: 2}

@@ -188,7 +188,9 @@ class EngineStore(StateStore, Generic[K, V]):
         if self._in_doubt is not None:
             self._settle()
         if self._is_truncating:  # one that has failed: what follows must not be deleted (COM-42)
+            advanced = self._position
             self._finish_truncating()
+            self._position = advanced or self._position
         staged = self._judge_offsets(offsets)
         durability = self._durability if durability is None else durability_of(durability)
         if self._journal is not None and self._has_something_to_journal():
@@ -306,6 +308,7 @@ class EngineStore(StateStore, Generic[K, V]):
         self._in_doubt = None
         self._commits += 1
         self._is_truncating = True  # from now on: who knows what an engine that fails has done
+        self._position = self._committed_position = Position()
         self._finish_truncating()
         self._commits += 1
         self._forget_everything_pending()
