@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, ClassVar, Generic, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, overload
 
 from statestores.errors import InvalidArgumentError, InvalidTypeError
 from statestores.spi.serde import Serde
@@ -38,16 +38,6 @@ class StoreSpecification(Generic[K, V]):
 
     partitioner: str
     """The name of the function from key bytes to a partition (PAR-1)."""
-
-    def __init__(
-        self, name: str, *, key: Any = None, value: Any = None, partitioner: str = "murmur2"
-    ) -> None:
-        """Describe a store.
-
-        Raises:
-            InvalidTypeError, InvalidArgumentError: The name cannot be one.
-        """
-        self._set_common(name, key, value, partitioner)
 
     def _set(self, **values: object) -> None:
         """Set the fields of a frozen value; for the constructors only."""
@@ -186,6 +176,26 @@ class KeyValue(StoreSpecification[K, V]):
     ) -> "KeyValue[Any, Any]":
         """Make the specification, timestamped if that is what the arguments describe."""
         return object.__new__(TimestampedKeyValue if timestamped or ttl_ms is not None else cls)
+
+    if not TYPE_CHECKING:  # a checker would prefer its signature to those of __new__
+
+        def __init__(
+            self,
+            name: str,
+            *,
+            key: Any = None,
+            value: Any = None,
+            timestamped: bool = False,
+            ttl_ms: int | None = None,
+            ttl_clock: TtlClock | str = TtlClock.EVENT,
+            partitioner: str = "murmur2",
+        ) -> None:
+            """Describe a key-value store; without timestamps, or `__new__` had made another.
+
+            Raises:
+                InvalidTypeError, InvalidArgumentError: The name cannot be one.
+            """
+            self._set_common(name, key, value, partitioner)
 
 
 @dataclass(frozen=True, slots=True, init=False)
