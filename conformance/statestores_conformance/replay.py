@@ -14,6 +14,9 @@ from statestores_conformance.stores import CHANGELOG, INPUT, KEYS, Stores, Store
 
 _SEED = 889
 
+_MANY_ROWS = 20_000
+"""More than any chunk of an export has."""
+
 
 def split(changes: Changes, *cuts: int) -> list[Changes]:
     """Cut *changes* before each of the rows *cuts*."""
@@ -263,6 +266,23 @@ class CommittedContentTests(StoreFixtures):
         assert copy.committed() == {}
         copy.store.rollback()
         assert copy.content() == {}
+
+    @pytest.mark.spec("COM-20", "COM-38")
+    def test_a_large_content_comes_whole_and_in_chunks(self, stores: Stores) -> None:
+        """More rows than an export may hold at once: none is lost where a chunk ends."""
+        original, copy = stores.open("original"), stores.open("copy")
+        for number in range(_MANY_ROWS):
+            original.write(b"%05d" % number, number)
+        original.store.commit({})
+        content = original.store.committed_content()
+        largest = 0
+        for changes in content.changes:
+            largest = max(largest, len(changes))
+            copy.store.load(changes, stream_time_ms=content.stream_time_ms)
+        copy.store.commit({})
+
+        assert copy.latest() == original.latest()
+        assert largest < _MANY_ROWS
 
     @pytest.mark.spec("COM-38")
     def test_the_committed_content_is_in_key_order(self, opened: StoreUnderTest) -> None:

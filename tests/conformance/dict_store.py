@@ -273,7 +273,8 @@ class DictStore(DictReader, KeyValueStore[bytes, bytes]):
         pairs, offsets, position = self.committed
         ordered = sorted(pairs.items())
         chunks = (
-            Changes([key for key, _ in part], [value for _, value in part]) for part in [ordered]
+            Changes([key for key, _ in part], [value for _, value in part])
+            for part in (ordered[row : row + 1_000] for row in range(0, len(ordered), 1_000))
         )
         return CommittedContent(offsets, position, None, chunks)
 
