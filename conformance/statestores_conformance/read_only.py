@@ -31,6 +31,7 @@ _WRITES = frozenset(
 )
 
 _COMMITS = 60
+_WRITES_WHILE_READING = 1_000
 _ISOLATIONS = pytest.mark.parametrize("isolation", Isolation, ids=lambda level: level.value)
 
 
@@ -236,6 +237,22 @@ class FacadeThreadTests(StoreFixtures):
             assert None not in opened.latest_of_keys(Isolation.READ_UNCOMMITTED)
 
         self._read_while_committing(opened, read)
+
+    @pytest.mark.spec("ROF-6", "ROF-8")
+    def test_an_uncommitted_facade_reads_while_the_owner_writes(
+        self, opened: StoreUnderTest
+    ) -> None:
+        """What is pending grows under the reader, who sees the beginning of what was written."""
+        written = [b"%04d" % number for number in range(_WRITES_WHILE_READING)]
+
+        def read() -> None:
+            found = list(opened.latest(Isolation.READ_UNCOMMITTED))
+
+            assert found == written[: len(found)]
+
+        with reading_threads(read):
+            for number, key in enumerate(written):
+                opened.write(key, number)
 
     @pytest.mark.spec("ROF-7", "ROF-6")
     def test_committed_offsets_never_go_back(self, opened: StoreUnderTest) -> None:
