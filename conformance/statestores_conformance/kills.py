@@ -22,11 +22,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("backends", nargs="+", metavar="BACKEND", help="a name, or module:Class")
     parser.add_argument("--kills", type=int, default=1_000, help="for each backend and kind")
     parser.add_argument("--seed", type=int, default=1035)
+    parser.add_argument("--kind", action="append", choices=list(WORKLOADS), help="all by default")
     chosen = parser.parse_args(arguments)
     rows = [
         (backend, kind, *_kill(backend, kind, chosen.kills, chosen.seed))
         for backend in chosen.backends
-        for kind in WORKLOADS
+        for kind in chosen.kind or WORKLOADS
     ]
     print("\n| backend | kind | kills | at failpoints | seconds | violations |")  # noqa: T201
     print("|---|---|---|---|---|---|")  # noqa: T201
