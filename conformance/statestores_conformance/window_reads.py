@@ -1,5 +1,6 @@
 """Reads of a window store, by its owner and through facades, and what they see after expiry."""
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -26,6 +27,10 @@ _MALFORMED_READS: dict[str, Callable[[Any], object]] = {
     "all of text keys": lambda store: store.fetch_all(None, None, "a"),
 }
 """Reads of which one argument is wrong, by what is wrong."""
+
+_TIME_RANGES = [(None, None), (10, 10), (11, 20), (20, None), (None, 9)]
+
+_KEY_RANGES = [(None, None), (b"a", b"a"), (b"a\x00", b"b"), (b"aa", None), (None, b"a\x00")]
 
 _ISOLATIONS = [None, Isolation.READ_COMMITTED, Isolation.READ_UNCOMMITTED]
 
@@ -70,27 +75,20 @@ class WindowReadTests(WindowStoreFixtures):
 
     @pytest.mark.spec("WIN-11")
     @pytest.mark.parametrize("reverse", [False, True])
-    @pytest.mark.parametrize("times", [(None, None), (10, 10), (11, 20), (20, None), (None, 9)])
-    @pytest.mark.parametrize(
-        "keys", [(None, None), (b"a", b"a"), (b"a\x00", b"b"), (b"aa", None), (None, b"a\x00")]
-    )
-    def test_both_ranges_are_inclusive(
-        self,
-        filled: Store,
-        times: tuple[int | None, int | None],
-        keys: tuple[bytes | None, bytes | None],
-        *,
-        reverse: bool,
-    ) -> None:
+    def test_both_ranges_are_inclusive(self, filled: Store, *, reverse: bool) -> None:
         """Of keys and of starts, each open or not: what is within both, and nothing else."""
-        expected = [
-            window
-            for window in filled.fetch_all(reverse=reverse)
-            if (times[0] or 0) <= window.start_ms <= (HIGHEST_MS if times[1] is None else times[1])
-            and (keys[0] or b"") <= window.key <= (b"\xff" if keys[1] is None else keys[1])
-        ]
+        for (first_ms, last_ms), (first, last) in itertools.product(_TIME_RANGES, _KEY_RANGES):
+            expected = [
+                window
+                for window in filled.fetch_all(reverse=reverse)
+                if (first_ms or 0)
+                <= window.start_ms
+                <= (HIGHEST_MS if last_ms is None else last_ms)
+                and (first or b"") <= window.key <= (b"\xff" if last is None else last)
+            ]
+            found = list(filled.fetch_all(first_ms, last_ms, first, last, reverse=reverse))
 
-        assert list(filled.fetch_all(*times, *keys, reverse=reverse)) == expected
+            assert found == expected, (first_ms, last_ms, first, last)
 
     @pytest.mark.spec("WIN-23")
     def test_an_inverted_key_range_is_empty(self, filled: Store) -> None:
