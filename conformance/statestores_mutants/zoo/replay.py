@@ -143,17 +143,6 @@ class LoadIsReplay(EngineVersionedStore):
         self.replay(changes)
 
 
-@mutant("COM-20", "VRS-3")
-class LoadForgetsStreamTime(EngineVersionedStore):
-    """A load takes stream time from its versions only.
-
-    Imitates a snapshot format without it: the deletion that moved time is long forgotten.
-    """
-
-    def load(self, changes: Changes, *, stream_time_ms: int | None = None) -> None:
-        super().load(changes)
-
-
 Chunks = Generator[Changes, None, None]
 
 
