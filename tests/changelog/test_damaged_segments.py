@@ -1,0 +1,244 @@
+"""Segments that are none, of another release, or that contradict themselves: errors by name."""
+
+import os
+from pathlib import Path
+
+import google_crc32c
+import pytest
+
+from statestores.changelog import (
+    ChangelogOptions,
+    ChangelogReader,
+    Compression,
+    FileChangelog,
+    ReadOnlyChangelog,
+)
+from statestores.errors import (
+    ChangelogCorruptedError,
+    StorageError,
+    UnsupportedFormatError,
+)
+from statestores.spi import Changes, Durability, Position, TopicPartition
+
+FIRST = "00000000000000000000.log"
+NOSYNC = Durability.PROCESS_CRASH
+CLICKS = TopicPartition("clicks", 0)
+
+Row = tuple[int, bytes, bytes | None]
+
+ROWS: list[list[Row]] = [
+    [(0, b"a", b"1"), (1, b"b", None)],
+    [(2, b"c", b"3" * 40)],
+    [(3, b"a", b"4"), (4, b"b", b""), (5, b"", b"6")],
+]
+"""The rows of each frame of the small log."""
+
+BEGINNINGS = range(len(ROWS) + 1)
+
+
+def write(directory: Path, segment_bytes: int = 1 << 20) -> list[int]:
+    """Write the small log; return where each frame of its last segment ends, head included."""
+    options = ChangelogOptions(segment_bytes=segment_bytes, compression=Compression.NONE)
+    with FileChangelog.create(directory, "key-value", options) as log:
+        ends = [log._active.end]
+        for rows in ROWS:
+            columns = Changes([key for _, key, _ in rows], [value for *_, value in rows])
+            position = Position({CLICKS: rows[-1][0]})
+            log.append(columns, position=position, durability=NOSYNC)
+            ends.append(log._active.end)
+    return ends
+
+
+def frames_in(log: ReadOnlyChangelog) -> list[list[Row]]:
+    """Return the rows of each frame."""
+    return [
+        list(zip(frame.offsets, frame.changes.keys, frame.changes.values, strict=True))
+        for frame in log.read()
+    ]
+
+
+def seal(data: bytearray, start: int, checked_from: int, stop: int) -> bytes:
+    """Return *data* with the checksum at *start* made right again."""
+    checksum = google_crc32c.value(bytes(data[checked_from:stop]))
+    data[start : start + 4] = checksum.to_bytes(4, "big")
+    return bytes(data)
+
+
+@pytest.fixture
+def segment(directory: Path) -> Path:
+    """The only segment of the small log."""
+    write(directory)
+    return directory / FIRST
+
+
+@pytest.fixture
+def ends(tmp_path: Path) -> list[int]:
+    """Where its head and each of its frames end."""
+    return write(tmp_path / "measured")
+
+
+@pytest.mark.spec("LOG-20")
+@pytest.mark.parametrize("name", ["1.log", "garbage.log", "0000000000000000000x.log", ".log"])
+def test_files_that_are_named_like_segments_are_errors(
+    directory: Path, segment: Path, name: str
+) -> None:
+    """It may be a segment that somebody renamed."""
+    segment.with_name(name).write_bytes(b"")
+    for opener in (FileChangelog.open, ChangelogReader.open):
+        with pytest.raises(ChangelogCorruptedError, match="not the name of a changelog segment"):
+            opener(directory, "key-value")
+
+
+@pytest.mark.spec("LOG-20")
+def test_other_files_are_ignored(directory: Path, segment: Path) -> None:
+    """Notes, and what a file manager leaves."""
+    for name in ("notes.txt", ".DS_Store", "00000000000000000000.log.bak", "log"):
+        segment.with_name(name).write_bytes(b"x")
+    with FileChangelog.open(directory, "key-value") as log:
+        assert frames_in(log) == ROWS
+
+    assert (directory / "notes.txt").exists()
+
+
+@pytest.mark.spec("LOG-20")
+def test_a_renamed_segment_is_an_error(directory: Path, segment: Path) -> None:
+    """The head says which one it is."""
+    segment.rename(segment.with_name("00000000000000000007.log"))
+    for opener in (FileChangelog.open, ChangelogReader.open):
+        with pytest.raises(ChangelogCorruptedError, match="begins at offset 0"):
+            opener(directory, "key-value")
+
+
+@pytest.mark.parametrize("content", [b"", b"statelog", b"PAR1" * 100, os.urandom(500)])
+def test_a_file_that_is_no_segment_is_an_error(directory: Path, content: bytes) -> None:
+    """An empty file as well: a segment gets its name when its head is on disk."""
+    directory.mkdir()
+    (directory / FIRST).write_bytes(content)
+    for opener in (FileChangelog.open, ChangelogReader.open):
+        with pytest.raises(ChangelogCorruptedError, match=r"0000\.log.* at byte 0"):
+            opener(directory, "key-value")
+
+    assert (directory / FIRST).read_bytes() == content
+
+
+def test_a_directory_that_is_named_like_a_segment_is_an_error(directory: Path) -> None:
+    """The operating system's refusal is told in our words."""
+    (directory / FIRST).mkdir(parents=True)
+    with pytest.raises(StorageError, match="cannot read"):
+        ChangelogReader.open(directory)
+
+
+@pytest.mark.spec("LOG-26", "LOG-27")
+@pytest.mark.parametrize(
+    ("at", "value", "message"),
+    [
+        (17, 2, "format version 2"),
+        (18, 9, "checksum 9"),
+        (19, 99, "kind 99"),
+        (20, 9, "compression 9"),
+        (21, 6, "segment flags 0x06"),
+    ],
+)
+def test_a_head_of_a_newer_release_is_refused_by_name(
+    directory: Path, segment: Path, ends: list[int], at: int, value: int, message: str
+) -> None:
+    """The checksum is right, so it is no damage, and nothing is touched."""
+    data = bytearray(segment.read_bytes())
+    data[at] = value
+    newer = seal(data, 8, 12, ends[0])
+    segment.write_bytes(newer)
+    for opener in (FileChangelog.open, ChangelogReader.open):
+        with pytest.raises(UnsupportedFormatError, match=message):
+            opener(directory, "key-value")
+
+    assert segment.read_bytes() == newer
+
+
+@pytest.mark.spec("LOG-26")
+def test_a_segment_of_other_columns_is_refused(directory: Path, segment: Path) -> None:
+    """The head of a versioned log that says key-value."""
+    directory.rename(directory.with_name("moved"))
+    with FileChangelog.create(directory, "versioned") as log:
+        end = log._active.end
+    data = bytearray(segment.read_bytes())
+    data[19] = 1
+    segment.write_bytes(seal(data, 8, 12, end))
+    with pytest.raises(UnsupportedFormatError, match="timestamp"):
+        ChangelogReader.open(directory)
+
+
+@pytest.mark.spec("LOG-26", "LOG-27")
+@pytest.mark.parametrize(
+    ("at", "value", "message"),
+    [(8, 2, "format version 2"), (9, 2, "kind 2"), (10, 2, "flags 0x02")],
+)
+@pytest.mark.parametrize("frame", [1, 2])
+def test_a_frame_of_a_newer_release_is_refused_by_name(
+    directory: Path,
+    segment: Path,
+    ends: list[int],
+    frame: int,
+    at: int,
+    value: int,
+    message: str,
+) -> None:
+    """Also the last one, which must not be taken for a torn tail and cut."""
+    data = bytearray(segment.read_bytes())
+    start, stop = ends[frame], ends[frame + 1]
+    data[start + at] = value
+    newer = seal(data, start + 4, start + 8, stop)
+    segment.write_bytes(newer)
+    for opener in (FileChangelog.open, ChangelogReader.open):
+        with pytest.raises(UnsupportedFormatError, match=message):
+            opener(directory, "key-value")
+
+    assert segment.read_bytes() == newer
+
+
+@pytest.mark.spec("LOG-23")
+@pytest.mark.parametrize(
+    ("at", "content", "message"),
+    [
+        (9, b"\x01", "clears"),
+        (20, bytes(4), "changes in"),
+        (20, b"\x00\x00\x00\x09", "changes in"),
+        (24, b"\xff" * 16, "offsets are"),
+        (32, b"\x00" * 8, "offsets are"),
+        (39, b"\x06", "lacks the offsets"),
+    ],
+    ids=["clear", "none", "too many", "beyond int64", "inverted", "sparse"],
+)
+def test_intact_frames_that_contradict_themselves_are_errors(
+    directory: Path, segment: Path, ends: list[int], at: int, content: bytes, message: str
+) -> None:
+    """No writer of ours wrote them, and nothing is guessed."""
+    data = bytearray(segment.read_bytes())
+    start, stop = ends[2], ends[3]
+    data[start + at : start + at + len(content)] = content
+    segment.write_bytes(seal(data, start + 4, start + 8, stop))
+    with pytest.raises(ChangelogCorruptedError, match=message):
+        ChangelogReader.open(directory)
+
+
+@pytest.mark.parametrize("damage", ["body", "position", "count"])
+def test_intact_frames_with_senseless_content_are_errors(
+    directory: Path, segment: Path, ends: list[int], damage: str
+) -> None:
+    """The checksum is right, and Arrow or the position makes no sense of the bytes."""
+    data = bytearray(segment.read_bytes())
+    start, stop = ends[2], ends[3]
+    if damage == "position":
+        data[start + 48 : start + 50] = b"\xff\xff"
+    elif damage == "count":
+        data[start + 20 : start + 24] = b"\x00\x00\x00\x02"
+        data[start + 10] = 0
+        data[start + 32 : start + 40] = (4).to_bytes(8, "big")
+    else:
+        body = start + 48 + int.from_bytes(data[start + 12 : start + 16], "big")
+        data[body : body + 64] = bytes(64)
+    segment.write_bytes(seal(data, start + 4, start + 8, stop))
+    with (
+        pytest.raises(ChangelogCorruptedError, match=r"at byte \d+, offset 3"),
+        ChangelogReader.open(directory) as reader,
+    ):
+        frames_in(reader)
