@@ -211,8 +211,8 @@ def test_a_log_of_another_kind_is_refused(directory: Path) -> None:
         FileChangelog.open(directory, "key-value")
     with pytest.raises(StoreMismatchError, match="versioned"):
         ChangelogReader.open(directory, "key-value")
-    with pytest.raises(UnsupportedFormatError, match="session"):
-        FileChangelog.create(directory / "other", "session")
+    with pytest.raises(UnsupportedFormatError, match="graph"):
+        FileChangelog.create(directory / "other", "graph")
 
     with ChangelogReader.open(directory, "versioned") as reader:
         assert reader.store_kind == "versioned"
