@@ -19,9 +19,16 @@ from typing import Any, Literal, TypeAlias
 import pyarrow as pa
 
 from statestores.arrow.file_access import reporting
+from statestores.arrow.next_sequence import next_sequence
 from statestores.arrow.snapshot_directory import list_snapshots
 from statestores.arrow.staged_rows import StagedFile, StagedWriter, check_staged
-from statestores.changelog import Changelog, FileChangelog, FrameKind, change_schema
+from statestores.changelog import (
+    Changelog,
+    FileChangelog,
+    FrameKind,
+    change_schema,
+    changelog_partition,
+)
 from statestores.errors import (
     CommitConflictError,
     InvalidArgumentError,
@@ -34,6 +41,7 @@ from statestores.opening import backend_of
 from statestores.partitioning import partitioner_by_name
 from statestores.semantics.directory_lock import LOCK_FILE, DirectoryLock
 from statestores.spi.specification import StoreSpecification
+from statestores.spi.window_specification import Window
 from statestores.state_root import PartitionDirectory, StateRoot
 from statestores.write_intent import (
     INTENT_FILE,
@@ -121,11 +129,12 @@ def publish(
 ) -> PublishedWrite:
     """Append what *staged* describes to the store, or replace the store by it; all or nothing.
 
-    Rows of one key are applied in the order of *staged* and of their files; versions in the order
-    of their times. Files that *staged* does not name, of attempts that failed, are ignored and
-    removed. When it raises, nothing has changed, unless the message says that the write is
-    committed and could not be finished now: then the next writer finishes it, and readers already
-    see it.
+    Rows of one key are applied in the order of *staged* and of their files; versions, windows and
+    sessions in the order of their times. Retained duplicates are numbered after those that are
+    there already, for which their partition is read. Files that *staged* does not name, of attempts
+    that failed, are ignored and removed. When it raises, nothing has changed, unless the message
+    says that the write is committed and could not be finished now: then the next writer finishes
+    it, and readers already see it.
 
     Raises:
         StoreNotFoundError: There is no such store, or a staged file is gone.
@@ -151,14 +160,18 @@ def publish(
             for number, partition in directories.items()
         }
         overwrite = mode == "overwrite"
-        writes = {
-            number: planned(
-                log.end_offset,
-                [file for file in files if file.partition == number],
-                overwrite=overwrite,
+        writes = {}
+        for number, log in opened.items():
+            own = [file for file in files if file.partition == number]
+            sequence = None
+            if isinstance(specification, Window) and specification.retain_duplicates and own:
+                logged = changelog_partition(store, number)
+                sequence = (
+                    0 if overwrite else next_sequence(directories[number].snapshots, log, logged)
+                )
+            writes[number] = planned(
+                log.end_offset, own, overwrite=overwrite, first_sequence=sequence
             )
-            for number, log in opened.items()
-        }
         intent = WriteIntent(
             write_id=write_id,
             overwrite=overwrite,

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import google_crc32c
+import numpy as np
 import pyarrow as pa
 
 from statestores.arrow.staged_rows import StagedFile, in_frames, staged_batches
@@ -34,6 +35,9 @@ STAGING_DIRECTORY = ".writes"
 INTENT_FILE = "intent.json"
 
 _FORMAT = 1
+_FORMAT_WITH_SEQUENCES = 2
+"""Of an intent whose rows are numbered: a release that does not know the numbers refuses it."""
+
 _WRITE_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
@@ -49,6 +53,9 @@ class PartitionWrite:
 
     files: tuple[StagedFile, ...]
     """The rows to append, in the order of the files."""
+
+    first_sequence: int | None = None
+    """The sequence of the first row, where duplicates are retained; the next one has the next."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,8 +105,12 @@ def store_intent(store_directory: Path, intent: WriteIntent) -> None:
     Raises:
         StorageError: It cannot be written; then nothing has happened.
     """
-    content = {"format": _FORMAT, **asdict(intent)}
-    content["partitions"] = {str(number): write for number, write in content["partitions"].items()}
+    numbered = any(write.first_sequence is not None for write in intent.partitions.values())
+    content = {"format": _FORMAT_WITH_SEQUENCES if numbered else _FORMAT, **asdict(intent)}
+    content["partitions"] = {
+        str(number): {name: value for name, value in write.items() if value is not None}
+        for number, write in content["partitions"].items()
+    }
     content = json.loads(json.dumps(content))  # tuples become lists, as they are read again
     write_json(
         staging_directory(store_directory) / INTENT_FILE,
@@ -121,16 +132,17 @@ def read_intent(store_directory: Path) -> WriteIntent | None:
         raise StoreCorruptedError(
             f"{str(file)!r} does not have the checksum that it says: it is damaged or was edited"
         )
-    if content.pop("format") != _FORMAT:
+    if content.pop("format") not in {_FORMAT, _FORMAT_WITH_SEQUENCES}:
         raise UnsupportedFormatError(
-            f"{str(file)!r} has another format than {_FORMAT}, which this release knows; "
-            "upgrade statestores"
+            f"{str(file)!r} has another format than {_FORMAT} and {_FORMAT_WITH_SEQUENCES}, which "
+            "this release knows; upgrade statestores"
         )
     partitions = {
         int(number): PartitionWrite(
             base_offset=write["base_offset"],
             end_offset=write["end_offset"],
             files=tuple(StagedFile(**staged) for staged in write["files"]),
+            first_sequence=write.get("first_sequence"),
         )
         for number, write in content.pop("partitions").items()
     }
@@ -142,12 +154,19 @@ def finished(intent: WriteIntent) -> WriteIntent:
     return replace(intent, finished=True, partitions={})
 
 
-def planned(base_offset: int, files: Sequence[StagedFile], *, overwrite: bool) -> PartitionWrite:
+def planned(
+    base_offset: int,
+    files: Sequence[StagedFile],
+    *,
+    overwrite: bool,
+    first_sequence: int | None = None,
+) -> PartitionWrite:
     """Return what a write of *files* appends to a changelog that ends at *base_offset*."""
     return PartitionWrite(
         base_offset=base_offset,
         end_offset=base_offset + overwrite + sum(file.rows for file in files),
         files=tuple(files),
+        first_sequence=first_sequence,
     )
 
 
@@ -166,10 +185,14 @@ def intended_frames(
         if start <= offset:
             yield _frame(FrameKind.CLEAR, offset, empty_batch(schema))
         offset += 1
+    sequence = write.first_sequence
     directory = write_directory(store_directory, intent.write_id)
     for batch in in_frames(staged_batches(directory, write.files, schema), schema):
-        frame = _frame(FrameKind.CHANGES, offset, batch)
+        changes = batch if sequence is None else _numbered(batch, sequence)
+        frame = _frame(FrameKind.CHANGES, offset, changes)
         offset = frame.last_offset + 1
+        if sequence is not None:
+            sequence += batch.num_rows
         if offset > start:
             yield frame.within(start, offset)
 
@@ -183,6 +206,13 @@ def _frame(kind: FrameKind, offset: int, batch: pa.RecordBatch) -> Frame:
         position=Position(),
         batch=batch,
     )
+
+
+def _numbered(changes: pa.RecordBatch, first_sequence: int) -> pa.RecordBatch:
+    """Return *changes* with sequences from *first_sequence* on."""
+    place = changes.schema.get_field_index("sequence")
+    numbers = pa.array(np.arange(changes.num_rows, dtype=np.int64) + first_sequence)
+    return changes.set_column(place, changes.schema.field(place), numbers)
 
 
 def _checksum(content: dict[str, Any]) -> str:

@@ -10,7 +10,9 @@ from statestores.serdes.raw_serde import serde_or_raw
 from statestores.spi.specification import StoreSpecification
 
 _MILLISECONDS = pa.timestamp("ms")
-_DERIVED = {"valid_to", "sequence"}
+
+DERIVED_COLUMNS = frozenset({"valid_to", "sequence"})
+"""Columns of rows that follow from the others and their order."""
 
 
 def typed_schema(specification: StoreSpecification[Any, Any]) -> pa.Schema:
@@ -73,13 +75,13 @@ def encode_rows(
 
 
 def check_columns(names: list[str], specification: StoreSpecification[Any, Any]) -> list[str]:
-    """Return the columns that a store takes, once *names* are these and perhaps `_DERIVED`.
+    """Return the columns that a store takes, once *names* are these and perhaps `DERIVED_COLUMNS`.
 
     Raises:
         InvalidArgumentError: A column is missing, unknown, or there twice.
     """
     wanted = row_schema(specification.kind).names
-    needed = [name for name in wanted if name not in _DERIVED]
+    needed = [name for name in wanted if name not in DERIVED_COLUMNS]
     if not set(needed) <= set(names) <= set(wanted) or len(set(names)) < len(names):
         raise InvalidArgumentError(
             f"the columns {names!r} are not those of a {specification.kind} store; "

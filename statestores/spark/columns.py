@@ -8,13 +8,16 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from statestores.arrow.typed_columns import encode_rows
-from statestores.changelog import change_schema
+from statestores.arrow.encoded_changes import changes_from_encoded
+from statestores.arrow.schemas import row_schema
+from statestores.arrow.typed_columns import DERIVED_COLUMNS, encode_rows
 from statestores.errors import InvalidArgumentError, SerializationError
 from statestores.serdes.raw_serde import serde_or_raw
-from statestores.spi.specification import StoreSpecification
+from statestores.spi.specification import StoreSpecification, Versioned
 
-TIME_COLUMNS: Final = frozenset({"valid_from", "valid_to", "timestamp"})
+TIME_COLUMNS: Final = frozenset(
+    {"valid_from", "valid_to", "timestamp", "window_start", "session_start", "session_end"}
+)
 """The columns that hold times."""
 
 _SPARK_TIME = pa.timestamp("us", tz="UTC")
@@ -60,15 +63,18 @@ def from_spark(
 ) -> pa.RecordBatch:
     """Return *rows* of a DataFrame as changes of the store.
 
-    The columns are ``key``, ``value``, where a null deletes, and of versions ``valid_from``, or
-    ``timestamp``. For JSON, columns of text are JSON text, and any other type is turned into it.
+    The columns are ``key``, ``value``, where a null deletes, and the times of the kind; of versions
+    ``valid_from``, or ``timestamp``. For JSON, columns of text are JSON text, and any other type is
+    turned into it.
 
     Raises:
         InvalidArgumentError: A column is missing, unknown, of a wrong type, or has nulls; or a
             time is finer than a millisecond.
         SerializationError: A key or value is not of the serde's type.
     """
-    names = ["valid_from" if name == "timestamp" else name for name in rows.schema.names]
+    names = rows.schema.names
+    if isinstance(specification, Versioned):
+        names = ["valid_from" if name == "timestamp" else name for name in names]
     columns = list(rows.columns)
     for place, name in enumerate(names):
         serde = serde_or_raw({"key": specification.key, "value": specification.value}.get(name))
@@ -79,11 +85,7 @@ def from_spark(
     encoded = encode_rows(
         pa.RecordBatch.from_arrays(columns, names=names), specification, typed=not raw
     )
-    schema = change_schema(specification.kind)
-    return pa.RecordBatch.from_arrays(
-        [column.cast(field.type) for column, field in zip(encoded.columns, schema, strict=True)],
-        schema=schema,
-    )
+    return changes_from_encoded(encoded, specification)
 
 
 def check_columns(names: list[str], specification: StoreSpecification[Any, Any]) -> None:
@@ -92,17 +94,18 @@ def check_columns(names: list[str], specification: StoreSpecification[Any, Any])
     Raises:
         InvalidArgumentError: One is missing or unknown; the message names those expected.
     """
-    required = {"key", "value"}
-    optional = set()
-    if "timestamp" in change_schema(specification.kind).names:
-        required.add("timestamp" if "timestamp" in names else "valid_from")
-        optional.add("valid_to")
-    expected = "key, value" + (" and valid_from (or timestamp)" if len(required) > 2 else "")  # noqa: PLR2004
+    fields = row_schema(specification.kind).names
+    times = [name for name in fields[2:] if name not in DERIVED_COLUMNS]
+    expected = " and ".join(["key, value", *times])
+    if isinstance(specification, Versioned):
+        expected += " (or timestamp)"
+        times = ["timestamp" if "timestamp" in names else "valid_from"]
+    required = {"key", "value", *times}
     if missing := sorted(required - set(names)):
         raise InvalidArgumentError(
             f"the column {missing[0]!r} is missing; a {specification.kind} store takes {expected}"
         )
-    if unknown := sorted(set(names) - required - optional):
+    if unknown := sorted(set(names) - required - (DERIVED_COLUMNS & set(fields))):
         raise InvalidArgumentError(
             f"the column {unknown[0]!r} is unknown; a {specification.kind} store takes {expected}: "
             "select them first, or put several columns into one value with to_json(struct(...))"

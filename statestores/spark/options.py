@@ -16,6 +16,9 @@ from statestores.errors import InvalidOptionError
 DEFAULT_PARTITIONS = 4
 """Partitions of a store that a write creates without saying how many."""
 
+STORE_KINDS: Final = ("key-value", "timestamped-key-value", "versioned", "window", "session")
+"""The kinds of store that a write can make."""
+
 Offsets: TypeAlias = int | Mapping[int, int]
 """One offset for every partition, or one for each partition that is named."""
 
@@ -33,6 +36,7 @@ _UNITS_MS: Final = {
     "w": 604_800_000,
 }
 _DURATION = re.compile(r"([0-9]+)\s*(ms|s|m|h|d|w)?")
+_DURATION_EXPECTED = "milliseconds, or a number with ms, s, m, h, d or w"
 _MAX_INT64 = (1 << 63) - 1
 
 
@@ -200,17 +204,30 @@ class SourceOptions:
     """What to do when the store is there already: write as the mode says, raise, or do nothing."""
 
     store_kind: str | None = _option(
-        "storeKind", _one_of("key-value", "versioned"), "key-value or versioned", _WRITING
+        "storeKind", _one_of(*STORE_KINDS), f"one of {', '.join(STORE_KINDS)}", _WRITING
     )
-    """The kind; by default versioned when a retention is given, else key-value."""
+    """The kind; by default the one that the other options and the columns speak of."""
 
     history_retention_ms: int | None = _option(
-        "historyRetention",
-        _duration,
-        "milliseconds, or a number with ms, s, m, h, d or w",
-        _WRITING,
+        "historyRetention", _duration, _DURATION_EXPECTED, _WRITING
     )
     """Versioned stores: how far back history goes."""
+
+    retention_ms: int | None = _option("retention", _duration, _DURATION_EXPECTED, _WRITING)
+    """Window and session stores: how far behind stream time a window's start, or a session's end,
+    is kept."""
+
+    window_size_ms: int | None = _option("windowSize", _duration, _DURATION_EXPECTED, _WRITING)
+    """Window stores: how long each window is."""
+
+    retain_duplicates: bool | None = _option("retainDuplicates", _flag, "true or false", _WRITING)
+    """Window stores: whether each row adds a value to its window, instead of replacing it."""
+
+    ttl_ms: int | None = _option("ttl", _duration, _DURATION_EXPECTED, _WRITING)
+    """Key-value stores with timestamps: how long a value is there; by default for ever."""
+
+    ttl_clock: str | None = _option("ttlClock", _one_of("event", "wall"), "event or wall", _WRITING)
+    """By what the age of a value is measured; by default stream time."""
 
     num_partitions: int | None = _option("numPartitions", _count, "a number from 1", _WRITING)
     """How many partitions; it can never be changed."""

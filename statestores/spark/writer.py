@@ -2,19 +2,18 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
-from pyspark.sql.types import DataType, StructType
+from pyspark.sql.types import StructType
 
 from statestores.errors import InvalidArgumentError, InvalidOptionError
 from statestores.semantics.directory_lock import LOCK_FILE
-from statestores.serdes.serde_registry import serde_by_name
 from statestores.spark.options import DEFAULT_PARTITIONS, SourceOptions
-from statestores.spi.serde import Serde
-from statestores.spi.specification import KeyValue, StoreSpecification, Versioned
+from statestores.spark.store_options import check_options, new_specification
+from statestores.spi.specification import StoreSpecification
 from statestores.state_root import StateRoot, is_state_root
 
 if TYPE_CHECKING:
@@ -23,21 +22,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from statestores.staged_write import StagedRows
-
-_SERDES: Final = {
-    "string": "utf8",
-    "binary": "bytes",
-    "byte": "int64",
-    "short": "int64",
-    "integer": "int64",
-    "long": "int64",
-    "float": "float64",
-    "double": "float64",
-    "struct": "json",
-    "map": "json",
-    "array": "json",
-}
-"""The serde of a new store, by the type of its column in Spark."""
 
 
 @dataclass(frozen=True)
@@ -147,7 +131,7 @@ def plan_write(root: Path, options: SourceOptions, schema: StructType) -> WriteP
     if entry is None:
         if present is None:
             _check_new_root(root, name)
-        specification = _new_specification(name, options, schema)
+        specification = new_specification(name, options, schema)
         partitions = options.num_partitions or DEFAULT_PARTITIONS
     else:
         if options.if_exists == "fail":
@@ -155,7 +139,7 @@ def plan_write(root: Path, options: SourceOptions, schema: StructType) -> WriteP
                 f"the store {name!r} exists in {str(root)!r}; save with the mode append, which "
                 "merges, or overwrite, which replaces its content"
             )
-        _check_options(options, entry.specification, entry.partitions)
+        check_options(options, entry.specification, entry.partitions)
         specification, partitions = entry.specification, entry.partitions
     check_columns(schema.names, specification)
     return WritePlan(
@@ -165,77 +149,6 @@ def plan_write(root: Path, options: SourceOptions, schema: StructType) -> WriteP
         raw=options.raw,
         skipped=entry is not None and options.if_exists == "ignore",
     )
-
-
-def _new_specification(
-    name: str, options: SourceOptions, schema: StructType
-) -> StoreSpecification[Any, Any]:
-    """Return the specification of a store that is made by this write."""
-    arguments: dict[str, Any] = {
-        "key": _serde("key", options.key_serde, options, schema),
-        "value": _serde("value", options.value_serde, options, schema),
-    }
-    if options.partitioner is not None:
-        arguments["partitioner"] = options.partitioner
-    retention_ms = options.history_retention_ms
-    kind = options.store_kind or ("key-value" if retention_ms is None else "versioned")
-    if kind == "key-value":
-        if retention_ms is not None:
-            raise InvalidOptionError("the option 'historyRetention' is for versioned stores")
-        specification: StoreSpecification[Any, Any] = KeyValue(name, **arguments)
-        return specification
-    if retention_ms is None:
-        raise InvalidOptionError(
-            "a new versioned store needs the option 'historyRetention', such as 30d: how far back "
-            "its history goes, which also decides what comes too late"
-        )
-    return Versioned(name, history_retention_ms=retention_ms, **arguments)
-
-
-def _serde(
-    column: str, name: str | None, options: SourceOptions, schema: StructType
-) -> Serde[Any] | None:
-    """Return the serde *name*, or the one for the type of *column*; ``None`` for bytes."""
-    if name is None:
-        if column not in schema.names:
-            return None  # the check of the columns says so
-        if options.raw:
-            raise InvalidOptionError(
-                f"the rows of a new store are raw, so the option '{column}Serde' has to say what "
-                "they are; bytes if nobody else will read them"
-            )
-        kind: DataType = schema[column].dataType
-        name = _SERDES.get(kind.typeName())
-        if name is None:
-            raise InvalidOptionError(
-                f"no serde is known for the column {column!r} of type {kind.simpleString()!r}; "
-                f"cast it, or give the option '{column}Serde'"
-            )
-    return None if name == "bytes" else serde_by_name(name)
-
-
-def _check_options(
-    options: SourceOptions, specification: StoreSpecification[Any, Any], partitions: int
-) -> None:
-    """Accept options that say of the store what it is.
-
-    Raises:
-        InvalidOptionError: One says something else.
-    """
-    described = specification.describe()
-    for option, wanted, actual in (
-        ("storeKind", options.store_kind, described["kind"]),
-        ("historyRetention", options.history_retention_ms, described.get("history_retention_ms")),
-        ("numPartitions", options.num_partitions, partitions),
-        ("keySerde", options.key_serde, described["key"]),
-        ("valueSerde", options.value_serde, described["value"]),
-        ("partitioner", options.partitioner, described["partitioner"]),
-    ):
-        if wanted is not None and wanted != actual:
-            raise InvalidOptionError(
-                f"the option {option!r} says {wanted!r}, and the store {specification.name!r} was "
-                f"created with {actual!r}, which never changes; leave the option out"
-            )
 
 
 def _check_new_root(root: Path, store: str) -> None:

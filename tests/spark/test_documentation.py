@@ -22,6 +22,7 @@ def test_the_examples_run(
     monkeypatch.chdir(tmp_path)
     text = DOCUMENT.read_text("utf-8").replace('"state"', repr(str(tmp_path / "state")))
     text = text.replace("path 'state'", f"path '{tmp_path / 'state'}'")
+    text = text.replace('("visits")', f"({str(tmp_path / 'visits')!r})")
     names: dict[str, Any] = {"spark": spark}
     blocks = EXAMPLE.findall(text)
     for block in blocks:
