@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,7 @@ from statestores.errors import (
     StoreCorruptedError,
     StoreLockedError,
 )
-from statestores.spi import Durability, Engine, EngineReader
+from statestores.spi import Durability, Engine
 
 plyvel = pytest.importorskip("plyvel", reason="the driver of the leveldb backend is not installed")
 
@@ -24,31 +24,11 @@ from statestores_leveldb import Compression, LevelDBEngine, LevelDBOptions  # no
 
 pytestmark = pytest.mark.usefixtures("no_descriptor_leaks")
 
-_READS: dict[str, Callable[[EngineReader], object]] = {
-    "get": lambda reader: reader.get(b"0000"),
-    "get_many": lambda reader: reader.get_many([b"0000"]),
-    "first": lambda reader: reader.first(b""),
-    "last": lambda reader: reader.last(b""),
-    "scan": lambda reader: list(reader.scan(b"")),
-    "reverse scan": lambda reader: list(reader.scan(b"", reverse=True)),
-    "scan of one key": lambda reader: list(reader.scan(b"0000", b"0000\x00")),
-    "reverse scan of one key": lambda reader: list(reader.scan(b"0000", b"0000\x00", reverse=True)),
-}
-
 
 @pytest.fixture
 def engine(tmp_path: Path) -> Iterator[Engine]:
     with LevelDBEngine.open(tmp_path / "engine") as opened:
         yield opened
-
-
-def _files(directory: Path) -> dict[str, bytes]:
-    """Return the files that hold data, with their content."""
-    return {
-        path.name: path.read_bytes()
-        for path in directory.iterdir()
-        if path.suffix in {".log", ".ldb"} or path.name.startswith(("MANIFEST", "CURRENT"))
-    }
 
 
 def _write_sorted_files(directory: Path, pairs: dict[bytes, bytes | None]) -> list[Path]:
@@ -57,13 +37,6 @@ def _write_sorted_files(directory: Path, pairs: dict[bytes, bytes | None]) -> li
         engine.apply(pairs, Durability.POWER_LOSS)
         engine._database.compact_range()
     return sorted(directory.glob("*.ldb"))
-
-
-def _flip(path: Path, position: int) -> None:
-    """Flip one bit of the file at *path*."""
-    data = bytearray(path.read_bytes())
-    data[position] ^= 1
-    path.write_bytes(data)
 
 
 class TestOptions:

@@ -5,56 +5,17 @@ from pathlib import Path
 
 import google_crc32c
 import pytest
+from small_log import FIRST, ROWS, frames_in
 
 from statestores.changelog import (
-    ChangelogOptions,
     ChangelogReader,
-    Compression,
     FileChangelog,
-    ReadOnlyChangelog,
 )
 from statestores.errors import (
     ChangelogCorruptedError,
     StorageError,
     UnsupportedFormatError,
 )
-from statestores.spi import Changes, Durability, Position, TopicPartition
-
-FIRST = "00000000000000000000.log"
-NOSYNC = Durability.PROCESS_CRASH
-CLICKS = TopicPartition("clicks", 0)
-
-Row = tuple[int, bytes, bytes | None]
-
-ROWS: list[list[Row]] = [
-    [(0, b"a", b"1"), (1, b"b", None)],
-    [(2, b"c", b"3" * 40)],
-    [(3, b"a", b"4"), (4, b"b", b""), (5, b"", b"6")],
-]
-"""The rows of each frame of the small log."""
-
-BEGINNINGS = range(len(ROWS) + 1)
-
-
-def write(directory: Path, segment_bytes: int = 1 << 20) -> list[int]:
-    """Write the small log; return where each frame of its last segment ends, head included."""
-    options = ChangelogOptions(segment_bytes=segment_bytes, compression=Compression.NONE)
-    with FileChangelog.create(directory, "key-value", options) as log:
-        ends = [log._active.end]
-        for rows in ROWS:
-            columns = Changes([key for _, key, _ in rows], [value for *_, value in rows])
-            position = Position({CLICKS: rows[-1][0]})
-            log.append(columns, position=position, durability=NOSYNC)
-            ends.append(log._active.end)
-    return ends
-
-
-def frames_in(log: ReadOnlyChangelog) -> list[list[Row]]:
-    """Return the rows of each frame."""
-    return [
-        list(zip(frame.offsets, frame.changes.keys, frame.changes.values, strict=True))
-        for frame in log.read()
-    ]
 
 
 def seal(data: bytearray, start: int, checked_from: int, stop: int) -> bytes:
@@ -62,19 +23,6 @@ def seal(data: bytearray, start: int, checked_from: int, stop: int) -> bytes:
     checksum = google_crc32c.value(bytes(data[checked_from:stop]))
     data[start : start + 4] = checksum.to_bytes(4, "big")
     return bytes(data)
-
-
-@pytest.fixture
-def segment(directory: Path) -> Path:
-    """The only segment of the small log."""
-    write(directory)
-    return directory / FIRST
-
-
-@pytest.fixture
-def ends(tmp_path: Path) -> list[int]:
-    """Where its head and each of its frames end."""
-    return write(tmp_path / "measured")
 
 
 @pytest.mark.spec("LOG-20")
