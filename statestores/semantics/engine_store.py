@@ -9,9 +9,10 @@ The kinds derive from `EngineStore` and say what their pending writes are. Invar
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import suppress
 from itertools import islice
+from time import perf_counter_ns
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from statestores.errors import (
@@ -36,6 +37,7 @@ from statestores.semantics.layout import (
     read_offsets,
     read_position,
 )
+from statestores.semantics.metered_store import MeteredStore
 from statestores.semantics.self_description import claim
 from statestores.spi.durability import Durability
 from statestores.spi.engine import Engine, WriteBatch
@@ -43,7 +45,6 @@ from statestores.spi.forking import disown_after_fork
 from statestores.spi.offsets import Position, TopicPartition, check_offset, check_partition
 from statestores.spi.records import Changes
 from statestores.spi.specification import StoreSpecification
-from statestores.spi.store import StateStore
 
 Journal: TypeAlias = Callable[[Changes, Position, Durability], tuple[TopicPartition, int]]
 """Makes changes and position durable; returns the changelog partition and the last offset."""
@@ -71,7 +72,7 @@ class ClosedRows(dict[Any, Any]):
     get = __getitem__ = __setitem__ = __len__ = __iter__ = items = copy = setdefault = _refuse
 
 
-class EngineStore(StateStore, Generic[K, V]):
+class EngineStore(MeteredStore, Generic[K, V]):
     """What every kind of store over an engine has in common."""
 
     _specification: StoreSpecification[K, V]
@@ -98,6 +99,8 @@ class EngineStore(StateStore, Generic[K, V]):
             )
         claim(engine, specification, durability)
         self._engine = engine
+        self._engine_get = engine.get
+        self._begin_measuring()
         self._specification = specification
         self._durability = durability
         self._open = True
@@ -191,6 +194,7 @@ class EngineStore(StateStore, Generic[K, V]):
             advanced = self._position
             self._finish_truncating()
             self._position = advanced or self._position
+        began_ns = perf_counter_ns()
         staged = self._judge_offsets(offsets)
         durability = self._durability if durability is None else durability_of(durability)
         if self._journal is not None and self._has_something_to_journal():
@@ -208,6 +212,7 @@ class EngineStore(StateStore, Generic[K, V]):
         reach("commit.apply.before")
         self._apply(batch, durability)
         reach("commit.apply.after")
+        self._measure_commit(began_ns, len(batch))
         self._is_journaled = self._is_applied = False
         for partition, offset in staged.items():
             if offset is None:
@@ -351,7 +356,11 @@ class EngineStore(StateStore, Generic[K, V]):
         if not self._open:
             raise StoreClosedError(f"the store {self.name!r} is closed; open it again")
 
-    def while_open(self, items: Iterator[Any]) -> Iterator[Any]:
+    def while_open(self, items: Iterator[Any]) -> Generator[Any, None, None]:
+        """Do as `guarded`, and count the iterator among the open ones."""
+        return self.count_iterator(self.guarded(items))
+
+    def guarded(self, items: Iterator[Any]) -> Generator[Any, None, None]:
         """Pass *items* on as long as the store is open (KVS-13).
 
         Raises:

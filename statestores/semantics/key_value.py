@@ -60,11 +60,13 @@ class EngineKeyValueStore(EngineStore[bytes, bytes], KeyValueStore[bytes, bytes]
         if value is None:
             self._rows[DATA + key] = None
             self._uncommitted_bytes += len(key)
+            self._puts += 1
             return
         if type(value) is not bytes:
             refuse_put(key, value)
         self._rows[DATA + key] = value
         self._uncommitted_bytes += len(key) + len(value)
+        self._puts += 1
 
     def put_if_absent(self, key: bytes, value: bytes) -> bytes | None:
         if type(value) is not bytes:
@@ -93,6 +95,7 @@ class EngineKeyValueStore(EngineStore[bytes, bytes], KeyValueStore[bytes, bytes]
         check_values(value_list)
         self._rows.update(zip([DATA + key for key in key_list], value_list, strict=True))
         self._uncommitted_bytes += sum(map(len, key_list)) + sum(map(len, filter(None, value_list)))
+        self._puts += len(key_list) * self._put_step
 
     def delete(self, key: bytes) -> bytes | None:
         present = self.get(key)
@@ -107,6 +110,7 @@ class EngineKeyValueStore(EngineStore[bytes, bytes], KeyValueStore[bytes, bytes]
         row = DATA + key
         value = self._rows.get(row, _ABSENT)
         if value is _ABSENT:
+            self._engine_gets += 1
             return self._engine_get(row)
         return value  # type: ignore[return-value]  # a buffered value, since it is not _ABSENT
 
@@ -117,8 +121,10 @@ class EngineKeyValueStore(EngineStore[bytes, bytes], KeyValueStore[bytes, bytes]
         rows = [DATA + key for key in key_list]
         buffered = self._rows
         if not buffered:
+            self._engine_gets += len(rows)
             return self._engine.get_many(rows)
         missing = [row for row in rows if row not in buffered]
+        self._engine_gets += len(missing)
         stored = dict(zip(missing, self._engine.get_many(missing), strict=True))
         return [stored[row] if row in stored else buffered[row] for row in rows]
 
@@ -137,7 +143,7 @@ class EngineKeyValueStore(EngineStore[bytes, bytes], KeyValueStore[bytes, bytes]
         overlay = self._buffer.slice(start, stop, reverse=reverse) if self._rows else []
         stored = self._engine.scan(start, stop, reverse=reverse)
         rows = merge(stored, overlay, reverse=reverse)
-        return without_namespace(self.while_open(rows) if overlay else rows)
+        return self.count_iterator(without_namespace(self.guarded(rows) if overlay else rows))
 
     def approximate_num_entries(self) -> int:
         self.check_open()
@@ -167,7 +173,8 @@ class EngineKeyValueStore(EngineStore[bytes, bytes], KeyValueStore[bytes, bytes]
             raise InvalidArgumentError(
                 f"the changes carry times, and {self.name!r} is a key-value store"
             )
-        self.put_many(changes.keys, changes.values)
+        with self.replaying():
+            self.put_many(changes.keys, changes.values)
 
     def load(self, changes: Changes, *, stream_time_ms: int | None = None) -> None:
         self.replay(changes)

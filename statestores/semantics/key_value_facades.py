@@ -47,7 +47,8 @@ class CommittedKeyValues(EngineFacade, ReadOnlyKeyValueStore[bytes, bytes]):
         return self._scan(*prefix_bounds(prefix), reverse=reverse)
 
     def _scan(self, start: bytes, stop: bytes, *, reverse: bool) -> Iterator[tuple[bytes, bytes]]:
-        return without_namespace(self._engine.scan(start, stop, reverse=reverse))
+        rows = self._engine.scan(start, stop, reverse=reverse)
+        return self._store.count_iterator(without_namespace(rows))
 
     def approximate_num_entries(self) -> int:
         return self._engine.approximate_num_keys(DATA, HISTORY)

@@ -1,6 +1,6 @@
 """The rows of a key-value store: a namespace byte in front of the key."""
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import cast
 
 from statestores.semantics.layout import DATA, HISTORY, after_prefix
@@ -22,7 +22,9 @@ def prefix_bounds(prefix: bytes) -> tuple[bytes, bytes]:
     return DATA + prefix, cast("bytes", after_prefix(DATA + prefix))
 
 
-def without_namespace(rows: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, bytes]]:
+def without_namespace(
+    rows: Iterator[tuple[bytes, bytes]],
+) -> Generator[tuple[bytes, bytes], None, None]:
     """Turn rows into pairs of key and value."""
     for key, value in rows:
         yield key[1:], value

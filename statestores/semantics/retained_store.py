@@ -88,11 +88,13 @@ class EngineRetainedStore(RetainedReads, EngineStore[bytes, bytes]):
         """Put a row with a key of *size* bytes, unless it has expired."""
         if time_ms <= self._horizon:
             self.check_open()
+            self._dropped += self._put_step
             return False
         self._pending[data_key] = value
         if time_ms > self._stream_time:
             self._advance_stream_time(time_ms)
         self._uncommitted_bytes += size if value is None else size + len(value)
+        self._puts += self._put_step
         return True
 
     def _advance_stream_time(self, time_ms: int) -> None:
@@ -112,7 +114,8 @@ class EngineRetainedStore(RetainedReads, EngineStore[bytes, bytes]):
         if time_ms <= self._horizon:
             return None
         if value is _ABSENT:
-            return self._engine.get(data_key)
+            self._engine_gets += 1
+            return self._engine_get(data_key)
         return value  # type: ignore[return-value]  # a pending value, since it is not _ABSENT
 
     def _visible_rows(
@@ -132,7 +135,7 @@ class EngineRetainedStore(RetainedReads, EngineStore[bytes, bytes]):
         overlay = self._buffer.slice(start, stop, reverse=reverse) if self._pending else []
         stored = self._engine.scan(start, stop, reverse=reverse)
         rows = merge(stored, overlay, reverse=reverse)
-        return selection.of(self.while_open(rows) if overlay else rows)
+        return self.count_iterator(selection.of(self.guarded(rows) if overlay else rows))
 
     def uncommitted_rows(self) -> tuple[int, int, PendingRows]:
         """Return the number of commits, stream time and the pending rows, live: for facades."""
@@ -149,9 +152,10 @@ class EngineRetainedStore(RetainedReads, EngineStore[bytes, bytes]):
     def replay(self, changes: Changes) -> None:
         self.check_open()
         keys, values, times, numbers = self._checked_columns(changes)
-        for row in zip(*self._keyed(keys, times, numbers), values, times, strict=True):
-            data_key, size, value, time_ms = row
-            self._put(data_key, value, time_ms, size)
+        with self.replaying():
+            for row in zip(*self._keyed(keys, times, numbers), values, times, strict=True):
+                data_key, size, value, time_ms = row
+                self._put(data_key, value, time_ms, size)
         self._take_note_of(numbers)
 
     def load(self, changes: Changes, *, stream_time_ms: int | None = None) -> None:

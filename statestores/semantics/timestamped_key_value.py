@@ -95,6 +95,7 @@ class EngineTimestampedKeyValueStore(
                 check_time("timestamp_ms", timestamp_ms)
             self._rows[DATA + key] = None
             self._uncommitted_bytes += len(key)
+            self._puts += 1
             return
         if timestamp_ms is None:
             timestamp_ms = self._time_of_the_call()
@@ -110,6 +111,7 @@ class EngineTimestampedKeyValueStore(
             self._stream_time = timestamp_ms
             self._highest = DATA + key, row
         self._uncommitted_bytes += len(key) + len(row)
+        self._puts += 1
 
     def _time_of_the_call(self) -> int:
         """Return the timestamp of a put without one, where that has a meaning (TKV-3).
@@ -171,6 +173,7 @@ class EngineTimestampedKeyValueStore(
             for value, time_ms in zip(value_list, times, strict=True)
         ]
         self._take(key_list, value_list, stamped)
+        self._puts += len(key_list)
 
     def _take(
         self, keys: list[bytes], values: list[bytes | None], timestamps_ms: list[int | None]
@@ -215,6 +218,7 @@ class EngineTimestampedKeyValueStore(
         row_key = DATA + key
         row = self._rows.get(row_key, _ABSENT)
         if row is _ABSENT:
+            self._engine_gets += 1
             row = self._engine_get(row_key)
         if row is None:
             return None
@@ -233,6 +237,7 @@ class EngineTimestampedKeyValueStore(
         rows = [DATA + key for key in key_list]
         pending = self._rows
         missing = [row for row in rows if row not in pending]
+        self._engine_gets += len(missing)
         stored = dict(zip(missing, self._engine.get_many(missing), strict=True))
         horizon = self._expiry.horizon_ms(self._stream_time)
         return [living(stored[row] if row in stored else pending[row], horizon) for row in rows]

@@ -75,6 +75,7 @@ class EngineVersionedStore(EngineStore[bytes, bytes], VersionedStore[bytes, byte
         if timestamp_ms < self._stream_time:
             self.check_open()
             if timestamp_ms < self._stream_time - self._retention_ms:
+                self._dropped += self._put_step
                 return _TOO_LATE
             following = self._view().start_after(key, timestamp_ms)
             if following is not None:
@@ -87,6 +88,7 @@ class EngineVersionedStore(EngineStore[bytes, bytes], VersionedStore[bytes, byte
         if timestamp_ms > self._stream_time:  # noqa: PLR1730  # a call costs a tenth of a put
             self._stream_time = timestamp_ms
         self._uncommitted_bytes += len(key) + (8 if value is None else 8 + len(value))
+        self._puts += self._put_step
         return result
 
     def put_many(
@@ -143,6 +145,7 @@ class EngineVersionedStore(EngineStore[bytes, bytes], VersionedStore[bytes, byte
             check_time("as_of_ms", as_of_ms)
         if self._pending.get(key) is None:
             # The flat path: nothing pending for the key, and the latest is the answer.
+            self._engine_gets += 1
             row = self._engine_get(DATA + key)
             if row is None:
                 return None
@@ -229,7 +232,8 @@ class EngineVersionedStore(EngineStore[bytes, bytes], VersionedStore[bytes, byte
 
     def replay(self, changes: Changes) -> None:
         self.check_open()
-        self.put_many(changes.keys, changes.values, self._times_of(changes))
+        with self.replaying():
+            self.put_many(changes.keys, changes.values, self._times_of(changes))
 
     def load(self, changes: Changes, *, stream_time_ms: int | None = None) -> None:
         self.check_open()

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from statestores.spi.durability import Durability
+from statestores.spi.metric import Metrics
 from statestores.spi.offsets import Position, TopicPartition
 from statestores.spi.records import Changes
 from statestores.spi.specification import StoreSpecification
@@ -94,6 +95,9 @@ class DelegatingStateStore(DelegatingReadOnlyStore, StateStore):
 
     def truncate(self) -> None:
         self._store.truncate()
+
+    def metrics(self) -> Metrics:
+        return self._store.metrics()
 
     def close(self) -> None:
         self._store.close()

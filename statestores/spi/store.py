@@ -4,10 +4,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from types import MappingProxyType
 from typing import Any, Protocol, TypeAlias, TypeVar
 
+from statestores.errors import StoreClosedError
 from statestores.spi.closing import Closing
 from statestores.spi.durability import Durability
+from statestores.spi.metric import Metrics
+from statestores.spi.metric_catalog import UNCOMMITTED_BYTES
 from statestores.spi.offsets import Position, TopicPartition
 from statestores.spi.records import Changes
 from statestores.spi.specification import StoreSpecification
@@ -204,6 +208,19 @@ class StateStore(ReadOnlyStore, Closing):
         Not part of a commit: it takes effect at once, and a crash in between is completed by the
         next opening. For restoring from scratch.
         """
+
+    def metrics(self) -> Metrics:
+        """Return what is measured of the store, as of now (MET-1). Any thread may call it.
+
+        Not abstract: a store that measures nothing gives what can be asked of any store. A closed
+        store does not raise: it has the totals that it had, or no metrics at all.
+        """
+        tags = MappingProxyType({"state-id": self.name, "kind": self.specification.kind})
+        try:
+            pending = self.uncommitted_bytes if self.is_open else None
+        except StoreClosedError:  # closed since it was asked
+            pending = None
+        return () if pending is None else (UNCOMMITTED_BYTES.of(pending, tags),)
 
     @abstractmethod
     def close(self) -> None:

@@ -1,0 +1,101 @@
+"""What a store over an engine measures of itself.
+
+Commits are measured one by one. Of the calls between them only what costs next to nothing is kept,
+as plain numbers of the store: nothing is wrapped, and no clock is read for each call. How long a
+read of the engine takes is measured for one read in a while.
+"""
+
+from collections.abc import Mapping
+from time import perf_counter_ns
+from typing import NamedTuple
+
+from statestores.semantics.open_iterators import OpenIterators
+from statestores.semantics.operation_meter import OperationMeter
+from statestores.semantics.recent_past import RecentPast
+from statestores.spi.metric import Metrics
+from statestores.spi.metric_catalog import (
+    COMMIT_LATENCY,
+    COMMITS,
+    COMMITTED_BYTES,
+    COMMITTED_ROWS,
+    DROPPED,
+    ENGINE_GET_LATENCY,
+    ENGINE_GETS,
+    ITERATORS,
+    OLDEST_ITERATOR,
+    OPEN_ITERATORS,
+    PUTS,
+    UNCOMMITTED_BYTES,
+)
+
+_SAMPLE_INTERVAL_NS = 10_000_000
+"""At most one read of the engine in this time is timed."""
+
+
+class Counts(NamedTuple):
+    """What a store counts by itself. Each only grows."""
+
+    puts: int
+    """Records put."""
+
+    engine_gets: int
+    """Point reads that asked the engine."""
+
+    dropped: int
+    """Records refused as late."""
+
+
+class StoreMeter:
+    """The meter of one store. The owner records, any thread may read."""
+
+    __slots__ = ("_bytes", "_commits", "_past", "_rows", "_sample_ns", "engine_gets", "iterators")
+
+    def __init__(self) -> None:
+        self._commits = OperationMeter()
+        self.engine_gets = OperationMeter()
+        self.iterators = OpenIterators()
+        self._rows = self._bytes = 0
+        self._sample_ns = 0
+        self._past = RecentPast((0,) * 6, perf_counter_ns())
+
+    def committed(self, began_ns: int, rows: int, size: int) -> bool:
+        """Count a commit of *rows* rows and *size* bytes; return whether to time a read again."""
+        now_ns = perf_counter_ns()
+        self._commits.record(now_ns - began_ns, now_ns)
+        self._rows += rows
+        self._bytes += size
+        if now_ns < self._sample_ns:
+            return False
+        self._sample_ns = now_ns + _SAMPLE_INTERVAL_NS
+        return True
+
+    def keep(self, counts: Counts) -> None:
+        """Remember *counts* for the rates, if that is due."""
+        now_ns = perf_counter_ns()
+        if now_ns >= self._past.due_ns:
+            self._past.keep(self._totals(counts), now_ns)
+
+    def _totals(self, counts: Counts) -> tuple[int, ...]:
+        return (*counts, self._rows, self._bytes, self.iterators.total)
+
+    def metrics(self, counts: Counts, uncommitted_bytes: int, tags: Mapping[str, str]) -> Metrics:
+        """Return the metrics of this moment."""
+        totals = self._totals(counts)
+        change = self._past.change(totals, perf_counter_ns())
+        self.keep(counts)
+        definitions = (PUTS, ENGINE_GETS, DROPPED, COMMITTED_ROWS, COMMITTED_BYTES, ITERATORS)
+        counted = [
+            metric
+            for (total, rate), value, added in zip(definitions, totals, change.added, strict=True)
+            for metric in (total.of(value, tags), rate.of(added / change.seconds, tags))
+        ]
+        count, oldest_ms = self.iterators.count_and_oldest_ms()
+        return (
+            *counted,
+            *self._commits.counted(COMMITS, tags),
+            *self._commits.latencies(COMMIT_LATENCY, tags),
+            *self.engine_gets.latencies(ENGINE_GET_LATENCY, tags),
+            UNCOMMITTED_BYTES.of(uncommitted_bytes, tags),
+            OPEN_ITERATORS.of(count, tags),
+            *(() if oldest_ms is None else (OLDEST_ITERATOR.of(oldest_ms, tags),)),
+        )
