@@ -19,6 +19,14 @@ DEFAULT_PARTITIONS = 4
 STORE_KINDS: Final = ("key-value", "timestamped-key-value", "versioned", "window", "session")
 """The kinds of store that a write can make."""
 
+KAFKA_KINDS: Final = (
+    *STORE_KINDS,
+    "timestamped-window",
+    "time-first-window",
+    "time-first-session",
+)
+"""The kinds of store that Kafka Streams writes; those of `KafkaKind`, which needs pyarrow."""
+
 Offsets: TypeAlias = int | Mapping[int, int]
 """One offset for every partition, or one for each partition that is named."""
 
@@ -196,6 +204,11 @@ class SourceOptions:
     raw: bool = _option("raw", _flag, "true or false", _READING, _WRITING, default=False)
     """Keys and values as bytes, and times as milliseconds: everything as it is stored."""
 
+    kafka_kind: str | None = _option(
+        "kafkaKind", _one_of(*KAFKA_KINDS), f"one of {', '.join(KAFKA_KINDS)}", _READING
+    )
+    """State directories of Kafka Streams: what a store is whose bytes can be of several kinds."""
+
     # Writing. All but the first two say what a store is that does not exist yet.
 
     if_exists: str | None = _option(
@@ -232,11 +245,13 @@ class SourceOptions:
     num_partitions: int | None = _option("numPartitions", _count, "a number from 1", _WRITING)
     """How many partitions; it can never be changed."""
 
-    key_serde: str | None = _option("keySerde", _text, "the name of a serde", _WRITING)
-    """The serde of keys; by default the one for the column's type."""
+    key_serde: str | None = _option("keySerde", _text, "the name of a serde", _READING, _WRITING)
+    """The serde of keys; by default the one for the column's type. Read with: of Kafka's files."""
 
-    value_serde: str | None = _option("valueSerde", _text, "the name of a serde", _WRITING)
-    """The serde of values; by default the one for the column's type."""
+    value_serde: str | None = _option(
+        "valueSerde", _text, "the name of a serde", _READING, _WRITING
+    )
+    """The serde of values; by default the one for the column's type. Read with: as for keys."""
 
     partitioner: str | None = _option("partitioner", _text, "the name of a partitioner", _WRITING)
     """The partitioner; by default Kafka's."""

@@ -68,6 +68,19 @@ class StateStoreReader(DataSourceReader):
                 "the options asOf and history are for versioned stores, and "
                 f"{specification.name!r} is a {specification.kind} store"
             )
+        if foreign := [
+            option
+            for option, value in (
+                ("kafkaKind", options.kafka_kind),
+                ("keySerde", options.key_serde),
+                ("valueSerde", options.value_serde),
+            )
+            if value is not None
+        ]:
+            raise InvalidOptionError(
+                f"the option {foreign[0]!r} is for reading state directories of Kafka Streams; the "
+                f"store {specification.name!r} says itself what it is; leave it out"
+            )
         self._key_serde = None if options.raw else specification.key
         selection_from_options(options, self._key_serde)
 

@@ -6,16 +6,17 @@ from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSource
 from pyspark.sql.types import StructType
 
 from statestores.errors import InvalidOptionError
+from statestores.spark.kafka_reader import KafkaStateReader, is_kafka_state
 from statestores.spark.options import SourceOptions
 from statestores.spark.reader import StateStoreReader
 from statestores.spark.source_name import SOURCE_NAME
 from statestores.spark.state_path import require_local_path
 from statestores.spark.writer import StateStoreWriter, plan_write
-from statestores.state_root import StateRoot
+from statestores.state_root import StateRoot, is_state_root
 
 
 class StateStoresDataSource(DataSource):
-    """State roots as ``format("statestores")``."""
+    """State roots, and directories of Kafka Streams to read, as ``format("statestores")``."""
 
     @classmethod
     def name(cls) -> str:
@@ -47,9 +48,11 @@ class StateStoresDataSource(DataSource):
         plan = plan_write(path, options, schema)
         return StateStoreWriter(plan, overwrite=overwrite)
 
-    def _reader(self) -> StateStoreReader:
+    def _reader(self) -> StateStoreReader | KafkaStateReader:
         options = SourceOptions.for_reading(self.options)
         path = require_local_path(options.path)
+        if not is_state_root(path) and is_kafka_state(path):
+            return KafkaStateReader(path, options)
         entry = StateRoot.open(path).store(options.store_name)
         return StateStoreReader(path, entry.specification, entry.partitions, options)
 
