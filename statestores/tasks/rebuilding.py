@@ -13,14 +13,15 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from statestores.arrow.snapshot_reader import newest_valid_snapshot
-from statestores.changelog import ChangelogReader
+from statestores.changelog import ChangelogReader, changelog_partition
 from statestores.errors import (
     InvalidArgumentError,
     StorageError,
     StoreCorruptedError,
     StoreNotFoundError,
 )
-from statestores.opening import ENGINE_DIRECTORY, BytesStore, open_bytes_store
+from statestores.migration import import_legacy_offsets
+from statestores.opening import ENGINE_DIRECTORY, BytesStore, backend_of, open_bytes_store
 from statestores.spi.durability import Durability
 from statestores.spi.specification import StoreSpecification
 from statestores.state_root import PartitionDirectory
@@ -68,12 +69,14 @@ def open_local(
 ) -> tuple[BytesStore, Rebuild | None]:
     """Open the store in *directory*, or a new one in place of a damaged one.
 
-    *source* is where the changelog and the snapshots are from which it is restored.
+    *source* is where the changelog and the snapshots are from which it is restored. Legacy files
+    of offsets beside an engine that was there before are moved into the store (MIG-3); beside a
+    new one they speak of rows that are gone.
 
     Raises:
         StoreCorruptedError: The engine's files are damaged, and the policy is to fail, or what
             *source* holds is not enough to restore the store.
-        StateStoreError: As `statestores.open_store`.
+        StateStoreError: As `statestores.open_store` and `import_legacy_offsets`.
     """
 
     def opened() -> BytesStore:
@@ -81,8 +84,10 @@ def open_local(
             directory, specification, backend=backend, options=options, durability=durability
         )
 
+    is_new = backend_of(directory) is None
+
     try:
-        return opened(), None
+        store = opened()
     except StoreCorruptedError as error:
         if on_corruption == "fail":
             raise
@@ -93,7 +98,15 @@ def open_local(
             ) from error
         kept_at = _set_aside(directory)
         rebuild = Rebuild(store=specification.name, reason=str(error), kept_at=kept_at)
-    return opened(), rebuild
+        return opened(), rebuild
+    if not is_new:
+        try:
+            logged = changelog_partition(specification.name, int(source.path.name))
+            import_legacy_offsets(store, directory, [logged])
+        except BaseException:
+            store.close()
+            raise
+    return store, None
 
 
 def missing_for_restore(

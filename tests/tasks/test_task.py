@@ -1,5 +1,6 @@
 """A task commits its stores as one, and a crash in between leaves none or all of it."""
 
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from statestores.errors import (
     StoreLockedError,
     StoreNotFoundError,
 )
+from statestores.migration import write_legacy_offsets
 from statestores.tasks import RestoreProgress, TaskId, open_task
 
 INPUT = ss.TopicPartition("words", 0)
@@ -237,6 +239,34 @@ def test_a_lost_local_disk_is_restored(root: ss.StateRoot, tmp_path: Path) -> No
     assert ended.rows == 101
     assert ended.total_rows == 101
     assert ended.remaining_seconds == 0
+
+
+@pytest.mark.spec("MIG-3", "TSK-1")
+def test_legacy_offsets_are_moved_into_the_store_at_the_first_opening(root: ss.StateRoot) -> None:
+    """A store of the older layout continues from its ``.checkpoint``, and replays nothing twice.
+
+    Beside an engine that is gone the file speaks of rows that are gone, and is not believed.
+    """
+    logged = ss.TopicPartition("counts-changelog", 0)
+    with open_task(root, "0_0", ["counts"], backend="rocksdb") as task:
+        task.store("counts").put("a", 1)
+        task.commit({INPUT: 1})
+    directory = root.partition("counts", 0).path
+    with ss.open_store(directory, root.store("counts").specification) as counts:
+        write_legacy_offsets(counts, directory, [logged])
+        counts.clear_offsets()
+
+    with open_task(root, "0_0", ["counts"]) as task:
+        assert task.stores["counts"].restored.changelog_rows == 0
+        assert task.position == {INPUT: 1}
+    assert not (directory / ".checkpoint").exists()
+
+    (directory / ".checkpoint").write_text("0\n1\ncounts-changelog 0 0\n")
+    shutil.rmtree(directory / "engine")
+    (directory / "engine.json").unlink()
+    with open_task(root, "0_0", ["counts"], backend="sqlite") as task:
+        assert task.stores["counts"].restored.changelog_rows == 1
+        assert task.store("counts").get("a") == 1
 
 
 def test_bad_arguments_are_refused_before_anything_is_opened(root: ss.StateRoot) -> None:
