@@ -34,7 +34,7 @@ from statestores.serdes.raw_serde import serde_or_raw
 from statestores.spi.offsets import Position
 from statestores.spi.specification import StoreSpecification, Versioned
 from statestores.state_root import PartitionDirectory
-from statestores.visible_changelog import LogEnd, VisibleChangelog, consistently
+from statestores.visible_changelog import LogBeginning, LogEnd, VisibleChangelog, consistently
 from statestores.write_intent import WriteIntent
 
 OPERATIONS = ("put", "delete", "clear")
@@ -63,6 +63,19 @@ class PartitionReader:
         """
         (offset,) = end_offsets([self])
         return offset
+
+    @property
+    def beginning(self) -> LogBeginning:
+        """Where what deletion and compaction have left of the changes begins.
+
+        Raises:
+            ChangelogCorruptedError, StorageError: It cannot be read.
+        """
+        return self._log.beginning()
+
+    def change_bytes(self, from_offset: int) -> float:
+        """Return about how many bytes a change from *from_offset* on takes; 0 if unknown."""
+        return self._log.change_bytes(from_offset)
 
     @property
     def position(self) -> Position:

@@ -45,6 +45,8 @@ from statestores.spi.window_specification import Window
 from statestores.state_root import PartitionDirectory, StateRoot
 from statestores.write_intent import (
     INTENT_FILE,
+    PartitionWrite,
+    StreamBatch,
     WriteIntent,
     check_write_id,
     finished,
@@ -126,6 +128,8 @@ def publish(
     write_id: str,
     staged: Sequence[StagedRows],
     mode: Mode = "append",
+    *,
+    batch: StreamBatch | None = None,
 ) -> PublishedWrite:
     """Append what *staged* describes to the store, or replace the store by it; all or nothing.
 
@@ -135,6 +139,10 @@ def publish(
     that failed, are ignored and removed. When it raises, nothing has changed, unless the message
     says that the write is committed and could not be finished now: then the next writer finishes
     it, and readers already see it.
+
+    A *batch* of a stream is applied once: when it, or a later one of the stream, has been published
+    before, its rows are removed and nothing else happens. The same moment that commits the rows
+    commits that, and other writes to the store do not change it.
 
     Raises:
         StoreNotFoundError: There is no such store, or a staged file is gone.
@@ -154,24 +162,27 @@ def publish(
     files = [file for rows in staged for file in rows.files]
     check_staged(write_directory(directory, write_id), files)
     with _writing(directory), ExitStack() as logs:
-        _finish(directories, specification, read_intent(directory))
+        previous = read_intent(directory)
+        _finish(directories, specification, previous)
         opened = {
             number: logs.enter_context(_open_log(partition, specification))
             for number, partition in directories.items()
         }
-        overwrite = mode == "overwrite"
-        writes = {}
-        for number, log in opened.items():
-            own = [file for file in files if file.partition == number]
-            sequence = None
-            if isinstance(specification, Window) and specification.retain_duplicates and own:
-                logged = changelog_partition(store, number)
-                sequence = (
-                    0 if overwrite else next_sequence(directories[number].snapshots, log, logged)
-                )
-            writes[number] = planned(
-                log.end_offset, own, overwrite=overwrite, first_sequence=sequence
+        batches = {} if previous is None else dict(previous.batches)
+        if batch is not None and batch.is_in(batches):
+            _remove(write_directory(directory, write_id))
+            return PublishedWrite(
+                rows=0, end_offsets={number: log.end_offset for number, log in opened.items()}
             )
+        if batch is not None:
+            batches[batch.stream] = batch.number
+        overwrite = mode == "overwrite"
+        writes = {
+            number: _planned_write(
+                directories[number], specification, number, log, files, overwrite=overwrite
+            )
+            for number, log in opened.items()
+        }
         intent = WriteIntent(
             write_id=write_id,
             overwrite=overwrite,
@@ -181,6 +192,7 @@ def publish(
                 for number, write in writes.items()
                 if write.end_offset > write.base_offset
             },
+            batches=batches,
         )
         if intent.partitions:
             try:
@@ -198,11 +210,31 @@ def publish(
                     f"{error}; finish_staged_writes() or the next writer will do it"
                 ) from error
         else:
+            if batch is not None:
+                store_intent(directory, finished(intent))
             _remove(write_directory(directory, write_id))
     return PublishedWrite(
         rows=sum(file.rows for file in files),
         end_offsets={number: write.end_offset for number, write in writes.items()},
     )
+
+
+def _planned_write(
+    directory: PartitionDirectory,
+    specification: StoreSpecification[Any, Any],
+    number: int,
+    log: Changelog,
+    files: Sequence[StagedFile],
+    *,
+    overwrite: bool,
+) -> PartitionWrite:
+    """Return what a write of *files* appends to *log*, the changelog of partition *number*."""
+    own = [file for file in files if file.partition == number]
+    sequence = None
+    if isinstance(specification, Window) and specification.retain_duplicates and own:
+        logged = changelog_partition(specification.name, number)
+        sequence = 0 if overwrite else next_sequence(directory.snapshots, log, logged)
+    return planned(log.end_offset, own, overwrite=overwrite, first_sequence=sequence)
 
 
 def finish_staged_writes(

@@ -41,6 +41,17 @@ class LogEnd:
     """Whether there is a changelog, be it empty."""
 
 
+@dataclass(frozen=True, slots=True)
+class LogBeginning:
+    """Where what is left of a changelog begins."""
+
+    offset: int
+    """The first offset that can be read."""
+
+    complete_from: int
+    """The offset from which on every change is there: a compaction has dropped some before it."""
+
+
 class VisibleChangelog:
     """Reads the changelog of one partition. It holds nothing open between calls."""
 
@@ -140,6 +151,39 @@ class VisibleChangelog:
                 return log.first_offset
         except StoreNotFoundError:
             return 0
+
+    def beginning(self) -> LogBeginning:
+        """Return what deletion and compaction have left of the beginning."""
+        try:
+            with ChangelogReader.open(self._directory.changelog, self._specification.kind) as log:
+                first = log.segments()[0]
+        except StoreNotFoundError:
+            return LogBeginning(0, 0)
+        complete = first.end_offset if first.compacted else None
+        return LogBeginning(first.first_offset, complete or first.first_offset)
+
+    def change_bytes(self, start: int) -> float:
+        """Return about how many bytes of the files a change from *start* on takes; 0 if unknown.
+
+        The mean of the segments from the one with *start* on. It is for planning: a segment that
+        is replaced meanwhile is left out.
+        """
+        try:
+            with ChangelogReader.open(self._directory.changelog, self._specification.kind) as log:
+                end, segments = log.end_offset, log.segments()
+        except StoreNotFoundError:
+            return 0.0
+        changes = size = 0
+        for segment in segments:
+            stop = end if segment.end_offset is None else segment.end_offset
+            if stop <= start:
+                continue
+            try:
+                size += segment.path.stat().st_size
+            except FileNotFoundError:
+                continue  # replaced by a compaction since
+            changes += stop - segment.first_offset
+        return size / changes if changes else 0.0
 
 
 def consistently(store_directory: Path, look: Callable[[WriteIntent | None], T]) -> T:

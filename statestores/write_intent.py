@@ -14,7 +14,7 @@ looked at several changelogs has seen none of them half-way.
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,11 @@ _FORMAT = 1
 _FORMAT_WITH_SEQUENCES = 2
 """Of an intent whose rows are numbered: a release that does not know the numbers refuses it."""
 
+_FORMAT_WITH_BATCHES = 3
+"""Of an intent that says which batches of streams are applied, so that no release forgets them."""
+
+_FORMATS = frozenset({_FORMAT, _FORMAT_WITH_SEQUENCES, _FORMAT_WITH_BATCHES})
+
 _WRITE_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
@@ -59,6 +64,21 @@ class PartitionWrite:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StreamBatch:
+    """One batch of a stream that writes to the store, which may come again after a crash."""
+
+    stream: str
+    """Which stream it is; the same name after a restart, and never that of another one."""
+
+    number: int
+    """The number of the batch, from 0; later batches have higher ones."""
+
+    def is_in(self, batches: Mapping[str, int]) -> bool:
+        """Return whether *batches*, the last one of each stream, say that it is applied."""
+        return batches.get(self.stream, -1) >= self.number
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WriteIntent:
     """One write to a store, complete in itself."""
 
@@ -73,6 +93,10 @@ class WriteIntent:
 
     partitions: Mapping[int, PartitionWrite]
     """What is appended, by partition; partitions that are not touched are not here."""
+
+    batches: Mapping[str, int] = field(default_factory=dict)
+    """The last batch of each stream that is applied, this write included. Every intent takes over
+    those of the one before it, so the answer is as durable as the writes themselves."""
 
 
 def check_write_id(write_id: str) -> str:
@@ -106,7 +130,10 @@ def store_intent(store_directory: Path, intent: WriteIntent) -> None:
         StorageError: It cannot be written; then nothing has happened.
     """
     numbered = any(write.first_sequence is not None for write in intent.partitions.values())
-    content = {"format": _FORMAT_WITH_SEQUENCES if numbered else _FORMAT, **asdict(intent)}
+    version = _FORMAT_WITH_SEQUENCES if numbered else _FORMAT
+    content = {"format": _FORMAT_WITH_BATCHES if intent.batches else version, **asdict(intent)}
+    if not intent.batches:
+        del content["batches"]
     content["partitions"] = {
         str(number): {name: value for name, value in write.items() if value is not None}
         for number, write in content["partitions"].items()
@@ -132,10 +159,10 @@ def read_intent(store_directory: Path) -> WriteIntent | None:
         raise StoreCorruptedError(
             f"{str(file)!r} does not have the checksum that it says: it is damaged or was edited"
         )
-    if content.pop("format") not in {_FORMAT, _FORMAT_WITH_SEQUENCES}:
+    if content.pop("format") not in _FORMATS:
         raise UnsupportedFormatError(
-            f"{str(file)!r} has another format than {_FORMAT} and {_FORMAT_WITH_SEQUENCES}, which "
-            "this release knows; upgrade statestores"
+            f"{str(file)!r} has another format than those from {min(_FORMATS)} to {max(_FORMATS)}, "
+            "which this release knows; upgrade statestores"
         )
     partitions = {
         int(number): PartitionWrite(
