@@ -7,7 +7,8 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from statestores.changelog import ChangelogReader, Frame, FrameKind
+from statestores.changelog import ChangelogReader, Frame, FrameKind, change_schema
+from statestores.changelog.rows import number_columns
 from statestores.cli.arguments import (
     DEFAULT_LIMIT,
     JsonOption,
@@ -27,7 +28,7 @@ from statestores.cli.locations import (
 from statestores.cli.output import Column, Output, time_column
 from statestores.errors import InvalidArgumentError, StoreNotFoundError
 from statestores.partition_reader import PartitionReader
-from statestores.spi.specification import StoreSpecification, Versioned
+from statestores.spi.specification import StoreSpecification
 
 _ROWS_AT_ONCE = 1_024
 
@@ -35,7 +36,6 @@ _OFFSET = Column("offset", "offset")
 _OPERATION = Column("operation", "operation")
 _KEY = Column("key", "key")
 _VALUE = Column("value", "value")
-_TIME = time_column("timestamp_ms", "timestamp")
 _PARTITION = Column("partition", "partition")
 
 
@@ -47,7 +47,8 @@ class _Change(NamedTuple):
     operation: str
     key: bytes | None
     value: bytes | None
-    timestamp_ms: int | None = None
+    numbers: tuple[int | None, ...] = ()
+    """Times, and the sequence of a duplicate: the further columns of the kind's changes."""
 
 
 def changelog(
@@ -86,9 +87,9 @@ def changelog(
     kind, specification = sources[0].kind, sources[0].specification
     decoder = Decoder(specification, raw=raw)
     changes = chain.from_iterable(source.changes(from_offset, to_offset) for source in sources)
-    versioned = kind == Versioned.kind
-    columns = [_OFFSET, _OPERATION, *([_TIME] if versioned else []), _KEY, _VALUE, _PARTITION]
-    rows = (_row(change, decoder, versioned=versioned) for change in changes)
+    numbers = [_number_column(each.name) for each in number_columns(change_schema(kind))]
+    columns = [_OFFSET, _OPERATION, *numbers, _KEY, _VALUE, _PARTITION]
+    rows = (_row(change, decoder, len(numbers)) for change in changes)
     if not output.rows(columns, rows, limit=limit):
         output.remark("no changes")
 
@@ -115,8 +116,10 @@ class _Source:
         if self._reader is not None:
             for batch in self._reader.changes(from_offset, to_offset, typed=False):
                 for start in range(0, batch.num_rows, _ROWS_AT_ONCE):
-                    columns = batch.slice(start, _ROWS_AT_ONCE).columns
-                    yield from map(_Change, *(column.to_pylist() for column in columns))
+                    rows = batch.slice(start, _ROWS_AT_ONCE).columns
+                    for change in zip(*(column.to_pylist() for column in rows), strict=True):
+                        offset, number, operation, key, value, *numbers = change
+                        yield _Change(offset, number, operation, key, value, tuple(numbers))
             return
         with ChangelogReader.open(self._directory) as log:
             for frame in log.read(from_offset, to_offset):
@@ -176,13 +179,21 @@ def _changes_of(frame: Frame, number: int | None) -> Iterator[_Change]:
         yield _Change(frame.base_offset, number, "clear", None, None)
         return
     columns = [column.to_pylist() for column in frame.batch.columns]
-    for offset, key, value, *timestamp in zip(frame.offsets, *columns, strict=True):
-        yield _Change(offset, number, "delete" if value is None else "put", key, value, *timestamp)
+    for offset, key, value, *numbers in zip(frame.offsets, *columns, strict=True):
+        operation = "delete" if value is None else "put"
+        yield _Change(offset, number, operation, key, value, tuple(numbers))
 
 
-def _row(change: _Change, decoder: Decoder, *, versioned: bool) -> tuple[Any, ...]:
+def _number_column(name: str) -> Column:
+    """Return how the column *name* of changes is shown."""
+    if name == "sequence":
+        return Column(name, name)
+    return time_column(f"{name}_ms", name.replace("_", " "))
+
+
+def _row(change: _Change, decoder: Decoder, numbers: int) -> tuple[Any, ...]:
     """Return the cells of *change*."""
     key = None if change.key is None else decoder.key(change.key)
     value = None if change.value is None else decoder.value(change.value)
-    time = [change.timestamp_ms] if versioned else []
-    return (change.offset, change.operation, *time, key, value, change.partition)
+    cells = change.numbers or (None,) * numbers  # a clear has none
+    return (change.offset, change.operation, *cells, key, value, change.partition)

@@ -80,8 +80,8 @@ def export(
         specification = open_views[0].specification
         if as_of_ms is not None and not isinstance(specification, Versioned):
             raise InvalidArgumentError(
-                f"{specification.name!r} is a key-value store, which knows no time; "
-                "leave --as-of out"
+                f"{specification.name!r} is a {specification.kind} store, which knows no time to "
+                "be read as of; leave --as-of out"
             )
         contents = [opened.enter_context(view.content()) for view in open_views]
         everything = history and as_of_ms is None

@@ -17,7 +17,7 @@ from statestores.cli.locations import Partition
 from statestores.errors import StateStoreError
 from statestores.opening import backend_of, open_existing
 from statestores.spi.durability import Durability
-from statestores.spi.key_value import ReadOnlyKeyValueStore
+from statestores.spi.key_value import KeyValueStore, ReadOnlyKeyValueStore
 from statestores.spi.offsets import TopicPartition
 from statestores.write_intent import read_intent
 
@@ -99,7 +99,7 @@ def engine_facts(partition: Partition, options: Mapping[str, object] | None) -> 
             }
             if isinstance(store, ReadOnlyKeyValueStore):
                 facts["approximate_entries"] = store.approximate_num_entries()
-            else:
+            if not isinstance(store, KeyValueStore):
                 facts["stream_time_ms"] = store.stream_time_ms
             return facts
     except StateStoreError as error:

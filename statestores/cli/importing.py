@@ -9,10 +9,10 @@ from uuid import uuid4
 import pyarrow as pa
 import typer
 
+from statestores.arrow.encoded_changes import changes_from_encoded
 from statestores.arrow.file_import import RowsFile, import_file, open_rows_file
 from statestores.arrow.progress import Meter, ProgressCallback
 from statestores.arrow.typed_columns import encode_rows
-from statestores.changelog import change_schema
 from statestores.cli.arguments import (
     BackendOption,
     JsonOption,
@@ -45,7 +45,7 @@ def import_(
         typer.Argument(
             metavar="FILE",
             help="An Arrow IPC or Parquet file with the columns "
-            "key and value, and of versions valid_from.",
+            "key and value, and the times of the store's kind, such as valid_from.",
         ),
     ],
     path: Annotated[
@@ -74,7 +74,8 @@ def import_(
 
     Into a state root all rows are imported or none. They go through the changelog, to the
     partitions that their keys belong to. A store that is not there yet is created as the file
-    describes it, and the state root with it. Versions are put in the order of time. A directory
+    describes it, and the state root with it. Versions, windows and sessions are put
+    in the order of time. A directory
     with an engine and no changelog is imported into batch by batch.
 
     Example: statestores import planes.parquet state/ --partitions 4
@@ -186,10 +187,9 @@ def _into_root(
     meter = Meter(progress, rows.rows)
 
     def changes() -> Iterator[pa.RecordBatch]:
-        schema = change_schema(specification.kind)
         for batch in rows.batches():
             encoded = encode_rows(batch, specification, typed=typed)
-            yield pa.RecordBatch.from_arrays(encoded.columns, schema=schema)
+            yield changes_from_encoded(encoded, specification)
             meter.add(batch.num_rows, batch.nbytes)
 
     write_id = uuid4().hex

@@ -31,6 +31,14 @@ from statestores.cli.times import format_duration, format_time
 
 _UNREADABLE = "cannot be read"
 
+_DURATIONS = {
+    "history_retention_ms": "history retention",
+    "retention_ms": "retention",
+    "window_size_ms": "window size",
+    "ttl_ms": "time to live",
+}
+"""What a specification says in milliseconds."""
+
 
 def info(
     path: Annotated[
@@ -189,8 +197,13 @@ def _store_lines(store: Facts) -> Iterator[tuple[str, str]]:
     yield "keys", str(store["key"])
     yield "values", str(store["value"])
     yield "partitioner", str(store["partitioner"])
-    if "history_retention_ms" in store:
-        yield "history retention", format_duration(store["history_retention_ms"])
+    for field, title in _DURATIONS.items():
+        if store.get(field):
+            yield title, format_duration(store[field])
+    if store.get("ttl_ms"):
+        yield "time to live by", {"event": "stream time", "wall": "the clock"}[store["ttl_clock"]]
+    if store.get("retain_duplicates"):
+        yield "duplicates", "retained"
 
 
 def _engine_lines(engine: Facts, lag: int | None) -> Iterator[tuple[str, str]]:
@@ -201,7 +214,7 @@ def _engine_lines(engine: Facts, lag: int | None) -> Iterator[tuple[str, str]]:
     yield "position", _offsets(engine["position"])
     if "stream_time_ms" in engine:
         yield "stream time", _time(engine["stream_time_ms"])
-    else:
+    if "approximate_entries" in engine:
         yield "entries", f"about {engine['approximate_entries']:,}"
     if lag is not None:
         behind = "none" if lag == 0 else f"{lag:,} behind its changelog"
@@ -234,7 +247,7 @@ def _snapshot_lines(facts: Facts) -> Iterator[tuple[str, str]]:
     yield "rows", f"{facts['rows']:,}"
     yield "size", _bytes(facts["bytes"])
     yield "position", _offsets(facts["position"])
-    if facts["store"]["kind"] == "versioned":
+    if facts["stream_time_ms"] is not None:
         yield "stream time", _time(facts["stream_time_ms"])
     yield "written", f"{format_time(facts['created_at_ms'])} by {facts['library_version']}"
 

@@ -98,7 +98,8 @@ class Output:
 
     def finding(self, status: str, check: str, path: str, detail: str) -> None:
         """Print the outcome of a check, the damaged ones in red."""
-        style = {"ok": "green", "skipped": "dim"}.get(status, "bold red")
+        styles = {"ok": "green", "skipped": "dim", "warning": "yellow"}
+        style = styles.get(status, "bold red")
         line = Text(f"{status:<11}", style=style)
         line.append(f"  {check:<9}  {path}: {as_text(detail)}", style="")
         self._console.print(line)

@@ -23,19 +23,18 @@ from statestores.cli.arguments import (
 from statestores.cli.decoding import Decoder
 from statestores.cli.keys import parse_key, select_keys
 from statestores.cli.locations import locate
-from statestores.cli.output import Column, Output, time_column
+from statestores.cli.output import Column, Output
+from statestores.cli.records import TIME_COLUMNS, Record, times_of
 from statestores.cli.store_views import StoreViews, views_at
 from statestores.cli.times import format_time, parse_time
 from statestores.cli.values import as_json, as_text
-from statestores.cli.views import Record
+from statestores.errors import InvalidArgumentError
+from statestores.spi.session_specification import Session
 from statestores.spi.specification import StoreSpecification, Versioned
+from statestores.spi.window_specification import Window
 
 _KEY = Column("key", "key")
 _VALUE = Column("value", "value")
-_VALIDITY = (
-    time_column("valid_from_ms", "valid from"),
-    time_column("valid_to_ms", "valid until"),
-)
 _PARTITION = Column("partition", "partition")
 
 _NOT_FOUND = 1
@@ -46,13 +45,17 @@ def get(
     key: KeyArgument,
     *,
     as_of: AsOfOption = None,
+    start: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Of a window or session store: the one that starts so."),
+    ] = None,
     store: StoreOption = None,
     key_hex: KeyHexOption = False,
     raw: RawOption = False,
     json: JsonOption = False,
     backend_option: BackendOption = None,
 ) -> None:
-    """Print the value of one key; exit code 1 when there is none.
+    """Print the value of one key, or all of its windows or sessions; exit code 1 without any.
 
     Example: statestores get state/ N14228 --as-of 2013-07-04T12:00:00Z
     """
@@ -60,31 +63,87 @@ def get(
     as_of_ms = None if as_of is None else parse_time(as_of)
     views, index, encoded = _find(path, key, store, backend_option, key_hex=key_hex)
     with views.open(index) as view:
-        found = next(view.records(_exactly(encoded), as_of_ms=as_of_ms, limit=1), None)
-        decoder = Decoder(view.specification, raw=raw)
-        versioned = isinstance(view.specification, Versioned)
-    value = None if found is None else decoder.value(found.value)
-    if json:
-        document: dict[str, object] = {
-            "key": as_json(decoder.key(encoded)),
-            "found": found is not None,
-            "value": as_json(value),
-            "partition": views.partition_number(index),
-        }
-        if versioned:
-            document["valid_from_ms"] = None if found is None else found.valid_from_ms
-            document["valid_to_ms"] = None if found is None else found.valid_to_ms
-        output.document(document)
-    elif found is None:
+        specification = view.specification
+        in_rows = isinstance(specification, Window | Session)
+        if start is not None and not in_rows:
+            raise InvalidArgumentError(
+                f"{specification.name!r} is a {specification.kind} store, which has no windows or "
+                "sessions; leave --start out"
+            )
+        decoder = Decoder(specification, raw=raw)
+        records = view.records(_exactly(encoded), as_of_ms=as_of_ms, limit=0 if in_rows else 1)
+        start_ms = None if start is None else parse_time(start)
+        found = [record for record in records if start_ms in (None, record.start_ms)]
+    partition = views.partition_number(index)
+    shown_key = decoder.key(encoded)
+    if not found and not json:
         at = "" if as_of_ms is None else f" as of {format_time(as_of_ms)}"
-        output.remark(f"there is no value of {as_text(decoder.key(encoded))!r}{at}")
+        at = at if start_ms is None else f" that starts at {format_time(start_ms)}"
+        output.remark(f"there is no value of {as_text(shown_key)!r}{at}")
+    elif in_rows:
+        _print_spans(output, specification, found, decoder, shown_key, partition)
     else:
-        output.line(as_text(value))
-        if found.valid_from_ms is not None:
-            until = "now" if found.valid_to_ms is None else format_time(found.valid_to_ms)
-            output.remark(f"valid from {format_time(found.valid_from_ms)} until {until}")
-    if found is None:
+        _print_value(output, specification, next(iter(found), None), decoder, shown_key, partition)
+    if not found:
         raise typer.Exit(_NOT_FOUND)
+
+
+def _print_value(
+    output: Output,
+    specification: StoreSpecification[Any, Any],
+    found: Record | None,
+    decoder: Decoder,
+    key: object,
+    partition: int | None,
+) -> None:
+    """Print the one value of a key; in JSON also that there is none."""
+    value = None if found is None else decoder.value(found.value)
+    columns = TIME_COLUMNS.get(specification.kind, ())
+    if output.json:
+        times = (None,) * len(columns) if found is None else times_of(found, specification)
+        output.document(
+            {
+                "key": as_json(key),
+                "found": found is not None,
+                "value": as_json(value),
+                "partition": partition,
+                **{column.name: time for column, time in zip(columns, times, strict=True)},
+            }
+        )
+    elif found is not None:
+        output.line(as_text(value))
+        if isinstance(specification, Versioned) and found.start_ms is not None:
+            until = "now" if found.end_ms is None else format_time(found.end_ms)
+            output.remark(f"valid from {format_time(found.start_ms)} until {until}")
+        elif found.start_ms is not None:
+            output.remark(f"timestamp {format_time(found.start_ms)}")
+
+
+def _print_spans(
+    output: Output,
+    specification: StoreSpecification[Any, Any],
+    found: list[Record],
+    decoder: Decoder,
+    key: object,
+    partition: int | None,
+) -> None:
+    """Print the windows or sessions of a key, in their order."""
+    columns = (*TIME_COLUMNS[specification.kind], _VALUE)
+    rows = [(record.start_ms, record.end_ms, decoder.value(record.value)) for record in found]
+    if not output.json:
+        output.rows(columns, rows)
+        return
+    output.document(
+        {
+            "key": as_json(key),
+            "found": bool(found),
+            f"{specification.kind}s": [
+                {column.name: as_json(cell) for column, cell in zip(columns, row, strict=True)}
+                for row in rows
+            ],
+            "partition": partition,
+        }
+    )
 
 
 def scan(
@@ -196,20 +255,14 @@ def _print_records(
 ) -> int:
     """Print *records*, decoded, and return how many there were."""
     decoder = Decoder(specification, raw=raw)
-    if isinstance(specification, Versioned):
-        rows: Iterator[tuple[Any, ...]] = (
-            (
-                decoder.key(record.key),
-                decoder.value(record.value),
-                record.valid_from_ms,
-                record.valid_to_ms,
-                partition,
-            )
-            for record, partition in records
-        )
-        return output.rows((_KEY, _VALUE, *_VALIDITY, _PARTITION), rows, limit=limit)
+    times = TIME_COLUMNS.get(specification.kind, ())
     rows = (
-        (decoder.key(record.key), decoder.value(record.value), partition)
+        (
+            decoder.key(record.key),
+            decoder.value(record.value),
+            *times_of(record, specification),
+            partition,
+        )
         for record, partition in records
     )
-    return output.rows((_KEY, _VALUE, _PARTITION), rows, limit=limit)
+    return output.rows((_KEY, _VALUE, *times, _PARTITION), rows, limit=limit)

@@ -6,17 +6,17 @@ are of bytes, as they are stored.
 """
 
 from abc import ABC, abstractmethod
-from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
-from itertools import islice
-from typing import Any, NamedTuple
+from itertools import islice, starmap
+from typing import Any
 
 import pyarrow as pa
 
 from statestores.arrow.columns import store_of_bytes
 from statestores.arrow.key_selection import KeySelection
+from statestores.arrow.merged_rows import tail_of
 from statestores.arrow.restore_mark import check_not_half_restored
 from statestores.arrow.row_batches import batches_from_changes
 from statestores.arrow.schemas import valid_at
@@ -26,30 +26,22 @@ from statestores.cli.locations import (
     Partition,
 )
 from statestores.cli.logged_content import read_tail
+from statestores.cli.records import Record, backwards, records_of
 from statestores.errors import InvalidArgumentError
 from statestores.opening import open_existing
 from statestores.partition_reader import PartitionReader
 from statestores.serdes import specification_from_description
 from statestores.spi.durability import Durability
 from statestores.spi.key_value import ReadOnlyKeyValueStore
+from statestores.spi.session import ReadOnlySessionStore
 from statestores.spi.specification import StoreSpecification, Versioned
 from statestores.spi.store import StateStore
+from statestores.spi.timestamped_key_value import ReadOnlyTimestampedKeyValueStore
 from statestores.spi.versioned import ReadOnlyVersionedStore
-
-_ROWS_AT_ONCE = 1_024
-"""Rows that become Python objects together: few are asked for, and a batch has many."""
+from statestores.spi.window import ReadOnlyWindowStore
 
 _NEVER = 1 << 63
 """Above every time: where a version ends that is the latest."""
-
-
-class Record(NamedTuple):
-    """One row of a store."""
-
-    key: bytes
-    value: bytes
-    valid_from_ms: int | None = None
-    valid_to_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +89,8 @@ class View(ABC):
         """
         if not isinstance(self.specification, Versioned):
             raise InvalidArgumentError(
-                f"{self.specification.name!r} is a key-value store, which has no history; use get"
+                f"{self.specification.name!r} is a {self.specification.kind} store, which has no "
+                "history; use get"
             )
         if first_ms is not None and last_ms is not None and first_ms > last_ms:
             raise InvalidArgumentError("the first time of the history is after the last")
@@ -122,8 +115,8 @@ class View(ABC):
     def _check_time_is_known(self, as_of_ms: int | None) -> None:
         if as_of_ms is not None and not isinstance(self.specification, Versioned):
             raise InvalidArgumentError(
-                f"{self.specification.name!r} is a key-value store, which knows no time; "
-                "leave --as-of out"
+                f"{self.specification.name!r} is a {self.specification.kind} store, which knows no "
+                "time to be read as of; leave --as-of out"
             )
 
 
@@ -140,16 +133,21 @@ class _ColumnView(View):
         self, keys: KeySelection, as_of_ms: int | None, *, reverse: bool, limit: int
     ) -> Iterator[Record]:
         batches = self._batches(keys, as_of_ms, history=False)
-        return _backwards(batches, limit) if reverse else _records_of(batches)
+        if reverse:
+            return backwards(batches, self.specification, limit)
+        return records_of(batches, self.specification)
 
     def _history(
         self, key: bytes, first_ms: int | None, last_ms: int | None, *, reverse: bool
     ) -> Iterator[Record]:
         batches = self._batches(KeySelection(first=key, last=key), None, history=True)
-        versions = _backwards(batches, 0) if reverse else _records_of(batches)
+        if reverse:
+            versions = backwards(batches, self.specification, 0)
+        else:
+            versions = records_of(batches, self.specification)
         for version in versions:
-            began = last_ms is None or (version.valid_from_ms or 0) <= last_ms
-            ended = first_ms is not None and (version.valid_to_ms or _NEVER) <= first_ms
+            began = last_ms is None or (version.start_ms or 0) <= last_ms
+            ended = first_ms is not None and (version.end_ms or _NEVER) <= first_ms
             if began and not ended:
                 yield version
 
@@ -211,10 +209,15 @@ class SnapshotView(_ColumnView):
     ) -> Iterator[pa.RecordBatch]:
         first, last = keys.bounds
         stream_time_ms = self._snapshot.manifest.stream_time_ms
-        for batch in self._snapshot.batches(first_key=first, last_key=last):
+        stored = self._snapshot.batches(first_key=first, last_key=last)
+        rows: Iterator[pa.RecordBatch] = (keys.filter(batch) for batch in stored)
+        if not isinstance(self.specification, Versioned):
+            # Through a tail without changes: it leaves out what has expired since.
+            rows = tail_of(self.specification, stream_time_ms=stream_time_ms).merge(rows)
+        for batch in rows:
             shown = valid_rows(
                 self.specification,
-                keys.filter(batch),
+                batch,
                 as_of_ms,
                 stream_time_ms,
                 history=history,
@@ -258,16 +261,30 @@ class EngineView(View):
     def _records(
         self, keys: KeySelection, as_of_ms: int | None, *, reverse: bool, limit: int
     ) -> Iterator[Record]:
-        store: object = store_of_bytes(self._store)
         first, last = keys.bounds
+        for record in self._stored_records(first, last, as_of_ms, reverse=reverse):
+            if record.key != keys.stop:
+                yield record
+
+    def _stored_records(
+        self, first: bytes | None, last: bytes | None, as_of_ms: int | None, *, reverse: bool
+    ) -> Iterator[Record]:
+        """Return the records of the keys from *first* to *last*, as the store's own reads do."""
+        store: object = store_of_bytes(self._store)
+        if isinstance(store, ReadOnlyTimestampedKeyValueStore):
+            stamped = store.range(first, last, reverse=reverse)
+            return (Record(key, *value) for key, value in stamped)
         if isinstance(store, ReadOnlyKeyValueStore):
-            for key, value in store.range(first, last, reverse=reverse):
-                if key != keys.stop:
-                    yield Record(key, value)
-        elif isinstance(store, ReadOnlyVersionedStore):
-            for key, version in store.scan_as_of(as_of_ms, first, last, reverse=reverse):
-                if key != keys.stop:
-                    yield Record(key, *version)
+            return starmap(Record, store.range(first, last, reverse=reverse))
+        if isinstance(store, ReadOnlyVersionedStore):
+            versions = store.scan_as_of(as_of_ms, first, last, reverse=reverse)
+            return (Record(key, *version) for key, version in versions)
+        if isinstance(store, ReadOnlyWindowStore):
+            windows = store.fetch_all(None, None, first, last, reverse=reverse)
+            return (Record(each.key, each.value, each.start_ms, each.end_ms) for each in windows)
+        assert isinstance(store, ReadOnlySessionStore)  # noqa: S101  # the last kind that there is
+        sessions = store.find_all_sessions(None, None, first, last, reverse=reverse)
+        return (Record(each.key, each.value, each.start_ms, each.end_ms) for each in sessions)
 
     def _history(
         self, key: bytes, first_ms: int | None, last_ms: int | None, *, reverse: bool
@@ -293,31 +310,3 @@ def valid_rows(
         return rows.filter(rows.column("value").is_valid())
     # Without a stream time there are no rows.
     return valid_at(rows, as_of_ms, (stream_time_ms or 0) - specification.history_retention_ms)
-
-
-def _records_of(batches: Iterable[pa.RecordBatch]) -> Iterator[Record]:
-    """Yield the rows of *batches*."""
-    for batch in batches:
-        for start in range(0, batch.num_rows, _ROWS_AT_ONCE):
-            columns = batch.slice(start, _ROWS_AT_ONCE).columns
-            yield from map(Record, *(column.to_pylist() for column in columns))
-
-
-def _backwards(batches: Iterable[pa.RecordBatch], limit: int) -> Iterator[Record]:
-    """Yield the rows of *batches* from the last one on.
-
-    With a *limit*, only the batches that hold so many rows stay in memory.
-    """
-    kept: deque[pa.RecordBatch] = deque()
-    rows = 0
-    for batch in batches:
-        kept.append(batch)
-        rows += batch.num_rows
-        while limit and rows - kept[0].num_rows >= limit:
-            rows -= kept.popleft().num_rows
-    while kept:
-        batch = kept.pop()
-        for stop in range(batch.num_rows, 0, -_ROWS_AT_ONCE):
-            start = max(0, stop - _ROWS_AT_ONCE)
-            columns = batch.slice(start, stop - start).columns
-            yield from reversed(list(map(Record, *(column.to_pylist() for column in columns))))

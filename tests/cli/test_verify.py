@@ -54,6 +54,7 @@ def test_a_healthy_store_passes(kept: Path, succeed: Run) -> None:
         ("snapshot", "ok"),
         ("rows", "ok"),
         ("content", "ok"),
+        ("partition", "ok"),
     }
 
 

@@ -5,6 +5,7 @@ from itertools import zip_longest
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from statestores.cli.times import format_time
 from statestores.cli.values import as_text
@@ -36,6 +37,13 @@ def visible(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield batch.filter(batch.column("value").is_valid())
 
 
+def living(batches: Iterable[pa.RecordBatch], horizon_ms: int) -> Iterator[pa.RecordBatch]:
+    """Yield the rows whose timestamp is above *horizon_ms*, and those without one."""
+    for batch in batches:
+        times = batch.column("timestamp")
+        yield batch.filter(pc.or_kleene(pc.is_null(times), pc.greater(times, horizon_ms)))
+
+
 def _evenly(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield the rows in batches whose borders depend on the number of rows alone."""
     waiting: list[pa.RecordBatch] = []
@@ -57,13 +65,13 @@ def _one(table: pa.Table) -> pa.RecordBatch:
     return batch
 
 
-def _rows(batch: pa.RecordBatch | None) -> Iterator[tuple[Any, ...]]:
+def _rows(batch: pa.RecordBatch | None) -> Iterator[dict[str, Any]]:
     if batch is not None:
-        yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+        yield from batch.to_pylist()
 
 
 def _in_words(
-    here: tuple[Any, ...] | None, there: tuple[Any, ...] | None, where: str, by: str
+    here: dict[str, Any] | None, there: dict[str, Any] | None, where: str, by: str
 ) -> str:
     if here is None or (there is not None and _place(there) < _place(here)):
         return f"{_row(there)} is missing in {where}, and there by {by}"
@@ -72,18 +80,24 @@ def _in_words(
     return f"{_row(here)} in {where} is {_row(there)} by {by}"
 
 
-def _place(row: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return key and, for versions, the start."""
-    return (row[0], *row[2:3])
+def _place(row: dict[str, Any]) -> tuple[Any, ...]:
+    """Return what tells the rows of a store apart, in their order."""
+    numbers = (row[name] for name in _ORDER if name in row)
+    return (row["key"], *(-1 if number is None else number for number in numbers))
 
 
-def _row(row: tuple[Any, ...] | None) -> str:
+_ORDER = ("valid_from", "window_start", "sequence", "session_end", "session_start")
+
+
+def _row(row: dict[str, Any] | None) -> str:
     if row is None:
         return "nothing"
-    key, value, *times = row
-    words = f"key {as_text(key)!r} with value {as_text(value)!r}"
-    if times:
-        start, end = times
-        until = "now" if end is None else format_time(end)
-        words += f" from {format_time(start)} until {until}"
+    words = f"key {as_text(row['key'])!r} with value {as_text(row['value'])!r}"
+    if "valid_from" in row:
+        until = "now" if row["valid_to"] is None else format_time(row["valid_to"])
+        return f"{words} from {format_time(row['valid_from'])} until {until}"
+    for name, number in row.items():
+        if name not in {"key", "value"} and number is not None:
+            shown = number if name == "sequence" else format_time(number)
+            words += f", {name.replace('_', ' ')} {shown}"
     return words

@@ -6,7 +6,9 @@ The engine is read as it is, below the store, whose code should not judge itself
 from dataclasses import dataclass
 from typing import Any
 
+from statestores.cli.verification.retained_rows import check_retained
 from statestores.cli.verification.row_walk import Problems, RowCounter, Tell
+from statestores.cli.verification.timestamped_rows import check_timestamps
 from statestores.cli.verification.version_rows import check_versions
 from statestores.errors import StateStoreError
 from statestores.semantics.layout import (
@@ -25,10 +27,11 @@ from statestores.semantics.layout import (
 )
 from statestores.semantics.self_description import read_description
 from statestores.semantics.timestamped_opening import UNSTAMPED_ROW
-from statestores.semantics.timestamped_rows import HEADER_BYTES
 from statestores.serdes import specification_from_description
 from statestores.spi.engine import EngineReader
+from statestores.spi.session_specification import Session
 from statestores.spi.specification import StoreSpecification, TimestampedKeyValue, Versioned
+from statestores.spi.window_specification import Window
 
 _METADATA_ROWS = {
     FORMAT_ROW,
@@ -78,11 +81,14 @@ def examine_rows(reader: EngineReader, tell: Tell | None = None) -> Examined | N
     counted = RowCounter(tell)
     if isinstance(specification, Versioned):
         check_versions(reader, specification, problems, counted)
+    elif isinstance(specification, Window | Session):
+        check_retained(reader, specification, problems, counted)
     else:
-        least = HEADER_BYTES if isinstance(specification, TimestampedKeyValue) else 0
-        for key, row in counted.through(reader.scan(DATA, HISTORY)):
-            if len(row) < least and reader.get(UNSTAMPED_ROW) is None:
-                problems.add(f"the row {key!r} is too short for a timestamp (TKV-7)")
+        rows = counted.through(reader.scan(DATA, HISTORY))
+        if isinstance(specification, TimestampedKeyValue):
+            check_timestamps(reader, specification, rows, problems)
+        for _ in rows:
+            pass  # counted
         stray = reader.first(HISTORY, END)
         if stray is not None:
             problems.add(f"a key-value store has the history row {stray[0]!r} (LAY-1)")

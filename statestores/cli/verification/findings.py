@@ -14,6 +14,9 @@ class Status(StrEnum):
     DAMAGED = "damaged"
     """Something is wrong; the detail says what."""
 
+    WARNING = "warning"
+    """Nothing is damaged, and something may surprise; the detail says what."""
+
     NOT_CHECKED = "not checked"
     """It could not be looked at, though it should have been."""
 
@@ -26,7 +29,7 @@ class Finding:
     """One check."""
 
     check: str
-    """What was checked: root, changelog, snapshot, engine, rows, content."""
+    """What was checked: store, changelog, snapshot, engine, rows, content, partition."""
 
     path: Path
     """Where it is."""

@@ -11,21 +11,24 @@ from statestores.arrow.snapshot_reader import Snapshot
 from statestores.changelog import changelog_partition
 from statestores.cli.locations import Partition
 from statestores.cli.logged_content import read_tail
-from statestores.cli.verification.content import first_difference, visible
+from statestores.cli.verification.content import first_difference, living, visible
 from statestores.cli.verification.engine_rows import examine_rows
 from statestores.cli.verification.files import LogRange, check_changelog, check_snapshots
 from statestores.cli.verification.findings import Finding, Status
+from statestores.cli.verification.placement import check_placement
 from statestores.cli.verification.row_walk import Tell
 from statestores.errors import StateStoreError, StoreLockedError
 from statestores.opening import backend_of
 from statestores.partition_reader import PartitionReader
 from statestores.registry import load_backend
 from statestores.semantics import open_on_engine
+from statestores.semantics.expiry import Expiry
 from statestores.semantics.layout import TRUNCATING_ROW
+from statestores.semantics.progress import NO_STREAM_TIME
 from statestores.semantics.self_description import check_description
 from statestores.spi.durability import Durability
 from statestores.spi.engine import Engine
-from statestores.spi.specification import StoreSpecification
+from statestores.spi.specification import StoreSpecification, TimestampedKeyValue, TtlClock
 from statestores.spi.store import StateStore
 
 
@@ -58,6 +61,7 @@ def check_partition(
         )
         for snapshot in logged.snapshots:
             yield logged.check_snapshot(snapshot)
+        yield from logged.check_placement()
     else:
         logged = None
     try:
@@ -134,6 +138,22 @@ def _check_open_engine(
             yield Finding("content", path, Status.SKIPPED, words)
         elif logged is not None:
             yield logged.check_store(store, path)
+        elif partition.root is not None and partition.number is not None:
+            with closing(store.committed_content().changes) as changes:
+                yield from check_placement(
+                    batches_from_changes(store.specification.kind, changes),
+                    path,
+                    store.specification,
+                    partition.number,
+                    partition.root.store(store.name).partitions,
+                )
+
+
+def _without_time_to_live(
+    specification: TimestampedKeyValue[Any, Any],
+) -> TimestampedKeyValue[bytes, bytes]:
+    """Return what *specification* says of stored rows, none of which expires."""
+    return TimestampedKeyValue(specification.name, partitioner=specification.partitioner)
 
 
 class _Logged:
@@ -151,6 +171,22 @@ class _Logged:
         self._held = held
         self._reader = PartitionReader(partition.directory, specification)
         self._log = changelog_partition(specification.name, int(partition.path.name))
+        self._partition = partition
+
+    def check_placement(self) -> Iterator[Finding]:
+        """Look where the keys belong that readers of the files see."""
+        partition, name = self._partition, self._specification.name
+        if partition.root is None or partition.number is None:
+            return
+        partitions = partition.root.store(name).partitions
+        rows = self._reader.rows(columns=["key"], typed=False)
+        try:
+            yield from check_placement(
+                rows, partition.path, self._specification, partition.number, partitions
+            )
+        except StateStoreError as error:
+            words = f"the rows cannot be read: {error}"
+            yield Finding("partition", partition.path, Status.SKIPPED, words)
 
     def check_snapshot(self, snapshot: Snapshot) -> Finding:
         """Compare *snapshot* with the changes up to its offset, if all of them are there."""
@@ -220,8 +256,18 @@ class _Logged:
     def _difference(
         self, rows: Any, basis: Snapshot | None, offset: int, where: str, by: str
     ) -> str | None:
-        tail = read_tail(self._reader, self._specification, basis, to_offset=offset + 1)
+        specification, horizon_ms = self._specification, None
+        if isinstance(specification, TimestampedKeyValue) and specification.ttl_clock is (
+            TtlClock.WALL
+        ):
+            # What has expired by the clock is left out of *rows* since they were asked for, and
+            # of the others as they are read: the same moment, a later one, has to count for both.
+            horizon_ms = Expiry(specification, None).horizon_ms(NO_STREAM_TIME)
+            specification = _without_time_to_live(specification)
+        tail = read_tail(self._reader, specification, basis, to_offset=offset + 1)
         expected = tail.merge(() if basis is None else basis.batches())
+        if horizon_ms is not None:
+            rows, expected = living(rows, horizon_ms), living(expected, horizon_ms)
         if basis is not None:
             by = f"{by} after the snapshot at {basis.offset}"
         return first_difference(visible(rows), visible(expected), where, by)

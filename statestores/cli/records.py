@@ -1,0 +1,97 @@
+"""The rows of a store of any kind as the commands show them: key, value, and up to two times."""
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from statestores.cli.output import Column, time_column
+from statestores.spi.session_specification import Session
+from statestores.spi.specification import (
+    StoreSpecification,
+    TimestampedKeyValue,
+    Versioned,
+)
+from statestores.spi.window_specification import Window
+
+_ROWS_AT_ONCE = 1_024
+"""Rows that become Python objects together: few are asked for, and a batch has many."""
+
+_MAX_TIME_MS = (1 << 63) - 1
+
+TIME_COLUMNS: dict[str, tuple[Column, ...]] = {
+    TimestampedKeyValue.kind: (time_column("timestamp_ms", "timestamp"),),
+    Versioned.kind: (
+        time_column("valid_from_ms", "valid from"),
+        time_column("valid_to_ms", "valid until"),
+    ),
+    Window.kind: (
+        time_column("window_start_ms", "window start"),
+        time_column("window_end_ms", "window end"),
+    ),
+    Session.kind: (
+        time_column("session_start_ms", "session start"),
+        time_column("session_end_ms", "session end"),
+    ),
+}
+"""The columns of the kinds that have times; a plain key-value store has none."""
+
+
+class Record(NamedTuple):
+    """One row of a store."""
+
+    key: bytes
+    value: bytes
+    start_ms: int | None = None
+    """The timestamp, or the start of the version, window or session."""
+    end_ms: int | None = None
+    """The end of the version, window or session; ``None`` for the latest version."""
+
+
+def times_of(record: Record, specification: StoreSpecification[Any, Any]) -> tuple[int | None, ...]:
+    """Return the cells of *record* for the columns of its kind in `TIME_COLUMNS`."""
+    return (record.start_ms, record.end_ms)[: len(TIME_COLUMNS.get(specification.kind, ()))]
+
+
+def end_of_window(start_ms: int, specification: Window[Any, Any]) -> int:
+    """Return the end of the window that starts at *start_ms*, as the store's own records have."""
+    return min(start_ms + specification.window_size_ms, _MAX_TIME_MS)
+
+
+def records_of(
+    batches: Iterable[pa.RecordBatch], specification: StoreSpecification[Any, Any]
+) -> Iterator[Record]:
+    """Yield the content rows of *batches*."""
+    for batch in batches:
+        for start in range(0, batch.num_rows, _ROWS_AT_ONCE):
+            yield from _records(batch.slice(start, _ROWS_AT_ONCE), specification)
+
+
+def backwards(
+    batches: Iterable[pa.RecordBatch], specification: StoreSpecification[Any, Any], limit: int
+) -> Iterator[Record]:
+    """Yield the content rows of *batches* from the last one on.
+
+    With a *limit*, only the batches that hold so many rows stay in memory.
+    """
+    kept: deque[pa.RecordBatch] = deque()
+    rows = 0
+    for batch in batches:
+        kept.append(batch)
+        rows += batch.num_rows
+        while limit and rows - kept[0].num_rows >= limit:
+            rows -= kept.popleft().num_rows
+    while kept:
+        batch = kept.pop()
+        for stop in range(batch.num_rows, 0, -_ROWS_AT_ONCE):
+            start = max(0, stop - _ROWS_AT_ONCE)
+            yield from reversed(_records(batch.slice(start, stop - start), specification))
+
+
+def _records(batch: pa.RecordBatch, specification: StoreSpecification[Any, Any]) -> list[Record]:
+    columns = [column.to_pylist() for column in batch.columns]
+    if isinstance(specification, Window):
+        # In place of the sequence, which is the order in which they stand.
+        columns[3] = [end_of_window(start_ms, specification) for start_ms in columns[2]]
+    return list(map(Record, *columns))
