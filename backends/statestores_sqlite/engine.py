@@ -130,7 +130,10 @@ class PostgreSQLEngine(SQLiteEngine):
     """
 
     name: ClassVar[str] = "postgresql"
-    capabilities: ClassVar[Capabilities] = Capabilities(persistent=True, durable_commit=True)
+    # An entry of the index has to fit a third of a page; what compresses may be longer.
+    capabilities: ClassVar[Capabilities] = Capabilities(
+        persistent=True, durable_commit=True, max_key_bytes=2_600
+    )
 
     @classmethod
     def open(cls, path: str | PathLike[str], options: Mapping[str, object] | None = None) -> Self:

@@ -43,7 +43,8 @@ def translated(error: Exception, path: str) -> StateStoreError:
     code = getattr(original, "pgcode", None)
     if code == _PROGRAM_LIMIT_EXCEEDED:
         return InvalidArgumentError(
-            f"PostgreSQL does not take this pair: {said!r}; a key may have about 2,700 bytes"
+            f"PostgreSQL does not take this pair: {said!r}; a key may have 2,600 bytes, or more "
+            "where it can be compressed"
         )
     if code in _DATA_CORRUPTED:
         return _corrupted(said, path)

@@ -1,12 +1,14 @@
 """Keys and values that break encodings: edges, prefixes of each other, and sizes."""
 
+import random
+
 LONG_KEY_BYTES = 1024
-"""The longest key that every engine accepts (ENG-25)."""
+"""The longest key that an engine accepts whatever limit it declares (ENG-38)."""
 
-OVERSIZED_KEY_BYTES = 64 * 1024
-"""A key that an engine may refuse, but not damage."""
+LONGEST_KEY_BYTES = 64 * 1024
+"""The longest key that an engine without a limit accepts (ENG-25)."""
 
-LARGE_VALUE_BYTES = 16 * 1024 * 1024
+LARGEST_VALUE_BYTES = 10 * 1024 * 1024
 """The largest value that every engine accepts (ENG-25)."""
 
 SHORT_KEYS: list[bytes] = sorted(
@@ -63,7 +65,7 @@ LONG_KEYS: list[bytes] = sorted(
         b"\xff" * LONG_KEY_BYTES,
     }
 )
-"""Distinct keys of the greatest length that differ at their ends only, in order."""
+"""Distinct keys of a length that every engine accepts, which differ at their ends, in order."""
 
 KEYS_AROUND_LIMITS: list[bytes] = sorted(
     b"k" * (length - 1) + end
@@ -75,6 +77,26 @@ KEYS_AROUND_LIMITS: list[bytes] = sorted(
 
 KEYS: list[bytes] = sorted({*SHORT_KEYS, *LONG_KEYS})
 """All of them, in order."""
+
+
+def keys_of(length: int) -> list[bytes]:
+    """Return distinct keys of *length* bytes, and one byte shorter, in order.
+
+    They differ at their ends, begin with both edges, and some of them cannot be compressed: a limit
+    of a driver may count what is left of a key.
+    """
+    noise = random.Random(length).randbytes(length)  # noqa: S311  # not secret
+    return sorted(
+        {
+            b"\x00" * length,
+            *(b"k" * (length - 1) + end for end in (b"\x00", b"k", b"\xff")),
+            b"k" * (length - 1),
+            noise[:-1],
+            *(noise[:-1] + bytes([end]) for end in (0, noise[-1] | 1, 0xFF)),
+            b"\xff" * length,
+        }
+    )
+
 
 VALUES: list[bytes] = [b"", b"\x00", b"\xff", bytes(range(256)), b"v" * 100]
 """Values that an encoding may confuse with absence or with each other."""

@@ -19,6 +19,7 @@ from statestores_conformance.engine_reads import (
     EngineScanTests,
     EngineSeekTests,
 )
+from statestores_conformance.engine_sizes import EngineSizeTests
 from statestores_conformance.engine_snapshots import EngineSnapshotTests
 from statestores_conformance.engine_threads import EngineThreadTests
 from statestores_conformance.model_tests import EngineModelTests
@@ -40,6 +41,7 @@ class EngineTests:
     TestLocks = EngineLockTests
     TestPointReads = EnginePointReadTests
     TestOrder = EngineOrderTests
+    TestSizes = EngineSizeTests
     TestSeeks = EngineSeekTests
     TestScans = EngineScanTests
     TestBatches = EngineBatchTests

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
-from statestores.errors import StateStoreError
 from statestores.spi import Durability, Engine
 from statestores_conformance import adversarial_keys
 from statestores_conformance.engines import EngineFixtures, Engines, durability_of, pairs_of
@@ -146,27 +145,6 @@ class EngineBatchTests(EngineFixtures):
         persistent_engine.close()
 
         assert pairs_of(engines.open()) == [(b"a", b"before")]
-
-    @pytest.mark.spec("ENG-25", "ENG-16")
-    @pytest.mark.parametrize(
-        ("key_bytes", "value_bytes"),
-        [
-            (adversarial_keys.OVERSIZED_KEY_BYTES, 1),
-            (1, adversarial_keys.LARGE_VALUE_BYTES + 1),
-        ],
-        ids=["key", "value"],
-    )
-    def test_an_oversized_pair_is_stored_whole_or_refused(
-        self, engine: Engine, key_bytes: int, value_bytes: int
-    ) -> None:
-        """Beyond the sizes that all engines accept: never truncated, never half a batch."""
-        key, value = b"k" * key_bytes, b"v" * value_bytes
-        try:
-            engine.apply({b"other": b"v", key: value}, Durability.PROCESS_CRASH)
-        except StateStoreError:
-            assert pairs_of(engine) == []
-        else:
-            assert pairs_of(engine) == [(key, value), (b"other", b"v")]
 
 
 class EngineReopeningTests(EngineFixtures):

@@ -53,15 +53,6 @@ class EnginePointReadTests(EngineOfThreePairs):
 
         assert {type(item) for item in found} == {bytes}
 
-    @pytest.mark.spec("ENG-2", "ENG-25")
-    def test_a_large_value_comes_back(self, engine: Engine) -> None:
-        """A value of 16 MiB is a value like any other."""
-        value = bytes(range(256)) * (adversarial_keys.LARGE_VALUE_BYTES // 256)
-        engine.apply({b"k": value, b"l": b"after"}, Durability.PROCESS_CRASH)
-
-        assert engine.get(b"k") == value
-        assert engine.get(b"l") == b"after"
-
     @pytest.mark.spec("ENG-2")
     def test_a_neighbour_of_a_key_is_not_the_key(self, engine: Engine) -> None:
         """A prefix, an extension and a successor of a stored key are absent."""

@@ -1,12 +1,9 @@
 """The command `backends`: which engines there are, and which can be used here."""
 
-from dataclasses import fields
-
 from statestores.cli.arguments import JsonOption
 from statestores.cli.output import Column, Output
 from statestores.errors import MissingDriverError, StateStoreError
 from statestores.registry import available_backends
-from statestores.spi.capabilities import Capabilities
 from statestores.spi.engine import Engine
 
 _COLUMNS = (
@@ -37,6 +34,5 @@ def _row(name: str, found: type[Engine] | StateStoreError) -> tuple[object, ...]
         missing = isinstance(found, MissingDriverError)
         install = f"pip install 'statestores[{name}]'" if missing else None
         return name, False, [], str(found), install
-    promised = found.capabilities
-    capabilities = [field.name for field in fields(Capabilities) if getattr(promised, field.name)]
+    capabilities = [name for name, made in found.capabilities.promises.items() if made]
     return name, True, capabilities, None, None

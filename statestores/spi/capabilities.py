@@ -1,6 +1,6 @@
 """What an engine promises beyond the contract that all engines keep."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -8,8 +8,8 @@ class Capabilities:
     """The optional promises of one engine (ENG-12).
 
     A field is named for the promise, as an adjective or as the thing that is there. ``False`` is
-    always a legal value; what is not promised raises `CapabilityNotSupportedError` when it is
-    asked for, and what is promised is effective.
+    always a legal value of one; what is not promised raises `CapabilityNotSupportedError` when it
+    is asked for, and what is promised is effective.
     """
 
     persistent: bool = False
@@ -26,3 +26,14 @@ class Capabilities:
 
     bulk_ingest: bool = False
     """`Engine.ingest` loads sorted pairs faster than batches do, atomically."""
+
+    max_key_bytes: int | None = None
+    """The length of the longest key that is accepted in any case, where the driver ends below the
+    contract's 64 KiB; at least 1 KiB (ENG-38). ``None``, the contract's length, is the default: a
+    limit is no promise but a reservation, and whoever has none need not know that there are any."""
+
+    @property
+    def promises(self) -> dict[str, bool]:
+        """Return whether each optional promise is made, by its name; the limit is none of them."""
+        names = (field.name for field in fields(self))
+        return {name: getattr(self, name) for name in names if name != "max_key_bytes"}

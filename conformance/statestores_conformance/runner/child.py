@@ -159,7 +159,7 @@ def _introduce(wire: Wire) -> Subject | None:
     except BrokenSubjectError as error:
         wire.tell("broken", sentence=str(error))
         return None
-    promised = {name: bool(getattr(capabilities, name)) for name in capabilities.__slots__}
+    promised = {name: bool(made) for name, made in capabilities.promises.items()}
     wire.tell("introduced", door=type(subject).__name__, capabilities=promised)
     return subject
 
