@@ -12,6 +12,7 @@ whole commits, and the changelog still has them.
 from collections.abc import Mapping
 from contextlib import ExitStack
 from os import PathLike
+from time import perf_counter_ns
 from typing import Any, Generic, TypeVar
 
 from statestores.arrow.progress import ProgressCallback
@@ -29,8 +30,10 @@ from statestores.changelog import (
 from statestores.errors import StoreMismatchError
 from statestores.failpoints import reach
 from statestores.opening import BytesStore, open_bytes_store, typed_store
+from statestores.semantics.logged_meter import LoggedMeter
 from statestores.spi.closing import Closing
 from statestores.spi.durability import Durability
+from statestores.spi.metric import Metrics
 from statestores.spi.offsets import Position, TopicPartition
 from statestores.spi.records import Changes
 from statestores.spi.specification import StoreSpecification
@@ -59,12 +62,15 @@ class LoggedStore(Closing, Generic[S]):
         self._directory = directory
         self._restored = restored
         self._partition = partition
+        self._meter = LoggedMeter(partition, restored.snapshot_rows + restored.changelog_rows)
         bytes_store.attach_journal(self._append)
 
     def _append(
         self, changes: Changes, position: Position, durability: Durability
     ) -> tuple[TopicPartition, int]:
+        began_ns = perf_counter_ns()
         offsets = self._changelog.append(changes, position=position, durability=durability)
+        self._meter.appended(began_ns, len(changes))
         reach("logged.appended")
         return self._partition, offsets.last
 
@@ -72,6 +78,11 @@ class LoggedStore(Closing, Generic[S]):
     def name(self) -> str:
         """The store's name."""
         return self._bytes_store.name
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the store has not been closed."""
+        return self._bytes_store.is_open
 
     @property
     def store(self) -> S:
@@ -139,6 +150,11 @@ class LoggedStore(Closing, Generic[S]):
             partition=self._partition,
             progress=progress,
         )
+
+    def metrics(self) -> Metrics:
+        """Return the metrics of store and changelog, tagged with the partition (MET-10)."""
+        store: Any = self._store  # not the store of bytes: its calls may be recorded
+        return self._meter.metrics(store.metrics())
 
     def close(self) -> None:
         """Close store and changelog; pending writes are forgotten. Idempotent."""

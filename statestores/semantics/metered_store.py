@@ -8,20 +8,22 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from time import perf_counter_ns
 from types import MappingProxyType
-from typing import TypeVar
+from typing import Any
 
-from statestores.semantics.store_meter import Counts, StoreMeter
+from statestores.semantics.store_meter import SAMPLE_INTERVAL_NS, Counts, StoreMeter
 from statestores.spi.engine import Engine
 from statestores.spi.metric import Metrics
 from statestores.spi.store import StateStore
-
-T = TypeVar("T")
 
 
 class MeteredStore(StateStore):
     """A store that counts its puts and reads, and measures its commits."""
 
     _engine: Engine
+    _uncommitted_bytes: int
+    count_iterator: Callable[[Generator[Any, None, None]], Generator[Any, None, None]]
+    """Returns an iterator, and counts it among the open ones until it has ended."""
+
     _engine_get: Callable[[bytes], bytes | None]
     """What point reads of the engine call: the engine's own method, or for one call another."""
 
@@ -32,6 +34,7 @@ class MeteredStore(StateStore):
         self._engine_gets = 0
         self._dropped = 0
         self._meter = StoreMeter()
+        self.count_iterator = self._meter.iterators.add
 
     @contextmanager
     def replaying(self) -> Generator[None, None, None]:
@@ -44,8 +47,14 @@ class MeteredStore(StateStore):
 
     def _measure_commit(self, began_ns: int, rows: int) -> None:
         """Count a commit of *rows* rows that has succeeded, before the writes are forgotten."""
-        if self._meter.committed(began_ns, rows, self.uncommitted_bytes):
-            self._meter.keep(self._counts())
+        now_ns = perf_counter_ns()
+        meter = self._meter
+        meter.rows += rows
+        meter.bytes += self._uncommitted_bytes
+        meter.commits.record(now_ns - began_ns, now_ns)
+        if now_ns >= meter.sample_ns:
+            meter.sample_ns = now_ns + SAMPLE_INTERVAL_NS
+            meter.keep(self._counts(), now_ns)
             self._time_next_engine_get()
 
     def _counts(self) -> Counts:
@@ -71,10 +80,6 @@ class MeteredStore(StateStore):
             return value
 
         self._engine_get = timed
-
-    def count_iterator(self, iterator: Generator[T, None, None]) -> Generator[T, None, None]:
-        """Return *iterator*, and count it among the open ones until it has ended."""
-        return self._meter.iterators.add(iterator)
 
     def metrics(self) -> Metrics:
         tags = MappingProxyType(

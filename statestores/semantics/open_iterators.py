@@ -1,59 +1,78 @@
 """Which iterators of a store are open: each of them may hold a snapshot of the engine.
 
 An iterator is open from the call that makes it until it is exhausted, closed or let go. Nothing is
-wrapped around it: the interpreter knows whether a generator has ended.
+wrapped around it and nothing is called at its end: the interpreter knows whether a generator has
+ended, and it is asked when somebody wants to know.
 """
 
 import threading
-import time
-import weakref
+from collections import deque
 from collections.abc import Generator
 from inspect import GEN_CLOSED, getgeneratorstate
-from typing import Any, TypeVar
+from time import time_ns
+from typing import Any, TypeAlias, TypeVar
+from weakref import ref
 
 T = TypeVar("T")
 
+_Opened: TypeAlias = tuple["ref[Generator[Any, None, None]]", int]
+"""An iterator, if it is still there, and when it was opened, in nanoseconds since the epoch."""
 
-class _Opened(weakref.ref["Generator[Any, None, None]"]):
-    """An iterator that was opened, for as long as somebody has it."""
+_FORGET_FROM = 64
+"""Entries from which on those of iterators that have ended are dropped."""
 
-    __slots__ = ("number", "since_ms")
 
-    number: int
-    since_ms: int
+def _is_open(opened: _Opened) -> bool:
+    iterator = opened[0]()
+    return iterator is not None and getgeneratorstate(iterator) != GEN_CLOSED
 
 
 class OpenIterators:
-    """The iterators of one store and its facades. Any thread may use it."""
+    """The iterators of one store and its facades. Any thread may use it.
 
-    __slots__ = ("_lock", "_opened", "total")
+    Entries are appended without the lock, which a deque allows; who removes or counts them has it.
+    """
+
+    __slots__ = ("_forget_from", "_forgotten", "_lock", "_opened")
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._opened: dict[int, _Opened] = {}
-        self.total = 0
+        self._opened: deque[_Opened] = deque()
+        self._forgotten = 0
+        self._forget_from = _FORGET_FROM
 
     def add(self, iterator: Generator[T, None, None]) -> Generator[T, None, None]:
         """Return *iterator*, and count it."""
-        opened = _Opened(iterator, self._forget)
-        opened.since_ms = time.time_ns() // 1_000_000
-        with self._lock:
-            self.total = opened.number = self.total + 1
-        self._opened[opened.number] = opened
+        opened = self._opened
+        opened.append((ref(iterator), time_ns()))
+        if len(opened) >= self._forget_from:
+            self._forget_ended()
         return iterator
 
-    def _forget(self, opened: weakref.ref[Generator[Any, None, None]]) -> None:
-        # Without the lock: it may be called within any allocation, also of one who holds it.
-        self._opened.pop(opened.number, None)  # type: ignore[attr-defined]  # it is an _Opened
+    def _forget_ended(self) -> None:
+        """Drop the entries of iterators that have ended, unless somebody is at it."""
+        if not self._lock.acquire(blocking=False):
+            return
+        try:
+            for _ in range(len(self._opened)):
+                opened = self._opened.popleft()
+                if _is_open(opened):
+                    self._opened.append(opened)
+                else:
+                    self._forgotten += 1
+            self._forget_from = max(_FORGET_FROM, 2 * len(self._opened))
+        finally:
+            self._lock.release()
+
+    @property
+    def total(self) -> int:
+        """How many were ever opened."""
+        with self._lock:
+            return self._forgotten + len(self._opened)
 
     def count_and_oldest_ms(self) -> tuple[int, int | None]:
         """Return how many are open, and when the oldest of them was opened."""
-        count, oldest_ms = 0, None
-        # dict.copy is one step of the interpreter; a loop over the live dict would not be.
-        for opened in self._opened.copy().values():
-            iterator = opened()
-            if iterator is not None and getgeneratorstate(iterator) != GEN_CLOSED:
-                count += 1
-                if oldest_ms is None or opened.since_ms < oldest_ms:
-                    oldest_ms = opened.since_ms
-        return count, oldest_ms
+        with self._lock:
+            # deque.copy is one step of the interpreter; a loop over the live one would not be.
+            times = [opened[1] for opened in self._opened.copy() if _is_open(opened)]
+        return len(times), min(times) // 1_000_000 if times else None

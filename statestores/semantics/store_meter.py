@@ -28,7 +28,7 @@ from statestores.spi.metric_catalog import (
     UNCOMMITTED_BYTES,
 )
 
-_SAMPLE_INTERVAL_NS = 10_000_000
+SAMPLE_INTERVAL_NS = 10_000_000
 """At most one read of the engine in this time is timed."""
 
 
@@ -48,41 +48,30 @@ class Counts(NamedTuple):
 class StoreMeter:
     """The meter of one store. The owner records, any thread may read."""
 
-    __slots__ = ("_bytes", "_commits", "_past", "_rows", "_sample_ns", "engine_gets", "iterators")
+    __slots__ = ("_past", "bytes", "commits", "engine_gets", "iterators", "rows", "sample_ns")
 
     def __init__(self) -> None:
-        self._commits = OperationMeter()
+        self.commits = OperationMeter()
         self.engine_gets = OperationMeter()
         self.iterators = OpenIterators()
-        self._rows = self._bytes = 0
-        self._sample_ns = 0
+        self.rows = self.bytes = 0  # what commits gave to the engine
+        self.sample_ns = 0  # when a read of the engine is to be timed again
         self._past = RecentPast((0,) * 6, perf_counter_ns())
 
-    def committed(self, began_ns: int, rows: int, size: int) -> bool:
-        """Count a commit of *rows* rows and *size* bytes; return whether to time a read again."""
-        now_ns = perf_counter_ns()
-        self._commits.record(now_ns - began_ns, now_ns)
-        self._rows += rows
-        self._bytes += size
-        if now_ns < self._sample_ns:
-            return False
-        self._sample_ns = now_ns + _SAMPLE_INTERVAL_NS
-        return True
-
-    def keep(self, counts: Counts) -> None:
+    def keep(self, counts: Counts, now_ns: int) -> None:
         """Remember *counts* for the rates, if that is due."""
-        now_ns = perf_counter_ns()
         if now_ns >= self._past.due_ns:
             self._past.keep(self._totals(counts), now_ns)
 
     def _totals(self, counts: Counts) -> tuple[int, ...]:
-        return (*counts, self._rows, self._bytes, self.iterators.total)
+        return (*counts, self.rows, self.bytes, self.iterators.total)
 
     def metrics(self, counts: Counts, uncommitted_bytes: int, tags: Mapping[str, str]) -> Metrics:
         """Return the metrics of this moment."""
         totals = self._totals(counts)
-        change = self._past.change(totals, perf_counter_ns())
-        self.keep(counts)
+        now_ns = perf_counter_ns()
+        change = self._past.change(totals, now_ns)
+        self.keep(counts, now_ns)
         definitions = (PUTS, ENGINE_GETS, DROPPED, COMMITTED_ROWS, COMMITTED_BYTES, ITERATORS)
         counted = [
             metric
@@ -92,8 +81,8 @@ class StoreMeter:
         count, oldest_ms = self.iterators.count_and_oldest_ms()
         return (
             *counted,
-            *self._commits.counted(COMMITS, tags),
-            *self._commits.latencies(COMMIT_LATENCY, tags),
+            *self.commits.counted(COMMITS, tags),
+            *self.commits.latencies(COMMIT_LATENCY, tags),
             *self.engine_gets.latencies(ENGINE_GET_LATENCY, tags),
             UNCOMMITTED_BYTES.of(uncommitted_bytes, tags),
             OPEN_ITERATORS.of(count, tags),

@@ -7,6 +7,7 @@ that sees the state root. Its engine lies in a directory of its own.
 import shutil
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -26,10 +27,12 @@ from statestores.logged_store import LoggedStore, bring_up, join_changelog
 from statestores.opening import ENGINE_DIRECTORY, BytesStore, open_bytes_store, typed_store
 from statestores.spi.closing import Closing
 from statestores.spi.durability import Durability
+from statestores.spi.metric import Metrics
 from statestores.spi.store import Isolation, ReadOnlyStore
 from statestores.staged_write import finish_staged_writes
 from statestores.state_root import PartitionDirectory, StateRoot
 from statestores.tasks.lag import LagInfo
+from statestores.tasks.task_metrics import UpdateMeter
 
 FOLLOW_INTERVAL_S = 0.1
 """How long a following standby waits before it looks for new changes, by default."""
@@ -66,6 +69,7 @@ class Standby(Closing):
         self._stop_following = threading.Event()
         self._failure: StateStoreError | None = None
         self._polling = threading.Lock()
+        self._meter = UpdateMeter()
 
     @property
     def name(self) -> str:
@@ -132,7 +136,9 @@ class Standby(Closing):
                 store = self._begin_anew(store)
             report = bring_up(store, log, self._source, self._logged, progress)
         self._is_loading = False
-        return report.snapshot_rows + report.changelog_rows
+        taken = report.snapshot_rows + report.changelog_rows
+        self._meter.taken(taken)
+        return taken
 
     def _has_to_load(self, store: BytesStore, first_offset: int) -> bool:
         """Return whether a snapshot comes before the changelog, which begins at *first_offset*."""
@@ -249,6 +255,21 @@ class Standby(Closing):
             )
             self._promoted, self._store = promoted, None
         return promoted
+
+    def metrics(self) -> Metrics:
+        """Return how far the copy is, and the metrics of its store (MET-11).
+
+        Any thread may ask. There are none once it is closed, or promoted: they are the promoted
+        store's then. What the changelog lacks to be readable leaves out the lag.
+        """
+        store = self._store
+        if store is None:
+            return ()
+        lag: LagInfo | None = None
+        with suppress(StateStoreError):
+            lag = self.lag
+        tags = {"partition": str(self._partition)}
+        return self._meter.metrics(store.metrics(), lag, tags)
 
     def close(self) -> None:
         """Stop following and close the copy. Idempotent."""

@@ -18,6 +18,8 @@ from statestores.logged_store import LoggedStore, join_changelog
 from statestores.semantics.directory_lock import DirectoryLock
 from statestores.spi.closing import Closing
 from statestores.spi.durability import Durability
+from statestores.spi.metric import Metrics
+from statestores.spi.metric_catalog import tagged
 from statestores.spi.offsets import Position, TopicPartition
 from statestores.staged_write import finish_staged_writes
 from statestores.state_root import PartitionDirectory, StateRoot
@@ -167,6 +169,13 @@ class Task(Closing):
     def offset_sum(self) -> int:
         """What an assignor is told: an active task has everything (KIP-441)."""
         return LATEST_OFFSET
+
+    def metrics(self) -> Metrics:
+        """Return the metrics of every store, tagged with the task (MET-10). Any thread may ask."""
+        tags = {"task-id": str(self._id)}
+        return tuple(
+            metric for store in self._stores.values() for metric in tagged(store.metrics(), tags)
+        )
 
     def close(self) -> None:
         """Close the stores; pending writes are forgotten. Idempotent."""

@@ -16,6 +16,8 @@ from statestores.errors import (
 )
 from statestores.spi.closing import Closing
 from statestores.spi.durability import Durability
+from statestores.spi.metric import Metrics
+from statestores.spi.metric_catalog import tagged
 from statestores.spi.specification import StoreSpecification
 from statestores.spi.store import Isolation, ReadOnlyStore
 from statestores.state_root import StateRoot
@@ -31,6 +33,7 @@ from statestores.tasks.restore_progress import RestoreListener
 from statestores.tasks.standby import FOLLOW_INTERVAL_S, Standby, open_standby
 from statestores.tasks.task import Task, open_task
 from statestores.tasks.task_id import TaskId
+from statestores.tasks.task_metrics import RestoreLedger
 
 DEFAULT_RESTORE_THREADS = 4
 """How many tasks are restored at the same time, by default."""
@@ -91,7 +94,7 @@ class TaskManager(Closing):
         self._on_corruption: OnCorruption = on_corruption
         self._restore_threads = restore_threads
         self._follow_interval_s = follow_interval_s
-        self._listener = listener
+        self._restores = RestoreLedger(listener)
         self._tasks: dict[TaskId, Task] = {}
         self._standbys: dict[TaskId, tuple[Standby, ...]] = {}
         self._moving = False
@@ -179,6 +182,7 @@ class TaskManager(Closing):
         threads = min(self._restore_threads, len(task_ids))
         with ThreadPoolExecutor(threads, thread_name_prefix="restore") as pool:
             opening = {task_id: pool.submit(self._open_task, task_id) for task_id in task_ids}
+        self._restores.forget(set(task_ids))
         failures = []
         for task_id, future in opening.items():
             error = future.exception()
@@ -202,7 +206,7 @@ class TaskManager(Closing):
             changelog_options=self._changelog_options,
             on_corruption=self._on_corruption,
             standbys=self._standbys.get(task_id, ()),
-            listener=self._listener,
+            listener=self._restores,
         )
 
     def _follow(self, task_id: TaskId) -> tuple[Standby, ...]:
@@ -309,6 +313,20 @@ class TaskManager(Closing):
             if known is not None:
                 sums[task_id] = known
         return sums
+
+    def metrics(self) -> Metrics:
+        """Return the metrics of every task, standby and running restore (MET-10, MET-11).
+
+        Any thread may ask, also while tasks move. Reading the lag of standbys reads changelogs.
+        """
+        active = [metric for task in self.tasks.values() for metric in task.metrics()]
+        copies = [
+            metric
+            for task_id, standbys in self.standbys.items()
+            for standby in standbys
+            for metric in tagged(standby.metrics(), {"task-id": str(task_id)})
+        ]
+        return (*active, *copies, *self._restores.metrics())
 
     def orphans(self) -> list[Orphan]:
         """Return what lies in the local directory and belongs to no store."""

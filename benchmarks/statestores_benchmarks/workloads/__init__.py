@@ -4,6 +4,7 @@ from statestores_benchmarks.cases import Workload
 from statestores_benchmarks.workloads import (
     changelog,
     key_value,
+    metrics,
     snapshot,
     versioned,
     versioned_layouts,
@@ -13,6 +14,7 @@ WORKLOADS: dict[str, Workload] = {
     "key-value": key_value.groups,
     "versioned": versioned.groups,
     "layouts": versioned_layouts.groups,
+    "metrics": metrics.groups,
     "changelog": changelog.groups,
     "snapshot": snapshot.groups,
 }
