@@ -2,10 +2,10 @@
 
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from statestores.arrow.key_order import key_order
 from statestores.arrow.key_selection import KeySelection
 from statestores.arrow.schemas import KEY_VALUE_ROWS, TIMESTAMPED_ROWS
 from statestores.arrow.tail import (
@@ -16,7 +16,6 @@ from statestores.arrow.tail import (
     cast,
     concat,
     is_in,
-    key_ranks,
 )
 from statestores.semantics.expiry import Expiry
 from statestores.spi.specification import TimestampedKeyValue
@@ -43,10 +42,8 @@ class KeyValueTail(Tail):
         self._keep(changes.select(self._schema.names))
 
     def _folded_changes(self, changes: pa.RecordBatch) -> pa.RecordBatch:
-        ranks = key_ranks(changes.column("key"))
-        last = np.empty(int(ranks.max()) + 1, np.int64)
-        last[ranks] = np.arange(len(ranks))  # of equal ranks the last assignment stays
-        return changes.take(pa.array(last))
+        order = key_order(changes.column("key"))
+        return changes.take(pa.array(order.rows[order.is_last]))
 
     def _apply(self, rows: pa.RecordBatch, changes: pa.RecordBatch) -> pa.RecordBatch:
         present = changes.filter(pc.is_valid(changes.column("value")))
@@ -56,7 +53,7 @@ class KeyValueTail(Tail):
         if not present.num_rows:
             return untouched
         merged = concat([cast(untouched, self._schema), present], self._schema)
-        return merged.take(pc.sort_indices(merged.column("key")))
+        return merged.take(pa.array(key_order(merged.column("key")).rows))
 
 
 class TimestampedTail(KeyValueTail):

@@ -9,6 +9,7 @@ from collections.abc import Generator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 
+from statestores.arrow.bulk_restore import BulkRestore
 from statestores.arrow.progress import Meter, ProgressCallback
 from statestores.arrow.restore_mark import restore_mark
 from statestores.arrow.restore_plan import RestorePlan, plan_restore
@@ -23,7 +24,7 @@ from statestores.spi.offsets import TopicPartition
 from statestores.spi.store import StateStore
 
 BATCH_ROWS = 65_536
-"""Rows between two commits."""
+"""Rows between two commits, where they are put one by one."""
 
 _BATCH_BYTES = 64 * 1024 * 1024  # of pending writes: large values are committed earlier
 
@@ -58,7 +59,7 @@ def restore(
     changelog: ReadOnlyChangelog | None = None,
     partition: TopicPartition | None = None,
     to_offset: int | None = None,
-    batch_rows: int = BATCH_ROWS,
+    batch_rows: int | None = None,
     progress: ProgressCallback | None = None,
 ) -> RestoreReport:
     """Bring *store* up to the end of *changelog*, or to *to_offset*, and commit as it goes.
@@ -70,8 +71,9 @@ def restore(
     first one of a changelog named for the store.
 
     *to_offset* is inclusive and the restore stops at the last commit up to it; `RestoreReport`
-    says where. The result does not depend on *batch_rows*, nor on how often the restore was
-    interrupted and called again. When it raises, pending writes are rolled back.
+    says where. The result does not depend on *batch_rows*, the rows between two commits, which by
+    default are as many as suit the engine, nor on how often the restore was interrupted and called
+    again. When it raises, pending writes are rolled back.
 
     Requires: called by the store's owner, nothing is pending, and nobody compacts the changelog.
 
@@ -86,7 +88,7 @@ def restore(
         SnapshotCorruptedError, ChangelogCorruptedError: They are damaged. A snapshot's sums are
             checked before the store is emptied.
     """
-    if batch_rows < 1:
+    if batch_rows is not None and batch_rows < 1:
         raise InvalidArgumentError(f"batch_rows must be from 1, got {batch_rows!r}")
     if store.uncommitted_bytes:
         raise InvalidArgumentError(
@@ -103,11 +105,7 @@ def restore(
         if plan.start_over:
             store.truncate()
             reach("restore.begun")
-        if plan.snapshot is not None:
-            _load(store, plan.snapshot, batch_rows, meter)
-        snapshot_rows = meter.rows
-        if changelog is not None:
-            _replay(store, changelog, plan, batch_rows, meter)
+        snapshot_rows = _carry_out(store, changelog, plan, batch_rows, meter)
     except BaseException:
         if store.is_open:
             store.rollback()
@@ -120,6 +118,30 @@ def restore(
         snapshot_rows=snapshot_rows,
         changelog_rows=meter.rows - snapshot_rows,
     )
+
+
+def _carry_out(
+    store: StateStore,
+    changelog: ReadOnlyChangelog | None,
+    plan: RestorePlan,
+    batch_rows: int | None,
+    meter: Meter,
+) -> int:
+    """Load and replay what *plan* says, and return how many rows the snapshot had."""
+    bulk = BulkRestore.into(store, plan)
+    rows = batch_rows or BATCH_ROWS
+    if plan.snapshot is not None:
+        if bulk is None:
+            _load(store, plan.snapshot, rows, meter)
+        else:
+            bulk.load(plan.snapshot, batch_rows, meter)
+    snapshot_rows = meter.rows
+    if changelog is not None:
+        if bulk is None:
+            _replay(store, changelog, plan, rows, meter)
+        else:
+            bulk.replay(changelog, plan, batch_rows, meter)
+    return snapshot_rows
 
 
 def _load(store: StateStore, snapshot: Snapshot, batch_rows: int, meter: Meter) -> None:

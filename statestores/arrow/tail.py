@@ -9,14 +9,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import overload
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from statestores.arrow.key_order import Numbers, key_order
 from statestores.arrow.key_selection import KeySelection
 from statestores.arrow.row_batches import BATCH_BYTES, BATCH_ROWS
-
-Numbers = npt.NDArray[np.int64]
 
 NO_STREAM_TIME = -1
 """Below every time."""
@@ -120,11 +118,9 @@ class Tail(ABC):
 
 def key_ranks(keys: pa.Array) -> Numbers:
     """Return for each of *keys* its place among the different ones, in the order of their bytes."""
-    encoded = keys.dictionary_encode()
-    order = pc.sort_indices(encoded.dictionary).to_numpy()
-    ranks = np.empty(len(order), np.int64)
-    ranks[order] = np.arange(len(order))
-    of_each: Numbers = ranks[encoded.indices.to_numpy()]
+    order = key_order(keys)
+    of_each: Numbers = np.empty(len(order.rows), np.int64)
+    of_each[order.rows] = np.cumsum(order.is_last) - order.is_last
     return of_each
 
 

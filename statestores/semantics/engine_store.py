@@ -9,15 +9,16 @@ The kinds derive from `EngineStore` and say what their pending writes are. Invar
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import suppress
-from itertools import islice
+from itertools import chain, islice
 from time import perf_counter_ns
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar, cast
 
 from statestores.errors import (
     CapabilityNotSupportedError,
     CommitConflictError,
+    InvalidArgumentError,
     InvalidTypeError,
     OffsetRegressionError,
     StateStoreError,
@@ -39,6 +40,7 @@ from statestores.semantics.layout import (
 )
 from statestores.semantics.metered_store import MeteredStore
 from statestores.semantics.self_description import claim
+from statestores.semantics.sorted_rows import SortedRows
 from statestores.spi.durability import Durability
 from statestores.spi.engine import Engine, WriteBatch
 from statestores.spi.forking import disown_after_fork
@@ -133,6 +135,10 @@ class EngineStore(MeteredStore, Generic[K, V]):
         """Start with no pending writes: they are *committed*, or rolled back."""
 
     @abstractmethod
+    def _progress_rows(self, rows: SortedRows) -> dict[bytes, bytes | None]:
+        """Return a new batch of what the commit of encoded *rows* changes besides them."""
+
+    @abstractmethod
     def _close_pending(self, closed: ClosedRows) -> None:
         """Put *closed* in the place of the pending writes."""
 
@@ -153,6 +159,11 @@ class EngineStore(MeteredStore, Generic[K, V]):
     @property
     def persistent(self) -> bool:
         return self._engine.capabilities.persistent
+
+    @property
+    def ingests(self) -> bool:
+        """Whether the engine takes the rows of `commit_rows` in sorted files."""
+        return self._engine.capabilities.bulk_ingest
 
     @property
     def position(self) -> Position:
@@ -187,15 +198,8 @@ class EngineStore(MeteredStore, Generic[K, V]):
         *,
         durability: Durability | None = None,
     ) -> None:
-        self.check_open()
-        if self._in_doubt is not None:
-            self._settle()
-        if self._is_truncating:  # one that has failed: what follows must not be deleted (COM-42)
-            advanced = self._position
-            self._finish_truncating()
-            self._position = advanced or self._position
         began_ns = perf_counter_ns()
-        staged = self._judge_offsets(offsets)
+        staged = self._begin_commit(offsets)
         durability = self._durability if durability is None else durability_of(durability)
         if self._journal is not None and self._has_something_to_journal():
             logged, last = self._journal(self.pending_changes(), self._position, durability)
@@ -204,15 +208,85 @@ class EngineStore(MeteredStore, Generic[K, V]):
             # What a power failure takes from the store is in the journal, durably.
             durability = Durability.PROCESS_CRASH
         batch = self._pending_rows()
-        for partition, offset in staged.items():
-            batch[offset_row(partition)] = None if offset is None else pack_offset(offset)
-        if self._position is not self._committed_position:
-            batch[POSITION_ROW] = pack_position(self._position)
+        self._add_metadata(batch, staged)
         self._commits += 1
         reach("commit.apply.before")
         self._apply(batch, durability)
         reach("commit.apply.after")
         self._measure_commit(began_ns, len(batch))
+        self._end_commit(staged)
+
+    def commit_rows(
+        self,
+        rows: SortedRows,
+        offsets: Mapping[TopicPartition, int | None],
+        *,
+        durability: Durability | None = None,
+    ) -> None:
+        """Commit encoded *rows* with *offsets* and the position, past the write buffer (COM-1).
+
+        The same as putting what they stand for, and one batch as well. An engine with bulk
+        ingestion takes them so, unless something is deleted, and then it is durable as
+        `Durability.POWER_LOSS`.
+
+        Requires: the rows are those that the kind would write, in its namespaces.
+
+        Raises:
+            InvalidArgumentError: Writes are pending, or a journal is attached, which would miss
+                them. The keys do not ascend, and the engine found it out.
+            StateStoreError: As for `commit`.
+        """
+        staged = self._begin_commit(offsets)
+        durability = self._durability if durability is None else durability_of(durability)
+        if self._uncommitted_bytes or self._journal is not None:
+            raise InvalidArgumentError(
+                f"{self.name!r} has pending writes or a journal, and rows are committed past them; "
+                "commit or roll back first, and attach the journal later"
+            )
+        batch = self._progress_rows(rows)
+        self._add_metadata(batch, staged)
+        deletes = rows.has_deletions or None in batch.values()
+        self._commits += 1
+        reach("commit.apply.before")
+        try:
+            if self._engine.capabilities.bulk_ingest and not deletes:
+                # Nothing is None, and all of it lies below the rows.
+                metadata = cast("list[tuple[bytes, bytes]]", sorted(batch.items()))
+                data = cast("Iterable[tuple[bytes, bytes]]", rows.rows)
+                self._engine.ingest(chain(metadata, data))
+            else:
+                batch.update(rows.rows)
+                self._engine.apply(batch, durability)
+        except BaseException:
+            self._in_doubt = {}  # nothing is pending: the engine is asked what it has
+            raise
+        reach("commit.apply.after")
+        self._end_commit(staged)
+
+    def _begin_commit(
+        self, offsets: Mapping[TopicPartition, int | None]
+    ) -> dict[TopicPartition, int | None]:
+        """Return a copy of *offsets* once they may be committed, and nothing stands in the way."""
+        self.check_open()
+        if self._in_doubt is not None:
+            self._settle()
+        if self._is_truncating:  # one that has failed: what follows must not be deleted (COM-42)
+            advanced = self._position
+            self._finish_truncating()
+            self._position = advanced or self._position
+        return self._judge_offsets(offsets)
+
+    def _add_metadata(
+        self, batch: dict[bytes, bytes | None], staged: Mapping[TopicPartition, int | None]
+    ) -> None:
+        """Add the rows of offsets and position to *batch*."""
+        for partition, offset in staged.items():
+            batch[offset_row(partition)] = None if offset is None else pack_offset(offset)
+        if self._position is not self._committed_position:
+            batch[POSITION_ROW] = pack_position(self._position)
+
+    def _end_commit(self, staged: Mapping[TopicPartition, int | None]) -> None:
+        """Take note that the engine has a commit with the offsets *staged*."""
         self._is_journaled = self._is_applied = False
         for partition, offset in staged.items():
             if offset is None:
@@ -241,9 +315,9 @@ class EngineStore(MeteredStore, Generic[K, V]):
             StateStoreError: The engine cannot be read; the batch stays in doubt.
         """
         batch = self._in_doubt
-        if batch:
+        if batch is not None:
             stored = self._engine.get_many(list(batch))
-            self._is_applied = self._is_applied or stored == list(batch.values())
+            self._is_applied = self._is_applied or (bool(batch) and stored == list(batch.values()))
             position = self._position
             self._read_committed()
             if position != self._committed_position:

@@ -25,6 +25,7 @@ from statestores.semantics.engine_store import ClosedRows, EngineStore
 from statestores.semantics.key_value_facades import CommittedKeyValues, UncommittedKeyValues
 from statestores.semantics.key_value_rows import key_bounds, prefix_bounds, without_namespace
 from statestores.semantics.layout import DATA, HISTORY, read_offsets, read_position
+from statestores.semantics.sorted_rows import SortedRows
 from statestores.semantics.write_buffer import WriteBuffer, merge
 from statestores.spi.durability import Durability
 from statestores.spi.engine import Engine, EngineReader
@@ -193,6 +194,9 @@ class EngineKeyValueStore(EngineStore[bytes, bytes], KeyValueStore[bytes, bytes]
 
     def _pending_rows(self) -> dict[bytes, bytes | None]:
         return self._rows.copy()
+
+    def _progress_rows(self, rows: SortedRows) -> dict[bytes, bytes | None]:
+        return {}
 
     def _forget_pending(self, *, committed: bool) -> None:
         self._buffer = WriteBuffer()

@@ -27,6 +27,7 @@ from statestores.semantics.retained_reads import (
     RetainedSelection,
 )
 from statestores.semantics.retained_rows import RetainedRows, Row
+from statestores.semantics.sorted_rows import SortedRows
 from statestores.semantics.write_buffer import WriteBuffer, merge
 from statestores.spi.durability import Durability
 from statestores.spi.engine import Engine, EngineReader
@@ -242,6 +243,15 @@ class EngineRetainedStore(RetainedReads, EngineStore[bytes, bytes]):
             batch[PROGRESS_ROW] = progress.pack()
         self._next_progress = progress
         return batch
+
+    def _progress_rows(self, rows: SortedRows) -> dict[bytes, bytes | None]:
+        self._next_progress = progress = replace(
+            self._progress,
+            stream_time_ms=max(self._stream_time, rows.highest_ms),
+            next_sequence=max(self._next_sequence, rows.next_number),
+            floor_ms=min(self._progress.floor_ms, rows.lowest_ms),
+        )
+        return {} if progress == self._progress else {PROGRESS_ROW: progress.pack()}
 
     def _forget_pending(self, *, committed: bool) -> None:
         if committed:

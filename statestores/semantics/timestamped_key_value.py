@@ -32,6 +32,7 @@ from statestores.semantics.expiry import Expiry, Sweep
 from statestores.semantics.key_value_rows import key_bounds, prefix_bounds
 from statestores.semantics.layout import DATA, HISTORY, PROGRESS_ROW, read_offsets, read_position
 from statestores.semantics.progress import NO_STREAM_TIME, Progress
+from statestores.semantics.sorted_rows import SortedRows
 from statestores.semantics.timestamped_content import pending_columns, stamped_chunks
 from statestores.semantics.timestamped_facades import CommittedTimestamped, UncommittedTimestamped
 from statestores.semantics.timestamped_opening import prepare, read_sweep_progress
@@ -349,6 +350,13 @@ class EngineTimestampedKeyValueStore(
             batch[PROGRESS_ROW] = progress.pack()
         self._committing = progress
         return batch
+
+    def _progress_rows(self, rows: SortedRows) -> dict[bytes, bytes | None]:
+        highest = max(self._stream_time, rows.highest_ms)
+        self._committing = progress = replace(self._next_progress, stream_time_ms=highest)
+        if self._expires:
+            progress.lower(rows.lowest_ms)
+        return {} if progress == self._progress else {PROGRESS_ROW: progress.pack()}
 
     def _forget_pending(self, *, committed: bool) -> None:
         if committed:

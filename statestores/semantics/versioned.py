@@ -28,6 +28,7 @@ from statestores.semantics.engine_store import ClosedRows, EngineStore
 from statestores.semantics.key_value_rows import key_bounds
 from statestores.semantics.layout import DATA, PROGRESS_ROW, read_offsets, read_position
 from statestores.semantics.progress import NO_STREAM_TIME, Progress, read_progress
+from statestores.semantics.sorted_rows import SortedRows
 from statestores.semantics.vacuum import Vacuum
 from statestores.semantics.versioned_commit import resolve
 from statestores.semantics.versioned_content import version_chunks
@@ -290,6 +291,12 @@ class EngineVersionedStore(EngineStore[bytes, bytes], VersionedStore[bytes, byte
             rows[PROGRESS_ROW] = progress.pack()
         self._next_progress = progress
         return rows
+
+    def _progress_rows(self, rows: SortedRows) -> dict[bytes, bytes | None]:
+        highest = max(self._stream_time, rows.highest_ms)
+        self._next_progress = progress = replace(self._progress, stream_time_ms=highest)
+        progress.lower(rows.lowest_ms)
+        return {} if progress == self._progress else {PROGRESS_ROW: progress.pack()}
 
     def _forget_pending(self, *, committed: bool) -> None:
         if committed:

@@ -1,0 +1,163 @@
+"""Restoring a store against the raw driver's fastest load of the same rows."""
+
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from rocksdict import IngestExternalFileOptions, SstFileWriter
+
+import statestores as ss
+from statestores.arrow import read_snapshot, restore, write_snapshot
+from statestores.arrow.restore import BATCH_ROWS
+from statestores.changelog import FileChangelog, changelog_partition
+from statestores.registry import load_backend
+from statestores.semantics import open_on_engine
+from statestores.spi import Changes, Durability
+from statestores_benchmarks.cases import Case, Group, Metric, Scale, Target, Timed
+from statestores_benchmarks.data import SEED, VALUE_BYTES, distinct_keys
+from statestores_benchmarks.drivers import raw_batch, raw_rocksdb
+from statestores_rocksdb import RocksDBOptions
+from statestores_rocksdb.database import driver_options
+
+_COMMIT_ROWS = 10_000
+_BATCH_ROWS = 10_000
+_SLOWER_AT_MOST = 1 / 0.7
+"""At least 70 % of the speed."""
+
+LOG = changelog_partition("bench", 0)
+
+Columns = tuple[list[bytes], list[bytes]]
+
+
+def groups(scale: Scale) -> Iterator[Group]:
+    """Yield the restore of two million rows from a changelog and from a snapshot."""
+    rows = scale.rows(2_000_000)
+    keys = distinct_keys(rows)
+    chance = random.Random(SEED)
+    # Half of each value cannot be compressed.
+    values = [chance.randbytes(VALUE_BYTES // 2) * 2 for _ in keys]
+    columns = keys, values
+    yield Group(
+        name="rocksdb-restore",
+        title=f"RocksDB: a store of {rows:,} distinct keys, the raw driver's from lists in memory",
+        operations=rows,
+        metric=Metric.WALL,
+        cases=[
+            Case("raw driver, sorted by Arrow, one ingested file", partial(_ingesting, columns)),
+            Case("raw driver, sorted by Arrow, batches of 10,000", partial(_batching, columns)),
+            Case("restore from a changelog", partial(_restoring, columns, _from_changelog)),
+            Case("restore from a snapshot", partial(_restoring, columns, _from_snapshot)),
+            Case("the same snapshot, row by row", partial(_restoring, columns, _row_by_row)),
+        ],
+        targets=[
+            Target(case="restore from a changelog", at_most=_SLOWER_AT_MOST),
+            Target(case="restore from a snapshot", at_most=_SLOWER_AT_MOST),
+        ],
+    )
+
+
+def _sorted(columns: Columns) -> Iterator[tuple[bytes, bytes]]:
+    """Return the pairs of *columns* in the order of keys; sorting in Python takes longer."""
+    keys, values = (pa.array(column, pa.binary()) for column in columns)
+    order = pc.sort_indices(keys)
+    return zip(keys.take(order).to_pylist(), values.take(order).to_pylist(), strict=True)
+
+
+@contextmanager
+def _ingesting(columns: Columns, path: Path) -> Iterator[Timed]:
+    with raw_rocksdb(path / "db") as database:
+
+        def timed() -> None:
+            writer = SstFileWriter(driver_options(RocksDBOptions()))
+            writer.open(str(path / "sorted"))
+            for key, value in _sorted(columns):
+                writer[key] = value
+            writer.finish()
+            moving = IngestExternalFileOptions()
+            moving.set_move_files(v=True)
+            database.ingest_external_file([str(path / "sorted")], moving)
+
+        yield timed
+
+
+@contextmanager
+def _batching(columns: Columns, path: Path) -> Iterator[Timed]:
+    with raw_rocksdb(path / "db") as database:
+
+        def timed() -> None:
+            batch, write = raw_batch("rocksdb", database)
+            for number, (key, value) in enumerate(_sorted(columns), 1):
+                batch.put(key, value)
+                if number % _BATCH_ROWS == 0:
+                    write()
+                    batch, write = raw_batch("rocksdb", database)
+            write()
+
+        yield timed
+
+
+@contextmanager
+def _restoring(
+    columns: Columns, source: Callable[[Columns, Path], Callable[[Any], None]], path: Path
+) -> Iterator[Timed]:
+    bring_up = source(columns, path)
+    with _open("rocksdb", path / "store") as store:
+
+        def timed() -> None:
+            bring_up(store)
+
+        yield timed
+
+
+def _from_changelog(columns: Columns, path: Path) -> Callable[[Any], None]:
+    keys, values = columns
+    with FileChangelog.create(path / "changelog", "key-value") as log:
+        for start in range(0, len(keys), _COMMIT_ROWS):
+            stop = start + _COMMIT_ROWS
+            changes = Changes(keys[start:stop], values[start:stop])
+            log.append(changes, durability=Durability.PROCESS_CRASH)
+
+    def bring_up(store: Any) -> None:
+        with FileChangelog.open(path / "changelog", "key-value") as log:
+            restore(store, changelog=log)
+
+    return bring_up
+
+
+def _from_snapshot(columns: Columns, path: Path) -> Callable[[Any], None]:
+    snapshot = _snapshot(columns, path)
+    return lambda store: _done(restore(store, snapshot=read_snapshot(snapshot)))
+
+
+def _row_by_row(columns: Columns, path: Path) -> Callable[[Any], None]:
+    snapshot = read_snapshot(_snapshot(columns, path))
+
+    def bring_up(store: Any) -> None:
+        for batch in snapshot.batches():
+            for start in range(0, batch.num_rows, BATCH_ROWS):
+                rows = batch.slice(start, BATCH_ROWS)
+                store.load(Changes(*(column.to_pylist() for column in rows.columns)))
+                store.commit({})
+
+    return bring_up
+
+
+def _snapshot(columns: Columns, path: Path) -> Path:
+    with _open("memory", path) as original:
+        original.put_many(*columns)
+        original.commit({LOG: len(columns[0])})
+        return write_snapshot(original, path / "snapshots").path
+
+
+def _open(backend: str, path: Path) -> Any:
+    engine = load_backend(backend).open(path)
+    return open_on_engine(engine, ss.KeyValue("bench"), durability=Durability.PROCESS_CRASH)
+
+
+def _done(_: object) -> None:
+    """Take what a call returns, and return nothing."""
