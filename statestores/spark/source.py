@@ -1,16 +1,29 @@
 """The data source: what Spark asks first, on the driver."""
 
+from collections.abc import Mapping
 from typing import Any
 
-from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSourceReader
+from pyspark import __version__
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+)
 from pyspark.sql.types import StructType
 
-from statestores.errors import InvalidOptionError
+from statestores.errors import InvalidOptionError, MissingDriverError
 from statestores.spark.kafka_reader import KafkaStateReader, is_kafka_state
 from statestores.spark.options import SourceOptions
 from statestores.spark.reader import StateStoreReader
 from statestores.spark.source_name import SOURCE_NAME
 from statestores.spark.state_path import require_local_path
+from statestores.spark.stream_options import (
+    StreamOptions,
+    without_sparks_options,
+    without_stream_options,
+)
 from statestores.spark.writer import StateStoreWriter, plan_write
 from statestores.state_root import StateRoot, is_state_root
 
@@ -27,19 +40,49 @@ class StateStoresDataSource(DataSource):
         """Return the columns that a load with these options gives."""
         from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415  # needs pyarrow
 
-        schema: StructType = from_arrow_schema(self._reader().arrow_schema())
+        schema: StructType = from_arrow_schema(
+            # Spark does not say whether it is for a stream.
+            self._reader(without_stream_options(self.options)).arrow_schema()
+        )
         return schema
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return what plans and reads; *schema* has to be the store's own."""
-        reader = self._reader()
-        expected = self.schema()
-        if _types_of(schema) != _types_of(expected):
-            raise InvalidOptionError(
-                f"the columns of this store are {expected.simpleString()}, got "
-                f"{schema.simpleString()}; leave schema() out, and choose with the option columns"
-            )
+        reader = self._reader(self.options)
+        self._check_schema(schema)
         return reader
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  # Spark's name
+        """Return what plans and reads the changes as they come."""
+        try:
+            from statestores.spark.stream_reader import StateStoreStreamReader  # noqa: PLC0415
+        except ModuleNotFoundError as error:
+            if error.name != "pyspark.sql.streaming.datasource":
+                raise
+            raise MissingDriverError(
+                f"a stream of changes needs PySpark 4.2 or newer, and this is {__version__}; "
+                "upgrade it, or read the change feed in batches"
+            ) from error
+
+        options = SourceOptions.for_reading(without_stream_options(self.options))
+        path = require_local_path(options.path)
+        entry = StateRoot.open(path).store(options.store_name)
+        stream = StreamOptions.from_options(self.options)
+        reader = StateStoreStreamReader(
+            path, entry.specification, entry.partitions, options, stream
+        )
+        self._check_schema(schema)
+        return reader
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: FBT001, N802  # Spark's signature
+        """Return what stages and publishes each micro-batch of a streaming DataFrame."""
+        from statestores.spark.stream_writer import StateStoreStreamWriter  # noqa: PLC0415
+
+        options = SourceOptions.for_writing(without_sparks_options(self.options))
+        if options.if_exists not in {None, "write"}:
+            raise InvalidOptionError("the option 'ifExists' is not for streams; leave it out")
+        plan = plan_write(require_local_path(options.path), options, schema)
+        return StateStoreStreamWriter(plan, overwrite=overwrite)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:  # noqa: FBT001  # Spark's signature
         """Return what stages and publishes the rows of a DataFrame."""
@@ -48,8 +91,17 @@ class StateStoresDataSource(DataSource):
         plan = plan_write(path, options, schema)
         return StateStoreWriter(plan, overwrite=overwrite)
 
-    def _reader(self) -> StateStoreReader | KafkaStateReader:
-        options = SourceOptions.for_reading(self.options)
+    def _check_schema(self, schema: StructType) -> None:
+        """Accept the columns that Spark expects, if they are the store's own."""
+        expected = self.schema()
+        if _types_of(schema) != _types_of(expected):
+            raise InvalidOptionError(
+                f"the columns of this store are {expected.simpleString()}, got "
+                f"{schema.simpleString()}; leave schema() out, and choose with the option columns"
+            )
+
+    def _reader(self, given: Mapping[str, str]) -> StateStoreReader | KafkaStateReader:
+        options = SourceOptions.for_reading(given)
         path = require_local_path(options.path)
         if not is_state_root(path) and is_kafka_state(path):
             return KafkaStateReader(path, options)

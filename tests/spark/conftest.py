@@ -1,5 +1,6 @@
 """One real local session for all Spark tests: starting it costs more than most of them."""
 
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from statestores.spark import ensure_java
+
+# What programs that the tests start import as well.
+sys.path.append(str(Path(__file__).parent / "kit"))
 
 Rows = list[tuple[Any, ...]]
 
