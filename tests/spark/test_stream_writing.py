@@ -89,7 +89,7 @@ STEPS = (
     "publish.committed",
     "publish.appended",
     "publish.finished",
-    "published",
+    dying_source.PUBLISHED,
 )
 
 

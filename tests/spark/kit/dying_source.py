@@ -2,19 +2,54 @@
 
 import os
 import signal
-from typing import Any
+from pathlib import Path
+from typing import cast
 
 from pyspark.sql.datasource import DataSourceStreamWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
+from statestores import failpoints
 from statestores.spark.source import StateStoresDataSource
+from statestores.spark.stream_writer import StateStoreStreamWriter
+
+PUBLISHED = "published"
+"""The step after all failpoints: the store has the batch, and Spark has not heard of it."""
+
+
+class DyingWriter(StateStoreStreamWriter):
+    """A writer whose commit kills its process, once."""
+
+    failpoint: str
+    marker: Path
+    victims: list[int]
+
+    def commit(
+        self,
+        messages: list[WriterCommitMessage | None],
+        batchId: int,  # noqa: N803  # Spark's name
+    ) -> None:
+        """Die at the failpoint, or when the batch is published."""
+        if self.failpoint != PUBLISHED:
+            failpoints.arm(self.failpoint, self._die)
+        try:
+            super().commit(messages, batchId)
+        finally:
+            failpoints.disarm()
+        if self.failpoint == PUBLISHED:
+            self._die()
+
+    def _die(self) -> None:
+        if not self.marker.exists():
+            self.marker.touch()
+            for victim in [*self.victims, os.getpid()]:
+                os.kill(victim, signal.SIGKILL)
 
 
 class DyingSource(StateStoresDataSource):
     """The data source, of which the process that commits kills itself at a named step, once.
 
-    Options: the step is `failpoint`, or "published" for after all of them; `marker` is a file that
-    says that it has happened; `victims` are processes that are killed first, the driver's perhaps.
+    Options: the step is `failpoint`; `marker` is a file that says that it has happened; `victims`
+    are processes that are killed first, such as the driver's.
     """
 
     @classmethod
@@ -23,31 +58,12 @@ class DyingSource(StateStoresDataSource):
         return "dying"
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802  # Spark's signature
-        """Return the writer, its commit armed."""
+        """Return the writer, armed."""
         failpoint, marker = self.options.pop("failpoint"), self.options.pop("marker")
-        victims = [int(each) for each in self.options.pop("victims", "").split()]
-        writer: Any = super().streamWriter(schema, overwrite)
-        commit = type(writer).commit
-
-        class DyingWriter(type(writer)):  # type: ignore[misc]  # known when it runs
-            def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  # Spark's name
-                from statestores import failpoints  # noqa: PLC0415  # in the process that commits
-
-                def die() -> None:
-                    if not os.path.exists(marker):  # noqa: PTH110  # sent to another process
-                        open(marker, "w").close()  # noqa: PTH123  # the same
-                        for victim in [*victims, os.getpid()]:
-                            os.kill(victim, signal.SIGKILL)
-
-                if failpoint == "published":
-                    commit(self, messages, batchId)
-                    die()
-                    return
-                failpoints.arm(failpoint, die)
-                try:
-                    commit(self, messages, batchId)
-                finally:
-                    failpoints.disarm()
-
+        victims = self.options.pop("victims", "")
+        writer = super().streamWriter(schema, overwrite)
         writer.__class__ = DyingWriter
-        return writer  # type: ignore[no-any-return]  # what it was, and dies
+        dying = cast("DyingWriter", writer)  # since the line before
+        dying.failpoint, dying.marker = failpoint, Path(marker)
+        dying.victims = [int(victim) for victim in victims.split()]
+        return dying
