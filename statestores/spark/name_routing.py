@@ -10,11 +10,12 @@ method passes calls of other sessions and of other formats on unchanged.
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass, fields
 from functools import wraps
 from typing import Any, Final
 
 from statestores.spark.source_name import SOURCE_NAME
-from statestores.spark.state_path import local_path
+from statestores.spark.state_path import is_kafka_state, local_path
 from statestores.state_root import ROOT_FILE, is_state_root
 
 ROUTED_NAME: Final = "statestore"
@@ -22,6 +23,8 @@ ROUTED_NAME: Final = "statestore"
 
 _STATE: Final = "_statestores_route"  # what a builder was told, kept on the builder
 _NEW_ONLY: Final = frozenset({"error", "errorifexists", "default"})
+
+_REMEMBERED: Final = frozenset({"path", "readchangefeed"})
 
 # CREATE ... USING statestore, where the words before USING may be quoted or commented.
 _USING = re.compile(
@@ -43,12 +46,32 @@ _SQL_PATH = re.compile(
 Method = Callable[..., Any]  # a method of a class of pyspark, whose signatures differ by release
 
 
-class NameRouting:
-    """The wrapped methods of one flavour of Spark's classes, classic or Connect."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkClasses:
+    """The classes of one flavour of Spark, classic or Connect, in which a user says a name."""
 
-    def __init__(self, reader: type, writer: type, session: type) -> None:
+    session: type
+    """Of ``sql``."""
+
+    reader: type
+    """Of ``read``."""
+
+    writer: type
+    """Of ``write``."""
+
+    stream_reader: type
+    """Of ``readStream``."""
+
+    stream_writer: type
+    """Of ``writeStream``."""
+
+
+class NameRouting:
+    """The wrapped methods of one flavour of Spark's classes."""
+
+    def __init__(self, classes: SparkClasses) -> None:
         """Wrap nothing yet."""
-        self._classes = (reader, writer, session)
+        self._classes = classes
         self._sessions: set[str] = set()
         self._originals: dict[tuple[type, str], Method] = {}
 
@@ -68,15 +91,18 @@ class NameRouting:
 
     def _wrap(self) -> None:
         """Wrap the methods in which a name, a path or a mode can be said."""
-        reader, writer, session = self._classes
-        for builder in (reader, writer):
+        classes = self._classes
+        for name in (each.name for each in fields(classes) if each.name != "session"):
+            builder = getattr(classes, name)
             self._replace(builder, "format", _remembering_format)
             self._replace(builder, "option", _remembering_option)
             self._replace(builder, "options", _remembering_options)
-        self._replace(writer, "mode", _remembering_mode)
-        self._replace(reader, "load", self._routed_load)
-        self._replace(writer, "save", self._routed_save)
-        self._replace(session, "sql", self._routed_sql)
+        self._replace(classes.writer, "mode", _remembering_mode)
+        self._replace(classes.reader, "load", self._routed_load)
+        self._replace(classes.stream_reader, "load", self._routed_stream)
+        self._replace(classes.writer, "save", self._routed_save)
+        self._replace(classes.stream_writer, "start", self._routed_start)
+        self._replace(classes.session, "sql", self._routed_sql)
 
     def _replace(self, owner: type, name: str, wrapper: Callable[[Method], Method]) -> None:
         original = getattr(owner, name)
@@ -109,6 +135,50 @@ class NameRouting:
                 builder.format(ROUTED_NAME)
 
         return load
+
+    def _routed_stream(self, original: Method) -> Method:
+        routed = self._routed_load(original)
+
+        def load(
+            builder: Any,
+            path: Any = None,
+            format: str | None = None,  # noqa: A002  # Spark's name
+            *arguments: Any,
+            **options: Any,
+        ) -> Any:
+            if format is not None:
+                builder.format(format)
+            builder.options(**options)
+            told = _told(builder)
+            ours = {ROUTED_NAME, SOURCE_NAME}
+            if told.get("format") in ours and self._is_routed(_session_of(builder)):
+                # A stream can only be one of changes. The source itself could not know.
+                builder.option("readChangeFeed", told.get("readchangefeed", "true"))
+            return routed(builder, path, None, *arguments)
+
+        return load
+
+    def _routed_start(self, original: Method) -> Method:
+        def start(
+            builder: Any,
+            path: str | None = None,
+            format: str | None = None,  # noqa: A002  # Spark's name
+            *arguments: Any,
+            **options: Any,
+        ) -> Any:
+            if format is not None:
+                builder.format(format)
+            named = _told(builder).get("format")
+            if named != ROUTED_NAME or not self._is_routed(_session_of(builder)):
+                return original(builder, path, None, *arguments, **options)
+            # Spark's own source does not write.
+            builder.format(SOURCE_NAME)
+            try:
+                return original(builder, path, None, *arguments, **options)
+            finally:
+                builder.format(ROUTED_NAME)
+
+        return start
 
     def _routed_save(self, original: Method) -> Method:
         def save(
@@ -184,8 +254,8 @@ def _remembering_format(original: Method) -> Method:
 
 def _remembering_option(original: Method) -> Method:
     def option(builder: Any, key: Any, value: Any) -> Any:
-        if isinstance(key, str) and key.lower() == "path":
-            _told(builder)["path"] = value
+        if isinstance(key, str) and key.lower() in _REMEMBERED:
+            _told(builder)[key.lower()] = value
         return original(builder, key, value)
 
     return option
@@ -194,8 +264,8 @@ def _remembering_option(original: Method) -> Method:
 def _remembering_options(original: Method) -> Method:
     def options(builder: Any, **values: Any) -> Any:
         for key, value in values.items():
-            if key.lower() == "path" and value is not None:
-                _told(builder)["path"] = value
+            if key.lower() in _REMEMBERED and value is not None:
+                _told(builder)[key.lower()] = value
         return original(builder, **values)
 
     return options
@@ -225,18 +295,22 @@ def _path_of(told: dict[str, Any], path: Any, options: dict[str, Any]) -> Any:
 
 
 def _session_of(builder: Any) -> Any:
-    """Return the session of a reader or writer."""
-    # Only the reader of Connect has the second name.
-    return builder.__dict__.get("_spark") or builder.__dict__["_client"]
+    """Return the session of a reader or writer, of a batch or a stream."""
+    # Only the readers of Connect have the second name, and its streaming writer the third.
+    names = builder.__dict__
+    return names.get("_spark") or names.get("_client") or names["_session"]
 
 
 def _is_ours(spark: Any, path: Any) -> bool:
-    """Return whether there is a state root at *path*, as the machine sees it that will read it."""
+    """Return whether there is a state root at *path*, as the machine sees it that will read it.
+
+    Or a state directory of Kafka Streams; not with Connect, which cannot look into directories.
+    """
     if not isinstance(path, str) or not path:
         return False
     if not is_connect(spark):
         local = local_path(path)
-        return local is not None and is_state_root(local)
+        return local is not None and (is_state_root(local) or is_kafka_state(local))
     from pyspark.errors import AnalysisException  # noqa: PLC0415  # only where Spark is
 
     try:

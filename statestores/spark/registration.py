@@ -5,20 +5,20 @@ from threading import Lock
 from typing import Any
 
 from statestores.errors import InvalidTypeError
-from statestores.spark.name_routing import NameRouting, is_connect
+from statestores.spark.name_routing import NameRouting, SparkClasses, is_connect
 
 _lock = Lock()
 
 
 def register(spark: Any) -> None:
-    """Let ``format("statestore")`` of *spark* read and write state roots too.
+    """Let ``format("statestore")`` of *spark* read and write state roots too, also as streams.
 
     ``format("statestores")`` needs no call. Spark's own checkpoints are read by Spark's own source
     as before: what lies at the path decides. Calling it again is no error, and other sessions are
     not affected.
 
     Also makes ``save()`` of either name take the modes ``errorifexists``, which is Spark's
-    default, and ``ignore``.
+    default, and ``ignore``; and ``readStream`` needs no option ``readChangeFeed``.
 
     Raises:
         InvalidTypeError: It is no session.
@@ -50,13 +50,37 @@ def _routing(spark: Any) -> NameRouting:
 def _classic_routing() -> NameRouting:
     from pyspark.sql import SparkSession  # noqa: PLC0415  # workers import this package too
     from pyspark.sql.readwriter import DataFrameReader, DataFrameWriter  # noqa: PLC0415
+    from pyspark.sql.streaming.readwriter import (  # noqa: PLC0415
+        DataStreamReader,
+        DataStreamWriter,
+    )
 
-    return NameRouting(DataFrameReader, DataFrameWriter, SparkSession)
+    return NameRouting(
+        SparkClasses(
+            session=SparkSession,
+            reader=DataFrameReader,
+            writer=DataFrameWriter,
+            stream_reader=DataStreamReader,
+            stream_writer=DataStreamWriter,
+        )
+    )
 
 
 @cache
 def _connect_routing() -> NameRouting:
     from pyspark.sql.connect.readwriter import DataFrameReader, DataFrameWriter  # noqa: PLC0415
     from pyspark.sql.connect.session import SparkSession  # noqa: PLC0415
+    from pyspark.sql.connect.streaming.readwriter import (  # noqa: PLC0415
+        DataStreamReader,
+        DataStreamWriter,
+    )
 
-    return NameRouting(DataFrameReader, DataFrameWriter, SparkSession)
+    return NameRouting(
+        SparkClasses(
+            session=SparkSession,
+            reader=DataFrameReader,
+            writer=DataFrameWriter,
+            stream_reader=DataStreamReader,
+            stream_writer=DataStreamWriter,
+        )
+    )

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from store_streams import changes_of, run
 
 import statestores as ss
+from statestores.spark import register, unregister
 
 RowsOf = Callable[[DataFrame], list[tuple[Any, ...]]]
 
@@ -147,3 +148,22 @@ def test_what_a_stream_cannot_write_is_refused(
     with pytest.raises(StreamingQueryException, match="the column 'value' is missing"):
         write(frame.select("key"), root)
     assert not Path(root).exists()
+
+
+def test_the_short_name_is_routed_for_streams(
+    spark: SparkSession, root: str, tmp_path: Path, rows_of: RowsOf
+) -> None:
+    """Both ways, in a session that is registered; a stream is one of changes without saying so."""
+    give(tmp_path / "files", 0, {"a": "1", "b": "2"})
+    register(spark)
+    try:
+        write(numbers(spark, tmp_path / "files"), root, name="statestore")
+        changes = spark.readStream.load(root, "statestore", startingOffset="earliest")
+        assert spark.readStream.format("statestores").load(root).schema == changes.schema
+        query = changes.writeStream.format("memory").queryName("routed")
+        run(query.trigger(availableNow=True).start())
+    finally:
+        unregister(spark)
+
+    assert rows_of(spark.table("routed").select("operation", "key")) == [("put", "a"), ("put", "b")]
+    assert spark.readStream.format("statestores").load(root).columns == ["key", "value"]
