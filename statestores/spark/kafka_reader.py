@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from statestores.errors import InvalidArgumentError, InvalidOptionError, StoreNotFoundError
+from statestores.errors import InvalidOptionError
 from statestores.serdes.raw_serde import serde_or_raw
 from statestores.serdes.serde_registry import serde_by_name
 from statestores.spark.key_options import selection_from_options
@@ -30,19 +30,6 @@ class KafkaPartition(InputPartition):
 
     number: int
     """The partition of the store."""
-
-
-def is_kafka_state(path: Path) -> bool:
-    """Return whether Kafka Streams has left state at *path*, of one application or of several."""
-    from statestores.migration.kafka_layout import find_application  # noqa: PLC0415  # needs pyarrow
-
-    try:
-        find_application(path)
-    except StoreNotFoundError:
-        return False
-    except InvalidArgumentError:
-        return True  # and opening it says what is wrong
-    return True
 
 
 class KafkaStateReader(DataSourceReader):

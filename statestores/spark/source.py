@@ -14,11 +14,11 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from statestores.errors import InvalidOptionError, MissingDriverError
-from statestores.spark.kafka_reader import KafkaStateReader, is_kafka_state
+from statestores.spark.kafka_reader import KafkaStateReader
 from statestores.spark.options import SourceOptions
 from statestores.spark.reader import StateStoreReader
 from statestores.spark.source_name import SOURCE_NAME
-from statestores.spark.state_path import require_local_path
+from statestores.spark.state_path import is_kafka_state, require_local_path
 from statestores.spark.stream_options import (
     StreamOptions,
     without_sparks_options,

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from statestores.errors import InvalidOptionError
+from statestores.errors import InvalidArgumentError, InvalidOptionError, StoreNotFoundError
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 
@@ -36,3 +36,16 @@ def require_local_path(path: str) -> Path:
             "mount it, or copy the state root"
         )
     return local
+
+
+def is_kafka_state(path: Path) -> bool:
+    """Return whether Kafka Streams has left state at *path*, of one application or of several."""
+    from statestores.migration.kafka_layout import find_application  # noqa: PLC0415  # needs pyarrow
+
+    try:
+        find_application(path)
+    except StoreNotFoundError:
+        return False
+    except InvalidArgumentError:
+        return True  # and opening it says what is wrong
+    return True

@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from statestores.errors import MissingDriverError
 from statestores.migration import ROW_SCHEMAS, KafkaKind, KafkaStateDirectory
 from statestores.registry import load_backend
+from statestores.spark import register, unregister
 from statestores.spark.options import KAFKA_KINDS
 
 RowsOf = Callable[[DataFrame], list[tuple[Any, ...]]]
@@ -105,6 +106,20 @@ def test_nothing_is_changed(load: Callable[..., DataFrame], application: Path) -
     assert load("plain").count() > 0
 
     assert {path: path.stat().st_mtime_ns for path in sorted(application.rglob("*"))} == before
+
+
+def test_the_name_statestore_reaches_it_once_registered(
+    spark: SparkSession, application: Path
+) -> None:
+    """And what is no state of Kafka's stays with Spark's own source."""
+    register(spark)
+    try:
+        source = spark.read.format("statestore").option("storeName", "plain")
+        assert source.load(str(application)).columns == ["key", "value"]
+        with pytest.raises(PySparkException, match="No committed batch found"):
+            spark.read.format("statestore").load(str(application.parent.parent / "nothing"))
+    finally:
+        unregister(spark)
 
 
 @pytest.mark.parametrize(
