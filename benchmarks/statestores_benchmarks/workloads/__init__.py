@@ -5,6 +5,7 @@ from statestores_benchmarks.workloads import (
     changelog,
     key_value,
     metrics,
+    restore,
     snapshot,
     versioned,
     versioned_layouts,
@@ -17,4 +18,5 @@ WORKLOADS: dict[str, Workload] = {
     "metrics": metrics.groups,
     "changelog": changelog.groups,
     "snapshot": snapshot.groups,
+    "restore": restore.groups,
 }

@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from statestores.changelog import FileChangelog, changelog_partition
 from statestores.registry import load_backend
 from statestores.semantics import open_on_engine
 from statestores.spi import Changes, Durability
+from statestores.tasks import open_standby
 from statestores_benchmarks.cases import Case, Group, Metric, Scale, Target, Timed
 from statestores_benchmarks.data import SEED, VALUE_BYTES, distinct_keys
 from statestores_benchmarks.drivers import raw_batch, raw_rocksdb
@@ -52,13 +53,67 @@ def groups(scale: Scale) -> Iterator[Group]:
             Case("raw driver, sorted by Arrow, batches of 10,000", partial(_batching, columns)),
             Case("restore from a changelog", partial(_restoring, columns, _from_changelog)),
             Case("restore from a snapshot", partial(_restoring, columns, _from_snapshot)),
-            Case("the same snapshot, row by row", partial(_restoring, columns, _row_by_row)),
+            Case(
+                "the changelog, record by record", partial(_restoring, columns, _record_by_record)
+            ),
         ],
         targets=[
             Target(case="restore from a changelog", at_most=_SLOWER_AT_MOST),
             Target(case="restore from a snapshot", at_most=_SLOWER_AT_MOST),
         ],
     )
+
+    yield _promotions((keys[: rows // 2], values[: rows // 2]))
+
+
+def _promotions(columns: Columns) -> Group:
+    rows = len(columns[0])
+    return Group(
+        name="standby-promotion",
+        title=f"A writer for a key-value store of {rows:,} rows, after the last one has gone",
+        operations=1,
+        metric=Metric.WALL,
+        cases=[
+            Case("restored from the changelog", partial(_restoring_from_scratch, columns)),
+            Case("a standby without lag, promoted", partial(_promoting, columns)),
+        ],
+    )
+
+
+def _root(columns: Columns, path: Path) -> ss.StateRoot:
+    """Make a state root whose one store has everything in its changelog."""
+    root = ss.StateRoot.create(path / "root")
+    root.add_store(ss.KeyValue("bench"), partitions=1)
+    directory = root.partition("bench", 0)
+    directory.path.mkdir(parents=True, exist_ok=True)
+    _write_changelog(columns, directory.changelog)
+    return root
+
+
+@contextmanager
+def _restoring_from_scratch(columns: Columns, path: Path) -> Iterator[Timed]:
+    root = _root(columns, path)
+    with ExitStack() as stack:
+
+        def timed() -> None:
+            stack.enter_context(ss.open_logged_store(root, "bench", backend="rocksdb"))
+
+        yield timed
+
+
+@contextmanager
+def _promoting(columns: Columns, path: Path) -> Iterator[Timed]:
+    root = _root(columns, path)
+    with ExitStack() as stack:
+        standby = stack.enter_context(
+            open_standby(root, "bench", 0, path / "copy", backend="rocksdb")
+        )
+        standby.poll()
+
+        def timed() -> None:
+            stack.enter_context(standby.promote())
+
+        yield timed
 
 
 def _sorted(columns: Columns) -> Iterator[tuple[bytes, bytes]]:
@@ -115,12 +170,7 @@ def _restoring(
 
 
 def _from_changelog(columns: Columns, path: Path) -> Callable[[Any], None]:
-    keys, values = columns
-    with FileChangelog.create(path / "changelog", "key-value") as log:
-        for start in range(0, len(keys), _COMMIT_ROWS):
-            stop = start + _COMMIT_ROWS
-            changes = Changes(keys[start:stop], values[start:stop])
-            log.append(changes, durability=Durability.PROCESS_CRASH)
+    _write_changelog(columns, path / "changelog")
 
     def bring_up(store: Any) -> None:
         with FileChangelog.open(path / "changelog", "key-value") as log:
@@ -129,20 +179,33 @@ def _from_changelog(columns: Columns, path: Path) -> Callable[[Any], None]:
     return bring_up
 
 
+def _write_changelog(columns: Columns, path: Path) -> None:
+    keys, values = columns
+    with FileChangelog.create(path, "key-value") as log:
+        for start in range(0, len(keys), _COMMIT_ROWS):
+            stop = start + _COMMIT_ROWS
+            changes = Changes(keys[start:stop], values[start:stop])
+            log.append(changes, durability=Durability.PROCESS_CRASH)
+
+
 def _from_snapshot(columns: Columns, path: Path) -> Callable[[Any], None]:
     snapshot = _snapshot(columns, path)
     return lambda store: _done(restore(store, snapshot=read_snapshot(snapshot)))
 
 
-def _row_by_row(columns: Columns, path: Path) -> Callable[[Any], None]:
-    snapshot = read_snapshot(_snapshot(columns, path))
+def _record_by_record(columns: Columns, path: Path) -> Callable[[Any], None]:
+    _write_changelog(columns, path / "changelog")
 
     def bring_up(store: Any) -> None:
-        for batch in snapshot.batches():
-            for start in range(0, batch.num_rows, BATCH_ROWS):
-                rows = batch.slice(start, BATCH_ROWS)
-                store.load(Changes(*(column.to_pylist() for column in rows.columns)))
-                store.commit({})
+        waiting = 0
+        with FileChangelog.open(path / "changelog", "key-value") as log:
+            for frame in log.read():
+                store.replay(frame.changes)
+                waiting += len(frame.offsets)
+                if waiting >= BATCH_ROWS:
+                    store.commit({LOG: frame.last_offset})
+                    waiting = 0
+        store.commit({})
 
     return bring_up
 
