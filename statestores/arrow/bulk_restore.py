@@ -6,7 +6,7 @@ again, by either path. What differs is the way to the engine: not through a dict
 writes, but in the order of keys, which engines take several times faster.
 """
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import ExitStack
 from itertools import chain
 from typing import Any
@@ -28,6 +28,7 @@ from statestores.semantics.engine_store import EngineStore
 from statestores.semantics.progress import NO_STREAM_TIME
 from statestores.semantics.sorted_rows import SortedRows
 from statestores.spi.durability import Durability
+from statestores.spi.offsets import TopicPartition
 from statestores.spi.store import StateStore
 
 INGESTED_ROWS = 1 << 20
@@ -59,6 +60,7 @@ class BulkRestore:
         )
         self._chunk: list[pa.RecordBatch] = []
         self._chunk_rows = self._chunk_bytes = 0
+        self._deletes = False
         self._is_empty = False
         self._lowest_ms = MAX_TIME_MS
 
@@ -112,7 +114,7 @@ class BulkRestore:
         store = self._store
         limit = batch_rows or self._default_rows()
         self._is_empty = self._is_empty or (plan.committed is None and plan.snapshot is None)
-        reached = {}
+        reached: dict[TopicPartition, int] = {}
         # To the end, and not to `plan.stop`: a commit that reaches over it would be cut in two.
         frames = changelog.read(plan.start)
         with ExitStack() as stack:
@@ -126,15 +128,14 @@ class BulkRestore:
                     store.truncate()
                     self._is_empty = True
                 else:
+                    if self._chunk_rows > APPLIED_ROWS and self._has_to_delete(frame.batch):
+                        self._commit(reached)  # which has not, or it would not be so large
                     self._add(frame.batch)
                 store.advance_position(frame.position)
                 reached = {plan.partition: frame.last_offset}
                 meter.add(frame.batch.num_rows, frame.batch.nbytes)
-                if self._is_full(limit):
-                    rows = self._encoded()
-                    store.commit_rows(rows, reached, durability=Durability.PROCESS_CRASH)
-                    self._is_empty = False
-                    reach("restore.replayed")
+                if self._is_full(min(limit, APPLIED_ROWS) if self._deletes else limit):
+                    self._commit(reached)
         # As durable as the store's commits are, and so everything before it is.
         if self._chunk:
             store.commit_rows(self._encoded(), reached)
@@ -144,11 +145,25 @@ class BulkRestore:
     def _default_rows(self) -> int:
         return INGESTED_ROWS if self._store.ingests else APPLIED_ROWS
 
+    def _commit(self, reached: Mapping[TopicPartition, int]) -> None:
+        """Commit what waits, on the way to more."""
+        self._store.commit_rows(self._encoded(), reached, durability=Durability.PROCESS_CRASH)
+        self._is_empty = False
+        reach("restore.replayed")
+
+    def _has_to_delete(self, changes: pa.RecordBatch) -> bool:
+        """Return whether *changes* delete what may be there.
+
+        Sorted files cannot, so the chunk becomes a batch: one that must not be large.
+        """
+        return bool(not self._is_empty and changes.column("value").null_count)
+
     def _add(self, rows: pa.RecordBatch) -> None:
         columns = [rows.column(field.name).cast(field.type) for field in self._schema]
         self._chunk.append(pa.RecordBatch.from_arrays(columns, schema=self._schema))
         self._chunk_rows += rows.num_rows
         self._chunk_bytes += rows.nbytes
+        self._deletes = self._deletes or self._has_to_delete(rows)
 
     def _is_full(self, batch_rows: int) -> bool:
         return self._chunk_rows >= batch_rows or self._chunk_bytes >= _CHUNK_BYTES
@@ -161,6 +176,7 @@ class BulkRestore:
         chunk = self._chunk
         self._chunk = []
         self._chunk_rows = self._chunk_bytes = 0
+        self._deletes = False
         return chunk
 
 

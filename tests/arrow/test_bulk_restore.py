@@ -2,6 +2,7 @@
 
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -205,3 +206,34 @@ def test_a_long_tail_of_a_store_with_rows_goes_in_bulk(
 
     assert list(copy.range()) == list(live.range())
     assert copy.get(b"gone") is None
+
+
+@pytest.mark.spec("SNP-10", "SNP-16")
+def test_deletions_come_in_smaller_commits(
+    open_store: Any, make_changelog: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch is a dictionary in memory; what is only put before it is committed first."""
+    monkeypatch.setattr("statestores.arrow.bulk_restore.APPLIED_ROWS", 4)
+    changelog = make_changelog(PLAIN.kind)
+    live = open_store(PLAIN)
+    steps: list[Any] = []
+    for number in range(60):
+        deletes = 20 <= number < 35
+        steps += [("put", b"%d" % (number % 15), None if deletes else b"%d" % number, 0)]
+        steps += [("commit",)]
+    _live_through(live, changelog, steps)
+    copy = open_store(PLAIN)
+    commits: list[tuple[int, bool]] = []
+    take = copy.commit_rows
+
+    def record(rows: SortedRows, *arguments: Any, **named: Any) -> None:
+        listed = list(rows.rows)
+        commits.append((len(listed), rows.has_deletions))
+        take(replace(rows, rows=listed), *arguments, **named)
+
+    monkeypatch.setattr(copy, "commit_rows", record)
+    restore(copy, changelog=changelog, batch_rows=8)
+
+    assert list(copy.range()) == list(live.range())
+    assert max(rows for rows, deletes in commits if deletes) <= 5
+    assert max(rows for rows, deletes in commits if not deletes) == 8
