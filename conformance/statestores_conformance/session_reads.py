@@ -1,6 +1,7 @@
 """Reads of a session store, by its owner and through facades, and what they see after expiry."""
 
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import pytest
@@ -56,7 +57,7 @@ class SessionReadTests(SessionStoreFixtures):
         assert filled.fetch_session(b"b", 10, 20) == b"10-20"
         assert [filled.fetch_session(b"b", 5, 21), filled.fetch_session(b"a", 5, 20)] == [None] * 2
 
-    @pytest.mark.spec("SES-10", "SES-13")
+    @pytest.mark.spec("SES-10", "SES-11", "SES-13")
     @pytest.mark.parametrize("reverse", [False, True])
     @pytest.mark.parametrize("earliest_end_ms", _TIMES)
     def test_sessions_are_found_by_end_and_start(
@@ -110,6 +111,43 @@ class SessionReadTests(SessionStoreFixtures):
 
         assert _shape(filled.find_all_sessions(None, None, *keys, reverse=reverse)) == expected
         assert _shape(filled.find_sessions_by_end(None, None, *keys, reverse=reverse)) == expected
+
+    @pytest.mark.spec("SES-11", "SES-12")
+    @pytest.mark.parametrize("reverse", [False, True])
+    def test_keys_and_times_bound_each_session(self, filled: Store, *, reverse: bool) -> None:
+        """Times hold for the keys in between as well, not at the ends of the key range only."""
+        bounds: list[tuple[int | None, int | None]] = [(15, None), (20, 5), (None, 5), (21, 30)]
+        key_ranges = [(b"a", b"b"), (b"a", None), (None, b"b"), (None, None)]
+        for (one_ms, other_ms), (first, last) in product(bounds, key_ranges):
+            low, high = one_ms or 0, HIGHEST_MS if other_ms is None else other_ms
+            within = [
+                session
+                for session in (_IN_ORDER[::-1] if reverse else _IN_ORDER)
+                if (first or b"") <= session[0] <= (last or b"\xff")
+            ]
+            found = filled.find_all_sessions(one_ms, other_ms, first, last, reverse=reverse)
+
+            assert _shape(found) == [
+                session for session in within if session[1] >= low and session[2] <= high
+            ]
+            if low <= high:
+                found = filled.find_sessions_by_end(one_ms, other_ms, first, last, reverse=reverse)
+                assert _shape(found) == [session for session in within if low <= session[1] <= high]
+
+    @pytest.mark.spec("SES-13")
+    @pytest.mark.parametrize("reverse", [False, True])
+    def test_a_session_comes_where_it_ends(self, filled: Store, *, reverse: bool) -> None:
+        """One that contains others begins before them and comes after them, in every read."""
+        for start_ms, end_ms in ((0, 100), (50, 60), (50, 80), (70, 80)):
+            filled.put(b"long", start_ms, end_ms, b"v")
+        expected = [(b"long", 60, 50), (b"long", 80, 50), (b"long", 80, 70), (b"long", 100, 0)]
+        if reverse:
+            expected.reverse()
+        bounds = None, None, b"long", b"long"
+
+        assert _shape(filled.find_sessions(b"long", reverse=reverse)) == expected
+        assert _shape(filled.find_all_sessions(*bounds, reverse=reverse)) == expected
+        assert _shape(filled.find_sessions_by_end(*bounds, reverse=reverse)) == expected
 
     @pytest.mark.spec("SES-21")
     def test_an_inverted_key_range_is_empty(self, filled: Store) -> None:

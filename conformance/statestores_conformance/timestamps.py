@@ -199,3 +199,26 @@ class TimestampTests:
         assert early == [(b"new", TimestampedValue(b"2", 3)), expected[1]]
         assert list(source.range()) == list(copy.range()) == expected
         assert copy.stream_time_ms == 1_000
+        for store in (source, copy):
+            for reader in (store, store.read_only(), store.read_only("read_uncommitted")):
+                assert reader.get(b"old") == expected[1][1]
+                assert reader.get_many([b"old", b"new"]) == [expected[1][1], None]
+                assert list(reader.prefix_scan(b"o")) == [expected[1]]
+
+    @pytest.mark.spec("TKV-5", "COM-20")
+    def test_a_load_takes_stream_time_over(self, timestamped_stores: TimestampedStores) -> None:
+        """What moved it may be gone: overwritten by an older value, or deleted."""
+        specification = TimestampedKeyValue("store", ttl_ms=100)
+        source = timestamped_stores.open_with(specification, "source")
+        copy = timestamped_stores.open_with(specification, "copy")
+        source.put(b"deleted", b"1", 150)
+        source.put(b"older", b"2", 120)
+        source.put(b"older", b"3", 60)
+        source.put(b"expired", b"4", 50)
+        source.delete(b"deleted")
+        source.commit({})
+        load_all(source, copy)
+
+        assert copy.stream_time_ms == source.stream_time_ms == 150
+        copy.put(b"late", b"5", 50)
+        assert list(copy.range()) == [(b"older", TimestampedValue(b"3", 60))]

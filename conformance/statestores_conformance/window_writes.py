@@ -205,7 +205,7 @@ class WindowSpecificationTests(StoreFixtures):
 class WindowDuplicateTests(WindowStoreFixtures):
     """Several values for one window."""
 
-    @pytest.mark.spec("WIN-6", "WIN-9")
+    @pytest.mark.spec("WIN-6", "WIN-9", "WIN-12")
     def test_every_value_is_kept_in_the_order_of_the_puts(
         self, duplicates: Store, commit_between: Callable[[Store], None]
     ) -> None:
