@@ -11,6 +11,7 @@ from statestores_conformance.commit import (
 from statestores_conformance.offsets import OffsetTests, PositionTests
 from statestores_conformance.read_only import FacadeTests, FacadeThreadTests
 from statestores_conformance.replay import CommittedContentTests, ReplayTests, TruncationTests
+from statestores_conformance.store_metrics import MetricsTests
 from statestores_conformance.store_opening import ClosedStoreTests, DescriptionTests
 
 
@@ -31,3 +32,4 @@ class AnyKindTests:
     TestReplay = ReplayTests
     TestCommittedContent = CommittedContentTests
     TestTruncation = TruncationTests
+    TestMetrics = MetricsTests
