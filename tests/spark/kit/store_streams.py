@@ -1,5 +1,6 @@
 """Stores as streams, for the tests: what a query reads, and what it is given."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,7 @@ from statestores.changelog import change_schema
 from statestores.partition_reader import PartitionReader
 from statestores.staged_write import publish, stage
 
-Pairs = dict[str, str | None]
-
-LIMIT_SECONDS = 120
+LIMIT_SECONDS = 300
 """No query of the tests takes nearly as long; one that hangs fails."""
 
 
@@ -25,7 +24,7 @@ def make_store(root: str, *, partitions: int = 2) -> ss.StateRoot:
     return state
 
 
-def add(state: ss.StateRoot, write_id: str, rows: Pairs) -> None:
+def add(state: ss.StateRoot, write_id: str, rows: Mapping[str, str | None]) -> None:
     """Publish *rows* as one staged write."""
     entry = state.store("s")
     batch = pa.RecordBatch.from_pylist(
