@@ -94,7 +94,7 @@ def run_kills(
     seed: int,
     *,
     kind: str = "key-value",
-    options: Mapping[str, str] | None = None,
+    options: Mapping[str, object] | None = None,
     root: Path | None = None,
     failpoints: Sequence[str] = (),
 ) -> CrashReport:
@@ -104,7 +104,7 @@ def run_kills(
         backend: A registered name, or ``module:Class``.
         n: How many kills. Of those at random, only such after a first commit are counted.
         seed: Decides the operations, and when each process dies.
-        kind: ``"key-value"`` or ``"versioned"``.
+        kind: One of `WORKLOADS`.
         options: The backend's own.
         root: Where the stores are; a temporary directory unless given.
         failpoints: Where to kill instead of at random: at each of them in turn when it is reached
@@ -138,7 +138,7 @@ class _Run:
     """Processes that are killed one after the other over one store."""
 
     def __init__(
-        self, backend: str, options: dict[str, str], workload: Workload, store: Path
+        self, backend: str, options: dict[str, object], workload: Workload, store: Path
     ) -> None:
         self._backend = backend
         self._options = options

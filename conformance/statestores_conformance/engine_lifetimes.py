@@ -13,6 +13,7 @@ import pytest
 from statestores.spi import Durability, Engine
 from statestores_conformance.engine_locks import import_path_of
 from statestores_conformance.engines import EngineFixtures, OpenEngine, pairs_of
+from statestores_conformance.openers import options_of
 from statestores_conformance.promises import skip_unless_promised
 
 _CYCLES = 50
@@ -32,8 +33,8 @@ from statestores.registry import load_backend
 from statestores.semantics import open_on_engine
 from statestores.spi import Durability, KeyValue
 
-name, path, what = json.loads(sys.argv[1])
-opened = engine = load_backend(name).open(path)
+name, path, what, options = json.loads(sys.argv[1])
+opened = engine = load_backend(name).open(path, options)
 engine.apply({b"k": b"v"}, Durability.PROCESS_CRASH) if what == "engine" else None
 calls = {
     "get": lambda: engine.get(b"k"),
@@ -82,7 +83,7 @@ else:
     store.put(b"parent", b"p")
     store.commit({})
 opened.close()
-again = load_backend(name).open(path)
+again = load_backend(name).open(path, options)
 print(json.dumps([key.decode("latin-1") for key, _ in again.scan(b"")]), flush=True)
 again.close()
 os.close(theirs[1])
@@ -146,15 +147,15 @@ def _resident_bytes() -> int:
 class ForkTests(EngineFixtures):
     """A child that is forked while an engine or a store is open.
 
-    The engine's class has to be importable, and opens with its default options.
+    The engine's class has to be importable, and its options are those that `options_of` finds.
     """
 
     @pytest.mark.spec("ENG-37", "ASM-9")
     def test_a_forked_child_lets_go_of_the_engine(
-        self, persistent_engine: Engine, tmp_path: Path
+        self, persistent_engine: Engine, open_engine: OpenEngine, tmp_path: Path
     ) -> None:
         """Every call is refused, its end harms nobody, and the parent can even reopen meanwhile."""
-        answers, keys, code = _fork(persistent_engine, tmp_path / "forked", "engine")
+        answers, keys, code = _fork(persistent_engine, open_engine, tmp_path / "forked", "engine")
 
         assert answers.pop("is_open") is False
         assert set(answers.values()) == {"refused"}
@@ -163,10 +164,10 @@ class ForkTests(EngineFixtures):
 
     @pytest.mark.spec("COM-44", "ASM-9")
     def test_a_forked_child_lets_go_of_the_store(
-        self, persistent_engine: Engine, tmp_path: Path
+        self, persistent_engine: Engine, open_engine: OpenEngine, tmp_path: Path
     ) -> None:
         """The store is closed in the child, facades too; pending writes are the parent's alone."""
-        answers, keys, code = _fork(persistent_engine, tmp_path / "forked", "store")
+        answers, keys, code = _fork(persistent_engine, open_engine, tmp_path / "forked", "store")
 
         assert answers.pop("is_open") is False
         assert set(answers.values()) == {"refused"}
@@ -175,10 +176,13 @@ class ForkTests(EngineFixtures):
         assert code == 0
 
 
-def _fork(engine: Engine, path: Path, what: str) -> tuple[dict[str, Any], list[str], int]:
+def _fork(
+    engine: Engine, open_engine: OpenEngine, path: Path, what: str
+) -> tuple[dict[str, Any], list[str], int]:
     """Run the program that forks; return what the child was told, the keys, and how it ended."""
     skip_unless_promised("persistent", made=engine.capabilities.persistent)
-    command = [sys.executable, "-c", _FORK, json.dumps([import_path_of(engine), str(path), what])]
+    arguments = [import_path_of(engine), str(path), what, options_of(open_engine)]
+    command = [sys.executable, "-c", _FORK, json.dumps(arguments)]
     with subprocess.Popen(  # noqa: S603  # our own program
         command,
         stdout=subprocess.PIPE,

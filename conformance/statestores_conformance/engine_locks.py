@@ -6,20 +6,22 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from statestores.errors import InvalidOptionError, StateStoreError, StoreLockedError
 from statestores.spi import Durability, Engine
 from statestores_conformance.engines import EngineFixtures, Engines, OpenEngine, pairs_of
+from statestores_conformance.openers import options_of
 
 _HOLD = """
 import json, sys
 from statestores.registry import load_backend
-name, path = json.loads(sys.argv[1])
-engine = load_backend(name).open(path)
+name, path, options = json.loads(sys.argv[1])
+engine = load_backend(name).open(path, options)
 print("open", flush=True)
 sys.stdin.read()
 """
@@ -31,9 +33,11 @@ def import_path_of(engine: Engine) -> str:
     return f"{type(engine).__module__}:{type(engine).__qualname__}"
 
 
-def hold_elsewhere(engine: Engine, path: Path) -> "subprocess.Popen[str]":
+def hold_elsewhere(
+    engine: Engine, path: Path, options: Mapping[str, Any]
+) -> "subprocess.Popen[str]":
     """Start a process that holds the engine at *path* open; it ends with its standard input."""
-    arguments = json.dumps([import_path_of(engine), str(path)])
+    arguments = json.dumps([import_path_of(engine), str(path), options])
     owner = subprocess.Popen(  # noqa: S603  # our own program
         [sys.executable, "-c", _HOLD, arguments],
         stdin=subprocess.PIPE,
@@ -103,17 +107,23 @@ class EngineOpeningTests(EngineFixtures):
         assert pairs_of(first) == [(b"k", b"v")]
 
     @pytest.mark.spec("ENG-13")
-    def test_an_unknown_option_is_refused_by_name(self, engine: Engine, tmp_path: Path) -> None:
+    def test_an_unknown_option_is_refused_by_name(
+        self, engine: Engine, open_engine: OpenEngine, tmp_path: Path
+    ) -> None:
         """A mistyped option is an error that names it, not a default that works."""
+        options = {**options_of(open_engine), "no_such_option": "1"}
         with pytest.raises(InvalidOptionError, match="no_such_option"):
-            type(engine).open(tmp_path / "refused", {"no_such_option": "1"})
+            type(engine).open(tmp_path / "refused", options)
 
     @pytest.mark.spec("ENG-13", "ENG-19")
-    def test_a_refused_option_leaves_no_lock(self, engine: Engine, tmp_path: Path) -> None:
+    def test_a_refused_option_leaves_no_lock(
+        self, engine: Engine, open_engine: OpenEngine, tmp_path: Path
+    ) -> None:
         """After the error, the same directory opens with the right options."""
+        options = {**options_of(open_engine), "no_such_option": "1"}
         with pytest.raises(InvalidOptionError):
-            type(engine).open(tmp_path / "refused", {"no_such_option": "1"})
-        with type(engine).open(tmp_path / "refused") as opened:
+            type(engine).open(tmp_path / "refused", options)
+        with open_engine(tmp_path / "refused") as opened:
             assert opened.is_open
 
     @pytest.mark.spec("ENG-28")
@@ -133,12 +143,13 @@ class EngineLockTests(EngineFixtures):
 
     @pytest.fixture
     def owner(
-        self, engines: Engines, persistent_engine: Engine
+        self, engines: Engines, persistent_engine: Engine, open_engine: OpenEngine
     ) -> Iterator["subprocess.Popen[str]"]:
         """Give another process that holds the engine open."""
         persistent_engine.apply({b"k": b"v"}, Durability.PROCESS_CRASH)
         persistent_engine.close()
-        with hold_elsewhere(persistent_engine, engines.path()) as owner:
+        options = options_of(open_engine)
+        with hold_elsewhere(persistent_engine, engines.path(), options) as owner:
             try:
                 yield owner
             finally:

@@ -58,6 +58,22 @@ def expression_of(opener: Callable[..., Any]) -> str | None:
     return None if name is None else f"pkgutil.resolve_name({name!r})"
 
 
+def options_of(opener: Callable[..., Any]) -> dict[str, Any]:
+    """Return the options that *opener* opens with, for another process to open with them too.
+
+    They are those of ``functools.partial(MyEngine.open, options={...})``; a closure keeps its own
+    to itself. What JSON does not know goes as text, as options from a command line always do.
+    """
+    options: dict[str, Any] = {}
+    while isinstance(opener, functools.partial):
+        options = {**(opener.keywords.get("options") or {}), **options}
+        opener = opener.func
+    plain = str | int | float | None
+    return {
+        key: value if isinstance(value, plain) else str(value) for key, value in options.items()
+    }
+
+
 def import_root_of(opener: Callable[..., Any]) -> str | None:
     """Return the directory from which the module of *opener* is imported."""
     while isinstance(opener, functools.partial):
