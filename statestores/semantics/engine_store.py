@@ -11,7 +11,7 @@ The kinds derive from `EngineStore` and say what their pending writes are. Invar
 from abc import abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import suppress
-from itertools import chain, islice
+from itertools import chain
 from time import perf_counter_ns
 from typing import Any, Generic, TypeAlias, TypeVar, cast
 
@@ -27,8 +27,6 @@ from statestores.errors import (
 from statestores.failpoints import reach
 from statestores.semantics.arguments import durability_of
 from statestores.semantics.layout import (
-    END,
-    OFFSETS,
     POSITION_ROW,
     PROGRESS_ROW,
     TRUNCATING_ROW,
@@ -41,6 +39,7 @@ from statestores.semantics.layout import (
 from statestores.semantics.metered_store import MeteredStore
 from statestores.semantics.self_description import claim
 from statestores.semantics.sorted_rows import SortedRows
+from statestores.semantics.truncation import delete_all_rows
 from statestores.spi.durability import Durability
 from statestores.spi.engine import Engine, WriteBatch
 from statestores.spi.forking import disown_after_fork
@@ -53,9 +52,6 @@ Journal: TypeAlias = Callable[[Changes, Position, Durability], tuple[TopicPartit
 
 K = TypeVar("K")
 V = TypeVar("V")
-
-_TRUNCATE_ROWS = 10_000
-"""Rows that one batch of `EngineStore.truncate` deletes: bounds its memory."""
 
 
 class ClosedRows(dict[Any, Any]):
@@ -399,9 +395,7 @@ class EngineStore(MeteredStore, Generic[K, V]):
         """
         self._engine.apply({TRUNCATING_ROW: b""}, self._durability)
         reach("truncate.marked")
-        while rows := [key for key, _ in islice(self._engine.scan(OFFSETS, END), _TRUNCATE_ROWS)]:
-            self._engine.apply(dict.fromkeys(rows), Durability.PROCESS_CRASH)
-            reach("truncate.deleted")
+        delete_all_rows(self._engine, self.name)
         self._engine.apply(
             {POSITION_ROW: None, PROGRESS_ROW: None, TRUNCATING_ROW: None}, self._durability
         )

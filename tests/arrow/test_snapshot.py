@@ -390,7 +390,10 @@ def test_a_snapshot_is_arrow_and_json(rates: BytesVersions, tmp_path: Path) -> N
 def test_everything_is_on_disk_before_the_name_appears(
     counts: BytesStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Data, then the manifest, then the directory; then the rename, and the parent after it."""
+    """Data, then the manifest, then the directory; then the rename, and the parent after it.
+
+    Before all of them the directory of snapshots, which is new: its own name could be lost.
+    """
     steps: list[str] = []
     wait, rename = os.fsync, Path.rename
 
@@ -406,8 +409,9 @@ def test_everything_is_on_disk_before_the_name_appears(
     monkeypatch.setattr(Path, "rename", record_rename)
     write_snapshot(counts, tmp_path / "s", batch_rows=600, rows_per_file=600)
 
-    assert steps[3].startswith(".tmp-")
+    assert steps[4].startswith(".tmp-")
     assert [step for step in steps if not step.startswith(".tmp-")] == [
+        tmp_path.name,  # where the directory of snapshots gets its name
         "data-0000.arrow",
         "data-0001.arrow",
         "manifest.json",

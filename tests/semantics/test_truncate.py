@@ -3,11 +3,12 @@
 import pytest
 
 import statestores as ss
-from statestores.errors import StorageError
+from statestores.errors import StorageError, StoreCorruptedError
 from statestores.registry import load_backend
 from statestores.semantics import open_on_engine
 from statestores.spi import Engine, WriteBatch
 from statestores.spi.durability import Durability
+from statestores_memory import MemoryEngine
 
 PARTITION = ss.TopicPartition("t", 0)
 SPECIFICATION = ss.Versioned("s", history_retention_ms=10)
@@ -72,3 +73,18 @@ def test_an_interrupted_truncation_is_completed_by_the_next_opening(engine: Engi
 
     assert list(reopened.range()) == []
     assert reopened.committed_offset(PARTITION) is None
+
+
+def test_an_engine_that_deletes_nothing_ends_a_truncation() -> None:
+    """It went on for ever: the rows that were left were deleted again and again."""
+
+    class Forgetful(MemoryEngine):
+        def apply(self, batch: WriteBatch, durability: Durability) -> None:
+            super().apply({key: value for key, value in batch.items() if value}, durability)
+
+    with open_on_engine(Forgetful.open("unused"), ss.KeyValue("s")) as store:
+        store.put(b"k", b"v")
+        store.commit({})
+
+        with pytest.raises(StoreCorruptedError, match="still has the row"):
+            store.truncate()
