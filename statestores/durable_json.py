@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import secrets
 from contextlib import suppress
 from pathlib import Path
@@ -59,3 +60,8 @@ def write_json(path: Path, content: dict[str, Any]) -> None:
         with suppress(OSError):  # the reason is told, and a name like this one is never read
             temporary.unlink()
         raise StorageError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
+
+
+def is_left_behind(name: str, of: str) -> bool:
+    """Return whether *name* is that of a file that a writer of the file *of* left when it died."""
+    return re.fullmatch(rf"\.{re.escape(of)}\.[0-9a-f]{{8}}\.tmp", name) is not None

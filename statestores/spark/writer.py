@@ -9,12 +9,13 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
+from statestores.durable_json import is_left_behind
 from statestores.errors import InvalidArgumentError, InvalidOptionError
 from statestores.semantics.directory_lock import LOCK_FILE
 from statestores.spark.options import DEFAULT_PARTITIONS, SourceOptions
 from statestores.spark.store_options import check_options, new_specification
 from statestores.spi.specification import StoreSpecification
-from statestores.state_root import StateRoot, is_state_root
+from statestores.state_root import ROOT_FILE, StateRoot, is_state_root
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -158,7 +159,8 @@ def _check_new_root(root: Path, store: str) -> None:
         InvalidOptionError: It holds something else, a checkpoint of Spark's perhaps.
     """
     if root.is_dir():
-        others = {path.name for path in root.iterdir()} - {store, LOCK_FILE}
+        names = {path.name for path in root.iterdir()} - {store, LOCK_FILE}
+        others = [name for name in names if not is_left_behind(name, ROOT_FILE)]
         if others:
             raise InvalidOptionError(
                 f"{str(root)!r} is not empty and no state root: it has {min(others)!r}; choose "

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from store_streams import changes_of, run
 
 import statestores as ss
+from statestores.durable_json import is_left_behind
 from statestores.spark import register, unregister
 
 RowsOf = Callable[[DataFrame], list[tuple[Any, ...]]]
@@ -86,6 +87,8 @@ def test_the_output_mode_complete_replaces_the_content(
 
 
 STEPS = (
+    # Of the state root's own file, of which a part is left behind.
+    "json.written",
     "publish.checked",
     "publish.committed",
     "publish.appended",
@@ -113,6 +116,7 @@ def test_a_batch_whose_commit_was_killed_is_applied_once(
         assert len(changes) == rows * (number + 1)
         assert len({key for _, _, _, key, _ in changes}) == rows * (number + 1)
     assert [path.name for path in Path(root, "s", ".writes").iterdir() if path.is_dir()] == []
+    assert any(is_left_behind(path.name, "statestores.json") for path in Path(root).iterdir())
 
 
 def test_a_store_that_is_being_written_fails_the_batch_and_not_the_stream(
