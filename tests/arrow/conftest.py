@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pytest
 
+from statestores.arrow import read_snapshot, write_snapshot
 from statestores.changelog.contract import ReadOnlyChangelog
 from statestores.changelog.frame import Frame, FrameKind
 from statestores.changelog.rows import batch_from_changes, change_schema, empty_batch
@@ -29,6 +30,7 @@ from statestores.spi import (
 
 COUNTS = KeyValue("counts")
 RATES = Versioned("rates", history_retention_ms=1_000)
+INPUT = TopicPartition("input", 0)
 
 
 class OpenStore(Protocol):
@@ -234,3 +236,37 @@ def rates_changelog() -> ListChangelog:
 def make_changelog() -> type[ListChangelog]:
     """Return the class, for tests that need a changelog for each example."""
     return ListChangelog
+
+
+def _write_commits(store: Any, changelog: Any, log: TopicPartition, commits: range) -> None:
+    """Change the store as a log-backed one does: the changelog first."""
+    for commit in commits:
+        for number in range(5):
+            store.put(b"%d" % ((commit * 3 + number) % 20), b"%d-%d" % (commit, number))
+        store.delete(b"%d" % (commit % 20))
+        store.advance_position({INPUT: commit})
+        store.commit({log: changelog.record(store)})
+
+
+@pytest.fixture
+def live(
+    open_store: Any, counts_changelog: Any, counts_log: TopicPartition, tmp_path: Path
+) -> KeyValueStore[bytes, bytes]:
+    """Open a store with a changelog of 40 commits, and a snapshot after 20 of them."""
+    store: KeyValueStore[bytes, bytes] = open_store(COUNTS)
+    _write_commits(store, counts_changelog, counts_log, range(20))
+    write_snapshot(store, tmp_path / "snapshots")
+    _write_commits(store, counts_changelog, counts_log, range(20, 40))
+    return store
+
+
+@pytest.fixture
+def snapshot(live: KeyValueStore[bytes, bytes], tmp_path: Path) -> Any:
+    (path,) = (tmp_path / "snapshots").iterdir()
+    return read_snapshot(path)
+
+
+@pytest.fixture
+def write_commits() -> Callable[[Any, Any, TopicPartition, range], None]:
+    """Change a store and its changelog, commit by commit."""
+    return _write_commits
