@@ -32,6 +32,10 @@ _WRITES = frozenset(
 
 _COMMITS = 60
 _WRITES_WHILE_READING = 1_000
+_WRITES_PER_READ = 20
+_PATIENCE_SECONDS = 5.0
+"""A reader that works begins again long before."""
+
 _ISOLATIONS = pytest.mark.parametrize("isolation", Isolation, ids=lambda level: level.value)
 
 
@@ -244,14 +248,22 @@ class FacadeThreadTests(StoreFixtures):
     ) -> None:
         """What is pending grows under the reader, who sees the beginning of what was written."""
         written = [b"%04d" % number for number in range(_WRITES_WHILE_READING)]
+        begun = threading.Semaphore(0)
 
         def read() -> None:
+            begun.release()
             found = list(opened.latest(Isolation.READ_UNCOMMITTED))
 
             assert found == written[: len(found)]
 
         with reading_threads(read):
             for number, key in enumerate(written):
+                # On a busy machine the owner would be done before anybody reads.
+                if number % _WRITES_PER_READ == 0:
+                    if not begun.acquire(timeout=_PATIENCE_SECONDS):
+                        break  # every reader has failed, and says so below
+                    while begun.acquire(blocking=False):
+                        pass
                 opened.write(key, number)
 
     @pytest.mark.spec("ROF-7", "ROF-6")

@@ -6,12 +6,27 @@ from typing import Any
 from statestores.semantics import open_on_engine as sound
 from statestores.semantics.engine_store import EngineStore
 from statestores.semantics.key_value import EngineKeyValueStore
+from statestores.semantics.session import EngineSessionStore
+from statestores.semantics.timestamped_key_value import EngineTimestampedKeyValueStore
 from statestores.semantics.versioned import EngineVersionedStore
-from statestores.spi import Durability, Engine, KeyValue, StoreSpecification, Versioned
+from statestores.semantics.window import EngineWindowStore
+from statestores.spi import (
+    Durability,
+    Engine,
+    KeyValue,
+    Session,
+    StoreSpecification,
+    TimestampedKeyValue,
+    Versioned,
+    Window,
+)
 
 _KINDS: dict[type[EngineStore[bytes, bytes]], type[StoreSpecification[Any, Any]]] = {
     EngineKeyValueStore: KeyValue,
+    EngineTimestampedKeyValueStore: TimestampedKeyValue,
     EngineVersionedStore: Versioned,
+    EngineWindowStore: Window,
+    EngineSessionStore: Session,
 }
 """The specification of each kind of store. A new kind is entered here."""
 
@@ -29,8 +44,10 @@ def substitute(store_class: type[EngineStore[bytes, bytes]]) -> None:
         if type(specification) is not kind:
             return sound(engine, specification, **others)
         try:
-            durability = others.get("durability", Durability.POWER_LOSS)
-            return store_class(engine, specification, durability)
+            durability = others.pop("durability", Durability.POWER_LOSS)
+            # A clock is given where values expire by it, and for other kinds it is None.
+            clock = {name: value for name, value in others.items() if value is not None}
+            return store_class(engine, specification, durability, **clock)
         except BaseException:
             engine.close()
             raise

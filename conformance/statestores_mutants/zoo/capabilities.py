@@ -132,3 +132,20 @@ class EmptyDurableBatchDoesNothing(FileEngine):
     @classmethod
     def open(cls, path: str | PathLike[str], options: Mapping[str, object] | None = None) -> Self:
         return super().open(path, options)
+
+
+@mutant("ENG-38")
+class KeysAreLimitedTooMuch(FileEngine):
+    """The engine declares that it takes keys of 500 bytes.
+
+    Imitates LMDB's own limit of 511 bytes, below which no store of ours could keep its keys.
+    """
+
+    capabilities: ClassVar[Capabilities] = Capabilities(
+        persistent=True,
+        durable_commit=True,
+        detects_corruption=True,
+        native_checkpoint=True,
+        bulk_ingest=True,
+        max_key_bytes=500,
+    )

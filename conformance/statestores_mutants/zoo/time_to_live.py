@@ -1,0 +1,434 @@
+"""Timestamped stores whose values expire at the wrong time, in some reads only, or not at all."""
+
+from collections.abc import Iterator
+
+from statestores.semantics.expiry import NOTHING_EXPIRES_MS, Expiry, Sweep
+from statestores.semantics.layout import DATA, HISTORY
+from statestores.semantics.progress import NO_STREAM_TIME, Progress
+from statestores.semantics.timestamped_content import pending_columns
+from statestores.semantics.timestamped_facades import UncommittedTimestamped
+from statestores.semantics.timestamped_key_value import EngineTimestampedKeyValueStore
+from statestores.semantics.timestamped_rows import living_pairs, unpack_timestamp
+from statestores.semantics.wall_clock import Clock
+from statestores.spi import (
+    Changes,
+    CommittedContent,
+    Durability,
+    Engine,
+    Isolation,
+    ReadOnlyTimestampedKeyValueStore,
+    TimestampedKeyValue,
+    TimestampedValue,
+    TtlClock,
+)
+from statestores.spi.engine import EngineReader
+from statestores_mutants.registry import mutant
+
+Facade = ReadOnlyTimestampedKeyValueStore[bytes, bytes]
+Pairs = Iterator[tuple[bytes, TimestampedValue[bytes]]]
+Rows = dict[bytes, bytes | None]
+
+
+class _OtherRule(EngineTimestampedKeyValueStore):
+    """Judges and sweeps in another way."""
+
+    expiry: type[Expiry] = Expiry
+    sweep: type[Sweep] = Sweep
+
+    def __init__(
+        self,
+        engine: Engine,
+        specification: TimestampedKeyValue[bytes, bytes],
+        durability: Durability,
+        clock: Clock | None = None,
+    ) -> None:
+        super().__init__(engine, specification, durability, clock)
+        self._expiry = self.expiry(specification, clock)
+        self._sweep = self.sweep()
+
+
+class _OneLater(Expiry):
+    __slots__ = ()
+
+    def horizon_ms(self, stream_time_ms: int) -> int:
+        return max(NOTHING_EXPIRES_MS, super().horizon_ms(stream_time_ms) - 1)
+
+
+@mutant("TTL-1", "TTL-2")
+class ValuesLiveOneMillisecondLonger(_OtherRule):
+    """A value lives as long as `timestamp + ttl` has not been exceeded.
+
+    Imitates `<` in the place of `<=`, as one of Flink's two state backends had it.
+    """
+
+    expiry = _OneLater
+
+
+class _OneEarlier(Expiry):
+    __slots__ = ()
+
+    def horizon_ms(self, stream_time_ms: int) -> int:
+        return super().horizon_ms(stream_time_ms) + (self.ttl_ms is not None)
+
+
+@mutant("TTL-1", "TTL-2")
+class ValuesLiveOneMillisecondLess(_OtherRule):
+    """A value has expired one millisecond before its time to live is over.
+
+    Imitates the same mistake on the other side.
+    """
+
+    expiry = _OneEarlier
+
+
+class _Forgetful(Expiry):
+    __slots__ = ()
+
+    def now_ms(self) -> int:
+        return self._clock()
+
+
+@mutant("TTL-4")
+class TheWallClockGoesBack(_OtherRule):
+    """When the machine's clock is set back, expired values are there again.
+
+    Imitates `time.time()` wherever the time is needed.
+    """
+
+    expiry = _Forgetful
+
+
+class _Other(Expiry):
+    __slots__ = ()
+
+    def horizon_ms(self, stream_time_ms: int) -> int:
+        if self.ttl_ms is None or self.clock is TtlClock.WALL:
+            return super().horizon_ms(stream_time_ms)
+        return max(NOTHING_EXPIRES_MS, self.now_ms() - self.ttl_ms)
+
+
+@mutant("TTL-1", "TTL-2")
+class EventTimeIsTheWallClock(_OtherRule):
+    """Values that expire by event time are judged by the machine's clock.
+
+    Imitates Flink before FLINK-12005, whose time to live knew processing time only.
+    """
+
+    expiry = _Other
+
+
+@mutant("TTL-2")
+class ExpiredRowsShowInReverse(EngineTimestampedKeyValueStore):
+    """Reverse ranges and prefix scans give what has expired.
+
+    Imitates two code paths of which one has the filter.
+    """
+
+    def _scan(self, start: bytes, stop: bytes, *, reverse: bool) -> Pairs:
+        pairs = super()._scan(start, stop, reverse=reverse)
+        if not reverse:
+            return pairs
+        rows = self._engine.scan(start, stop, reverse=True)
+        return living_pairs(rows, NOTHING_EXPIRES_MS) if not self._rows else pairs
+
+
+@mutant("TTL-2")
+class PrefixScansForgetExpiry(EngineTimestampedKeyValueStore):
+    """A prefix scan gives the keys that have expired and are still stored.
+
+    Imitates faust-streaming's iteration, which does not look at what `get` looks at.
+    """
+
+    def prefix_scan(self, prefix: bytes, *, reverse: bool = False) -> Pairs:
+        pairs = super().prefix_scan(prefix, reverse=reverse)
+        if self._rows:
+            return pairs
+        rows = self._engine.scan(DATA + prefix, DATA + prefix + b"\xff" * 9, reverse=reverse)
+        return living_pairs(self.while_open(rows), NOTHING_EXPIRES_MS)
+
+
+@mutant("TTL-2")
+class PutIfAbsentSeesTheExpired(EngineTimestampedKeyValueStore):
+    """`put_if_absent` takes a key that has expired for present, and puts nothing.
+
+    Imitates a check of the row's existence, past the read that judges it.
+    """
+
+    def put_if_absent(
+        self, key: bytes, value: bytes, timestamp_ms: int | None = None
+    ) -> TimestampedValue[bytes] | None:
+        if type(key) is bytes and type(value) is bytes and self.is_open:
+            horizon = self._expiry.horizon_ms(self._stream_time)
+            stored = self._rows.get(DATA + key) or self._engine.get(DATA + key)
+            if stored is not None and 0 <= unpack_timestamp(stored)[0] <= horizon:
+                return None
+        return super().put_if_absent(key, value, timestamp_ms)
+
+
+class _Behind(UncommittedTimestamped):
+    def _scan(self, start: bytes, stop: bytes, *, reverse: bool) -> Pairs:
+        owner = self._store
+        assert isinstance(owner, EngineTimestampedKeyValueStore)
+        commits, rows, stream_time = owner.uncommitted_rows()
+        behind = owner._progress.stream_time_ms  # noqa: SLF001
+        self._uncommitted_rows = lambda: (commits, rows, min(stream_time, behind))
+        try:
+            return super()._scan(start, stop, reverse=reverse)
+        finally:
+            self._uncommitted_rows = owner.uncommitted_rows
+
+
+@mutant("TTL-2", "ROF-8")
+class UncommittedFacadesExpireAtTheCommit(EngineTimestampedKeyValueStore):
+    """A read-uncommitted facade iterates over what pending puts have made expire.
+
+    Imitates pending rows that are shown without the time that they have moved.
+    """
+
+    def read_only(self, isolation: Isolation | str = Isolation.READ_COMMITTED) -> Facade:
+        facade = super().read_only(isolation)
+        if not isinstance(facade, UncommittedTimestamped):
+            return facade
+        return _Behind(self, self._engine, self._expiry, self.uncommitted_rows)
+
+
+@mutant("TTL-3")
+class ExpiredPutsAreIgnored(EngineTimestampedKeyValueStore):
+    """A put whose timestamp has expired already leaves the older value in place.
+
+    Imitates late records that are dropped, as windows drop them.
+    """
+
+    def put(self, key: bytes, value: bytes | None, timestamp_ms: int | None = None) -> None:
+        late = type(timestamp_ms) is int and 0 <= timestamp_ms <= self._expiry.horizon_ms(
+            self._stream_time
+        )
+        if not (late and type(key) is bytes and type(value) is bytes and self.is_open):
+            super().put(key, value, timestamp_ms)
+
+
+@mutant("TTL-10")
+class ContentHasWhatExpired(EngineTimestampedKeyValueStore):
+    """`committed_content` gives rows that have expired.
+
+    Imitates snapshots of Flink before 1.8, which kept expired state for ever (FLINK-10471).
+    """
+
+    def committed_content(self) -> CommittedContent:
+        judging, self._expiry = self._expiry, Expiry(TimestampedKeyValue(self.name), None)
+        try:
+            return super().committed_content()
+        finally:
+            self._expiry = judging
+
+
+class _Greedy(Sweep):
+    __slots__ = ()
+
+    def run(self, reader: EngineReader, rows: Rows, progress: Progress, horizon_ms: int) -> None:
+        super().run(reader, rows, progress, horizon_ms)
+        for row_key in list(rows):
+            stored = reader.get(row_key)
+            if stored is not None and 0 <= unpack_timestamp(stored)[0] <= horizon_ms:
+                rows[row_key] = None
+
+
+@mutant("TTL-6")
+class SweepDeletesRefreshedKeys(_OtherRule):
+    """A key that had expired and was put again is deleted by the commit's sweep.
+
+    Imitates quixio/quix-streams PR 1129: the sweep looked at the stored row alone.
+    """
+
+    sweep = _Greedy
+
+
+class _Broad(Sweep):
+    __slots__ = ()
+
+    def run(self, reader: EngineReader, rows: Rows, progress: Progress, horizon_ms: int) -> None:
+        before = set(rows)
+        super().run(reader, rows, progress, horizon_ms)
+        for row_key in set(rows) - before:
+            for sibling, _ in reader.scan(row_key, row_key + b"\xff" * 9):
+                rows.setdefault(sibling, None)
+
+
+@mutant("TTL-6")
+class SweepDeletesLongerKeys(_OtherRule):
+    """When a key is swept, the keys that it is a prefix of go with it.
+
+    Imitates quixio/quix-streams #1122: a prefix deleted the keys of its siblings.
+    """
+
+    sweep = _Broad
+
+
+class _Idle(Sweep):
+    __slots__ = ()
+
+    def run(self, reader: EngineReader, rows: Rows, progress: Progress, horizon_ms: int) -> None:
+        """Do nothing."""
+
+
+@mutant("TTL-5", "TTL-8")
+class NothingIsEverSwept(_OtherRule):
+    """Expired keys are hidden, and neither deleted nor announced.
+
+    Imitates FLINK-40354: a time to live that silently never cleans.
+    """
+
+    sweep = _Idle
+
+
+class _Unbounded(Sweep):
+    __slots__ = ()
+
+    def run(self, reader: EngineReader, rows: Rows, progress: Progress, horizon_ms: int) -> None:
+        self._allowance += 10**9 if progress.floor_ms <= horizon_ms else 0
+        super().run(reader, rows, progress, horizon_ms)
+        self._allowance = 0
+
+
+@mutant("TTL-8")
+class OneCommitSweepsEverything(_OtherRule):
+    """A commit looks at every row, however few it writes.
+
+    Imitates a purge that one commit in a thousand pays for.
+    """
+
+    sweep = _Unbounded
+
+
+@mutant("TTL-5")
+class SweepIsNotAmongTheChanges(EngineTimestampedKeyValueStore):
+    """The commit deletes expired rows that `pending_changes` has not named.
+
+    Imitates RocksDB's compaction filter: rows vanish, and the changelog keeps them for ever.
+    """
+
+    def pending_changes(self) -> Changes:
+        self.check_open()
+        return pending_columns(self._rows, self._highest)
+
+
+@mutant("TTL-7")
+class ReplaySweeps(EngineTimestampedKeyValueStore):
+    """A commit of replayed changes deletes what has expired in the replica.
+
+    Imitates a standby that expires for itself, and differs once it is taken over.
+    """
+
+    def replay(self, changes: Changes) -> None:
+        super().replay(changes)
+        self._is_replayed = False
+
+
+@mutant("TKV-1")
+class TimestampsAreLostByTheCommit(EngineTimestampedKeyValueStore):
+    """Committed values have no timestamp.
+
+    Imitates KAFKA-8455's family: a plain store under a timestamped facade.
+    """
+
+    def _pending_rows(self) -> Rows:
+        batch = super()._pending_rows()
+        return {
+            key: b"\xff" * 8 + row[8:] if row is not None and DATA <= key < HISTORY else row
+            for key, row in batch.items()
+        }
+
+
+@mutant("TKV-2")
+class TheHighestTimestampWins(EngineTimestampedKeyValueStore):
+    """A put with a lower timestamp than the stored one is ignored.
+
+    Imitates last-write-wins by timestamp, which other stores have.
+    """
+
+    def put(self, key: bytes, value: bytes | None, timestamp_ms: int | None = None) -> None:
+        if type(key) is bytes and type(value) is bytes and type(timestamp_ms) is int:
+            present = self.get(key)
+            if present is not None and (present.timestamp_ms or 0) > timestamp_ms >= 0:
+                return
+        super().put(key, value, timestamp_ms)
+
+
+@mutant("TKV-4")
+class DeletionsMoveStreamTime(EngineTimestampedKeyValueStore):
+    """The timestamp that is given with a deletion moves stream time.
+
+    Imitates a tombstone that is a put like any other.
+    """
+
+    def put(self, key: bytes, value: bytes | None, timestamp_ms: int | None = None) -> None:
+        super().put(key, value, timestamp_ms)
+        if value is None and timestamp_ms is not None:
+            self._stream_time = max(self._stream_time, timestamp_ms)
+
+
+@mutant("TKV-5")
+class OverwrittenPutsMoveNoTimeInTheLog(EngineTimestampedKeyValueStore):
+    """The changes of a commit lack the overwritten put that moved stream time the furthest.
+
+    Imitates a change for each key: a replica's stream time stays behind, and so does its expiry.
+    """
+
+    def pending_changes(self) -> Changes:
+        super().pending_changes()
+        return pending_columns(self._rows, None)
+
+
+@mutant("TKV-5")
+class StreamTimeOfValuesIsLostAtReopening(_OtherRule):
+    """Reopened, a store has no stream time, and shows again what had expired.
+
+    Imitates a clock that is kept in memory (Kafka's observed stream time).
+    """
+
+    def _read_committed(self) -> None:
+        super()._read_committed()
+        self._progress.stream_time_ms = NO_STREAM_TIME
+
+
+@mutant("COM-20", "TKV-5")
+class LoadingForgetsStreamTimeOfValues(EngineTimestampedKeyValueStore):
+    """A load takes stream time from the rows, not from what it is told.
+
+    Imitates an import of rows alone: the row that moved time furthest may have been overwritten.
+    """
+
+    def load(self, changes: Changes, *, stream_time_ms: int | None = None) -> None:
+        super().load(changes)
+
+
+@mutant("TKV-6")
+class ValuesWithoutTimestampExpire(EngineTimestampedKeyValueStore):
+    """A value that has no timestamp is taken for one of 1970.
+
+    Imitates a default of 0, which is a time.
+    """
+
+    def get(self, key: bytes) -> TimestampedValue[bytes] | None:
+        found = super().get(key)
+        if found is None or found.timestamp_ms is not None:
+            return found
+        return None if self._expiry.horizon_ms(self._stream_time) >= 0 else found
+
+
+@mutant("TTL-1", "TTL-2")
+class TimeZeroNeverExpires(EngineTimestampedKeyValueStore):
+    """A value put at 0 is taken for one without a timestamp.
+
+    Imitates `if not timestamp_ms`.
+    """
+
+    def get(self, key: bytes) -> TimestampedValue[bytes] | None:
+        found = super().get(key)
+        if found is None and type(key) is bytes:
+            row = (
+                self._rows[DATA + key] if DATA + key in self._rows else self._engine.get(DATA + key)
+            )
+            if row is not None and unpack_timestamp(row)[0] == 0:
+                return TimestampedValue(row[8:], 0)
+        return found
