@@ -6,7 +6,7 @@ from os import PathLike
 from pathlib import Path
 from typing import ClassVar, Self
 
-from statestores.errors import CapabilityNotSupportedError
+from statestores.errors import CapabilityNotSupportedError, InvalidArgumentError
 from statestores.spi import Capabilities, Durability
 from statestores_memory import MemoryEngine
 from statestores_mutants.file_engine import LOG_FILE, FileEngine
@@ -149,3 +149,29 @@ class KeysAreLimitedTooMuch(FileEngine):
         bulk_ingest=True,
         max_key_bytes=500,
     )
+
+
+@mutant("ENG-34")
+class IngestIsUndoneByHand(FileEngine):
+    """`ingest` applies one pair after the other, and deletes them again when it fails.
+
+    Imitates a loader that cleans up after itself, for which its process has to live.
+    """
+
+    def ingest(self, pairs: Iterable[tuple[bytes, bytes]]) -> None:
+        self.check_open()
+        loaded: list[bytes] = []
+        try:
+            for key, value in pairs:
+                _check_order(loaded, key)
+                self.apply({key: value}, Durability.PROCESS_CRASH)
+                loaded.append(key)
+        except BaseException:
+            self.apply(dict.fromkeys(loaded), Durability.PROCESS_CRASH)
+            raise
+        self.apply({}, Durability.POWER_LOSS)
+
+
+def _check_order(loaded: list[bytes], key: bytes) -> None:
+    if loaded and key <= loaded[-1]:
+        raise InvalidArgumentError(f"keys must ascend, got {key!r} after {loaded[-1]!r}")
