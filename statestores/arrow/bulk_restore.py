@@ -6,22 +6,25 @@ again, by either path. What differs is the way to the engine: not through a dict
 writes, but in the order of keys, which engines take several times faster.
 """
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from itertools import chain
 from typing import Any
 
 import pyarrow as pa
 
+from statestores.arrow.content_rows import EncodeContent, content_encoder
 from statestores.arrow.engine_rows import EncodeChanges, changes_encoder
 from statestores.arrow.progress import Meter
 from statestores.arrow.restore_mark import restore_mark
 from statestores.arrow.restore_plan import RestorePlan
+from statestores.arrow.row_batches import even_batches
 from statestores.arrow.snapshot_reader import Snapshot
 from statestores.arrow.tail import concat
 from statestores.changelog.contract import ReadOnlyChangelog
 from statestores.changelog.frame import FrameKind
 from statestores.changelog.rows import change_schema
+from statestores.errors import InvalidArgumentError
 from statestores.failpoints import reach
 from statestores.semantics.arguments import MAX_TIME_MS
 from statestores.semantics.engine_store import EngineStore
@@ -40,17 +43,26 @@ APPLIED_ROWS = 65_536
 LEAST_ROWS = 65_536
 """Fewer changes to a store that has rows are put one by one: no sorted file is made for them."""
 
-_CHUNK_BYTES = 64 * 1024 * 1024
+_CHUNK_BYTES = 48 * 1024 * 1024
 """Bytes of columns between two commits: they are copied once or twice while they are sorted."""
+
+_SORTED_CONTENT_BYTES = _CHUNK_BYTES // 2
+"""The same for content that becomes two runs, both of them in memory."""
 
 
 class BulkRestore:
     """The bulk path into one store."""
 
-    def __init__(self, store: EngineStore[Any, Any], encode: EncodeChanges) -> None:
-        """Restore into *store* what *encode* encodes."""
+    def __init__(
+        self,
+        store: EngineStore[Any, Any],
+        changes: EncodeChanges | None,
+        content: EncodeContent | None,
+    ) -> None:
+        """Restore into *store* what *changes* and *content* encode; one of them is enough."""
         self._store = store
-        self._encode = encode
+        self._encode_changes = changes
+        self._encode_content = content
         # 64-bit offsets, since the changes of many frames may exceed 2 GiB.
         self._schema = pa.schema(
             [
@@ -63,6 +75,7 @@ class BulkRestore:
         self._deletes = False
         self._is_empty = False
         self._lowest_ms = MAX_TIME_MS
+        self._next_number = 0
 
     @classmethod
     def into(cls, store: StateStore, plan: RestorePlan) -> "BulkRestore | None":
@@ -70,8 +83,14 @@ class BulkRestore:
         begins = plan.committed is None or plan.start_over
         if not isinstance(store, EngineStore) or not (begins or plan.rows >= LEAST_ROWS):
             return None
-        encode = changes_encoder(store.specification)
-        return None if encode is None else cls(store, encode)
+        changes = changes_encoder(store.specification)
+        content = content_encoder(store.specification)
+        return None if changes is None and content is None else cls(store, changes, content)
+
+    @property
+    def replays(self) -> bool:
+        """Whether changes can be encoded without looking at what the store holds."""
+        return self._encode_changes is not None
 
     def load(self, snapshot: Snapshot, batch_rows: int | None, meter: Meter) -> None:
         """Load *snapshot* into the empty store; the last commit brings the offsets."""
@@ -83,25 +102,44 @@ class BulkRestore:
         self._is_empty = True
         limit = batch_rows or self._default_rows()
         pieces = _pieces(snapshot, limit, meter)
+        if self._encode_content is not None:
+            # The ends of versions are not taken from the file, but from the rows that follow.
+            pieces = even_batches(pieces, batch_rows=limit)
         for first in pieces:
-            encoded = map(self._encode_content, _until_full(first, pieces, limit))
-            rows = SortedRows(rows=chain.from_iterable(each.rows for each in encoded))
-            store.commit_rows(rows, {}, durability=Durability.PROCESS_CRASH)
+            for rows in self._runs(first, pieces, limit):
+                # Their bounds come with the last commit: see above.
+                run = SortedRows(rows=rows)
+                store.commit_rows(run, {}, durability=Durability.PROCESS_CRASH)
             self._is_empty = False
             reach("restore.chunk")
         store.advance_position(snapshot.manifest.position)
         reach("restore.loaded")
         stream_time_ms = snapshot.manifest.stream_time_ms
         highest_ms = NO_STREAM_TIME if stream_time_ms is None else stream_time_ms
-        seen = SortedRows(highest_ms=highest_ms, lowest_ms=self._lowest_ms)
+        seen = SortedRows(
+            highest_ms=highest_ms, lowest_ms=self._lowest_ms, next_number=self._next_number
+        )
         store.commit_rows(seen, {**snapshot.manifest.offsets, mark: None})
         reach("restore.completed")
 
-    def _encode_content(self, rows: pa.RecordBatch) -> SortedRows:
-        """Encode a piece of a snapshot, and see its lowest time."""
-        encoded = self._encode(rows, True)  # noqa: FBT003  # content has no deletions
-        self._lowest_ms = min(self._lowest_ms, encoded.lowest_ms)
-        return encoded
+    def _runs(
+        self, first: pa.RecordBatch, pieces: Iterator[pa.RecordBatch], limit: int
+    ) -> Iterator[Iterable[tuple[bytes, bytes | None]]]:
+        """Yield the rows of *first* and of the next of *pieces*, each run of them in order."""
+        if self._encode_content is None:
+            chunk = _until_full(first, pieces, limit, _CHUNK_BYTES)
+            encoded = (self._seen(self._encoded(piece)) for piece in chunk)
+            yield chain.from_iterable(each.rows for each in encoded)
+            return
+        chunk = _until_full(first, pieces, limit, _SORTED_CONTENT_BYTES)
+        for run in self._encode_content(concat(list(chunk), first.schema)):
+            yield self._seen(run).rows
+
+    def _seen(self, rows: SortedRows) -> SortedRows:
+        """Take note of the bounds of *rows*."""
+        self._lowest_ms = min(self._lowest_ms, rows.lowest_ms)
+        self._next_number = max(self._next_number, rows.next_number)
+        return rows
 
     def replay(
         self,
@@ -138,7 +176,7 @@ class BulkRestore:
                     self._commit(reached)
         # As durable as the store's commits are, and so everything before it is.
         if self._chunk:
-            store.commit_rows(self._encoded(), reached)
+            store.commit_rows(self._encoded(concat(self._take(), self._schema)), reached)
         else:
             store.commit(reached)
 
@@ -147,7 +185,11 @@ class BulkRestore:
 
     def _commit(self, reached: Mapping[TopicPartition, int]) -> None:
         """Commit what waits, on the way to more."""
-        self._store.commit_rows(self._encoded(), reached, durability=Durability.PROCESS_CRASH)
+        self._store.commit_rows(
+            self._encoded(concat(self._take(), self._schema)),
+            reached,
+            durability=Durability.PROCESS_CRASH,
+        )
         self._is_empty = False
         reach("restore.replayed")
 
@@ -168,9 +210,13 @@ class BulkRestore:
     def _is_full(self, batch_rows: int) -> bool:
         return self._chunk_rows >= batch_rows or self._chunk_bytes >= _CHUNK_BYTES
 
-    def _encoded(self) -> SortedRows:
-        """Return what waits, encoded, and wait for nothing any more."""
-        return self._encode(concat(self._take(), self._schema), self._is_empty)
+    def _encoded(self, changes: pa.RecordBatch) -> SortedRows:
+        """Return *changes* as rows. Requires: `replays`."""
+        if self._encode_changes is None:
+            raise InvalidArgumentError(
+                f"changes of a {self._store.specification.kind} store have no rows of their own"
+            )
+        return self._encode_changes(changes, self._is_empty)
 
     def _take(self) -> list[pa.RecordBatch]:
         chunk = self._chunk
@@ -190,12 +236,12 @@ def _pieces(snapshot: Snapshot, batch_rows: int, meter: Meter) -> Iterator[pa.Re
 
 
 def _until_full(
-    first: pa.RecordBatch, rest: Iterator[pa.RecordBatch], batch_rows: int
+    first: pa.RecordBatch, rest: Iterator[pa.RecordBatch], batch_rows: int, batch_bytes: int
 ) -> Iterator[pa.RecordBatch]:
     """Yield *first* and what follows it in *rest* until they are enough for a commit."""
     yield first
     rows, size = first.num_rows, first.nbytes
-    while rows < batch_rows and size < _CHUNK_BYTES and (piece := next(rest, None)) is not None:
+    while rows < batch_rows and size < batch_bytes and (piece := next(rest, None)) is not None:
         yield piece
         rows += piece.num_rows
         size += piece.nbytes

@@ -26,9 +26,10 @@ EncodeChanges: TypeAlias = Callable[[pa.RecordBatch, bool], SortedRows]
 """Encodes changes in log order, those of one commit or several; the flag says that the store is
 empty, so that deletions need not be written."""
 
-_LARGE = pa.large_binary()  # many changes together may exceed the 2 GiB of 32-bit offsets
-_NAMESPACE = pa.scalar(DATA, _LARGE)
-_NOTHING = pa.scalar(b"", _LARGE)
+LARGE = pa.large_binary()
+"""The type of encoded columns: many changes together may exceed the 2 GiB of 32-bit offsets."""
+
+_SEPARATOR = pa.scalar(b"", LARGE)
 
 _PIECE_ROWS = 65_536
 """Rows that are Python objects at a time."""
@@ -47,7 +48,7 @@ def _encode_key_values(changes: pa.RecordBatch, is_empty: bool) -> SortedRows:  
     last = _last_of_each_key(changes, is_empty=is_empty)
     values = last.column("value")
     return SortedRows(
-        rows=_pairs(last.column("key"), lambda start: values.slice(start, _PIECE_ROWS)),
+        rows=pairs(last.column("key"), values, namespace=DATA),
         has_deletions=bool(values.null_count),
     )
 
@@ -55,15 +56,11 @@ def _encode_key_values(changes: pa.RecordBatch, is_empty: bool) -> SortedRows:  
 def _encode_timestamped(changes: pa.RecordBatch, is_empty: bool) -> SortedRows:  # noqa: FBT001
     highest = _bound(pc.max, changes, NO_STREAM_TIME)
     last = _last_of_each_key(changes, is_empty=is_empty)
-    values, stamps = last.column("value"), last.column("timestamp")
-
-    def rows(start: int) -> pa.Array:
-        piece = values.slice(start, _PIECE_ROWS)
-        headers = pc.fill_null(stamps.slice(start, _PIECE_ROWS), NO_TIMESTAMP)
-        return pc.binary_join_element_wise(_big_endian(headers), piece.cast(_LARGE), _NOTHING)
-
+    values = last.column("value")
+    headers = big_endian(pc.fill_null(last.column("timestamp"), NO_TIMESTAMP))
+    rows = joined(b"", headers, values.cast(LARGE))
     return SortedRows(
-        rows=_pairs(last.column("key"), rows),
+        rows=pairs(last.column("key"), rows, namespace=DATA),
         has_deletions=bool(values.null_count),
         highest_ms=highest,
         lowest_ms=_bound(pc.min, last, MAX_TIME_MS),
@@ -84,23 +81,27 @@ def _last_of_each_key(changes: pa.RecordBatch, *, is_empty: bool) -> pa.RecordBa
     return last.filter(pc.is_valid(last.column("value"))) if is_empty else last
 
 
-def _pairs(keys: pa.Array, values_from: Callable[[int], pa.Array]) -> Pairs:
-    """Return *keys* in their namespace with their values, made a piece at a time."""
+def pairs(keys: pa.Array, values: pa.Array, *, namespace: bytes = b"") -> Pairs:
+    """Return *keys* behind *namespace* with their *values*, made a piece at a time."""
     return chain.from_iterable(
         zip(
-            pc.binary_join_element_wise(
-                _NAMESPACE, keys.slice(start, _PIECE_ROWS).cast(_LARGE), _NOTHING
-            ).to_pylist(),
-            values_from(start).to_pylist(),
+            joined(namespace, keys.slice(start, _PIECE_ROWS).cast(LARGE)).to_pylist(),
+            values.slice(start, _PIECE_ROWS).to_pylist(),
             strict=True,
         )
         for start in range(0, len(keys), _PIECE_ROWS)
     )
 
 
-def _big_endian(numbers: pa.Array) -> pa.Array:
-    """Return *numbers*, int64 without nulls, in eight bytes each."""
-    stored = numbers.to_numpy(zero_copy_only=False).astype(">i8")
+def joined(prefix: bytes, *columns: pa.Array | pa.Scalar) -> pa.Array:
+    """Return the bytes of *columns*, row by row, behind *prefix*; null where one of them is."""
+    return pc.binary_join_element_wise(pa.scalar(prefix, LARGE), *columns, _SEPARATOR)
+
+
+def big_endian(numbers: pa.Array) -> pa.Array:
+    """Return *numbers* of eight bytes, without nulls, as bytes."""
+    stored = numbers.to_numpy(zero_copy_only=False)
+    stored = stored.astype(stored.dtype.newbyteorder(">"))
     offsets = np.arange(len(numbers) + 1, dtype=np.int64) * stored.itemsize
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(stored)]
-    return pa.Array.from_buffers(_LARGE, len(numbers), buffers)
+    return pa.Array.from_buffers(LARGE, len(numbers), buffers)

@@ -137,7 +137,7 @@ def _carry_out(
             bulk.load(plan.snapshot, batch_rows, meter)
     snapshot_rows = meter.rows
     if changelog is not None:
-        if bulk is None:
+        if bulk is None or not bulk.replays:
             _replay(store, changelog, plan, rows, meter)
         else:
             bulk.replay(changelog, plan, batch_rows, meter)

@@ -2,10 +2,12 @@
 
 import tempfile
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -15,8 +17,18 @@ from statestores.arrow.bulk_restore import BulkRestore
 from statestores.errors import InvalidArgumentError
 from statestores.registry import load_backend
 from statestores.semantics import open_on_engine
+from statestores.semantics.layout import PROGRESS_ROW
 from statestores.semantics.sorted_rows import SortedRows
-from statestores.spi import Changes, Durability, KeyValue, TopicPartition, TtlClock
+from statestores.spi import (
+    Changes,
+    Durability,
+    KeyValue,
+    Session,
+    TopicPartition,
+    TtlClock,
+    Versioned,
+    Window,
+)
 
 INPUT = TopicPartition("input", 0)
 LOG = TopicPartition("live-changelog", 0)
@@ -206,6 +218,105 @@ def test_a_long_tail_of_a_store_with_rows_goes_in_bulk(
 
     assert list(copy.range()) == list(live.range())
     assert copy.get(b"gone") is None
+
+
+_TWO_RUNS = [
+    Versioned("live", history_retention_ms=25),
+    Window("live", window_size_ms=5, retention_ms=25),
+    Window("live", window_size_ms=5, retention_ms=25, retain_duplicates=True),
+    Session("live", retention_ms=25),
+]
+
+
+@pytest.mark.spec("SNP-10", "SNP-11")
+@pytest.mark.parametrize(
+    "specification", _TWO_RUNS, ids=["versions", "windows", "more", "sessions"]
+)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(steps=_STEPS, batch_rows=st.integers(1, 9))
+def test_content_with_two_rows_each_is_the_same(
+    specification: Any,
+    rows_of_each_path: Callable[..., tuple[Any, Any]],
+    steps: list[Any],
+    batch_rows: int,
+) -> None:
+    """Latest and history, or rows and their index; how far a sweep has come may differ."""
+    with tempfile.TemporaryDirectory() as directory, _open(specification) as live:
+        _put_all(live, steps)
+        live.commit({LOG: 7})
+        snapshot = read_snapshot(write_snapshot(live, Path(directory)).path)
+        in_bulk, by_record = rows_of_each_path(
+            specification, "memory", Path(directory), snapshot=snapshot, batch_rows=batch_rows
+        )
+
+    assert [row for row in in_bulk if row[0] != PROGRESS_ROW] == [
+        row for row in by_record if row[0] != PROGRESS_ROW
+    ]
+
+
+@pytest.mark.spec("SNP-10", "VRS-14", "WIN-7")
+@pytest.mark.parametrize(
+    "specification", _TWO_RUNS, ids=["versions", "windows", "more", "sessions"]
+)
+def test_a_store_loaded_in_bulk_goes_on_as_the_original(
+    source: str, specification: Any, open_store: Any, tmp_path: Path
+) -> None:
+    """Stream time, sequences and what has yet to expire came with the rows."""
+    early = [("put", b"%d\x00" % (n * 7 % 50), b"%d" % n, n // 10) for n in range(300)]
+    late = [("put", b"%d" % (n % 50), None if n % 9 == 0 else b"w", 20 + n) for n in range(300)]
+    live = open_store(specification)
+    _put_all(live, early)
+    live.commit({LOG: 7})
+    snapshot = read_snapshot(write_snapshot(live, tmp_path).path)
+    copy = open_store(specification, source)
+    restore(copy, snapshot=snapshot, batch_rows=70)
+    assert copy.stream_time_ms == live.stream_time_ms
+    for store in (live, copy):
+        for step in late:
+            _put_all(store, [step])
+            store.commit({})
+
+    assert _content(copy) == _content(live)
+    assert len(_rows(copy)) == len(_rows(live))
+
+
+@pytest.mark.spec("SNP-9")
+def test_the_ends_of_versions_are_those_of_the_rows(
+    open_store: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another writer may leave the column out of account: nothing is read from it."""
+    specification = _TWO_RUNS[0]
+    live = open_store(specification)
+    _put_all(live, [("put", b"%d" % (n % 7), b"%d" % n, n // 5) for n in range(100)])
+    live.commit({LOG: 7})
+    snapshot = read_snapshot(write_snapshot(live, tmp_path).path)
+    (rows,) = snapshot.batches()
+    without = rows.set_column(3, rows.schema.field(3), pa.nulls(rows.num_rows, pa.int64()))
+    monkeypatch.setattr(type(snapshot), "batches", lambda _: iter([without]))
+    copy = open_store(specification)
+
+    restore(copy, snapshot=snapshot, batch_rows=10)
+
+    assert _content(copy) == _content(live)
+    assert len(_rows(copy)) == len(_rows(live))
+
+
+def _put_all(store: Any, steps: list[Any]) -> None:
+    kind = store.specification.kind
+    for step in steps:
+        if step[0] == "commit":
+            store.commit({})
+        elif step[0] == "clear":
+            store.truncate()
+        elif kind == "session":
+            store.put(step[1], max(0, step[3] - 3), step[3], step[2])
+        else:
+            store.put(*step[1:])
+
+
+def _content(store: Any) -> list[Any]:
+    with closing(store.committed_content().changes) as chunks:
+        return [(list(each.keys), list(each.values), list(each.times_ms or ())) for each in chunks]
 
 
 @pytest.mark.spec("SNP-10", "SNP-16")
