@@ -54,7 +54,7 @@ _CONFTEST = """\
 from hypothesis import Phase, settings
 
 pytest_plugins = ["statestores_conformance"]
-settings.register_profile("quick", phases=[Phase.generate], deadline=None)
+settings.register_profile("quick", phases=[Phase.generate], deadline=None, derandomize=False)
 settings.load_profile("quick")
 """
 
