@@ -80,14 +80,14 @@ def load_export(
     target: StateStore, content: CommittedContent, batch_rows: int = 1000, *, commit: bool = False
 ) -> None:
     """Load *content* into the empty *target*, in batches, and commit it with its offsets."""
+    # Stream time may be all there is: everything that moved it was deleted.
+    target.load(target.pending_changes(), stream_time_ms=content.stream_time_ms)
     for changes in content.changes:
         for start in range(0, len(changes), batch_rows):
             part = rows(changes, start, start + batch_rows)
             target.load(part, stream_time_ms=content.stream_time_ms)
             if commit:
                 target.commit({})
-        if not len(changes):
-            target.load(changes, stream_time_ms=content.stream_time_ms)
     target.advance_position(content.position)
     target.commit(dict(content.offsets))
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from statestores_conformance.any_kind import AnyKindTests
+from statestores_conformance.retained_model_tests import SessionModelTests
 from statestores_conformance.retained_stores import OpenSessionStore, SessionStores
 from statestores_conformance.retained_vectors import SessionVectorTests
 from statestores_conformance.session_reads import (
@@ -33,6 +34,7 @@ class SessionStoreTests(AnyKindTests):
     TestReads = SessionReadTests
     TestExpiry = SessionExpiryTests
     TestReopening = SessionReopeningTests
+    TestModel = SessionModelTests
     TestVectors = SessionVectorTests
 
     @pytest.fixture

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from statestores_conformance.any_kind import AnyKindTests
+from statestores_conformance.retained_model_tests import WindowModelTests
 from statestores_conformance.retained_stores import OpenWindowStore, WindowStores
 from statestores_conformance.retained_vectors import WindowVectorTests
 from statestores_conformance.store_fixtures import closed_at_the_end
@@ -35,6 +36,7 @@ class WindowStoreTests(AnyKindTests):
     TestReads = WindowReadTests
     TestExpiry = WindowExpiryTests
     TestReopening = WindowReopeningTests
+    TestModel = WindowModelTests
     TestVectors = WindowVectorTests
 
     @pytest.fixture

@@ -42,3 +42,8 @@ class RetainedModel:
     def forget_expired(self) -> None:
         """Forget what no read can reach any more, for the sake of long runs."""
         self.rows = dict(self.visible())
+
+    def clear(self) -> None:
+        """Forget everything, stream time included."""
+        self.rows.clear()
+        self.stream_time_ms = None
