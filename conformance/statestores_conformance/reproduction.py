@@ -41,7 +41,6 @@ import pkgutil
 import sys
 import tempfile
 from pathlib import Path
-
 {imports}
 '''
 
@@ -166,9 +165,9 @@ def _root_of(opener: Callable[..., Any]) -> str | None:
 
 
 def _imports_of(code: str) -> str:
-    """Return the imports of those names of the contract that *code* uses."""
+    """Return the imports of those names that *code* uses: of the contract, and of its helpers."""
     used = {node.id for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Name)}
-    lines = []
+    lines = ["from typing import Any", ""] if "Any" in used else [""]
     errors = sorted(used & {name for name in dir(statestores.errors) if name.endswith("Error")})
     if errors:
         lines.append(f"from statestores.errors import {', '.join(errors)}")

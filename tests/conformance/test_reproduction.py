@@ -12,7 +12,11 @@ import pytest
 from statestores.spi import KeyValue
 from statestores_conformance.models import KeyValueMachine, run_machine
 from statestores_conformance.openers import StoreOnEngine, expression_of
-from statestores_conformance.reproduction import DIRECTORY_VARIABLE, write_reproduction
+from statestores_conformance.reproduction import (
+    DIRECTORY_VARIABLE,
+    HELPERS,
+    write_reproduction,
+)
 from statestores_conformance.script import Script
 from statestores_memory import MemoryEngine
 
@@ -136,6 +140,28 @@ def test_an_opener_without_a_name_has_to_be_given_one(
     assert "with seed 7" in path.read_text("utf-8")
     assert "has no name; say MODULE:OPENER" in unnamed.stderr
     assert "AssertionError: b'vvv" in named.stderr
+
+
+def test_a_script_with_helpers_runs_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file has all that the helpers need: once it lacked ``Any``, and failed before a step."""
+    monkeypatch.setenv(DIRECTORY_VARIABLE, str(tmp_path))
+    opener = StoreOnEngine(MemoryEngine.open)
+    script = Script(open_store=opener, **HELPERS)
+    names = [
+        script.let("store", "open_store", tmp_path / name, KeyValue("store"))
+        for name in ("source", "target")
+    ]
+    source, target = names
+    script.do(f"{source}.put", b"k", b"v" * 100)
+    script.do(f"{source}.commit", {})
+    script.do("load_content", target, source, 1, commit=True)
+    with pytest.raises(AssertionError):
+        script.gives(None, f"{target}.get", b"k")
+    for name in names:
+        script.value(name).close()
+    path = write_reproduction(script, title="a test", openers={"open_store": opener})
+
+    assert "AssertionError: b'vvv" in _run(path, cwd=tmp_path).stderr
 
 
 def test_options_of_an_opener_are_written_down() -> None:
