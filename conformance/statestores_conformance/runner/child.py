@@ -172,6 +172,7 @@ def pytest_configure(config: pytest.Config) -> None:
         phases=[Phase[phase] for phase in _CALL["phases"]],
         deadline=None,
         database=None,
+        derandomize=False,  # also where CI is set: the seed of the run decides
         print_blob=True,
         suppress_health_check=list(HealthCheck),
     )
