@@ -5,18 +5,17 @@ A damaged engine is never wiped on our own: without a word from the caller openi
 out what happened.
 """
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+from statestores.arrow.file_access import make_durable, reporting
 from statestores.arrow.snapshot_reader import newest_valid_snapshot
 from statestores.changelog import ChangelogReader, changelog_partition
 from statestores.errors import (
     InvalidArgumentError,
-    StorageError,
     StoreCorruptedError,
     StoreNotFoundError,
 )
@@ -132,15 +131,8 @@ def _set_aside(directory: Path) -> Path:
     """Rename the engine's directory, durably, and return its new name."""
     now = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
     kept_at = directory / f"{DAMAGED_PREFIX}{now}"
-    try:
-        (directory / ENGINE_DIRECTORY).rename(kept_at)
-        descriptor = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-    except OSError as error:
-        raise StorageError(
-            f"cannot set {str(directory / ENGINE_DIRECTORY)!r} aside: {error.strerror or error}"
-        ) from error
+    engine = directory / ENGINE_DIRECTORY
+    with reporting("set aside", engine):
+        engine.rename(kept_at)
+        make_durable(directory)
     return kept_at

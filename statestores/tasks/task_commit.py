@@ -6,16 +6,15 @@ in a directory that gets its name when it is complete. That rename is the commit
 opens the task next appends what a crash has kept from being appended.
 """
 
-import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from statestores.arrow.file_access import make_durable, reporting
 from statestores.changelog import ChangelogReader, FileChangelog
 from statestores.durable_json import read_json, write_json
-from statestores.errors import StorageError, StoreCorruptedError, UnsupportedFormatError
+from statestores.errors import StoreCorruptedError, UnsupportedFormatError
 from statestores.failpoints import reach
 from statestores.logged_store import LoggedStore
 from statestores.spi.durability import Durability
@@ -43,7 +42,7 @@ def record_commit(
         StorageError: The record cannot be written.
     """
     unfinished = directory / _UNFINISHED
-    with _reporting("write", unfinished):
+    with reporting("write", unfinished):
         _remove(directory)
         unfinished.mkdir(parents=True)
     for store in stores:
@@ -52,10 +51,10 @@ def record_commit(
     bases = {store.name: store.changelog.end_offset for store in stores}
     write_json(unfinished / _RECORD_FILE, {"format": _FORMAT, "base_offsets": bases})
     reach("task.recording")
-    with _reporting("write", directory):
+    with reporting("write", directory):
         unfinished.rename(directory / _RECORD)
         if durability is Durability.POWER_LOSS:
-            _make_durable(directory)
+            make_durable(directory)
 
 
 def forget_commit(directory: Path) -> None:
@@ -64,7 +63,7 @@ def forget_commit(directory: Path) -> None:
     Raises:
         StorageError: It cannot be removed.
     """
-    with _reporting("remove", directory / _RECORD):
+    with reporting("remove", directory / _RECORD):
         # First the name, so that a record of which a part is removed is none.
         (directory / _RECORD).rename(directory / _DONE)
         reach("task.forgotten")
@@ -169,20 +168,3 @@ def _remove(directory: Path) -> None:
     for name in (_UNFINISHED, _DONE):
         if (directory / name).is_dir():
             shutil.rmtree(directory / name)
-
-
-def _make_durable(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-@contextmanager
-def _reporting(doing: str, path: Path) -> Iterator[None]:
-    """Raise what the operating system refuses as `StorageError`."""
-    try:
-        yield
-    except OSError as error:
-        raise StorageError(f"cannot {doing} {str(path)!r}: {error.strerror or error}") from error
