@@ -1,6 +1,9 @@
 """``python -m statestores_benchmarks``: measure, print the tables, say what was missed."""
 
 import sys
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -9,51 +12,104 @@ import typer
 from rich.console import Console
 from rich.progress import Progress
 
-from statestores_benchmarks.cases import FULL, QUICK, Group
+from statestores_benchmarks.cases import SCALES, Group, Scale, Workload
+from statestores_benchmarks.data import SEED
+from statestores_benchmarks.environment import load, machine, revision, versions
 from statestores_benchmarks.measurement import measure
-from statestores_benchmarks.report import Result, markdown, missed, write_json
+from statestores_benchmarks.report import missed, report
+from statestores_benchmarks.results import GroupResult, Results, Run, group_result
 from statestores_benchmarks.workloads import WORKLOADS
 
 
 def main(
     *,
-    full: Annotated[bool, typer.Option(help="The published sizes, seven rounds.")] = False,
+    scale: Annotated[str, typer.Option(help=f"How much work: {', '.join(SCALES)}.")] = "quick",
+    full: Annotated[bool, typer.Option(help="The same as --scale full.")] = False,
     only: Annotated[
         list[str] | None, typer.Option(help="Workloads or groups whose name begins so.")
+    ] = None,
+    skip: Annotated[
+        list[str] | None, typer.Option(help="Workloads or groups to leave out, likewise.")
     ] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write each round here.")] = None,
     markdown_file: Annotated[
         Path | None, typer.Option("--markdown", help="Write the tables here as well.")
     ] = None,
 ) -> None:
-    """Measure the stores against the raw drivers, in ratios within one run."""
-    scale = FULL if full else QUICK
-    prefixes = tuple(only or ())
-    results: list[Result] = []
+    """Measure the stores against raw drivers and peers, in ratios within one run."""
+    if scale not in SCALES:
+        raise typer.BadParameter(f"no scale is called {scale!r}; known: {', '.join(SCALES)}")
+    size = SCALES["full" if full else scale]
     console = Console(stderr=True)
-    with Progress(console=console) as progress:
-        for name, groups in WORKLOADS.items():
-            for group in groups(scale):
-                if not _is_chosen(prefixes, name, group):
-                    continue
-                task = progress.add_task(group.name, total=(scale.rounds + 1) * len(group.cases))
-                measured = measure(group, scale.rounds, partial(progress.advance, task))
-                results.append(Result(group, measured))
-    if not results:
+    groups = chosen(WORKLOADS, size, tuple(only or ()), tuple(skip or ()))
+    results = run(groups, size, console)
+    if not results.groups and not results.run.failures:
         raise typer.BadParameter(f"nothing begins with {only}; workloads: {', '.join(WORKLOADS)}")
-    text = markdown(results, scale)
-    sys.stdout.write(text)
     if json_file is not None:
-        write_json(results, scale, json_file)
+        results.write(json_file)
+    text = report([results])
+    sys.stdout.write(text)
     if markdown_file is not None:
+        markdown_file.parent.mkdir(parents=True, exist_ok=True)
         markdown_file.write_text(text, encoding="utf-8")
-    for sentence in missed(results):
+    for sentence in missed([results]):
         console.print(f"missed: {sentence}", style="yellow")
+    for failure in results.run.failures:
+        console.print(failure, style="red")
+    if results.run.failures:
+        raise typer.Exit(1)
 
 
-def _is_chosen(only: tuple[str, ...], workload: str, group: Group) -> bool:
-    """Return whether a group is asked for: by its name, or by that of its workload."""
-    return not only or workload.startswith(only) or group.name.startswith(only)
+def run(groups: Iterator[tuple[str, Group]], scale: Scale, console: Console) -> Results:
+    """Measure *groups*, each with its workload's name, one after the other."""
+    started, load_before, began = datetime.now(UTC), load(), time.monotonic()
+    measured: list[GroupResult] = []
+    failures: list[str] = []
+    with Progress(console=console) as progress:
+        for workload, group in groups:
+            task = progress.add_task(group.name, total=None)
+            try:
+                found = measure(group, scale, partial(progress.advance, task))
+            except Exception as error:  # noqa: BLE001  # the other groups' minutes are not lost
+                failures.append(f"{group.name} failed: {type(error).__name__}: {error}")
+                console.print_exception()
+            else:
+                measured.append(group_result(workload, group, found))
+            progress.stop_task(task)
+    return Results(
+        Run(
+            scale=scale.name,
+            seed=SEED,
+            started=started.isoformat(timespec="seconds"),
+            seconds=round(time.monotonic() - began, 1),
+            load=load_before,
+            revision=revision(),
+            machine=machine(),
+            versions=versions(),
+            failures=failures,
+        ),
+        measured,
+    )
+
+
+def chosen(
+    workloads: dict[str, Workload], scale: Scale, only: tuple[str, ...], skip: tuple[str, ...]
+) -> Iterator[tuple[str, Group]]:
+    """Yield the groups that are asked for, by their own names or by those of their workloads.
+
+    Making groups draws their data: where the name of a workload was given, the others are not made.
+    """
+    named = tuple(prefix for prefix in only if any(name.startswith(prefix) for name in workloads))
+    for name, groups in workloads.items():
+        if skip and name.startswith(skip):
+            continue
+        if only and len(named) == len(only) and not name.startswith(named):
+            continue
+        for group in groups(scale):
+            if skip and group.name.startswith(skip):
+                continue
+            if not only or name.startswith(only) or group.name.startswith(only):
+                yield name, group
 
 
 if __name__ == "__main__":

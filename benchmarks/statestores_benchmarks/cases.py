@@ -1,13 +1,29 @@
 """What is measured: groups of cases that do the same work in different ways."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 
+PROCESS_CRASH = "each side hands its writes to the operating system, without fsync"
+"""The durability of most groups: a killed process loses nothing, a power failure may."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What a round has to show besides its time. A round that returns anything else has nothing."""
+
+    answer: Callable[[], object] | None = None
+    """What was computed, asked for after the time was taken; cases of a group that have one must
+    have the same, or the run fails."""
+
+    quantities: Mapping[str, float] = field(default_factory=dict)
+    """What the round counted or weighed, by name; the unit is in the name."""
+
+
 Timed = Callable[[], object]
-"""The work of one round: what is measured, and nothing else."""
+"""The work of one round: what is measured, and nothing else. It may return an `Outcome`."""
 
 Prepare = Callable[[Path], AbstractContextManager[Timed]]
 """Makes the work of one round in a fresh directory, and cleans up behind it; not measured."""
@@ -20,8 +36,33 @@ class Metric(Enum):
     """Time of the calling thread on a processor: hardly moved by neighbours and by the disk, but
     blind to the engines' background threads."""
 
+    PROCESS = "process CPU"
+    """Time of every thread of the process on a processor: for work that threads share."""
+
     WALL = "wall"
-    """Elapsed time: where other threads or the disk do the work."""
+    """Elapsed time: where the disk or another process does the work."""
+
+
+class Figure(Enum):
+    """What of a case a target is about."""
+
+    RATIO = "ratio"
+    """The group's metric, as a multiple of the base's."""
+
+    SPEED_UP = "speed-up"
+    """The base's metric, as a multiple of the case's own: how many times faster it is."""
+
+    RATE = "rate"
+    """Operations a second, elapsed."""
+
+    LATENCY = "latency"
+    """The group's metric, in microseconds an operation."""
+
+    MILLISECONDS = "milliseconds"
+    """Elapsed milliseconds an operation."""
+
+    QUANTITY = "quantity"
+    """A quantity that the rounds return, see `Outcome`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,16 +75,70 @@ class Case:
     prepare: Prepare
     """How a round of it is made ready."""
 
+    series: str | None = field(default=None, kw_only=True)
+    """In a sweep, the line of the plot that the case is a point of; cases without one are not."""
+
+    at: float | None = field(default=None, kw_only=True)
+    """In a sweep, where on the horizontal axis the case is."""
+
+    contender: str | None = field(default=None, kw_only=True)
+    """Who it is in the table of contenders: its column."""
+
+    needs: Sequence[str] = field(default=(), kw_only=True)
+    """Modules without which there is no such case. Where one cannot be imported, the report says
+    that the case is absent, and why. The first case of a group needs none."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """A bound that a case has to keep, as a ratio to the first case of its group."""
+    """A bound that a case has to keep: exactly one of `at_most` and `at_least`."""
 
     case: str
     """The case's name."""
 
-    at_most: float
-    """The bound."""
+    at_most: float | None = None
+    """The bound from above."""
+
+    at_least: float | None = None
+    """The bound from below."""
+
+    figure: Figure = Figure.RATIO
+    """What the bound is for."""
+
+    base: str | None = None
+    """The case that a ratio or a speed-up is relative to; ``None`` is the group's first."""
+
+    quantity: str | None = None
+    """The name of the quantity, for `Figure.QUANTITY`."""
+
+    stretch: float | None = None
+    """A harder bound, that is wished for and not demanded."""
+
+    row: str | None = None
+    """What the table of targets calls it; ``None`` puts it together of group and case."""
+
+    def __post_init__(self) -> None:
+        if (self.at_most is None) == (self.at_least is None):
+            raise ValueError(f"the target of {self.case!r} needs either at_most or at_least")
+        if (self.quantity is None) == (self.figure is Figure.QUANTITY):
+            raise ValueError(f"the target of {self.case!r} needs a quantity's name to be for one")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sweep:
+    """The axes of a group whose cases differ in a number; it becomes a plot."""
+
+    label: str
+    """What the number is, with its unit."""
+
+    value: str
+    """What the vertical axis shows, with its unit."""
+
+    figure: Figure = Figure.RATE
+    """Anything but what is relative to a base."""
+
+    quantity: str | None = None
+    """The name of the quantity, for `Figure.QUANTITY`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,27 +163,84 @@ class Group:
     targets: Sequence[Target] = ()
     """The bounds."""
 
+    durability: str | None = PROCESS_CRASH
+    """What a write survives, the same in every case; ``None`` where nothing is written."""
+
+    sweep: Sweep | None = None
+    """The axes of its plot, if it has one."""
+
+    row: str | None = None
+    """What the table of contenders calls the work: its row."""
+
+    rounds: int | None = None
+    """Rounds at most, for work that takes long; ``None`` leaves it to the scale."""
+
+    warm_up: bool = True
+    """Whether a round that is not counted comes first. Work of many seconds needs none."""
+
+    around: Callable[[Path], AbstractContextManager[object]] = nullcontext
+    """What all rounds share, a large store for one: entered once, with a directory of its own,
+    before the first round, and left after the last one. Not measured."""
+
+    def __post_init__(self) -> None:
+        names = [case.name for case in self.cases]
+        if len(set(names)) < len(names):
+            raise ValueError(f"two cases of {self.name!r} have one name")
+        if self.cases[0].needs:
+            raise ValueError(f"the first case of {self.name!r} must not need anything")
+        for target in self.targets:
+            for name in (target.case, target.base or target.case):
+                if name not in names:
+                    raise ValueError(f"{self.name!r} has a target for {name!r}, but no such case")
+
 
 @dataclass(frozen=True, slots=True)
 class Scale:
     """How much work a run does."""
 
     name: str
-    """``quick`` or ``full``."""
+    """``tiny``, ``quick`` or ``full``."""
 
     rounds: int
-    """Rounds of each case, interleaved."""
+    """Rounds of each case at least, interleaved."""
 
     factor: float
     """Rows, as a fraction of the published number."""
 
+    most_rounds: int
+    """Rounds at most: there are more than `rounds` as long as a group keeps its budget."""
+
+    budget_s: float
+    """Seconds that a group may take before it stops at `rounds`."""
+
+    least_rows: int = 1_000
+    """Rows that a case works on in any case."""
+
     def rows(self, published: int) -> int:
         """Return how many rows a case works on, of a *published* number."""
-        return max(1_000, int(published * self.factor))
+        return max(self.least_rows, int(published * self.factor))
 
+    def large_rows(self, published: int, *, quick: int) -> int:
+        """Return the rows of work whose figure means something only at size.
+
+        A quick run does it with *quick* of them, a full one with the *published* number.
+        """
+        if self.factor >= 1:
+            return published
+        return max(self.least_rows, min(quick, self.rows(published) if self.is_tiny else quick))
+
+    @property
+    def is_tiny(self) -> bool:
+        """Whether only the machinery is tried, by the tests."""
+        return self.least_rows < TINY_ROWS_BELOW
+
+
+TINY_ROWS_BELOW = 1_000
 
 Workload = Callable[[Scale], Iterator[Group]]
 """A module's groups."""
 
-QUICK = Scale("quick", rounds=3, factor=0.1)
-FULL = Scale("full", rounds=7, factor=1.0)
+TINY = Scale("tiny", rounds=1, factor=0.0005, most_rounds=1, budget_s=0, least_rows=50)
+QUICK = Scale("quick", rounds=3, factor=0.3, most_rounds=9, budget_s=8)
+FULL = Scale("full", rounds=7, factor=1.0, most_rounds=15, budget_s=40)
+SCALES = {scale.name: scale for scale in (TINY, QUICK, FULL)}

@@ -8,63 +8,120 @@ import gc
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import median
 
-from statestores_benchmarks.cases import Case, Group, Metric
+from statestores_benchmarks.cases import Case, Group, Outcome, Scale
+from statestores_benchmarks.peers import why_absent
 
 _MICROSECONDS = 1e6
 
 
-@dataclass(frozen=True, slots=True)
+class DisagreementError(AssertionError):
+    """Cases that compute the same have computed different things: no figure of them is worth it."""
+
+
+@dataclass(slots=True)
 class Measured:
     """The rounds of one case, in microseconds an operation."""
 
     name: str
     """The case."""
 
-    cpu: list[float]
+    absent: str | None = None
+    """Why it was not measured."""
+
+    cpu: list[float] = field(default_factory=list)
     """Time of the calling thread on a processor, each round."""
 
-    wall: list[float]
+    process: list[float] = field(default_factory=list)
+    """Time of all threads of the process on a processor, each round."""
+
+    wall: list[float] = field(default_factory=list)
     """Elapsed time, each round."""
 
-    ratios: list[float]
-    """The group's metric, each round, to the first case of the same round."""
-
-    @property
-    def ratio(self) -> float:
-        """The median ratio."""
-        return median(self.ratios)
+    quantities: dict[str, list[float]] = field(default_factory=dict)
+    """What else the rounds returned, see `Outcome`."""
 
 
-def measure(group: Group, rounds: int, advance: Callable[[], None]) -> list[Measured]:
-    """Run *group*, one unmeasured round first, and return its cases in their order."""
-    cpu: dict[str, list[float]] = {case.name: [] for case in group.cases}
-    wall: dict[str, list[float]] = {case.name: [] for case in group.cases}
-    for number in range(rounds + 1):
-        for case in group.cases:
-            cpu_time, wall_time = _round(case, group.operations)
-            if number:  # the first one warms up
-                cpu[case.name].append(cpu_time)
-                wall[case.name].append(wall_time)
-            advance()
-    compared = cpu if group.metric is Metric.CPU else wall
-    base = compared[group.cases[0].name]
-    return [
-        Measured(
-            case.name,
-            cpu[case.name],
-            wall[case.name],
-            [own / other for own, other in zip(compared[case.name], base, strict=True)],
-        )
-        for case in group.cases
+@dataclass(frozen=True, slots=True)
+class _Round:
+    cpu: float
+    process: float
+    wall: float
+    outcome: Outcome
+    answer: object
+
+
+def measure(group: Group, scale: Scale, advance: Callable[[], None]) -> list[Measured]:
+    """Run *group* and return its cases in their order; *advance* is called after each round of one.
+
+    Raises:
+        DisagreementError: Two cases gave different answers.
+    """
+    measured = [Measured(case.name, why_absent(list(case.needs))) for case in group.cases]
+    present = [
+        (case, found)
+        for case, found in zip(group.cases, measured, strict=True)
+        if found.absent is None
     ]
+    with (
+        tempfile.TemporaryDirectory(prefix="statestores-bench-") as shared,
+        group.around(Path(shared)),
+    ):
+        warm_ups = int(group.warm_up)
+        number, began = 0, time.monotonic()
+        while number < warm_ups + _rounds(group, scale, time.monotonic() - began, number):
+            answers: dict[str, object] = {}
+            for case, found in present:
+                taken = _round(case, group.operations)
+                if number >= warm_ups:
+                    _keep(found, taken)
+                if taken.outcome.answer is not None:
+                    answers[case.name] = taken.answer
+                advance()
+            _check_agreement(group, answers)
+            number += 1
+    return measured
 
 
-def _round(case: Case, operations: int) -> tuple[float, float]:
-    """Return the microseconds that an operation takes, on the processor and elapsed."""
+def _rounds(group: Group, scale: Scale, elapsed_s: float, done: int) -> int:
+    """Return how many rounds *group* is to have, as far as can be said after *done* of them."""
+    most = scale.most_rounds if group.rounds is None else min(group.rounds, scale.most_rounds)
+    least = min(scale.rounds, most)
+    if done == 0:
+        return least
+    return max(least, min(most, int(scale.budget_s / (elapsed_s / done))))
+
+
+def _keep(found: Measured, taken: _Round) -> None:
+    found.cpu.append(taken.cpu)
+    found.process.append(taken.process)
+    found.wall.append(taken.wall)
+    for name, value in taken.outcome.quantities.items():
+        found.quantities.setdefault(name, []).append(value)
+
+
+def _check_agreement(group: Group, answers: dict[str, object]) -> None:
+    """Refuse the figures of cases that did not do the same."""
+    if not answers:
+        return
+    (first, expected), *others = answers.items()
+    for name, answer in others:
+        if answer != expected:
+            raise DisagreementError(
+                f"{group.name}: {name!r} computed {_short(answer)}, "
+                f"but {first!r} computed {_short(expected)}"
+            )
+
+
+def _short(answer: object) -> str:
+    text = repr(answer)
+    return text if len(text) <= 100 else text[:100] + "..."  # noqa: PLR2004  # enough to see it
+
+
+def _round(case: Case, operations: int) -> _Round:
+    """Return the microseconds that an operation takes, and what the round had to show."""
     with (
         tempfile.TemporaryDirectory(prefix="statestores-bench-") as directory,
         case.prepare(Path(directory)) as timed,
@@ -72,10 +129,20 @@ def _round(case: Case, operations: int) -> tuple[float, float]:
         gc.collect()
         gc.disable()
         try:
-            wall_start, cpu_start = time.perf_counter(), time.thread_time()
-            timed()
-            cpu_end, wall_end = time.thread_time(), time.perf_counter()
+            wall_start, process_start = time.perf_counter(), time.process_time()
+            cpu_start = time.thread_time()
+            returned = timed()
+            cpu_end = time.thread_time()
+            process_end, wall_end = time.process_time(), time.perf_counter()
         finally:
             gc.enable()
+        outcome = returned if isinstance(returned, Outcome) else Outcome()
+        answer = None if outcome.answer is None else outcome.answer()
     factor = _MICROSECONDS / operations
-    return (cpu_end - cpu_start) * factor, (wall_end - wall_start) * factor
+    return _Round(
+        (cpu_end - cpu_start) * factor,
+        (process_end - process_start) * factor,
+        (wall_end - wall_start) * factor,
+        outcome,
+        answer,
+    )

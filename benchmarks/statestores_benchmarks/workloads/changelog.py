@@ -21,8 +21,8 @@ _RECORD_HEAD = Struct(">II")
 
 def groups(scale: Scale) -> Iterator[Group]:
     """Yield the append and the read of batches of a thousand records."""
-    yield _appends(scale.rows(200_000) // _ROWS)
-    yield _reads(scale.rows(1_000_000) // _ROWS)
+    yield _appends(max(1, scale.rows(200_000) // _ROWS))
+    yield _reads(max(1, scale.rows(1_000_000) // _ROWS))
 
 
 @cache
