@@ -9,7 +9,7 @@ as finished all along. When it dies before, nothing has happened.
 
 import shutil
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from os import PathLike
@@ -122,6 +122,124 @@ def stage(
     return StagedRows(write_id=write_id, files=writer.finish())
 
 
+@dataclass(frozen=True, slots=True)
+class Publisher:
+    """The one who may append to the changelogs of a store. Made by `publishing`; publishes once."""
+
+    _directories: Mapping[int, PartitionDirectory]
+    _specification: StoreSpecification[Any, Any]
+    _batches: Mapping[str, int]
+    _logs: Mapping[int, Changelog]
+
+    @property
+    def end_offsets(self) -> dict[int, int]:
+        """The end offset of each changelog; nobody else changes it."""
+        return {number: log.end_offset for number, log in self._logs.items()}
+
+    def has(self, batch: StreamBatch) -> bool:
+        """Return whether *batch*, or a later one of its stream, has been published."""
+        return batch.is_in(self._batches)
+
+    def publish(
+        self,
+        write_id: str,
+        staged: Sequence[StagedRows],
+        mode: Mode = "append",
+        *,
+        batch: StreamBatch | None = None,
+    ) -> PublishedWrite:
+        """Append what *staged* describes, all of it or nothing: see the function `publish`."""
+        if mode not in {"append", "overwrite"}:
+            raise InvalidArgumentError(f"the mode is 'append' or 'overwrite', got {mode!r}")
+        if strangers := {each.write_id for each in staged} - {write_id}:
+            raise InvalidArgumentError(
+                f"rows of the write {min(strangers)!r} are among those of {write_id!r}"
+            )
+        directory = self._directories[0].path.parent
+        files = [file for rows in staged for file in rows.files]
+        if batch is not None and self.has(batch):
+            _remove(write_directory(directory, write_id))
+            return PublishedWrite(rows=0, end_offsets=self.end_offsets)
+        check_staged(write_directory(directory, write_id), files)
+        intent = self._intent(write_id, files, batch, overwrite=mode == "overwrite")
+        if intent.partitions:
+            try:
+                self._carry_out(directory, intent)
+            except StorageError as error:
+                if not _is_committed(directory, write_id):
+                    raise
+                raise StorageError(
+                    f"the write {write_id!r} to {self._specification.name!r} is committed, and "
+                    f"could not be finished: {error}; finish_staged_writes() or the next writer "
+                    "will do it"
+                ) from error
+        else:
+            if batch is not None:
+                store_intent(directory, finished(intent))
+            _remove(write_directory(directory, write_id))
+        return PublishedWrite(rows=sum(file.rows for file in files), end_offsets=self.end_offsets)
+
+    def _carry_out(self, directory: Path, intent: WriteIntent) -> None:
+        reach("publish.checked")
+        store_intent(directory, intent)
+        reach("publish.committed")
+        for number in intent.partitions:
+            _roll_forward(directory, intent, number, self._logs[number], self._specification.kind)
+        _close(directory, intent)
+
+    def _intent(
+        self,
+        write_id: str,
+        files: Sequence[StagedFile],
+        batch: StreamBatch | None,
+        *,
+        overwrite: bool,
+    ) -> WriteIntent:
+        """Return what a write of *files* appends to the changelogs."""
+        specification = self._specification
+        writes: dict[int, PartitionWrite] = {}
+        for number, log in self._logs.items():
+            own, sequence = [file for file in files if file.partition == number], None
+            if isinstance(specification, Window) and specification.retain_duplicates and own:
+                logged = changelog_partition(specification.name, number)
+                snapshots = self._directories[number].snapshots
+                sequence = 0 if overwrite else next_sequence(snapshots, log, logged)
+            if own or overwrite:
+                writes[number] = planned(
+                    log.end_offset, own, overwrite=overwrite, first_sequence=sequence
+                )
+        applied = {} if batch is None else {batch.stream: batch.number}
+        return WriteIntent(
+            write_id=write_id,
+            overwrite=overwrite,
+            finished=False,
+            partitions=writes,
+            batches={**self._batches, **applied},
+        )
+
+
+@contextmanager
+def publishing(root: StateRoot, store: str) -> Iterator[Publisher]:
+    """Keep everybody else from writing to *store*, and finish what another has left unfinished.
+
+    Raises:
+        StoreNotFoundError: There is no such store.
+        StoreLockedError: Another writer has a partition open, or publishes at this moment.
+        StoreCorruptedError, StorageError: A changelog is damaged, or the disk failed.
+    """
+    directories = _partitions(root, store)
+    directory = root.path / store
+    specification = root.store(store).specification
+    with _writing(directory), ExitStack() as logs:
+        previous = read_intent(directory)
+        _finish(directories, specification, previous)
+        opened = {
+            number: logs.enter_context(_open_log(partition, specification))
+            for number, partition in directories.items()
+        }
+        yield Publisher(directories, specification, previous.batches if previous else {}, opened)
+
+
 def publish(
     root: StateRoot,
     store: str,
@@ -150,91 +268,8 @@ def publish(
         StoreLockedError: Another writer has a partition open, or publishes at this moment.
         StoreCorruptedError, StorageError: A staged file is damaged, or the disk failed.
     """
-    if mode not in {"append", "overwrite"}:
-        raise InvalidArgumentError(f"the mode is 'append' or 'overwrite', got {mode!r}")
-    if strangers := {each.write_id for each in staged} - {write_id}:
-        raise InvalidArgumentError(
-            f"rows of the write {min(strangers)!r} are among those of {write_id!r}"
-        )
-    directories = _partitions(root, store)
-    directory = root.path / store
-    specification = root.store(store).specification
-    files = [file for rows in staged for file in rows.files]
-    check_staged(write_directory(directory, write_id), files)
-    with _writing(directory), ExitStack() as logs:
-        previous = read_intent(directory)
-        _finish(directories, specification, previous)
-        opened = {
-            number: logs.enter_context(_open_log(partition, specification))
-            for number, partition in directories.items()
-        }
-        batches = {} if previous is None else dict(previous.batches)
-        if batch is not None and batch.is_in(batches):
-            _remove(write_directory(directory, write_id))
-            return PublishedWrite(
-                rows=0, end_offsets={number: log.end_offset for number, log in opened.items()}
-            )
-        if batch is not None:
-            batches[batch.stream] = batch.number
-        overwrite = mode == "overwrite"
-        writes = {
-            number: _planned_write(
-                directories[number], specification, number, log, files, overwrite=overwrite
-            )
-            for number, log in opened.items()
-        }
-        intent = WriteIntent(
-            write_id=write_id,
-            overwrite=overwrite,
-            finished=False,
-            partitions={
-                number: write
-                for number, write in writes.items()
-                if write.end_offset > write.base_offset
-            },
-            batches=batches,
-        )
-        if intent.partitions:
-            try:
-                reach("publish.checked")
-                store_intent(directory, intent)
-                reach("publish.committed")
-                for number in intent.partitions:
-                    _roll_forward(directory, intent, number, opened[number], specification.kind)
-                _close(directory, intent)
-            except StorageError as error:
-                if not _is_committed(directory, write_id):
-                    raise
-                raise StorageError(
-                    f"the write {write_id!r} to {store!r} is committed, and could not be finished: "
-                    f"{error}; finish_staged_writes() or the next writer will do it"
-                ) from error
-        else:
-            if batch is not None:
-                store_intent(directory, finished(intent))
-            _remove(write_directory(directory, write_id))
-    return PublishedWrite(
-        rows=sum(file.rows for file in files),
-        end_offsets={number: write.end_offset for number, write in writes.items()},
-    )
-
-
-def _planned_write(
-    directory: PartitionDirectory,
-    specification: StoreSpecification[Any, Any],
-    number: int,
-    log: Changelog,
-    files: Sequence[StagedFile],
-    *,
-    overwrite: bool,
-) -> PartitionWrite:
-    """Return what a write of *files* appends to *log*, the changelog of partition *number*."""
-    own = [file for file in files if file.partition == number]
-    sequence = None
-    if isinstance(specification, Window) and specification.retain_duplicates and own:
-        logged = changelog_partition(specification.name, number)
-        sequence = 0 if overwrite else next_sequence(directory.snapshots, log, logged)
-    return planned(log.end_offset, own, overwrite=overwrite, first_sequence=sequence)
+    with publishing(root, store) as publisher:
+        return publisher.publish(write_id, staged, mode, batch=batch)
 
 
 def finish_staged_writes(
