@@ -1,7 +1,7 @@
 """Files that survive, files checked by their sum, and failures in the words of our tree."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -35,11 +35,32 @@ def checksum_of(path: Path) -> int:
 
     Read and not mapped: mapped pages count as memory of the process, a whole file of them.
     """
-    checksum = 0
+    whole, _ = checksums_of(path, ())
+    return whole
+
+
+def checksums_of(path: Path, parts: Sequence[tuple[int, int]]) -> tuple[int, list[int]]:
+    """Return the CRC32C of the file *path*, and those of its *parts*, in one reading.
+
+    A part is its first byte and the byte after its last; parts ascend and do not overlap.
+    """
+    whole = 0
+    sums = [0] * len(parts)
+    at = 0
+    cuts = [*(cut for part in parts for cut in part), None]
     with path.open("rb", buffering=0) as file:
-        while chunk := file.read(_CHUNK_BYTES):
-            checksum = google_crc32c.extend(checksum, chunk)
-    return checksum
+        for number, cut in enumerate(cuts):
+            while cut is None or at < cut:
+                length = _CHUNK_BYTES if cut is None else min(_CHUNK_BYTES, cut - at)
+                chunk = file.read(length)
+                if not chunk:
+                    return whole, sums
+                at += len(chunk)
+                whole = google_crc32c.extend(whole, chunk)
+                if number % 2:
+                    part = number // 2
+                    sums[part] = google_crc32c.extend(sums[part], chunk)
+    return whole, sums
 
 
 def make_durable(path: Path) -> None:

@@ -21,11 +21,18 @@ MANIFEST_NAME = "manifest.json"
 FORMAT_NAME = "statestores-snapshot"
 """What a manifest says it is."""
 
-FORMAT_VERSION = 1
-"""The version of the snapshot format. A higher one is refused (SNP-8).
+FORMAT_VERSION = 2
+"""The version of the snapshot format that is written. A higher one is refused (SNP-8).
 
 1: the first. The field ``crc32c`` and how it is computed are the same in every version.
+
+2: a batch says where in its file it is, and has a sum of its own, so that a reader of a key range
+reads and checks its batches only. The data files are the same. A release that knows version 1 alone
+refuses it by name; this one reads both.
 """
+
+_OLDEST_VERSION = 1
+_PLACED_VERSION = 2
 
 KEY_BYTES = 64
 """Longer keys are shortened in the manifest, which would otherwise be as large as they are."""
@@ -35,6 +42,20 @@ _DATA_NAME = re.compile(r"data-[0-9]{4,}\.arrow")
 _TOO_HIGH = 0xFF
 
 Json: TypeAlias = dict[str, Any]  # as `json` gives it; checked field by field below
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchPlace:
+    """Where a record batch is in its file: an encapsulated Arrow IPC message."""
+
+    at: int
+    """The first byte."""
+
+    bytes: int
+    """How many bytes the message has, body and padding included."""
+
+    crc32c: int
+    """Their CRC32C."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +70,9 @@ class BatchEntry:
 
     last_key: bytes | None
     """No key of the batch is above it; ``None`` says nothing."""
+
+    place: BatchPlace | None = None
+    """Where it is; ``None`` in version 1, whose batches cannot be read one by one."""
 
     def may_hold(self, first: bytes | None, last: bytes | None) -> bool:
         """Return whether a key from *first* to *last*, both inclusive, can be in the batch."""
@@ -107,6 +131,9 @@ class Manifest:
     library_version: str
     """The release of statestores that wrote it."""
 
+    format_version: int = FORMAT_VERSION
+    """The version of the format that it is in."""
+
     @property
     def offset(self) -> int:
         """The committed offset of `partition`."""
@@ -121,6 +148,11 @@ class Manifest:
     def bytes(self) -> int:
         """Size of all data files."""
         return sum(entry.bytes for entry in self.files)
+
+
+def batches_of(entry: FileEntry, first: bytes | None, last: bytes | None) -> list[int]:
+    """Return which batches of a file can have keys from *first* to *last*, both inclusive."""
+    return [number for number, batch in enumerate(entry.batches) if batch.may_hold(first, last)]
 
 
 def data_name(number: int) -> str:
@@ -153,7 +185,7 @@ def render_manifest(manifest: Manifest) -> bytes:
     """Return the bytes of the manifest file."""
     content: Json = {
         "format": FORMAT_NAME,
-        "format_version": FORMAT_VERSION,
+        "format_version": manifest.format_version,
         "specification": dict(manifest.specification),
         "partition": list(manifest.partition),
         "offset": manifest.offset,
@@ -182,10 +214,10 @@ def parse_manifest(data: bytes, where: str) -> Manifest:
             "this is no snapshot"
         )
     version = content.get("format_version")
-    if version != FORMAT_VERSION:
+    if type(version) is not int or not _OLDEST_VERSION <= version <= FORMAT_VERSION:
         raise UnsupportedFormatError(
-            f"{where} has the format version {version!r}, and this release knows version "
-            f"{FORMAT_VERSION}; upgrade statestores"
+            f"{where} has the format version {version!r}, and this release knows the versions "
+            f"{_OLDEST_VERSION} to {FORMAT_VERSION}; upgrade statestores"
         )
     try:
         manifest = _manifest_from_json(content)
@@ -245,15 +277,20 @@ def _json_from_file(entry: FileEntry) -> Json:
         "rows": entry.rows,
         "bytes": entry.bytes,
         "crc32c": f"{entry.crc32c:08x}",
-        "batches": [
-            {
-                "rows": batch.rows,
-                "first_key": batch.first_key.hex(),
-                "last_key": None if batch.last_key is None else batch.last_key.hex(),
-            }
-            for batch in entry.batches
-        ],
+        "batches": [_json_from_batch(batch) for batch in entry.batches],
     }
+
+
+def _json_from_batch(batch: BatchEntry) -> Json:
+    content: Json = {
+        "rows": batch.rows,
+        "first_key": batch.first_key.hex(),
+        "last_key": None if batch.last_key is None else batch.last_key.hex(),
+    }
+    if batch.place is not None:
+        place = batch.place
+        content |= {"at": place.at, "bytes": place.bytes, _CHECKSUM: f"{place.crc32c:08x}"}
+    return content
 
 
 def _manifest_from_json(content: Json) -> Manifest:
@@ -264,18 +301,23 @@ def _manifest_from_json(content: Json) -> Manifest:
         offsets=dict(offsets),
         position=Position(_offsets_from_rows(content["position"])),
         stream_time_ms=content["stream_time_ms"],
-        files=tuple(_file_from_json(entry) for entry in content["files"]),
+        files=tuple(
+            _file_from_json(entry, placed=content["format_version"] >= _PLACED_VERSION)
+            for entry in content["files"]
+        ),
         created_at_ms=content["created_at_ms"],
         library_version=content["library_version"],
+        format_version=content["format_version"],
     )
 
 
-def _file_from_json(entry: Json) -> FileEntry:
+def _file_from_json(entry: Json, *, placed: bool) -> FileEntry:
     batches = tuple(
         BatchEntry(
             rows=batch["rows"],
             first_key=bytes.fromhex(batch["first_key"]),
             last_key=None if batch["last_key"] is None else bytes.fromhex(batch["last_key"]),
+            place=_place_from_json(batch) if placed else None,
         )
         for batch in entry["batches"]
     )
@@ -283,9 +325,18 @@ def _file_from_json(entry: Json) -> FileEntry:
         raise ValueError(f"{entry['name']!r} is not the name of a data file")
     if min(batch.rows for batch in batches) < 1:
         raise ValueError(f"{entry['name']!r} has a batch without rows")
+    end = 0
+    for place in (batch.place for batch in batches if batch.place is not None):
+        if not end <= place.at < place.at + place.bytes <= entry["bytes"]:
+            raise ValueError(f"a batch of {entry['name']!r} is not where one can be")
+        end = place.at + place.bytes
     return FileEntry(
         name=entry["name"],
         bytes=entry["bytes"],
         crc32c=int(entry["crc32c"], 16),
         batches=batches,
     )
+
+
+def _place_from_json(batch: Json) -> BatchPlace:
+    return BatchPlace(at=batch["at"], bytes=batch["bytes"], crc32c=int(batch[_CHECKSUM], 16))

@@ -3,19 +3,21 @@
 import time
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
-from itertools import chain, count
+from itertools import chain, count, pairwise
 from os import PathLike
 from pathlib import Path
+from struct import Struct
 from typing import Any
 
 import pyarrow as pa
 
-from statestores.arrow.file_access import checksum_of, make_durable, reporting, write_durably
+from statestores.arrow.file_access import checksums_of, make_durable, reporting, write_durably
 from statestores.arrow.manifest import (
     MANIFEST_NAME,
     BatchEntry,
+    BatchPlace,
     FileEntry,
     Manifest,
     data_name,
@@ -49,6 +51,8 @@ ROWS_PER_FILE = 4_000_000
 
 BYTES_PER_FILE = 256 * 1024 * 1024
 """A new file begins after so many bytes on disk."""
+
+_PREAMBLE = Struct("<8s4xi")  # magic; mark of a message; length of the schema's metadata
 
 _COMPARED_ROWS = 1024
 _NO_LIMIT = 1 << 62
@@ -206,12 +210,14 @@ def _write_files(
             return
         path = directory / data_name(number)
         entries = []
+        ends = []
         rows = 0
         with pa.OSFile(str(path), "wb") as file:
             with pa.ipc.new_file(file, schema, options=_COMPRESSION) as writer:
                 for batch in chain((first,), batches):
                     writer.write_batch(batch)
                     entries.append(_describe(batch))
+                    ends.append(file.tell())
                     rows += batch.num_rows
                     meter.add(batch.num_rows, batch.nbytes)
                     if rows >= rows_per_file or file.tell() >= bytes_per_file:
@@ -219,9 +225,28 @@ def _write_files(
             size = file.tell()
         reach("snapshot.data-written")
         make_durable(path)
+        parts = list(pairwise([_preamble_bytes(path), *ends]))
+        whole, sums = checksums_of(path, parts)
         yield FileEntry(
-            name=path.name, bytes=size, crc32c=checksum_of(path), batches=tuple(entries)
+            name=path.name,
+            bytes=size,
+            crc32c=whole,
+            batches=tuple(
+                replace(entry, place=BatchPlace(at=start, bytes=stop - start, crc32c=checksum))
+                for entry, (start, stop), checksum in zip(entries, parts, sums, strict=True)
+            ),
         )
+
+
+def _preamble_bytes(path: Path) -> int:
+    """Return where the first record batch of the Arrow file *path* begins.
+
+    Before it are the magic, padded, and the schema, whose message gives the length of its own
+    metadata and has no body. Arrow writes them together with the first batch.
+    """
+    with path.open("rb") as file:
+        _, length = _PREAMBLE.unpack(file.read(_PREAMBLE.size))
+    return _PREAMBLE.size + int(length)
 
 
 def _describe(batch: pa.RecordBatch) -> BatchEntry:

@@ -3,9 +3,11 @@
 What the writer is just writing is not there yet. Every call looks at the directory anew.
 """
 
+from collections import OrderedDict
 from collections.abc import Iterator
 from os import PathLike
 from pathlib import Path
+from threading import Lock
 from typing import Self
 
 from statestores.changelog.contract import ReadOnlyChangelog
@@ -24,6 +26,39 @@ from statestores.errors import (
 from statestores.spi.offsets import Position
 
 _ATTEMPTS = 100
+_SETTLED = 1024  # tails of a few hundred bytes
+
+
+class _SettledTails:
+    """The tails of last segments that nobody has written to for a while, for the next reader.
+
+    A reader opens a changelog for each thing that it wants to know, and finding its end takes
+    reading the last segment. A segment is the same one while its file and the stamp of it are.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._tails: OrderedDict[tuple[Path, tuple[int, ...]], Tail] = OrderedDict()
+
+    def get(self, segment: Segment, stamp: tuple[int, ...] | None) -> Tail | None:
+        """Return a copy of the tail of *segment*, if it is known."""
+        if stamp is None:
+            return None
+        with self._lock:
+            tail = self._tails.get((segment.path, stamp))
+            if tail is None or tail.identity != segment.identity:
+                return None
+            return tail.copy()
+
+    def keep(self, segment: Segment, stamp: tuple[int, ...], tail: Tail) -> None:
+        """Take a copy of the *tail* of *segment*, and forget the oldest ones."""
+        with self._lock:
+            self._tails[segment.path, stamp] = tail.copy()
+            while len(self._tails) > _SETTLED:
+                self._tails.popitem(last=False)
+
+
+_settled_tails = _SettledTails()
 
 
 class ChangelogReader(ReadOnlyChangelog):
@@ -134,21 +169,31 @@ def _read_tail(directory: Path, known: Tail | None) -> tuple[Tail, str]:
             check_name(segment)
             if segment.head.compacted_to is not None:
                 continue  # no longer the last one
-            tail = known
-            if tail is None or tail.identity != segment.identity or tail.start > segment.size():
-                tail = Tail.at_beginning(segment)
-            try:
-                tail.advance(segment)
-            except ChangelogCorruptedError:
-                if tail is not known:
-                    raise
-                # The writer may have cut a frame that was read here before its disk failed.
-                tail = Tail.at_beginning(segment)
-                tail.advance(segment)
-            return tail, segment.head.store_kind
+            return _tail_of(segment, known), segment.head.store_kind
     raise StorageError(
         f"the segments of {str(directory)!r} change faster than they can be read; try again"
     )
+
+
+def _tail_of(segment: Segment, known: Tail | None) -> Tail:
+    """Return the tail of the last *segment*, read on from *known*."""
+    stamp = segment.stamp
+    if known is None:
+        known = _settled_tails.get(segment, stamp)
+    tail = known
+    if tail is None or tail.identity != segment.identity or tail.start > segment.size():
+        tail = Tail.at_beginning(segment)
+    try:
+        tail.advance(segment)
+    except ChangelogCorruptedError:
+        if tail is not known:
+            raise
+        # The writer may have cut a frame that was read here before its disk failed.
+        tail = Tail.at_beginning(segment)
+        tail.advance(segment)
+    if stamp is not None and segment.stamp == stamp:
+        _settled_tails.keep(segment, stamp, tail)
+    return tail
 
 
 def _not_found(directory: Path) -> StoreNotFoundError:

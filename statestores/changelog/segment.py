@@ -4,6 +4,7 @@ Read and never mapped: a writer that cuts a torn tail would kill a reader that h
 """
 
 import os
+import time
 from pathlib import Path
 from typing import NamedTuple, Self
 
@@ -32,6 +33,8 @@ from statestores.spi.offsets import Position
 
 _CHUNK_BYTES = 256 * 1024
 """What is read at once. Small enough to come from memory that is reused, and to stay in cache."""
+
+_SETTLED_NS = 2_000_000_000
 
 _KINDS = frozenset(FrameKind)
 
@@ -96,6 +99,19 @@ class Segment(Closing):
         """What tells this file from another one of the same name, or in the same place."""
         status = os.fstat(self._descriptor)
         return status.st_dev, status.st_ino, self.head.base_offset, self.head.compacted_to
+
+    @property
+    def stamp(self) -> tuple[int, ...] | None:
+        """What the file system changes whenever the file changes; ``None`` while it may not yet.
+
+        Its clock is coarse: two changes may have one time. So a file that has changed in the last
+        seconds has no stamp.
+        """
+        status = os.fstat(self._descriptor)
+        changed_ns = max(status.st_mtime_ns, status.st_ctime_ns)
+        if abs(time.time_ns() - changed_ns) < _SETTLED_NS:
+            return None
+        return status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
     def size(self) -> int:
         """Return the present length of the file."""

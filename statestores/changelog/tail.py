@@ -5,7 +5,7 @@ an append that never returned. It is damage instead when an intact frame comes a
 """
 
 from bisect import bisect_right
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
 
@@ -94,6 +94,11 @@ class Tail:
             head.position,
             FrameIndex(),
         )
+
+    def copy(self) -> Self:
+        """Return the same, to be read on from here by somebody else."""
+        index = FrameIndex(self.index.offsets.copy(), self.index.starts.copy())
+        return replace(self, index=index)
 
     def before(self, segment: Segment, offset: int) -> tuple[int, int]:
         """Return base offset and start of a frame of *segment* that begins up to *offset*."""

@@ -3,6 +3,7 @@
 import os
 import random
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,13 @@ import pytest
 
 from statestores.arrow import Snapshot, newest_valid_snapshot, read_snapshot, write_snapshot
 from statestores.arrow.file_access import checksum_of
-from statestores.arrow.manifest import BatchEntry, FileEntry, Manifest, render_manifest
+from statestores.arrow.manifest import (
+    FORMAT_VERSION,
+    BatchEntry,
+    FileEntry,
+    Manifest,
+    render_manifest,
+)
 from statestores.arrow.schemas import KEY_VALUE_ROWS, VERSIONED_ROWS
 from statestores.errors import SnapshotCorruptedError, StorageError, UnsupportedFormatError
 from statestores.spi import KeyValueStore, Position, TopicPartition, VersionedStore
@@ -170,7 +177,7 @@ def test_the_newest_valid_snapshot_is_chosen_and_the_others_explained(
     data = damaged / "data-0000.arrow"
     data.write_bytes(data.read_bytes()[::-1])
     manifest = read_snapshot(newer).manifest
-    (newer / "manifest.json").write_bytes(_as_version_2(manifest))
+    (newer / "manifest.json").write_bytes(_as_newer_version(manifest))
     shutil.rmtree(emptied)
     emptied.mkdir()
 
@@ -188,13 +195,9 @@ def test_the_newest_valid_snapshot_is_chosen_and_the_others_explained(
     assert (older.snapshot.path, older.refused) == (whole, {})
 
 
-def _as_version_2(manifest: Manifest) -> bytes:
+def _as_newer_version(manifest: Manifest) -> bytes:
     """Return *manifest* as a newer release would write it."""
-    import statestores.arrow.manifest as module  # noqa: PLC0415  # patched for one call
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "FORMAT_VERSION", 2)
-        return render_manifest(manifest)
+    return render_manifest(replace(manifest, format_version=FORMAT_VERSION + 1))
 
 
 @pytest.mark.spec("SNP-7")
@@ -238,6 +241,7 @@ def _forge(directory: Path, batches: list[pa.RecordBatch], *, stretch: bool = Fa
         files=(file_entry,),
         created_at_ms=0,
         library_version="0",
+        format_version=1,
     )
     (directory / "manifest.json").write_bytes(render_manifest(manifest))
     return read_snapshot(directory)
