@@ -3,6 +3,8 @@
 Read `schemas` first, then `manifest`, `snapshot`, `snapshot_reader` and `restore`.
 """
 
+from statestores.arrow.as_of_index import AsOfIndex
+from statestores.arrow.as_of_join import join_as_of
 from statestores.arrow.columns import bulk_load, get_many, put_many
 from statestores.arrow.file_export import export_file, export_table
 from statestores.arrow.file_format import FileFormat
@@ -23,6 +25,7 @@ from statestores.arrow.snapshot_reader import (
 __all__ = [
     "KEY_VALUE_ROWS",
     "VERSIONED_ROWS",
+    "AsOfIndex",
     "FileFormat",
     "Manifest",
     "Progress",
@@ -36,6 +39,7 @@ __all__ = [
     "export_table",
     "get_many",
     "import_file",
+    "join_as_of",
     "list_snapshots",
     "newest_valid_snapshot",
     "put_many",

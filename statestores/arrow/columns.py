@@ -11,9 +11,9 @@ import pyarrow.compute as pc
 
 from statestores.arrow.progress import Meter, ProgressCallback
 from statestores.arrow.schemas import TIMESTAMPED_ROWS, put_order
+from statestores.arrow.store_of_bytes import store_of_bytes
 from statestores.arrow.typed_columns import encode_rows
 from statestores.errors import InvalidArgumentError, InvalidTypeError
-from statestores.serdes.delegation import DelegatingReadOnlyStore
 from statestores.serdes.raw_serde import serde_or_raw
 from statestores.spi.key_value import KeyValueStore, ReadOnlyKeyValueStore
 from statestores.spi.records import Changes
@@ -172,11 +172,6 @@ def put_encoded(store: object, rows: pa.Table) -> int:
             rows["key"], rows["session_start"], rows["session_end"], rows["value"]
         )
     raise InvalidTypeError(f"expected a store of a known kind, got {store!r}")
-
-
-def store_of_bytes(store: ReadOnlyStore) -> ReadOnlyStore:
-    """Return the store below a typed one, or the store itself."""
-    return store.store_of_bytes if isinstance(store, DelegatingReadOnlyStore) else store
 
 
 def _unknown_kind(store: object) -> InvalidTypeError:

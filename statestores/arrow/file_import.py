@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from statestores.arrow.columns import put_encoded, store_of_bytes
+from statestores.arrow.columns import put_encoded
 from statestores.arrow.file_access import reporting
 from statestores.arrow.file_format import format_from_content
 from statestores.arrow.progress import Meter, ProgressCallback
@@ -22,6 +22,7 @@ from statestores.arrow.restore_mark import check_not_half_restored
 from statestores.arrow.row_batches import BATCH_ROWS
 from statestores.arrow.row_source import METADATA_NAME
 from statestores.arrow.schemas import put_order, row_schema
+from statestores.arrow.store_of_bytes import store_of_bytes
 from statestores.arrow.typed_columns import check_columns, encode_rows, time_column
 from statestores.errors import InvalidArgumentError, StoreMismatchError, StoreNotFoundError
 from statestores.spi.specification import StoreSpecification

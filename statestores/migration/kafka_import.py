@@ -15,8 +15,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from statestores.arrow.columns import store_of_bytes
 from statestores.arrow.progress import Meter, ProgressCallback
+from statestores.arrow.store_of_bytes import store_of_bytes
 from statestores.errors import InvalidArgumentError, StorageError, StoreMismatchError
 from statestores.logged_store import open_logged_store
 from statestores.migration.kafka_kinds import KafkaKind

@@ -1,0 +1,95 @@
+"""History in memory that answers as a store does."""
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from statestores.arrow import AsOfIndex, join_as_of
+from statestores.errors import InvalidArgumentError
+
+HISTORY = {
+    "key": ["b", "a", "b", "a"],
+    "value": [None, 1, 20, 2],
+    "valid_from": [200, 100, 100, 150],
+    "valid_to": [None, 150, 200, None],
+}
+
+
+def ask(index: AsOfIndex, keys: list[Any], times: list[int]) -> list[Any]:
+    batch = pa.table({"key": keys, "at": times})
+    values: list[Any] = join_as_of(index, batch, on="key", at="at")["value"].to_pylist()
+    return values
+
+
+@pytest.mark.parametrize("leave_out", [[], ["valid_to"]], ids=["ends", "starts only"])
+def test_rows_may_come_in_any_order(leave_out: list[str]) -> None:
+    """Ends that are not given follow from the starts."""
+    rows = pa.table(HISTORY).drop_columns(leave_out)
+
+    found = ask(
+        AsOfIndex.from_rows(rows), ["a", "a", "a", "b", "b", "b"], [99, 149, 150, 100, 199, 200]
+    )
+
+    assert found == [None, 1, 2, 20, 20, None]
+
+
+def test_gaps_are_gaps() -> None:
+    """A reader of partitions leaves deletions out: what ended is not valid any more."""
+    rows = pa.table(
+        {"key": ["a", "a"], "value": [1, 3], "valid_from": [100, 300], "valid_to": [200, None]}
+    )
+
+    assert ask(AsOfIndex.from_rows(rows), ["a"] * 3, [199, 200, 300]) == [1, None, 3]
+
+
+def test_before_the_horizon_only_the_latest_is_found() -> None:
+    """As in a store (VRS-9)."""
+    index = AsOfIndex.from_rows(pa.table(HISTORY), horizon_ms=155)
+
+    assert ask(index, ["a", "a", "b", "b"], [149, 152, 150, 155]) == [None, 2, None, 20]
+
+
+def test_batches_are_taken_as_they_come() -> None:
+    """From any iterator; its size is known."""
+    table = pa.table(HISTORY)
+    index = AsOfIndex.from_rows(iter(table.to_batches(max_chunksize=1)))
+
+    assert (len(index), ask(index, ["a"], [150])) == (4, [2])
+    assert index.nbytes > 0
+
+
+def test_no_rows_answer_nothing() -> None:
+    """An empty table has the types."""
+    index = AsOfIndex.from_rows(pa.table(HISTORY).slice(0, 0))
+
+    assert ask(index, ["a"], [150]) == [None]
+
+
+def test_keys_of_another_width_are_the_same() -> None:
+    """Numbers and text in every layout; anything else is another type."""
+    rows = pa.table({"key": [1, 2], "value": ["x", "y"], "valid_from": [0, 0]})
+    index = AsOfIndex.from_rows(rows)
+
+    narrow = pa.table({"key": pa.array([2], pa.int8()), "at": [1]})
+    assert join_as_of(index, narrow, on="key", at="at")["value"].to_pylist() == ["y"]
+    with pytest.raises(InvalidArgumentError, match="'key' of the type string"):
+        ask(index, ["1"], [1])
+
+
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        ([], "no batches"),
+        (pa.table({"key": ["a"], "value": [1]}), "no versions"),
+        (pa.table({"key": ["a", None], "value": [1, 1], "valid_from": [1, 1]}), "'key' has nulls"),
+        (pa.table({"key": ["a"], "value": [1], "valid_from": ["x"]}), "'valid_from'"),
+        (pa.table({"key": ["a", "a"], "value": [1, 1], "valid_from": [1, 1]}), "two versions"),
+        (pa.table({"key": [{"k": 1}], "value": [1], "valid_from": [1]}), "cannot be indexed"),
+    ],
+    ids=str,
+)
+def test_what_is_no_history_is_refused(rows: Any, told: str) -> None:
+    """With what it is that is wrong."""
+    with pytest.raises(InvalidArgumentError, match=told):
+        AsOfIndex.from_rows(rows)
