@@ -13,10 +13,17 @@ PYTEST := $(BIN)/python -m pytest
 WORKERS ?= 2
 REPORT_SEED ?= 1
 REPORT_PROFILE ?= quick
+BENCH_VENV := .venv-bench
+BENCH_BIN := $(BENCH_VENV)/bin
+BENCH_STAMP := $(BENCH_VENV)/.installed
+BENCH_BUILD := build/benchmarks
+BENCH := $(BENCH_BIN)/python -m statestores_benchmarks
+BENCH_REPORT := $(BENCH_BIN)/python -m statestores_benchmarks.report
+BENCH_RESULTS ?= $(wildcard $(BENCH_BUILD)/quick.json $(BENCH_BUILD)/spark.json)
 
 .PHONY: help
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: setup
 setup: $(STAMP) ## Create .venv with every engine, Spark and the tools
@@ -68,9 +75,38 @@ reports: requirements ## Prove the built-in backends; write docs/conformance and
 	    --report 'docs/conformance/{backend}.json' --badge 'docs/conformance/{backend}.svg'
 	$(BIN)/python tools/write_support_matrix.py
 
+# The peers want other versions than the tools do: see docs/decisions/0041-benchmarks-with-peers.md.
+# A pin of benchmarks/constraints.txt wins over one of the same package in constraints.txt.
+$(BENCH_STAMP): pyproject.toml constraints.txt benchmarks/constraints.txt $(wildcard tools/*.sh)
+	@mkdir -p $(BENCH_BUILD)
+	@awk -F == '!/^#/ && !($$1 in seen) { seen[$$1]; print }' \
+	    benchmarks/constraints.txt constraints.txt > $(BENCH_BUILD)/constraints.txt
+	@tools/bootstrap.sh $(BENCH_VENV) bench $(BENCH_BUILD)/constraints.txt
+	@touch $@
+
 .PHONY: bench
-bench: $(STAMP) ## Run the benchmarks (BENCH_ARGS="--help")
-	$(BIN)/python -m statestores_benchmarks $(BENCH_ARGS)
+bench: $(BENCH_STAMP) ## Measure everything but Spark (10 minutes); tables in build/benchmarks
+	$(BENCH) --json $(BENCH_BUILD)/quick.json $(BENCH_ARGS)
+	$(BENCH_REPORT) $(BENCH_BUILD)/quick.json --markdown $(BENCH_BUILD)/quick.md --plots $(BENCH_BUILD)
+
+.PHONY: bench-full
+bench-full: $(BENCH_STAMP) ## The same with every row and more rounds (an hour)
+	$(BENCH) --scale full --json $(BENCH_BUILD)/full.json $(BENCH_ARGS)
+	$(BENCH_REPORT) $(BENCH_BUILD)/full.json --markdown $(BENCH_BUILD)/full.md --plots $(BENCH_BUILD)
+
+.PHONY: bench-spark
+bench-spark: $(BENCH_STAMP) ## Measure Spark's readers and stateful operators
+	$(BENCH) --spark --json $(BENCH_BUILD)/spark.json $(BENCH_ARGS)
+
+.PHONY: bench-micro
+bench-micro: $(BENCH_STAMP) ## Micro-operations with pytest-benchmark
+	$(BENCH_BIN)/python -m pytest -c benchmarks/micro/pytest.ini benchmarks/micro $(BENCH_ARGS)
+
+# Nobody copies numbers by hand: the tables and plots of the documentation come from these files.
+.PHONY: bench-publish
+bench-publish: $(BENCH_STAMP) ## Write the last results into benchmarks/README.md and docs/benchmarks
+	$(BENCH_REPORT) $(BENCH_RESULTS) --into benchmarks/README.md --into docs/benchmarks/README.md \
+	    --plots docs/benchmarks
 
 .PHONY: soak
 soak: $(STAMP) ## Long kill and Hypothesis runs (an hour or so)
@@ -87,5 +123,5 @@ kills: $(STAMP) ## Kill 1,000 processes for each persistent backend and kind (KI
 
 .PHONY: clean
 clean: ## Remove .venv, caches and build results
-	rm -rf $(VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(BENCH_VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

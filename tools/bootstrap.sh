@@ -1,9 +1,12 @@
 #!/usr/bin/env bash
-# Creates the virtual environment $1 with the project, every extra and the tools, at the pinned versions.
+# Creates the virtual environment $1 with the project, every extra and the dependency group $2 (the
+# tools), at the versions that the file $3 pins.
 # Needs Python 3.11 or newer with `venv`, and nothing else installed by hand. Running it again updates.
 set -euo pipefail
 
-venv=${1:?usage: tools/bootstrap.sh VENV}
+venv=${1:?usage: tools/bootstrap.sh VENV [GROUP] [CONSTRAINTS]}
+group=${2:-dev}
+constraints=${3:-constraints.txt}
 cd "$(dirname "$0")/.."
 
 if [ ! -x "$venv/bin/python" ] || ! "$venv/bin/python" -m pip --version >/dev/null 2>&1; then
@@ -23,8 +26,8 @@ if "$venv/bin/python" -c 'import sys; sys.exit(sys.version_info < (3, 13))'; the
     fi
 fi
 
-pip=("$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-input -c constraints.txt)
-echo "setup: installing the project, its extras and the tools (the first time takes a minute or two)"
+pip=("$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-input -c "$constraints")
+echo "setup: installing the project, its extras and the group $group (the first time takes a minute or two)"
 "${pip[@]}" pip
-"${pip[@]}" --build-constraint constraints.txt --group dev -e ".[$extras]"
+"${pip[@]}" --build-constraint "$constraints" --group "$group" -e ".[$extras]"
 "$venv/bin/python" tools/provide_java.py

@@ -81,6 +81,9 @@ class Case:
     at: float | None = field(default=None, kw_only=True)
     """In a sweep, where on the horizontal axis the case is."""
 
+    operations: int | None = field(default=None, kw_only=True)
+    """How many operations a round of it is, where that is not the same for the whole group."""
+
     contender: str | None = field(default=None, kw_only=True)
     """Who it is in the table of contenders: its column."""
 

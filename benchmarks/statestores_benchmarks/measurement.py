@@ -74,7 +74,7 @@ def measure(group: Group, scale: Scale, advance: Callable[[], None]) -> list[Mea
         while number < warm_ups + _rounds(group, scale, time.monotonic() - began, number):
             answers: dict[str, object] = {}
             for case, found in present:
-                taken = _round(case, group.operations)
+                taken = _round(case, case.operations or group.operations)
                 if number >= warm_ups:
                     _keep(found, taken)
                 if taken.outcome.answer is not None:

@@ -1,5 +1,6 @@
 """Packages that others use instead: where one cannot be imported, that is said by name."""
 
+import warnings
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 
@@ -16,7 +17,8 @@ def why_absent(modules: list[str]) -> str | None:
     for module in modules:
         distribution = DISTRIBUTIONS.get(module, module)
         try:
-            import_module(module)
+            with warnings.catch_warnings(action="ignore"):  # not ours to mend
+                import_module(module)
         except ModuleNotFoundError as error:
             if error.name == module:
                 return f"{distribution} is not installed"

@@ -1,0 +1,100 @@
+"""The raw drivers and our stores over them, with bytes, as a program would call them by itself."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import cast
+
+from statestores_benchmarks.contenders.door import Contender, Door, closing_at_end, nothing
+from statestores_benchmarks.drivers import RAW, open_key_values
+
+BytesDoor = Door[bytes, bytes]
+
+_LMDB_BYTES = 8 * 1024**3
+"""LMDB wants to know beforehand how large the file may become; it takes no memory."""
+
+
+@contextmanager
+def _direct(backend: str, path: Path) -> Iterator[BytesDoor]:
+    with RAW[backend](path / "raw") as database:
+        yield Door(database.get, database.put, nothing)
+
+
+@contextmanager
+def _ours(backend: str, path: Path) -> Iterator[BytesDoor]:
+    with open_key_values(backend, path / "ours") as store:
+        yield Door(store.get, store.put, partial(store.commit, {}))
+
+
+@contextmanager
+def _sqlite(path: Path) -> Iterator[BytesDoor]:
+    """Give SQLite with a log of writes, which it leaves to the operating system."""
+    with closing_at_end(sqlite3.connect(path / "raw.db", isolation_level=None)) as database:
+        execute = database.execute
+        execute("PRAGMA journal_mode = WAL")
+        execute("PRAGMA synchronous = OFF")
+        execute("CREATE TABLE IF NOT EXISTS pairs (key BLOB PRIMARY KEY, value BLOB) WITHOUT ROWID")
+        execute("BEGIN")
+
+        def get(key: bytes) -> bytes | None:
+            found = execute("SELECT value FROM pairs WHERE key = ?", (key,)).fetchone()
+            return None if found is None else cast("bytes", found[0])
+
+        def put(key: bytes, value: bytes) -> None:
+            execute("INSERT OR REPLACE INTO pairs VALUES (?, ?)", (key, value))
+
+        def commit() -> None:
+            execute("COMMIT")
+            execute("BEGIN")
+
+        yield Door(get, put, commit)
+        execute("COMMIT")
+
+
+@contextmanager
+def _lmdb(path: Path) -> Iterator[BytesDoor]:
+    """Give LMDB with a write transaction that is held open from one commit to the next."""
+    import lmdb  # noqa: PLC0415  # it may be absent
+
+    directory = path / "lmdb"
+    directory.mkdir(exist_ok=True)
+    with closing_at_end(lmdb.open(str(directory), map_size=_LMDB_BYTES, sync=False)) as database:
+        transaction = database.begin(write=True)
+
+        def get(key: bytes) -> bytes | None:
+            return cast("bytes | None", transaction.get(key))
+
+        def put(key: bytes, value: bytes) -> None:
+            transaction.put(key, value)
+
+        def commit() -> None:
+            nonlocal transaction
+            transaction.commit()
+            transaction = database.begin(write=True)
+
+        yield Door(get, put, commit)
+        transaction.commit()
+
+
+RAW_ROCKSDB = Contender(
+    name="rocksdict", what="direct `put` and `get`", open=partial(_direct, "rocksdb")
+)
+RAW_LEVELDB = Contender(
+    name="plyvel", what="direct `put` and `get`", open=partial(_direct, "leveldb")
+)
+OURS_ROCKSDB = Contender(
+    name="statestores, RocksDB", what="`put`, `get`, `commit`", open=partial(_ours, "rocksdb")
+)
+OURS_LEVELDB = Contender(
+    name="statestores, LevelDB", what="`put`, `get`, `commit`", open=partial(_ours, "leveldb")
+)
+OURS_SQLITE = Contender(
+    name="statestores, SQLite", what="`put`, `get`, `commit`", open=partial(_ours, "sqlite")
+)
+SQLITE = Contender(name="sqlite3", what="a statement a call in a transaction", open=_sqlite)
+LMDB = Contender(name="lmdb", what="a write transaction", open=_lmdb, needs=("lmdb",))
+
+BYTES = (RAW_ROCKSDB, OURS_ROCKSDB, RAW_LEVELDB, OURS_LEVELDB, SQLITE, OURS_SQLITE, LMDB)
+"""The base, and everybody who has bytes and no framework around them."""
