@@ -22,8 +22,9 @@ class SQLiteOptions:
     levels of a tree of a few million rows; 8 MiB leave room for a commit of many rows."""
 
     wal_bytes: int = 16 * 1024 * 1024
-    """How large the write-ahead log grows before its pages are moved to the database file, by the
-    commit that finds it so. SQLite's own 4 MiB move a page that is changed often more often. An
+    """How large the write-ahead log grows, at most, before its pages are moved to the database
+    file, by the commit that finds it so. Beside a file of less than four times this it is a quarter
+    of the file, but not below 1 MiB. A small log moves a page that is changed often more often. An
     open scan or snapshot holds the move up, and the log grows on."""
 
     def __post_init__(self) -> None:

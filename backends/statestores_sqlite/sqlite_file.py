@@ -5,6 +5,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 from shutil import rmtree
+from typing import cast
 from urllib.parse import quote
 
 from sqlalchemy import create_engine
@@ -21,6 +22,7 @@ from statestores.semantics.directory_lock import DirectoryLock
 from statestores.spi import Durability, WriteBatch
 from statestores_sqlite.database import Database
 from statestores_sqlite.failures import driver_error
+from statestores_sqlite.log_limit import LogLimit
 from statestores_sqlite.options import SQLiteOptions
 from statestores_sqlite.readers import DriverRows, Reader
 from statestores_sqlite.statements import create_table
@@ -126,10 +128,9 @@ class SQLiteFile(Database):
             with writer.begin():
                 mode = writer.exec_driver_sql("PRAGMA journal_mode = WAL").scalar_one()
                 self._check_journal(mode)
-                page_bytes = writer.exec_driver_sql("PRAGMA page_size").scalar_one()
-                pages = max(1, self._options.wal_bytes // page_bytes)
-                writer.exec_driver_sql(f"PRAGMA wal_autocheckpoint = {pages}")
-                writer.exec_driver_sql(f"PRAGMA journal_size_limit = {self._options.wal_bytes}")
+                # A pysqlite connection, which `_connect` has made.
+                driver = cast("sqlite3.Connection", writer.connection.driver_connection)
+                self._log_limit = LogLimit(self._file, self._options.wal_bytes, driver)
                 # On macOS, what the disk reports without it may still be in its cache (ASM-1).
                 writer.exec_driver_sql("PRAGMA fullfsync = ON")
                 self._check_format(writer)
@@ -195,6 +196,7 @@ class SQLiteFile(Database):
         except self.errors as error:
             raise self.translated(error) from driver_error(error)
         self._uncommitted = not wait and (self._uncommitted or bool(batch))
+        self._log_limit.keep(len(batch))
 
     def copy_to(self, target: Path) -> None:
         """Write a compact copy of the file as an engine in the new directory *target*.

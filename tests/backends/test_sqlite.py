@@ -24,6 +24,7 @@ pytest.importorskip("sqlalchemy", reason="the driver of the sqlite backend is no
 
 # Behind the skip, since it imports the driver.
 from statestores_sqlite import SQLiteEngine, sqlite_file
+from statestores_sqlite.log_limit import LogLimit
 
 pytestmark = pytest.mark.usefixtures("no_descriptor_leaks")
 
@@ -295,6 +296,50 @@ class TestConnections:
 
             assert grown > 1_000_000
             assert log.stat().st_size < 200_000
+
+    def test_a_large_commit_leaves_no_large_log(self, directory: Path) -> None:
+        """SQLite kept the log as long as it ever was: 28 MB of it beside a file as large."""
+        with SQLiteEngine.open(directory) as engine:
+            log = directory / "engine.db-wal"
+            rows = {b"%06d" % number: b"v" * 1000 for number in range(20_000)}
+            engine.apply(rows, Durability.PROCESS_CRASH)
+
+            assert log.stat().st_size == 0
+            assert engine.get(b"019999") == b"v" * 1000
+
+    def test_a_reader_does_not_hold_up_the_commit_that_cuts_the_log(self, directory: Path) -> None:
+        """It would wait five seconds for each open snapshot. The log is cut when that is closed."""
+        rows = {b"%04d" % number: b"v" * 1000 for number in range(2000)}
+        with SQLiteEngine.open(directory, {"wal_bytes": "65536"}) as engine:
+            log = directory / "engine.db-wal"
+            engine.apply({b"k": b"old"}, Durability.PROCESS_CRASH)
+            with engine.snapshot() as snapshot:
+                waiting = engine._database._writer.connection.driver_connection  # type: ignore[attr-defined]
+                for _ in range(3):
+                    engine.apply({**rows, b"k": b"new"}, Durability.PROCESS_CRASH)
+                (timeout,) = waiting.execute("PRAGMA busy_timeout").fetchone()
+                seen = snapshot.get(b"k")
+                held = log.stat().st_size
+            engine.apply(rows, Durability.PROCESS_CRASH)
+
+            assert (seen, timeout) == (b"old", 5000)
+            assert held > 2_000_000
+            assert log.stat().st_size == 0
+
+    def test_a_log_that_cannot_be_moved_fails_no_commit(
+        self, directory: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The batch is in the log, durably: the full disk is met by a commit that needs it."""
+        rows = {b"%04d" % number: b"v" * 1000 for number in range(2000)}
+        with SQLiteEngine.open(directory, {"wal_bytes": "65536"}) as engine:
+
+            def fail(limit: LogLimit) -> None:
+                raise sqlite3.OperationalError("database or disk is full")
+
+            monkeypatch.setattr(LogLimit, "_cut", fail)
+            engine.apply(rows, Durability.PROCESS_CRASH)
+
+            assert engine.get(b"0000") == b"v" * 1000
 
 
 class TestCheckpoints:
