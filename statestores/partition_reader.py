@@ -5,6 +5,7 @@ staged write that is committed and not finished counts as a part of the changelo
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ from statestores.arrow.merged_rows import tail_of
 from statestores.arrow.schemas import row_schema, valid_at
 from statestores.arrow.snapshot_directory import list_snapshots
 from statestores.arrow.snapshot_reader import Snapshot, read_snapshot
+from statestores.arrow.tail import Tail
 from statestores.arrow.versioned_tail import VersionedTail
 from statestores.changelog import (
     Frame,
@@ -160,12 +162,18 @@ class PartitionReader:
         schema = _selected(self.change_schema(typed=typed), columns)
         return self._changes(from_offset, to_offset, keys or KeySelection(), schema, typed=typed)
 
-    # The content.
+    def replay(self, offset: int | None = None, keys: KeySelection | None = None) -> "Replay":
+        """Return the content after the change with *offset*, to be followed by the later changes.
 
-    def _content(
-        self, offset: int | None, keys: KeySelection, as_of_ms: int | None, *, history: bool
-    ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows to show, as bytes."""
+        ``None`` is now, and -1 before the first change.
+
+        Raises:
+            StoreNotFoundError: There is a live engine, and neither a changelog nor a snapshot.
+            OffsetOutOfRangeError: The content at the offset is gone, or not yet there.
+            SnapshotCorruptedError, ChangelogCorruptedError, StoreCorruptedError, StorageError:
+                Something cannot be read, and no older snapshot can replace it.
+        """
+        keys = keys or KeySelection()
         end = self._log.end()
         snapshot = self._snapshot(offset, end)
         start = 0 if snapshot is None else snapshot.offset + 1
@@ -187,7 +195,17 @@ class PartitionReader:
                     tail.clear()
                 else:
                     tail.add(frame.batch)
-        for batch in tail.merge(_stored(snapshot, keys)):
+        return Replay(tail, snapshot, keys)
+
+    # The content.
+
+    def _content(
+        self, offset: int | None, keys: KeySelection, as_of_ms: int | None, *, history: bool
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows to show, as bytes."""
+        replay = self.replay(offset, keys)
+        tail = replay.tail
+        for batch in replay.rows():
             shown = batch
             if isinstance(tail, VersionedTail):
                 shown = (
@@ -305,6 +323,24 @@ class PartitionReader:
         if end.has_log:
             return end.offset
         return max(list_snapshots(self._directory.snapshots), default=-1) + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """The content of a partition at one offset: a snapshot, and the changes after it."""
+
+    tail: Tail
+    """The changes; the next ones may be added."""
+
+    snapshot: Snapshot | None
+    """What they come after."""
+
+    keys: KeySelection
+    """The keys that are there."""
+
+    def rows(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows in key order; of versions also those that say that a key was deleted."""
+        return self.tail.merge(_stored(self.snapshot, self.keys))
 
 
 def end_offsets(readers: Sequence[PartitionReader]) -> list[int]:

@@ -23,6 +23,7 @@ from statestores.cli.kafka_import import import_kafka
 from statestores.cli.new_backend import new_backend
 from statestores.cli.reading import get, history, scan
 from statestores.cli.restoring import orphans, restore
+from statestores.cli.spark_export import export_spark
 from statestores.cli.upkeep import compact, snapshot
 from statestores.cli.verification import verify
 from statestores.errors import InvalidArgumentError, InvalidOptionError, StateStoreError
@@ -141,6 +142,7 @@ app.command(short_help="Print keys and values in key order.")(scan)
 app.command(short_help="Print the versions of one key.")(history)
 app.command(short_help="Print the changes of a changelog.")(changelog)
 app.command(short_help="Write a store into an Arrow or Parquet file.")(export)
+app.command("export-spark", short_help="Write a store as a checkpoint of Spark's.")(export_spark)
 app.command(short_help="Check everything; say in words what is wrong.")(verify)
 app.command("import", short_help="WRITES: put the rows of a file into a store.")(import_)
 app.command("import-kafka", short_help="WRITES: import the state of Kafka Streams.")(import_kafka)
