@@ -12,16 +12,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from statestores.arrow.key_selection import KeySelection
+from statestores.arrow.key_splits import key_shares
+from statestores.arrow.manifest import Manifest
 from statestores.arrow.merged_rows import tail_of
 from statestores.arrow.schemas import row_schema, valid_at
 from statestores.arrow.snapshot_directory import list_snapshots
 from statestores.arrow.snapshot_reader import Snapshot, read_snapshot
 from statestores.arrow.tail import Tail
 from statestores.arrow.versioned_tail import VersionedTail
+from statestores.change_feed import ChangeFeed, feed_schema
 from statestores.changelog import (
-    Frame,
     FrameKind,
-    change_schema,
     changelog_partition,
 )
 from statestores.errors import (
@@ -32,15 +33,12 @@ from statestores.errors import (
     UnsupportedFormatError,
 )
 from statestores.opening import backend_of
-from statestores.serdes.raw_serde import serde_or_raw
+from statestores.partition_columns import decoded, selected_fields, serdes_of, with_types
 from statestores.spi.offsets import Position
 from statestores.spi.specification import StoreSpecification, Versioned
 from statestores.state_root import PartitionDirectory
 from statestores.visible_changelog import LogBeginning, LogEnd, VisibleChangelog, consistently
 from statestores.write_intent import WriteIntent
-
-OPERATIONS = ("put", "delete", "clear")
-"""What a change can be. A clear has no key: it drops everything before it."""
 
 
 class PartitionReader:
@@ -79,6 +77,49 @@ class PartitionReader:
         """Return about how many bytes a change from *from_offset* on takes; 0 if unknown."""
         return self._log.change_bytes(from_offset)
 
+    def offset_at(self, time_ms: int) -> int:
+        """Return the first offset that was appended at *time_ms* or later; the end if none was.
+
+        By the clock of whoever appended it. The changelog is read up to there.
+
+        Raises:
+            ChangelogCorruptedError, StoreCorruptedError, StorageError: It cannot be read.
+        """
+        return self._log.offset_at(time_ms)
+
+    def newest_snapshot(self) -> Manifest | None:
+        """Return what the newest snapshot with a readable manifest is; ``None`` without one.
+
+        Raises:
+            ChangelogCorruptedError, StorageError: The partition cannot be read.
+        """
+        return next((each.manifest for each in self._snapshots(None, self._log.end())), None)
+
+    def shares(
+        self,
+        offset: int,
+        keys: KeySelection | None = None,
+        *,
+        count: int | None = None,
+        rows: int | None = None,
+    ) -> list[KeySelection]:
+        """Return *keys* in parts for readers of the content at *offset* that share the work.
+
+        Together they give the rows that one reader would, whatever is written meanwhile. As many
+        as *count* says, or as are needed for *rows* of the snapshot each; else by its size, and
+        one alone where most of the work is in the changelog, which each reader reads.
+
+        Raises:
+            ChangelogCorruptedError, StorageError: The partition cannot be read.
+        """
+        keys = keys or KeySelection()
+        snapshot = next(self._snapshots(offset, self._log.end()), None)
+        if snapshot is None:
+            return [keys]
+        if count is rows is None and offset - snapshot.offset > snapshot.rows:
+            return [keys]
+        return key_shares(snapshot.manifest, keys, count=count, rows=rows)
+
     @property
     def position(self) -> Position:
         """The input offsets that the content reflects."""
@@ -86,18 +127,20 @@ class PartitionReader:
 
     def schema(self, *, typed: bool = True) -> pa.Schema:
         """Return the schema of `rows`."""
-        return self._typed(row_schema(self._specification.kind), typed=typed)
+        rows = row_schema(self._specification.kind)
+        return with_types(rows, serdes_of(self._specification)) if typed else rows
 
-    def change_schema(self, *, typed: bool = True) -> pa.Schema:
-        """Return the schema of `changes`: offset, partition, operation, and the change itself."""
-        changes = self._typed(change_schema(self._specification.kind), typed=typed)
-        fields = [
-            pa.field("offset", pa.int64()),
-            pa.field("partition", pa.int32()),
-            pa.field("operation", pa.string()),
-            *(field.with_nullable(True) for field in changes),  # noqa: FBT003  # Arrow's signature
-        ]
-        return pa.schema(fields)
+    def change_schema(
+        self, *, typed: bool = True, before: bool = False, position: bool = False
+    ) -> pa.Schema:
+        """Return the schema of `changes`: offset, partition, operation, and the change itself.
+
+        With *before* and *position* also the columns of these names.
+
+        Raises:
+            InvalidArgumentError: The values before the changes of such a store are not known.
+        """
+        return feed_schema(self._specification, typed=typed, before=before, position=position)
 
     def rows(
         self,
@@ -135,9 +178,10 @@ class PartitionReader:
             )
         if history and as_of_ms is not None:
             raise InvalidArgumentError("give as_of_ms or history, not both")
-        schema = _selected(self.schema(typed=typed), columns)
+        schema = selected_fields(self.schema(typed=typed), columns)
         batches = self._content(offset, keys or KeySelection(), as_of_ms, history=history)
-        return (self._decoded(batch, schema, typed=typed) for batch in batches)
+        serdes = serdes_of(self._specification) if typed else {}
+        return (decoded(batch, schema, serdes) for batch in batches)
 
     def changes(
         self,
@@ -147,6 +191,8 @@ class PartitionReader:
         keys: KeySelection | None = None,
         columns: Iterable[str] | None = None,
         typed: bool = True,
+        before: bool = False,
+        position: bool = False,
     ) -> Iterator[pa.RecordBatch]:
         """Yield the changes with ``from_offset <= offset < to_offset``, in the order of the log.
 
@@ -154,13 +200,32 @@ class PartitionReader:
         compaction has dropped are not there. A versioned store's changes include versions that
         came too late to be in its content.
 
+        Args:
+            from_offset: The first offset.
+            to_offset: The offset before which to end.
+            keys: These keys only.
+            columns: These columns only.
+            typed: Whether keys and values are decoded by the store's serdes.
+            before: Whether there is a column ``before``: the value that the change replaced, null
+                where there was none. The keys that change, and their values, are held in memory.
+            position: Whether there is a column ``position``: the input that the commit of the
+                change reflects, as JSON by topic and partition; null where that is not known.
+
         Raises:
-            OffsetOutOfRangeError: An offset is not in the changelog.
-            InvalidArgumentError: The range is inverted, or a column is unknown.
+            OffsetOutOfRangeError: An offset is not in the changelog; or the values before the
+                first change are no longer known.
+            InvalidArgumentError: The range is inverted, or a column is unknown; or the values
+                before the changes of such a store are not known.
             ChangelogCorruptedError, StoreCorruptedError, StorageError: It cannot be read.
         """
-        schema = _selected(self.change_schema(typed=typed), columns)
-        return self._changes(from_offset, to_offset, keys or KeySelection(), schema, typed=typed)
+        schema = self.change_schema(typed=typed, before=before, position=position)
+        feed = ChangeFeed(
+            self._log,
+            self._specification,
+            keys or KeySelection(),
+            lambda offset, changing: self.replay(offset, changing).rows(),
+        )
+        return feed.read(from_offset, to_offset, selected_fields(schema, columns), typed=typed)
 
     def replay(self, offset: int | None = None, keys: KeySelection | None = None) -> "Replay":
         """Return the content after the change with *offset*, to be followed by the later changes.
@@ -175,7 +240,7 @@ class PartitionReader:
         """
         keys = keys or KeySelection()
         end = self._log.end()
-        snapshot = self._snapshot(offset, end)
+        snapshot = self._snapshot(offset, end, keys)
         start = 0 if snapshot is None else snapshot.offset + 1
         stop = self._stop(offset, start, end)
         if not end.has_log and self._is_engine_alone():
@@ -221,25 +286,37 @@ class PartitionReader:
             self._directory.snapshots
         )
 
-    def _snapshot(self, offset: int | None, end: LogEnd) -> Snapshot | None:
-        """Return the newest snapshot up to *offset* whose files are whole."""
+    def _snapshot(self, offset: int | None, end: LogEnd, keys: KeySelection) -> Snapshot | None:
+        """Return the newest snapshot up to *offset* that is whole, as far as it has *keys*."""
+        refused: list[Exception] = []
+        for snapshot in self._snapshots(offset, end, refused):
+            try:
+                snapshot.verify_checksums(keys)
+            except (SnapshotCorruptedError, StoreNotFoundError) as error:
+                refused.append(error)
+            else:
+                return snapshot
+        if refused and self._log.first_offset() > 0:
+            raise refused[0]  # the changelog alone is not enough
+        return None
+
+    def _snapshots(
+        self, offset: int | None, end: LogEnd, refused: list[Exception] | None = None
+    ) -> Iterator[Snapshot]:
+        """Yield the snapshots up to *offset*, newest first; note why others cannot be used."""
         expected = changelog_partition(self._specification.name, self._number)
-        last_error: Exception | None = None
         for at, path in reversed(list_snapshots(self._directory.snapshots).items()):
             if offset is not None and at > offset:
                 continue
             try:
                 snapshot = read_snapshot(path)
-                if end.has_log and snapshot.manifest.partition != expected:
-                    continue  # its offset is one of another log
-                snapshot.verify_checksums()
             except (SnapshotCorruptedError, UnsupportedFormatError, StoreNotFoundError) as error:
-                last_error = last_error or error
-            else:
-                return snapshot
-        if last_error is not None and self._log.first_offset() > 0:
-            raise last_error  # the changelog alone is not enough
-        return None
+                if refused is not None:
+                    refused.append(error)
+                continue
+            if end.has_log and snapshot.manifest.partition != expected:
+                continue  # its offset is one of another log
+            yield snapshot
 
     def _stop(self, offset: int | None, start: int, end: LogEnd) -> int:
         """Return the offset before which to stop reading changes from *start*."""
@@ -250,72 +327,6 @@ class PartitionReader:
                 f"yet: it ends before {max(end.offset, start)}"
             )
         return stop
-
-    def _decoded(self, rows: pa.RecordBatch, schema: pa.Schema, *, typed: bool) -> pa.RecordBatch:
-        """Return the columns of *schema*, decoded."""
-        serdes = {"key": self._specification.key, "value": self._specification.value}
-        columns = [
-            serde_or_raw(serdes[name]).decode_array(rows.column(name))
-            if typed and name in serdes
-            else rows.column(name)
-            for name in schema.names
-        ]
-        return pa.RecordBatch.from_arrays(columns, schema=schema)
-
-    def _typed(self, schema: pa.Schema, *, typed: bool) -> pa.Schema:
-        if not typed:
-            return schema
-        for name, serde in (("key", self._specification.key), ("value", self._specification.value)):
-            place = schema.get_field_index(name)
-            schema = schema.set(
-                place, schema.field(name).with_type(serde_or_raw(serde).arrow_type())
-            )
-        return schema
-
-    # The changelog, with what an unfinished write adds to it.
-
-    def _changes(
-        self,
-        from_offset: int | None,
-        to_offset: int | None,
-        keys: KeySelection,
-        schema: pa.Schema,
-        *,
-        typed: bool,
-    ) -> Iterator[pa.RecordBatch]:
-        first = self._log.first_offset()
-        start = first if from_offset is None else from_offset
-        end = self._log.end().offset
-        stop = end if to_offset is None else to_offset
-        if not first <= start <= end or stop > end:
-            raise OffsetOutOfRangeError(
-                f"partition {self._number} of {self._specification.name!r} has the changes from "
-                f"offset {first} up to, and without, {end}; asked for {start} up to {stop}"
-            )
-        if start > stop:
-            raise InvalidArgumentError(
-                f"from_offset must not exceed to_offset, got {start!r} and {stop!r}"
-            )
-        for frame in self._log.frames(start, stop):
-            changes = self._described(frame)
-            selected = changes if keys.everything else keys.filter(changes)
-            if selected.num_rows:
-                yield self._decoded(selected, schema, typed=typed)
-
-    def _described(self, frame: Frame) -> pa.RecordBatch:
-        """Return the changes of *frame* with offset, partition and operation."""
-        schema = self.change_schema(typed=False)
-        if frame.kind is FrameKind.CLEAR:
-            row = {"offset": frame.base_offset, "partition": self._number, "operation": "clear"}
-            return pa.RecordBatch.from_pylist([row], schema=schema)
-        put, delete, _ = OPERATIONS
-        columns = [
-            frame.offset_column(),
-            pa.repeat(pa.scalar(self._number, pa.int32()), frame.batch.num_rows),
-            pc.if_else(pc.is_valid(frame.batch.column("value")), put, delete),
-            *frame.batch.columns,
-        ]
-        return pa.RecordBatch.from_arrays(columns, schema=schema)
 
     def _end_offset(self, intent: WriteIntent | None) -> int:
         """Return the end offset, *intent* being the last staged write."""
@@ -365,22 +376,4 @@ def _stored(snapshot: Snapshot | None, keys: KeySelection) -> Iterator[pa.Record
     """Yield the rows of *snapshot* with the selected *keys*."""
     if snapshot is None:
         return
-    first, last = keys.bounds
-    for batch in snapshot.batches(first_key=first, last_key=last):
-        yield batch if keys.stop is None else keys.filter(batch)
-
-
-def _selected(schema: pa.Schema, columns: Iterable[str] | None) -> pa.Schema:
-    """Return the fields of *schema* that are wanted, in the order in which they are named.
-
-    Raises:
-        InvalidArgumentError: One is unknown.
-    """
-    if columns is None:
-        return schema
-    names = list(columns)
-    if unknown := [name for name in names if name not in schema.names]:
-        raise InvalidArgumentError(
-            f"there is no column {unknown[0]!r}; there are: {', '.join(schema.names)}"
-        )
-    return pa.schema([schema.field(name) for name in names])
+    yield from snapshot.batches(keys=keys)

@@ -63,6 +63,11 @@ class VisibleChangelog:
         self._specification = specification
         self._number = int(directory.path.name)
 
+    @property
+    def partition(self) -> int:
+        """The number of the partition."""
+        return self._number
+
     def frames(self, start: int, stop: int) -> Iterator[Frame]:
         """Yield the frames from *start* up to *stop*; when a write is finished meanwhile, go on.
 
@@ -143,6 +148,18 @@ class VisibleChangelog:
                 f"offset {first.end_offset} is gone: its changelog has been compacted; read it at "
                 "a later offset, or at that of a snapshot"
             )
+
+    def offset_at(self, time_ms: int) -> int:
+        """Return the first offset that was appended at *time_ms* or later; the end if none was.
+
+        By the writer's clock. A frame that compaction has merged counts as its last commit does,
+        and a staged write that is not appended yet as one of now. The log is read up to there.
+        """
+        end = self.end()
+        for frame in self.frames(self.first_offset(), end.offset):
+            if frame.appended_at_ms >= time_ms or frame.base_offset >= end.log_offset:
+                return frame.base_offset
+        return end.offset
 
     def first_offset(self) -> int:
         """Return the first offset that the changelog still has."""

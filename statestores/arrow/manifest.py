@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 import google_crc32c
 
+from statestores.arrow.key_selection import KeySelection
 from statestores.errors import SnapshotCorruptedError, StateStoreError, UnsupportedFormatError
 from statestores.spi.offsets import Position, TopicPartition
 
@@ -73,12 +74,6 @@ class BatchEntry:
 
     place: BatchPlace | None = None
     """Where it is; ``None`` in version 1, whose batches cannot be read one by one."""
-
-    def may_hold(self, first: bytes | None, last: bytes | None) -> bool:
-        """Return whether a key from *first* to *last*, both inclusive, can be in the batch."""
-        below = last is not None and last < self.first_key
-        above = first is not None and self.last_key is not None and first > self.last_key
-        return not (below or above)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,9 +145,13 @@ class Manifest:
         return sum(entry.bytes for entry in self.files)
 
 
-def batches_of(entry: FileEntry, first: bytes | None, last: bytes | None) -> list[int]:
-    """Return which batches of a file can have keys from *first* to *last*, both inclusive."""
-    return [number for number, batch in enumerate(entry.batches) if batch.may_hold(first, last)]
+def batches_of(entry: FileEntry, keys: KeySelection) -> list[int]:
+    """Return which batches of a file can have some of *keys*."""
+    return [
+        number
+        for number, batch in enumerate(entry.batches)
+        if keys.may_be_between(batch.first_key, batch.last_key)
+    ]
 
 
 def data_name(number: int) -> str:

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from statestores.arrow.file_access import checksum_of, reporting
+from statestores.arrow.key_selection import KeySelection
 from statestores.arrow.manifest import (
     MANIFEST_NAME,
     BatchEntry,
@@ -68,11 +69,13 @@ class Snapshot:
         *,
         first_key: bytes | None = None,
         last_key: bytes | None = None,
+        keys: KeySelection | None = None,
         files: slice | None = None,
     ) -> Generator[pa.RecordBatch, None, None]:
         """Yield the rows in order, one record batch at a time.
 
-        *first_key* and *last_key*, both inclusive, limit the keys; batches outside are not read.
+        *first_key* and *last_key*, both inclusive, limit the keys, and so do *keys*; batches
+        that have none of them are not read.
         *files* takes some of ``manifest.files`` only, for readers that share the work.
 
         Raises:
@@ -80,13 +83,14 @@ class Snapshot:
                 damaged are never given; those of files before it may have been.
             StorageError: A file cannot be read.
         """
+        wanted_keys = KeySelection(first=first_key, last=last_key).both(keys or KeySelection())
         for entry in self.manifest.files[files or slice(None)]:
-            wanted = batches_of(entry, first_key, last_key)
+            wanted = batches_of(entry, wanted_keys)
             if not wanted:
                 continue
             read = self._read_some if _are_some(entry, wanted) else self._read
             for batch in read(entry, wanted):
-                rows = _between(batch, first_key, last_key)
+                rows = _selected(batch, wanted_keys)
                 if rows.num_rows:
                     yield rows
 
@@ -98,12 +102,10 @@ class Snapshot:
         """
         return map(changes_from_rows, self.batches())
 
-    def verify_checksums(
-        self, *, first_key: bytes | None = None, last_key: bytes | None = None
-    ) -> None:
+    def verify_checksums(self, keys: KeySelection | None = None) -> None:
         """Check size and sum of every file, which finds all damage (SNP-5).
 
-        With *first_key* or *last_key*, the sums of what `batches` reads for them.
+        With *keys*, the sums of what `batches` reads for them.
 
         Raises:
             SnapshotCorruptedError: A file is not what the manifest says.
@@ -111,7 +113,7 @@ class Snapshot:
         """
         self._checked.clear()
         for entry in self.manifest.files:
-            wanted = batches_of(entry, first_key, last_key)
+            wanted = batches_of(entry, keys or KeySelection())
             if _are_some(entry, wanted):
                 for _ in self._messages(entry, wanted):
                     pass
@@ -324,18 +326,21 @@ def _no_arrow(path: Path, error: pa.ArrowInvalid) -> SnapshotCorruptedError:
     return SnapshotCorruptedError(f"{str(path)!r} is not an Arrow file: {error}; {_ADVICE}")
 
 
-def _between(
-    rows: pa.RecordBatch, first_key: bytes | None, last_key: bytes | None
-) -> pa.RecordBatch:
-    """Return the *rows* with a key from *first_key* to *last_key*; they are in key order."""
+def _selected(rows: pa.RecordBatch, wanted: KeySelection) -> pa.RecordBatch:
+    """Return the *rows* with a key that is *wanted*; they are in key order."""
+    if wanted.everything:
+        return rows
     keys = rows.column("key")
-    if last_key is not None:
-        within = pc.sum(pc.less_equal(keys, pa.scalar(last_key, pa.binary()))).as_py() or 0
+    first, last = wanted.bounds
+    if last is not None:
+        within = pc.sum(pc.less_equal(keys, pa.scalar(last, pa.binary()))).as_py() or 0
         rows = rows.slice(0, within)
-    if first_key is not None:
-        below = pc.sum(pc.less(keys, pa.scalar(first_key, pa.binary()))).as_py() or 0
+        keys = rows.column("key")
+    if first is not None:
+        below = pc.sum(pc.less(keys, pa.scalar(first, pa.binary()))).as_py() or 0
         rows = rows.slice(below)
-    return rows
+    exact = wanted.stop is None and wanted.points is None
+    return rows if exact else wanted.filter(rows)
 
 
 def _check_order(
@@ -350,7 +355,8 @@ def _check_order(
     if disorder is not None:
         raise SnapshotCorruptedError(f"row {disorder} of {where} is out of order; {_ADVICE}")
     first, last = batch.column("key")[0].as_py(), batch.column("key")[-1].as_py()
-    if not (entry.may_hold(first, first) and entry.may_hold(last, last)):
+    between = KeySelection(first=entry.first_key, last=entry.last_key)
+    if not (between.may_be_between(first, first) and between.may_be_between(last, last)):
         raise SnapshotCorruptedError(
             f"the keys of {where} are outside the range that the manifest gives; {_ADVICE}"
         )

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 from statestores.arrow import read_snapshot, write_snapshot
+from statestores.arrow.key_selection import KeySelection
 from statestores.errors import SnapshotCorruptedError
 from statestores.spi import KeyValueStore
 
@@ -26,7 +27,7 @@ def written(counts: BytesStore, tmp_path: Path) -> Path:
 def rows_between(path: Path, first: bytes | None, last: bytes | None) -> list[bytes]:
     """Return the keys of a range, read after its sums were checked."""
     snapshot = read_snapshot(path)
-    snapshot.verify_checksums(first_key=first, last_key=last)
+    snapshot.verify_checksums(KeySelection(first=first, last=last))
     batches = list(snapshot.batches(first_key=first, last_key=last))
     return [key for batch in batches for key in batch.column("key").to_pylist()]
 

@@ -10,12 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from statestores.arrow.key_selection import KeySelection
 from statestores.arrow.manifest import (
     KEY_BYTES,
     BatchEntry,
     BatchPlace,
     FileEntry,
     Manifest,
+    batches_of,
     data_name,
     lower_bound,
     parse_manifest,
@@ -230,8 +232,9 @@ def test_a_batch_outside_a_key_range_is_told(
 ) -> None:
     """Both ends are inclusive."""
     batch = BatchEntry(rows=1, first_key=b"d", last_key=b"p")
+    file = FileEntry(name=data_name(0), bytes=1, crc32c=0, batches=(batch,))
 
-    assert batch.may_hold(first, last) is expected
+    assert batches_of(file, KeySelection(first=first, last=last)) == [0] * expected
 
 
 @pytest.mark.spec("SNP-19")
@@ -239,5 +242,7 @@ def test_a_batch_without_an_upper_bound_may_hold_everything_above() -> None:
     """The last key had no successor of 64 bytes."""
     batch = BatchEntry(rows=1, first_key=b"d", last_key=None)
 
-    assert batch.may_hold(b"\xff" * 100, None)
-    assert not batch.may_hold(None, b"c")
+    file = FileEntry(name=data_name(0), bytes=1, crc32c=0, batches=(batch,))
+
+    assert batches_of(file, KeySelection(first=b"\xff" * 100))
+    assert not batches_of(file, KeySelection(last=b"c"))
