@@ -18,11 +18,11 @@ _SPARKS_OWN: Final = frozenset({"checkpointlocation", "queryname"})
 """What Spark uses itself, and hands on."""
 
 _STARTING_OFFSET: Final = "startingOffset"
-_MAX_RECORDS: Final = "maxRecordsPerTrigger"
-_MAX_BYTES: Final = "maxBytesPerTrigger"
+MAX_RECORDS: Final = "maxRecordsPerTrigger"
+MAX_BYTES: Final = "maxBytesPerTrigger"
 _FAIL_ON_DATA_LOSS: Final = "failOnDataLoss"
 
-STREAM_OPTIONS: Final = (_STARTING_OFFSET, _MAX_RECORDS, _MAX_BYTES, _FAIL_ON_DATA_LOSS)
+STREAM_OPTIONS: Final = (_STARTING_OFFSET, MAX_RECORDS, MAX_BYTES, _FAIL_ON_DATA_LOSS)
 """The options of a streaming read; the first one is also one of a batch, with offsets only."""
 
 
@@ -53,8 +53,8 @@ class StreamOptions:
         start = given.get(_STARTING_OFFSET.lower())
         return cls(
             starting_offset="earliest" if start is None else _starts(start),
-            max_records=_limit(_MAX_RECORDS, given),
-            max_bytes=_limit(_MAX_BYTES, given),
+            max_records=_limit(MAX_RECORDS, given),
+            max_bytes=_limit(MAX_BYTES, given),
             fail_on_data_loss=_flag(_FAIL_ON_DATA_LOSS, given, default=True),
         )
 

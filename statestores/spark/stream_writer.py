@@ -9,9 +9,15 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from pyspark import TaskContext
-from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.datasource import DataSourceStreamWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
 
 from statestores.errors import InvalidArgumentError
+from statestores.spark.older_pyspark import (
+    SINKS_TAKE_BATCHES,
+    DataSourceStreamArrowWriter,
+    RowStreamWriter,
+)
 from statestores.spark.writer import WritePlan
 from statestores.state_root import StateRoot
 
@@ -109,6 +115,14 @@ class StateStoreStreamWriter(DataSourceStreamArrowWriter):
         queries = {message.query for message in messages if isinstance(message, StagedBatchMessage)}
         for query in queries:
             discard(plan.root, plan.specification.name, _write_id(query, batchId))
+
+
+def stream_writer(
+    plan: WritePlan, schema: StructType, *, overwrite: bool
+) -> DataSourceStreamWriter:
+    """Return what writes a streaming DataFrame of *schema*, as the installed PySpark hands it."""
+    writer = StateStoreStreamWriter(plan, overwrite=overwrite)
+    return writer if SINKS_TAKE_BATCHES else RowStreamWriter(writer, schema)
 
 
 def _write_id(query: str, batch: int) -> str:
