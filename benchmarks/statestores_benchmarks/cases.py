@@ -230,15 +230,8 @@ class Scale:
         """
         if self.factor >= 1:
             return published
-        return max(self.least_rows, min(quick, self.rows(published) if self.is_tiny else quick))
+        return self.rows(published) if self is TINY else quick
 
-    @property
-    def is_tiny(self) -> bool:
-        """Whether only the machinery is tried, by the tests."""
-        return self.least_rows < TINY_ROWS_BELOW
-
-
-TINY_ROWS_BELOW = 1_000
 
 Workload = Callable[[Scale], Iterator[Group]]
 """A module's groups."""

@@ -1,6 +1,7 @@
 """The rows that the workloads share: 100-byte values, one seed."""
 
 import random
+from functools import lru_cache
 from itertools import accumulate
 
 SEED = 20_261_120
@@ -11,11 +12,20 @@ COMMIT_ROWS = 1_000
 VALUE = bytes(range(VALUE_BYTES))
 
 
+_KEPT = 4
+"""Lists of keys that are not drawn anew for each group."""
+
+
 def distinct_keys(count: int) -> list[bytes]:
     """Return *count* keys of 16 bytes in random order."""
+    return list(_shuffled_keys(count))
+
+
+@lru_cache(maxsize=_KEPT)
+def _shuffled_keys(count: int) -> tuple[bytes, ...]:
     keys = [b"key-%012d" % number for number in range(count)]
     random.Random(SEED).shuffle(keys)
-    return keys
+    return tuple(keys)
 
 
 def zipf_keys(count: int, *, keys: int = ZIPF_KEYS) -> list[bytes]:

@@ -25,17 +25,22 @@ from statestores.semantics import open_on_engine
 from statestores_benchmarks.data import SEED
 
 RETENTIONS = 50
+FIRST_MEASURED = 3
+"""Retentions before anything is measured: what expires has to fill its place first."""
+
 COMMIT_ROWS = 500
 KEY_BYTES = 16
 TIME_BYTES = 8
 
 _LOG_BYTES = 1024 * 1024
-"""RocksDB keeps two tables of recent writes and their log, live or not. They are a constant; with
-the default of 32 MiB each it would hide what is measured, at sizes that a benchmark can afford."""
+"""RocksDB and LevelDB keep two tables of recent writes and their log, live or not. They are a
+constant; with the defaults of 32 and 16 MiB each it would hide what is measured, at sizes that a
+benchmark can afford."""
 
 _OPTIONS: dict[str, dict[str, int]] = {
     "rocksdb": {"write_buffer_bytes": _LOG_BYTES},
     "sqlite": {"wal_bytes": _LOG_BYTES},
+    "leveldb": {"write_buffer_bytes": _LOG_BYTES},
 }
 
 _REST_S = 0.3
@@ -100,24 +105,33 @@ class Growth:
     """After the store was closed."""
 
 
-def measure(kind: Kind, backend: str, live_rows: int, value_bytes: int) -> Growth:
-    """Run *kind* on *backend* for many times a retention in which *live_rows* are put."""
+def measure(
+    kind: Kind,
+    backend: str,
+    live_rows: int,
+    value_bytes: int,
+    *,
+    retentions: int = RETENTIONS,
+    with_defaults: bool = False,
+) -> Growth:
+    """Run *kind* on *backend* for *retentions*, in each of which *live_rows* are put."""
     chance = random.Random(SEED)
     live_bytes = live_rows * (KEY_BYTES + value_bytes + kind.times * TIME_BYTES)
     sizes: list[int] = []
     settled: list[int] = []
     with tempfile.TemporaryDirectory(prefix="statestores-bench-") as name:
         directory = Path(name) / "store"
-        engine = load_backend(backend).open(directory, _OPTIONS.get(backend))
+        options = None if with_defaults else _OPTIONS.get(backend)
+        engine = load_backend(backend).open(directory, options)
         specification = kind.specification(live_rows)
         with open_on_engine(engine, specification, durability=ss.Durability.PROCESS_CRASH) as store:
-            for now_ms in range(live_rows * RETENTIONS):
+            for now_ms in range(live_rows * retentions):
                 kind.put(store, chance.randbytes(KEY_BYTES), chance.randbytes(value_bytes), now_ms)
                 if now_ms % COMMIT_ROWS == COMMIT_ROWS - 1:
                     store.commit({})
-                    if now_ms >= 3 * live_rows:
+                    if now_ms >= FIRST_MEASURED * live_rows:
                         sizes.append(disk_bytes(directory))
-                if now_ms >= 3 * live_rows and now_ms % live_rows == live_rows - 1:
+                if now_ms >= FIRST_MEASURED * live_rows and now_ms % live_rows == live_rows - 1:
                     settled.append(settled_bytes(directory))
         closed = disk_bytes(directory)
     return Growth(
@@ -156,12 +170,16 @@ def main(
     *,
     live_rows: Annotated[int, typer.Option(help="Rows within one retention.")] = 20_000,
     value_bytes: Annotated[int, typer.Option(help="Bytes of a value, all of them random.")] = 400,
-    backends: Annotated[str, typer.Option(help="Names with commas.")] = "rocksdb,sqlite",
-    kinds: Annotated[str, typer.Option(help="How the kinds' names begin.")] = "",
+    backends: Annotated[str, typer.Option(help="Names with commas.")] = "rocksdb,sqlite,leveldb",
+    kinds: Annotated[str, typer.Option(help="How the kinds' names begin, with commas.")] = "",
+    retentions: Annotated[int, typer.Option(min=FIRST_MEASURED + 1)] = RETENTIONS,
+    defaults: Annotated[
+        bool, typer.Option("--defaults", help="The engines' own options, not buffers of 1 MiB.")
+    ] = False,
 ) -> None:
     """Print how much disk each kind takes on each backend."""
     sys.stdout.write(
-        f"{RETENTIONS} retentions of {live_rows:,} rows with values of {value_bytes:,} bytes\n\n"
+        f"{retentions} retentions of {live_rows:,} rows with values of {value_bytes:,} bytes\n\n"
         "| kind | backend | at rest, most | median | most | closed |\n"
         "|---|---|--:|--:|--:|--:|\n"
     )
@@ -169,7 +187,14 @@ def main(
         if not kind.name.startswith(tuple(kinds.split(","))):
             continue
         for backend in backends.split(","):
-            grown = measure(kind, backend, live_rows, value_bytes)
+            grown = measure(
+                kind,
+                backend,
+                live_rows,
+                value_bytes,
+                retentions=retentions,
+                with_defaults=defaults,
+            )
             sys.stdout.write(
                 f"| {kind.name} | {backend} | {grown.settled:.2f} | {grown.median:.2f} "
                 f"| {grown.most:.2f} | {grown.closed:.2f} |\n"

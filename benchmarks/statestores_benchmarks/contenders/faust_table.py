@@ -73,6 +73,7 @@ def _rows(path: Path, value_type: type[bytes] | None) -> Iterator[Door[bytes, An
         event = _Event(_Message(position, b"", b"", 0))
         token = _current_event.set(ref(event))
         committed = 0
+        store.persisted_offset(position)  # opens the database
 
         def get(key: bytes) -> Any:
             try:

@@ -5,8 +5,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
+import orjson
+
+import statestores as ss
 from statestores_benchmarks.contenders.door import Contender, Door, closing_at_end, nothing
 from statestores_benchmarks.drivers import RAW, open_key_values
 
@@ -98,3 +101,38 @@ LMDB = Contender(name="lmdb", what="a write transaction", open=_lmdb, needs=("lm
 
 BYTES = (RAW_ROCKSDB, OURS_ROCKSDB, RAW_LEVELDB, OURS_LEVELDB, SQLITE, OURS_SQLITE, LMDB)
 """The base, and everybody who has bytes and no framework around them."""
+
+
+@contextmanager
+def _orjson_rows(path: Path) -> Iterator[Door[bytes, Any]]:
+    """Give rocksdict with orjson around it: what a program without a framework would write."""
+    with _direct("rocksdb", path) as rows:
+        get_row, put_row = rows.get, rows.put
+
+        def get(key: bytes) -> Any:
+            found = get_row(key)
+            return None if found is None else orjson.loads(found)
+
+        def put(key: bytes, value: object) -> None:
+            put_row(key, orjson.dumps(value))
+
+        yield Door(get, put, nothing)
+
+
+@contextmanager
+def _ours_typed(backend: str, path: Path) -> Iterator[Door[bytes, Any]]:
+    with ss.open_store(
+        path / "ours",
+        ss.KeyValue("bench", value=ss.json),
+        backend=backend,
+        durability=ss.Durability.PROCESS_CRASH,
+    ) as store:
+        yield Door(store.get, store.put, partial(store.commit, {}))
+
+
+RAW_JSON = Contender(name="rocksdict", what="direct `put` and `get`, orjson", open=_orjson_rows)
+OURS_JSON = Contender(
+    name="statestores, RocksDB",
+    what="`put`, `get`, `commit`, the serde `json`",
+    open=partial(_ours_typed, "rocksdb"),
+)

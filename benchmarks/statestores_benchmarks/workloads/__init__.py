@@ -3,6 +3,7 @@
 from statestores_benchmarks.cases import Workload
 from statestores_benchmarks.workloads import (
     changelog,
+    contenders,
     key_value,
     metrics,
     restore,
@@ -13,6 +14,7 @@ from statestores_benchmarks.workloads import (
 
 WORKLOADS: dict[str, Workload] = {
     "key-value": key_value.groups,
+    "contenders": contenders.groups,
     "versioned": versioned.groups,
     "layouts": versioned_layouts.groups,
     "metrics": metrics.groups,

@@ -1,155 +1,129 @@
-"""Key-value stores against the raw driver: puts, gets, and a counter."""
+"""Key-value stores against the raw driver below them: puts, gets, and a counter."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
 
-from statestores_benchmarks.cases import Case, Group, Scale, Target, Timed
-from statestores_benchmarks.data import COMMIT_ROWS, VALUE, distinct_keys, drawn, zipf_keys
-from statestores_benchmarks.drivers import RAW, open_key_values
+from statestores_benchmarks.cases import Case, Group, Scale, Sweep, Target
+from statestores_benchmarks.contenders.door import Contender
+from statestores_benchmarks.contenders.raw import (
+    LMDB,
+    OURS_LEVELDB,
+    OURS_ROCKSDB,
+    OURS_SQLITE,
+    RAW_LEVELDB,
+    RAW_ROCKSDB,
+    SQLITE,
+)
+from statestores_benchmarks.contenders.work import case_name, cases, counts, gets, puts
+from statestores_benchmarks.data import distinct_keys, drawn, zipf_keys
 
-_COUNTER_COMMIT_ROWS = 10_000
+_PAIRS = {
+    "rocksdb": (RAW_ROCKSDB, OURS_ROCKSDB),
+    "leveldb": (RAW_LEVELDB, OURS_LEVELDB),
+}
+_BUFFERED = "get from the write buffer"
+_INTERVALS = (1, 10, 100, 1_000, 10_000)
+
+BytesContender = Contender[bytes, bytes]
 
 
 def groups(scale: Scale) -> Iterator[Group]:
-    """Yield puts, gets and the counter for each backend that has a raw driver."""
-    for backend in RAW:
-        yield _puts(backend, scale.rows(100_000))
-        yield _gets(backend, scale.rows(100_000))
-        yield _counter(backend, scale.rows(100_000))
+    """Yield puts, gets and the counter for each backend that has a raw driver, and the sweep."""
+    rows = scale.rows(100_000)
+    for backend, (raw, ours) in _PAIRS.items():
+        yield _puts(backend, raw, ours, rows)
+        yield _gets(backend, raw, ours, rows)
+        yield _counter(backend, raw, ours, rows)
+    yield _commit_intervals(scale)
 
 
-def _puts(backend: str, rows: int) -> Group:
+def _puts(backend: str, raw: BytesContender, ours: BytesContender, rows: int) -> Group:
     keys = distinct_keys(rows)
-
-    @contextmanager
-    def raw(path: Path) -> Iterator[Timed]:
-        with RAW[backend](path) as database:
-
-            def timed() -> None:
-                put = database.put
-                for key in keys:
-                    put(key, VALUE)
-
-            yield timed
-
-    @contextmanager
-    def ours(path: Path, *, commit_rows: int) -> Iterator[Timed]:
-        with open_key_values(backend, path) as store:
-
-            def timed() -> None:
-                put = store.put
-                for number, key in enumerate(keys, 1):
-                    put(key, VALUE)
-                    if number % commit_rows == 0:
-                        store.commit({})
-                store.commit({})
-
-            yield timed
-
     return Group(
         name=f"{backend}-put",
-        title=f"{backend}: put {rows:,} distinct keys",
+        title=f"{backend}: put {rows:,} distinct keys, commit every 1,000",
         operations=rows,
-        cases=[
-            Case("raw driver, direct puts", raw),
-            Case("put, commit every 100", partial(ours, commit_rows=100)),
-            Case("put, commit every 1,000", partial(ours, commit_rows=COMMIT_ROWS)),
+        cases=cases((raw, ours), partial(puts, keys)),
+        targets=[
+            Target(
+                case=case_name(ours),
+                at_most=0.6,
+                stretch=0.5,
+                row=f"put, commit every 1,000, against direct puts, {backend}",
+            )
         ],
-        targets=[Target(case="put, commit every 1,000", at_most=0.9)],
     )
 
 
-def _gets(backend: str, rows: int) -> Group:
+def _gets(backend: str, raw: BytesContender, ours: BytesContender, rows: int) -> Group:
     keys = distinct_keys(rows)
     wanted = drawn(keys, rows)
-
-    @contextmanager
-    def raw(path: Path) -> Iterator[Timed]:
-        with RAW[backend](path) as database:
-            for key in keys:
-                database.put(key, VALUE)
-        with RAW[backend](path) as database:  # opened again, it reads files and not memory
-
-            def timed() -> None:
-                get = database.get
-                for key in wanted:
-                    get(key)
-
-            yield timed
-
-    @contextmanager
-    def ours(path: Path, *, buffered: bool) -> Iterator[Timed]:
-        with open_key_values(backend, path) as store:
-            store.put_many(keys, [VALUE] * len(keys))
-            store.commit({})
-        with open_key_values(backend, path) as store:
-            if buffered:
-                store.put_many(keys, [VALUE] * len(keys))
-
-            def timed() -> None:
-                get = store.get
-                for key in wanted:
-                    get(key)
-
-            yield timed
-
     return Group(
         name=f"{backend}-get",
         title=f"{backend}: get one of {rows:,} keys",
         operations=rows,
         cases=[
-            Case("raw driver", raw),
-            Case("get from disk", partial(ours, buffered=False)),
-            Case("get from the write buffer", partial(ours, buffered=True)),
+            *cases((raw, ours), partial(gets, keys, wanted)),
+            Case(_BUFFERED, gets(keys, wanted, ours, buffered=True)),
         ],
         targets=[
-            Target(case="get from disk", at_most=1.5),
-            Target(case="get from the write buffer", at_most=0.4),
+            Target(
+                case=case_name(ours),
+                at_most=1.25,
+                stretch=1.15,
+                row=f"get against the driver's get, {backend}",
+            ),
+            Target(
+                case=_BUFFERED, at_most=0.3, row=f"get from the write buffer against it, {backend}"
+            ),
         ],
     )
 
 
-def _counter(backend: str, rows: int) -> Group:
-    keys = zipf_keys(rows)
-
-    @contextmanager
-    def raw(path: Path) -> Iterator[Timed]:
-        with RAW[backend](path) as database:
-
-            def timed() -> None:
-                get, put = database.get, database.put
-                for key in keys:
-                    counted = get(key)
-                    count = int.from_bytes(counted, "big") if counted else 0
-                    put(key, (count + 1).to_bytes(8, "big"))
-
-            yield timed
-
-    @contextmanager
-    def ours(path: Path) -> Iterator[Timed]:
-        with open_key_values(backend, path) as store:
-
-            def timed() -> None:
-                get, put = store.get, store.put
-                for number, key in enumerate(keys, 1):
-                    counted = get(key)
-                    count = int.from_bytes(counted, "big") if counted else 0
-                    put(key, (count + 1).to_bytes(8, "big"))
-                    if number % _COUNTER_COMMIT_ROWS == 0:
-                        store.commit({})
-                store.commit({})
-
-            yield timed
-
+def _counter(backend: str, raw: BytesContender, ours: BytesContender, rows: int) -> Group:
     return Group(
         name=f"{backend}-counter",
-        title=f"{backend}: count {rows:,} events of 20,000 keys, Zipf",
+        title=f"{backend}: count {rows:,} events of 20,000 keys, Zipf, commit every 10,000",
         operations=rows,
-        cases=[
-            Case("raw driver, get and put", raw),
-            Case("get and put, commit every 10,000", ours),
+        cases=cases((raw, ours), partial(counts, zipf_keys(rows))),
+        targets=[
+            Target(
+                case=case_name(ours),
+                at_most=0.35,
+                row=f"Zipf counter, commit every 10,000, against get and put, {backend}",
+            )
         ],
-        targets=[Target(case="get and put, commit every 10,000", at_most=0.5)],
+    )
+
+
+def _commit_intervals(scale: Scale) -> Group:
+    """Return puts by how many there are between two commits; direct puts know no commit."""
+    rows = scale.large_rows(50_000, quick=10_000)
+    keys = distinct_keys(rows)
+    points = [
+        Case(
+            f"{contender.name}, every {interval:,}",
+            puts(keys, contender, commit_rows=interval),
+            series=contender.name,
+            at=interval,
+            needs=contender.needs,
+        )
+        for contender in (
+            RAW_ROCKSDB,
+            OURS_ROCKSDB,
+            RAW_LEVELDB,
+            OURS_LEVELDB,
+            SQLITE,
+            OURS_SQLITE,
+            LMDB,
+        )
+        for interval in _INTERVALS
+    ]
+    return Group(
+        name="commit-interval",
+        title=f"Put {rows:,} distinct keys, by puts between two commits",
+        operations=rows,
+        cases=points,
+        rounds=3,
+        sweep=Sweep(label="puts between two commits", value="puts a second"),
     )
