@@ -14,7 +14,7 @@ from statestores_conformance.key_value_reads import (
 )
 from statestores_conformance.key_value_writes import KeyValueBulkTests, KeyValueWriteTests
 from statestores_conformance.model_tests import KeyValueModelTests
-from statestores_conformance.relation_tests import RelationTests
+from statestores_conformance.relation_suites import KeyValueRelations
 from statestores_conformance.relations import KeyValueKind, Subject
 from statestores_conformance.store_fixtures import closed_at_the_end
 from statestores_conformance.stores import KeyValueStores, OpenKeyValueStore
@@ -38,7 +38,7 @@ class KeyValueStoreTests(AnyKindTests):
     TestIterators = KeyValueIteratorTests
     TestReadsOfFacades = KeyValueFacadeTests
     TestModel = KeyValueModelTests
-    TestRelations = RelationTests
+    TestRelations = KeyValueRelations
     TestAdversaries = KeyValueAdversaryTests
     TestVectors = KeyValueVectorTests
 

@@ -19,12 +19,12 @@ from statestores.spi import Engine
 from statestores_conformance.engines import OpenEngine, pairs_of
 from statestores_conformance.openers import StoreOnEngine
 from statestores_conformance.promises import skip_unless_promised
-from statestores_conformance.relations import KeyValueKind, Kind, Subject, Trial, VersionedKind
+from statestores_conformance.relations import ALL_KINDS, Kind, Subject, Trial
 
 OptionSets: TypeAlias = Mapping[str, OpenEngine]
 """Openers of the same engine with other options, by what is other about them."""
 
-_KINDS = pytest.mark.parametrize("kind", [KeyValueKind(), VersionedKind()], ids=["kv", "versioned"])
+_KINDS = pytest.mark.parametrize("kind", ALL_KINDS.values(), ids=ALL_KINDS)
 
 
 class OptionRelationTests:

@@ -16,7 +16,7 @@ from statestores_conformance.script import Name
 class WritingRelationTests:
     """Different ways to the same content."""
 
-    @pytest.mark.spec("COM-1", "COM-24", "VRS-17")
+    @pytest.mark.spec("COM-1", "COM-24", "VRS-17", "WIN-16", "SES-16", "TTL-2")
     def test_any_split_of_a_batch_is_one_batch(self, subject: Subject) -> None:
         """Where commits come between the writes, no read can tell."""
 
@@ -35,7 +35,7 @@ class WritingRelationTests:
 
         subject.holds(relation)
 
-    @pytest.mark.spec("KVS-15", "VRS-18")
+    @pytest.mark.spec("KVS-15", "VRS-18", "WIN-7", "SES-6")
     def test_columns_are_their_rows(self, subject: Subject) -> None:
         """Writing many at once is writing one after the other."""
 
@@ -81,7 +81,7 @@ class WritingRelationTests:
 
         subject.holds(relation)
 
-    @pytest.mark.spec("KVS-7", "KVS-12", "VRS-10", "VRS-12")
+    @pytest.mark.spec("KVS-7", "KVS-12", "VRS-10", "VRS-12", "WIN-11", "SES-11", "TTL-2")
     def test_every_answer_is_the_memory_engines(self, subject: Subject) -> None:
         """All engines are one store: pending, committed and, where they last, reopened."""
 
@@ -101,7 +101,7 @@ class WritingRelationTests:
 
         subject.holds(relation)
 
-    @pytest.mark.spec("COM-1", "COM-8", "VRS-13")
+    @pytest.mark.spec("COM-1", "COM-8", "VRS-13", "WIN-17", "SES-17")
     def test_reopening_changes_no_answer(self, subject: Subject) -> None:
         """Closed with writes pending and opened again: as after the last commit."""
         skip_unless_promised("persistent", made=subject.persistent)
@@ -183,6 +183,24 @@ class ReplayRelationTests:
 
         subject.holds(relation)
 
+    @pytest.mark.spec("COM-17", "COM-20", "COM-40", "WIN-21")
+    def test_a_restored_store_goes_on_as_the_original(self, subject: Subject) -> None:
+        """The same writes are accepted and answered, whether it was replayed or loaded."""
+
+        def relation(trial: Trial) -> None:
+            store, replayed, loaded = trial.open("store"), trial.open("one"), trial.open("other")
+            trial.replay(replayed, trial.live(store, trial.batches()))
+            trial.script.do("load_content", loaded, store, 3, commit=trial.chance("commit"))
+            stores = store, replayed, loaded
+            for batch in trial.batches():
+                trial.write_alike(stores, batch)
+                for each in stores:
+                    trial.commit(each)
+            trial.agree(replayed, store)
+            trial.agree(loaded, store)
+
+        subject.holds(relation)
+
     @pytest.mark.spec("COM-20", "COM-36")
     def test_content_is_the_store_whatever_is_pending(self, subject: Subject) -> None:
         """An export while writes are pending is the export without them."""
@@ -199,24 +217,25 @@ class ReplayRelationTests:
         subject.holds(relation)
 
 
+def _filled(trial: Trial) -> list[Name]:
+    """Return names to read from: an owner with pending writes, and both of its facades."""
+    store = trial.open("store")
+    trial.live(store, trial.batches())
+    trial.write(store, trial.batch())
+    levels = ("read_committed", "read_uncommitted")
+    facades = [trial.script.let("facade", f"{store}.read_only", level) for level in levels]
+    return [store, *facades]
+
+
 class ReadingRelationTests:
     """Different reads of the same content, pending or committed."""
 
-    def _filled(self, trial: Trial) -> list[Name]:
-        """Return names to read from: an owner with pending writes, and both of its facades."""
-        store = trial.open("store")
-        trial.live(store, trial.batches())
-        trial.write(store, trial.batch())
-        levels = ("read_committed", "read_uncommitted")
-        facades = [trial.script.let("facade", f"{store}.read_only", level) for level in levels]
-        return [store, *facades]
-
-    @pytest.mark.spec("KVS-8", "VRS-10", "VRS-12")
+    @pytest.mark.spec("KVS-8", "VRS-10", "VRS-12", "WIN-12", "SES-13")
     def test_reverse_is_reversed(self, subject: Subject) -> None:
         """Every iteration gives the same in the other direction."""
 
         def relation(trial: Trial) -> None:
-            for reader in self._filled(trial):
+            for reader in _filled(trial):
                 for read in trial.kind.iterations():
                     forward = trial.ask(reader, read)
                     backward = trial.script.let("backward", "backwards", forward)
@@ -224,40 +243,39 @@ class ReadingRelationTests:
 
         subject.holds(relation)
 
-    @pytest.mark.spec("KVS-7", "VRS-10", "VRS-12")
+    @pytest.mark.spec("KVS-7", "VRS-10", "VRS-12", "WIN-10", "WIN-11", "SES-11", "SES-12")
     def test_parts_of_a_range_make_up_the_range(self, subject: Subject) -> None:
         """Cut anywhere, the parts together have what the whole has."""
 
         def relation(trial: Trial) -> None:
-            for reader in self._filled(trial):
+            for reader in _filled(trial):
                 for split in trial.kind.splits():
                     parts = [trial.ask(reader, part) for part in split.parts]
-                    union = trial.script.let("union", "joined", parts)
+                    union = trial.script.let("union", split.union, parts)
                     trial.answers(union, reader, split.whole)
 
         subject.holds(relation)
 
-    @pytest.mark.spec("KVS-6", "VRS-23")
-    def test_many_at_once_are_one_by_one(self, subject: Subject) -> None:
-        """A read of many keys gives what reads of each give."""
+    @pytest.mark.spec("VRS-8", "VRS-21", "KVS-9", "WIN-10", "WIN-11", "SES-10", "SES-11", "SES-12")
+    def test_reads_that_ask_for_the_same_are_answered_alike(self, subject: Subject) -> None:
+        """As of stream time or later, over every key, over all times: what there is."""
 
         def relation(trial: Trial) -> None:
-            for reader in self._filled(trial):
-                for columns in trial.kind.columns():
-                    singles = [trial.ask(reader, single) for single in columns.parts]
-                    trial.answers(singles, reader, columns.whole)
+            for reader in _filled(trial):
+                now = getattr(trial.script.value(reader), "stream_time_ms", None)
+                for alike in trial.kind.same_now(now):
+                    trial.are_alike(reader, reader, alike)
 
         subject.holds(relation)
 
-    @pytest.mark.spec("VRS-8", "VRS-21", "KVS-9")
-    def test_reads_of_now_are_reads_without_a_time(self, subject: Subject) -> None:
-        """As of stream time or later, and over every key, is what there is."""
+    @pytest.mark.spec("KVS-5", "VRS-9", "VRS-10", "VRS-12", "WIN-9", "SES-9", "TKV-1")
+    def test_a_point_is_where_an_iteration_has_it(self, subject: Subject) -> None:
+        """A read of one row gives what an iteration over it gives, or nothing as well."""
 
         def relation(trial: Trial) -> None:
-            for reader in self._filled(trial):
-                now = getattr(trial.script.value(reader), "stream_time_ms", None)
-                for timed, plain in trial.kind.same_now(now):
-                    trial.answers(trial.ask(reader, plain), reader, timed)
+            for reader in _filled(trial):
+                for alike in trial.kind.points():
+                    trial.are_alike(reader, reader, alike)
 
         subject.holds(relation)
 
@@ -283,9 +301,17 @@ class ReadingRelationTests:
         subject.holds(relation)
 
 
-class RelationTests:
-    """All relations. A kind gives them ``subject``."""
+class ManyReadsRelationTests:
+    """Reads of many keys at once, for the kinds that have them."""
 
-    TestWriting = WritingRelationTests
-    TestReplay = ReplayRelationTests
-    TestReading = ReadingRelationTests
+    @pytest.mark.spec("KVS-6", "VRS-23")
+    def test_many_at_once_are_one_by_one(self, subject: Subject) -> None:
+        """A read of many keys gives what reads of each give."""
+
+        def relation(trial: Trial) -> None:
+            for reader in _filled(trial):
+                for columns in trial.kind.columns():
+                    singles = [trial.ask(reader, single) for single in columns.parts]
+                    trial.answers(singles, reader, columns.whole)
+
+        subject.holds(relation)

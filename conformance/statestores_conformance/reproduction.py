@@ -16,9 +16,9 @@ from typing import Any
 
 import statestores.errors
 import statestores.spi
-from statestores.spi import Changes, CommittedContent, StateStore
 from statestores_conformance.openers import StoreOnEngine, expression_of, import_root_of
 from statestores_conformance.script import Script
+from statestores_conformance.script_helpers import HELPERS
 
 DIRECTORY_VARIABLE = "STATESTORES_REPRODUCTION_DIR"
 """The environment variable that says where the files go."""
@@ -54,64 +54,6 @@ def open_store(path, specification):
 """
 
 _ANY_DURABILITY = "Durability.PROCESS_CRASH if weak else Durability.POWER_LOSS"
-
-
-def rows(changes: Changes, start: int, stop: int) -> Changes:
-    """Return the rows of *changes* from *start* up to *stop*."""
-    columns = (
-        changes.keys,
-        changes.values,
-        changes.times_ms,
-        changes.end_times_ms,
-        changes.sequences,
-        changes.timestamps_ms,
-    )
-    cut: list[Any] = [None if column is None else column[start:stop] for column in columns]
-    return Changes(*cut)
-
-
-def load_content(target: StateStore, source: StateStore, batch_rows: int, *, commit: bool) -> None:
-    """Load what *source* has committed into the empty *target*, in batches."""
-    load_export(target, source.committed_content(), batch_rows, commit=commit)
-
-
-def load_export(
-    target: StateStore, content: CommittedContent, batch_rows: int = 1000, *, commit: bool = False
-) -> None:
-    """Load *content* into the empty *target*, in batches, and commit it with its offsets."""
-    # Stream time may be all there is: everything that moved it was deleted.
-    target.load(target.pending_changes(), stream_time_ms=content.stream_time_ms)
-    for changes in content.changes:
-        for start in range(0, len(changes), batch_rows):
-            part = rows(changes, start, start + batch_rows)
-            target.load(part, stream_time_ms=content.stream_time_ms)
-            if commit:
-                target.commit({})
-    target.advance_position(content.position)
-    target.commit(dict(content.offsets))
-
-
-def backwards(rows: list[Any]) -> list[Any]:
-    """Return *rows* from the last to the first."""
-    return rows[::-1]
-
-
-def joined(parts: list[list[Any]]) -> list[Any]:
-    """Return the rows of *parts*, one after the other, without those that are there twice."""
-    found: list[Any] = []
-    for part in parts:
-        found += [row for row in part if row not in found]
-    return found
-
-
-HELPERS: dict[str, Callable[..., Any]] = {
-    "rows": rows,
-    "load_content": load_content,
-    "load_export": load_export,
-    "backwards": backwards,
-    "joined": joined,
-}
-"""Functions that a script may call; their source goes into the file."""
 
 
 def write_reproduction(

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from statestores_conformance.any_kind import AnyKindTests
+from statestores_conformance.relation_suites import SessionRelations
+from statestores_conformance.relations import SessionKind, Subject
 from statestores_conformance.retained_model_tests import SessionModelTests
 from statestores_conformance.retained_stores import OpenSessionStore, SessionStores
 from statestores_conformance.retained_vectors import SessionVectorTests
@@ -35,6 +37,7 @@ class SessionStoreTests(AnyKindTests):
     TestExpiry = SessionExpiryTests
     TestReopening = SessionReopeningTests
     TestModel = SessionModelTests
+    TestRelations = SessionRelations
     TestVectors = SessionVectorTests
 
     @pytest.fixture
@@ -48,3 +51,8 @@ class SessionStoreTests(AnyKindTests):
     def stores(self, session_stores: SessionStores) -> SessionStores:
         """Give the tests that hold for every kind this one."""
         return session_stores
+
+    @pytest.fixture
+    def subject(self, open_session_store: OpenSessionStore, tmp_path: Path) -> Subject:
+        """Give the relations this kind."""
+        return Subject(SessionKind(), open_session_store, tmp_path)

@@ -14,6 +14,8 @@ from statestores_conformance.key_value_reads import (
     KeyValueReadTests,
 )
 from statestores_conformance.key_value_writes import KeyValueWriteTests
+from statestores_conformance.relation_suites import TimestampedRelations
+from statestores_conformance.relations import Subject, TimestampedKind
 from statestores_conformance.store_fixtures import closed_at_the_end
 from statestores_conformance.stores import KeyValueStores
 from statestores_conformance.time_to_live_changes import TimeToLiveChangeTests
@@ -24,6 +26,7 @@ from statestores_conformance.timestamped_stores import (
     OpenTimestampedStore,
     TimestampedStores,
     WithoutTimestamps,
+    with_its_own_clock,
 )
 from statestores_conformance.timestamps import TimestampedBulkTests, TimestampTests
 
@@ -78,6 +81,7 @@ class TimeToLiveTests:
     TestWallClock = WallClockTests
     TestChanges = TimeToLiveChangeTests
     TestModel = TimestampedModelTests
+    TestRelations = TimestampedRelations
 
     @pytest.fixture
     def timestamped_stores(
@@ -85,3 +89,8 @@ class TimeToLiveTests:
     ) -> Iterator[TimestampedStores]:
         """Open any number of timestamped stores; each is closed at the end."""
         yield from closed_at_the_end(TimestampedStores(tmp_path, open_timestamped_store))
+
+    @pytest.fixture
+    def subject(self, open_timestamped_store: OpenTimestampedStore, tmp_path: Path) -> Subject:
+        """Give the relations this kind."""
+        return Subject(TimestampedKind(), with_its_own_clock(open_timestamped_store), tmp_path)

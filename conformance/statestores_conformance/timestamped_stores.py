@@ -26,6 +26,7 @@ from statestores.spi import (
     TimestampedValue,
 )
 from statestores.spi.store import Values
+from statestores_conformance.openers import StoreOnEngine
 from statestores_conformance.stores import KEYS, Content, Stores, StoreUnderTest
 
 OpenTimestampedStore: TypeAlias = Callable[
@@ -33,6 +34,11 @@ OpenTimestampedStore: TypeAlias = Callable[
 ]
 """Opens a timestamped store in a directory. The same directory gives the same data again. The
 clock, if there is one, takes the place of the machine's."""
+
+OpenWithItsOwnClock: TypeAlias = Callable[
+    [Path, TimestampedKeyValue[bytes, bytes]], TimestampedKeyValueStore[bytes, bytes]
+]
+"""The same with the clock of the machine."""
 
 LONG_MS = 1 << 40
 """A time to live that no test outlives: so the store looks for what has expired, and finds none."""
@@ -117,6 +123,17 @@ class TimestampedStores(Stores):
         store = self._open_store(self.path(), specification, None)  # type: ignore[arg-type]  # on purpose
         self.remember(store)
         return store
+
+
+def with_its_own_clock(open_store: OpenTimestampedStore) -> OpenWithItsOwnClock:
+    """Return an opener of the same stores that takes no clock.
+
+    One of stores over an engine is that already, and stays what it is: a file that performs the
+    steps of a failure again has to open the same.
+    """
+    if isinstance(open_store, StoreOnEngine):
+        return open_store
+    return lambda path, specification: open_store(path, specification, None)
 
 
 class ReadingWithoutTimestamps(DelegatingReadOnlyStore, ReadOnlyKeyValueStore[bytes, bytes]):

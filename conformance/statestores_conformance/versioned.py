@@ -8,7 +8,7 @@ import pytest
 from statestores_conformance.adversaries import VersionedAdversaryTests
 from statestores_conformance.any_kind import AnyKindTests
 from statestores_conformance.model_tests import VersionedModelTests
-from statestores_conformance.relation_tests import RelationTests
+from statestores_conformance.relation_suites import VersionedRelations
 from statestores_conformance.relations import Subject, VersionedKind
 from statestores_conformance.store_fixtures import closed_at_the_end
 from statestores_conformance.stores import OpenVersionedStore, VersionedStores
@@ -44,7 +44,7 @@ class VersionedStoreTests(AnyKindTests):
     TestReplayOfVersions = VersionedReplayTests
     TestReadsOfFacades = VersionedFacadeTests
     TestModel = VersionedModelTests
-    TestRelations = RelationTests
+    TestRelations = VersionedRelations
     TestAdversaries = VersionedAdversaryTests
     TestVectors = VersionedVectorTests
 

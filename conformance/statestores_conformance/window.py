@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from statestores_conformance.any_kind import AnyKindTests
+from statestores_conformance.relation_suites import WindowRelations
+from statestores_conformance.relations import Subject, WindowKind
 from statestores_conformance.retained_model_tests import WindowModelTests
 from statestores_conformance.retained_stores import OpenWindowStore, WindowStores
 from statestores_conformance.retained_vectors import WindowVectorTests
@@ -37,6 +39,7 @@ class WindowStoreTests(AnyKindTests):
     TestExpiry = WindowExpiryTests
     TestReopening = WindowReopeningTests
     TestModel = WindowModelTests
+    TestRelations = WindowRelations
     TestVectors = WindowVectorTests
 
     @pytest.fixture
@@ -50,3 +53,8 @@ class WindowStoreTests(AnyKindTests):
     def stores(self, window_stores: WindowStores) -> WindowStores:
         """Give the tests that hold for every kind this one."""
         return window_stores
+
+    @pytest.fixture
+    def subject(self, open_window_store: OpenWindowStore, tmp_path: Path) -> Subject:
+        """Give the relations this kind."""
+        return Subject(WindowKind(), open_window_store, tmp_path)

@@ -12,12 +12,9 @@ import pytest
 from statestores.spi import KeyValue
 from statestores_conformance.models import KeyValueMachine, run_machine
 from statestores_conformance.openers import StoreOnEngine, expression_of
-from statestores_conformance.reproduction import (
-    DIRECTORY_VARIABLE,
-    HELPERS,
-    write_reproduction,
-)
+from statestores_conformance.reproduction import DIRECTORY_VARIABLE, write_reproduction
 from statestores_conformance.script import Script
+from statestores_conformance.script_helpers import HELPERS
 from statestores_memory import MemoryEngine
 
 _BROKEN = '''\

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
@@ -31,23 +32,17 @@ from statestores.logged_store import open_logged_store
 from statestores.registry import load_backend
 from statestores.semantics import open_on_engine
 from statestores.spi import Durability, Position, StateStore, TopicPartition
-from statestores_conformance.relations import (
-    KeyValueKind,
-    Kind,
-    VersionedKind,
-    Write,
-)
+from statestores_conformance.relations import ALL_KINDS, Kind, Write
 from statestores_conformance.relations.kinds import Form
 
 INPUT = TopicPartition("input", 0)
 LOG = changelog_partition("store", 0)
 NOSYNC = Durability.PROCESS_CRASH
 
-KINDS = {"key-value": KeyValueKind(), "versioned": VersionedKind()}
 PAIRS = [("memory", "rocksdb"), ("rocksdb", "sqlite"), ("sqlite", "memory")]
 """Each backend gives once and takes once."""
 
-_EVERY_KIND = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+_EVERY_KIND = pytest.mark.parametrize("kind", ALL_KINDS.values(), ids=ALL_KINDS)
 _EVERY_PAIR = pytest.mark.parametrize(("source", "target"), PAIRS)
 
 Batches = list[list[Write]]
@@ -181,14 +176,17 @@ def test_a_compacted_changelog_is_the_whole_one(source: str, target: str, kind: 
     @given(st.data())
     def holds(data: st.DataObject) -> None:
         specification = data.draw(kind.specifications())
-        retention_ms = getattr(specification, "history_retention_ms", None)
+        retentions = {
+            name: getattr(specification, name, None)
+            for name in ("history_retention_ms", "retention_ms")
+        }
         with Directory() as root, ExitStack() as stack:
             store = stack.enter_context(opened(source, root / "live", specification))
             log = stack.enter_context(FileChangelog.create(root / "log", specification.kind))
             for number, commits in enumerate(data.draw(st.lists(batches(kind), max_size=3))):
                 live(store, log, commits, 10 * number)
                 log.seal()
-                compact(log, history_retention_ms=retention_ms)
+                compact(log, **retentions)
             live(store, log, data.draw(batches(kind)), 100)
             copy = stack.enter_context(opened(target, root / "copy", specification))
             restore(copy, changelog=log)
@@ -224,7 +222,10 @@ def test_snapshot_and_tail_are_the_whole_changelog(source: str, target: str, kin
             tables = []
             for name, each in (("one", store), ("other", with_snapshot)):
                 snapshot = read_snapshot(write_snapshot(each, root / name).path)
-                tables.append(pa.Table.from_batches(snapshot.batches(), snapshot.schema))
+                table = pa.Table.from_batches(snapshot.batches(), snapshot.schema)
+                # A deletion below the horizon is there or is not: which of the two, depends on how
+                # often a vacuum came by (VRS-20).
+                tables.append(table.filter(pc.is_valid(table.column("value"))))
             assert tables[0].equals(tables[1])
 
     holds()

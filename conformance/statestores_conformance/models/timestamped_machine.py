@@ -6,10 +6,10 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
-from statestores.spi import TimestampedKeyValue, TimestampedKeyValueStore
+from statestores.spi import TimestampedKeyValue
 from statestores_conformance.models.store import StoreMachine, keys, readers, values
 from statestores_conformance.models.timestamped import TimestampedModel
-from statestores_conformance.timestamped_stores import OpenTimestampedStore
+from statestores_conformance.timestamped_stores import OpenTimestampedStore, with_its_own_clock
 
 _TTL_MS = 20
 
@@ -18,24 +18,11 @@ _steps = st.integers(-30, 15)
 """How far a put is ahead of stream time, or behind it."""
 
 
-class WithItsOwnClock:
-    """Opens timestamped stores with the clock of the machine."""
-
-    def __init__(self, open_store: OpenTimestampedStore) -> None:
-        self._open_store = open_store
-
-    def __call__(
-        self, path: Path, specification: TimestampedKeyValue[bytes, bytes]
-    ) -> TimestampedKeyValueStore[bytes, bytes]:
-        """Open the store."""
-        return self._open_store(path, specification, None)
-
-
 class TimestampedMachine(StoreMachine[TimestampedModel]):
     """A store whose values live for 20 ms of stream time, which the puts move."""
 
     def __init__(self, open_store: OpenTimestampedStore, root: Path) -> None:
-        super().__init__(WithItsOwnClock(open_store), root)
+        super().__init__(with_its_own_clock(open_store), root)
         self.begin(TimestampedModel(_TTL_MS))
 
     def specification(self) -> TimestampedKeyValue[bytes, bytes]:

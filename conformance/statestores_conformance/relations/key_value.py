@@ -6,28 +6,39 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from statestores.spi import Changes, KeyValue
-from statestores_conformance.relations.kinds import KEYS, VALUES, Form, Kind, Read, Split, Write
+from statestores.spi import Changes, KeyValue, StoreSpecification
+from statestores_conformance.relations.kinds import (
+    KEYS,
+    VALUES,
+    Alike,
+    Form,
+    Kind,
+    Read,
+    Split,
+    Write,
+)
 
-_keys = st.sampled_from(KEYS)
-_values = st.sampled_from(VALUES)
-_BOUNDS = [(None, None), (b"a", b"b"), (b"a\x00", None), (None, b"a\xff"), (b"b", b"a")]
+KEY_BOUNDS = [(None, None), (b"a", b"b"), (b"a\x00", None), (None, b"a\xff"), (b"b", b"a")]
+"""Ranges of keys, open and closed; the last is inverted."""
+
+keys = st.sampled_from(KEYS)
+values = st.sampled_from(VALUES)
 
 
 class KeyValueKind(Kind):
     """The latest value of each key."""
 
-    def probe(self) -> KeyValue[bytes, bytes]:
+    def probe(self) -> StoreSpecification[Any, Any]:
         return KeyValue("store")
 
-    def specifications(self) -> SearchStrategy[KeyValue[bytes, bytes]]:
+    def specifications(self) -> SearchStrategy[StoreSpecification[Any, Any]]:
         return st.just(self.probe())
 
     def writes(self) -> SearchStrategy[Write]:
         return st.one_of(
-            st.builds(Write, st.just("put"), st.tuples(_keys, st.none() | _values)),
-            st.builds(Write, st.just("delete"), st.tuples(_keys)),
-            st.builds(Write, st.just("put_if_absent"), st.tuples(_keys, _values)),
+            st.builds(Write, st.just("put"), st.tuples(keys, st.none() | values)),
+            st.builds(Write, st.just("delete"), st.tuples(keys)),
+            st.builds(Write, st.just("put_if_absent"), st.tuples(keys, values)),
         )
 
     def as_columns(self, writes: Sequence[Write]) -> list[Write]:
@@ -36,13 +47,16 @@ class KeyValueKind(Kind):
             if write.method == "put_if_absent":
                 found.append(write)
                 continue
-            key, value = (*write.arguments, None)[:2]
-            if found and found[-1].method == "put_many":
-                keys, values = found[-1].arguments
-                found[-1] = Write("put_many", ([*keys, key], [*values, value]))
-            else:
-                found.append(Write("put_many", ([key], [value])))
+            row = self._columns_of(write)
+            if not found or found[-1].method != "put_many":
+                found.append(Write("put_many", tuple([] for _ in row)))
+            for column, cell in zip(found[-1].arguments, row, strict=True):
+                column.append(cell)
         return found
+
+    def _columns_of(self, write: Write) -> tuple[Any, ...]:
+        """Return the row that a put or a deletion is in ``put_many``."""
+        return (*write.arguments, None)[:2]
 
     def reads(self) -> Iterator[Read]:
         yield from self.iterations()
@@ -51,13 +65,13 @@ class KeyValueKind(Kind):
             yield Read("get", (key,))
 
     def iterations(self) -> Iterator[Read]:
-        for bounds in _BOUNDS:
+        for bounds in KEY_BOUNDS:
             yield Read("range", bounds, Form.ITERATOR)
         for prefix in (b"", b"a", b"a\x00", b"\xff"):
             yield Read("prefix_scan", (prefix,), Form.ITERATOR)
 
     def splits(self) -> Iterator[Split]:
-        for first, last in _BOUNDS:
+        for first, last in KEY_BOUNDS:
             for middle in KEYS:
                 parts = ((first, middle), (middle + b"\x00", last))
                 inside = (first is None or first <= middle) and (last is None or middle <= last)
@@ -65,12 +79,24 @@ class KeyValueKind(Kind):
                     yield Split(_range(first, last), tuple(_range(*part) for part in parts))
 
     def columns(self) -> Iterator[Split]:
-        keys = [*KEYS, *KEYS[::-2], b"missing"]
-        yield Split(Read("get_many", (keys,)), tuple(Read("get", (key,)) for key in keys))
+        wanted = [*KEYS, *KEYS[::-2], b"missing"]
+        yield Split(Read("get_many", (wanted,)), tuple(Read("get", (key,)) for key in wanted))
 
-    def same_now(self, stream_time_ms: int | None) -> Iterator[tuple[Read, Read]]:
-        yield _range(None, None), Read("prefix_scan", (b"",), Form.ITERATOR)
-        yield _range(b"", b"\xff" * 9), _range(None, None)
+    def same_now(self, stream_time_ms: int | None) -> Iterator[Alike]:
+        yield Alike(_range(None, None), Read("prefix_scan", (b"",), Form.ITERATOR))
+        yield Alike(_range(b"", b"\xff" * 9), _range(None, None))
+
+    def points(self) -> Iterator[Alike]:
+        for key in KEYS:
+            yield Alike(Read("get", (key,)), _range(key, key), "value_at")
+
+    def void(self, write: Write, specification: Any) -> Write | None:
+        if write.method == "put_if_absent":
+            return None
+        return Write("put", (write.arguments[0], b"void", *write.arguments[2:]))
+
+    def lasting(self, specification: Any) -> StoreSpecification[Any, Any]:
+        return specification  # type: ignore[no-any-return]  # it came as one
 
     def compacted(self, log: Sequence[Changes], specification: Any) -> Changes:
         rows = [row for part in log for row in zip(part.keys, part.values, strict=True)]

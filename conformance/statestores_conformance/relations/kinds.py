@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from hypothesis.strategies import SearchStrategy
 
@@ -44,13 +44,30 @@ class Split(NamedTuple):
 
     whole: Read
     parts: tuple[Read, ...]
+    union: str = "merged"
+    """The helper of scripts that puts the parts together (see `reproduction`)."""
+
+
+class Alike(NamedTuple):
+    """A read, and another one whose answer has to be the same, or to become so by a helper."""
+
+    read: Read
+    other: Read
+    helper: str | None = None
+    arguments: tuple[Any, ...] = ()
+    """What the helper is given besides, after the answer."""
 
 
 class Kind(ABC):
     """One kind of store, as the relations see it.
 
     Reads are fixed lists rather than drawn, so that two stores can be asked the same at any time.
+    The first argument of a write is its key; every other bytes of a read are keys as well, and
+    every ``int`` of either is a time.
     """
+
+    without_keys: ClassVar[frozenset[str]] = frozenset()
+    """The iterations that give rows without their key, being all of one."""
 
     @abstractmethod
     def probe(self) -> StoreSpecification[Any, Any]:
@@ -85,9 +102,43 @@ class Kind(ABC):
         """Yield reads of many keys at once, and reads of each."""
 
     @abstractmethod
-    def same_now(self, stream_time_ms: int | None) -> Iterator[tuple[Read, Read]]:
-        """Yield pairs of reads that have to give the same at the present *stream_time_ms*."""
+    def same_now(self, stream_time_ms: int | None) -> Iterator[Alike]:
+        """Yield reads that have to give the same at the present *stream_time_ms*."""
+
+    @abstractmethod
+    def points(self) -> Iterator[Alike]:
+        """Yield reads of one row each, and iterations that find it."""
+
+    @abstractmethod
+    def void(self, write: Write, specification: Any) -> Write | None:
+        """Return a write that *write*, coming next, makes void; ``None`` when there is none."""
+
+    @abstractmethod
+    def lasting(self, specification: Any) -> StoreSpecification[Any, Any]:
+        """Return *specification* but for a retention, which no time of a workload reaches."""
 
     @abstractmethod
     def compacted(self, log: Sequence[Changes], specification: Any) -> Changes:
         """Return the changes of *log* that later ones do not make void, in their order."""
+
+
+class TimedKind(Kind):
+    """A kind of store whose rows have times, and expire by them."""
+
+    @abstractmethod
+    def retention_ms(self, specification: Any) -> int:
+        """Return how far stream time has to pass a row until it has expired."""
+
+    @abstractmethod
+    def recent(self, horizon_ms: int) -> Iterator[Alike]:
+        """Yield what a store shows while its horizon is *horizon_ms*, and how another tells it.
+
+        The other has had the same writes, and has kept everything.
+        """
+
+    def judged(self, write: Write) -> Write | None:
+        """Return *write* such that its answer says whether it was refused as late.
+
+        ``None`` when what it does depends on more than its time.
+        """
+        return write

@@ -17,15 +17,32 @@ from hypothesis import strategies as st
 from statestores.registry import load_backend
 from statestores_conformance.models.running import SHARE, explain, seed_of_run, unhurried
 from statestores_conformance.openers import StoreOnEngine
-from statestores_conformance.relations.kinds import Form, Kind, Read, Write
-from statestores_conformance.reproduction import HELPERS
+from statestores_conformance.relations.kinds import Alike, Form, Kind, Read, Write
 from statestores_conformance.script import Name, Script
+from statestores_conformance.script_helpers import HELPERS
 
 Batches: TypeAlias = list[list[Write]]
 """The writes of each commit."""
 
+_CHANCES = st.booleans()
+
 REFERENCE = "open_reference"
 """The name under which a script opens stores over the memory engine."""
+
+
+_SHARE = {False: 4, True: SHARE[True]}
+"""What a trial costs beside a plain random test. In memory the number of kinds and relations makes
+up for the number of trials of each: half those of a state machine."""
+
+
+class Workload:
+    """What is drawn for a kind. Built once: Hypothesis would build and check it for each trial."""
+
+    def __init__(self, kind: Kind) -> None:
+        write = kind.writes()
+        self.specifications = kind.specifications()
+        self.batch = st.lists(write, max_size=6)
+        self.batches = st.lists(st.lists(write, min_size=1, max_size=6), min_size=1, max_size=5)
 
 
 class Trial:
@@ -34,6 +51,7 @@ class Trial:
     def __init__(
         self,
         kind: Kind,
+        workload: Workload,
         openers: dict[str, Callable[..., Any]],
         directory: Path,
         data: st.DataObject,
@@ -41,27 +59,27 @@ class Trial:
         self.kind = kind
         self.data = data
         self.script = Script(**openers, **HELPERS)
-        self.specification = data.draw(kind.specifications(), label="specification")
+        self.specification = data.draw(workload.specifications, label="specification")
+        self._workload = workload
         self._directory = directory
         self._opened: list[Name] = []
 
     def batches(self) -> Batches:
         """Draw the writes of a few commits."""
-        batch = st.lists(self.kind.writes(), min_size=1, max_size=6)
-        return self.data.draw(st.lists(batch, min_size=1, max_size=5), label="commits")
+        return self.data.draw(self._workload.batches, label="commits")
 
     def batch(self) -> list[Write]:
         """Draw the writes of one commit, which may be none."""
-        return self.data.draw(st.lists(self.kind.writes(), max_size=6), label="writes")
+        return self.data.draw(self._workload.batch, label="writes")
 
     def chance(self, label: str) -> bool:
         """Draw yes or no."""
-        return self.data.draw(st.booleans(), label=label)
+        return self.data.draw(_CHANCES, label=label)
 
-    def open(self, directory: str, opener: str = "open_store") -> Name:
-        """Open the store in *directory*, and give it a name."""
+    def open(self, directory: str, opener: str = "open_store", specification: Any = None) -> Name:
+        """Open the store in *directory*, of another *specification* or of its own; name it."""
         path = self._directory / directory
-        store = self.script.let("store", opener, path, self.specification)
+        store = self.script.let("store", opener, path, specification or self.specification)
         self._opened.append(store)
         return store
 
@@ -74,6 +92,13 @@ class Trial:
         """Make *writes*, and commit nothing."""
         for write in writes:
             self.script.do(f"{store}.{write.method}", *write.arguments)
+
+    def write_alike(self, stores: Sequence[Name], writes: Sequence[Write]) -> None:
+        """Make *writes* in each of *stores*: each of them has to answer as the first one does."""
+        for write in writes:
+            first = self.script.let("answer", f"{stores[0]}.{write.method}", *write.arguments)
+            for store in stores[1:]:
+                self.script.gives(first, f"{store}.{write.method}", *write.arguments)
 
     def commit(self, store: Name, **options: Any) -> Name:
         """Commit; return the changes that were pending."""
@@ -130,6 +155,13 @@ class Trial:
         for read, expected in self.all_answers(other):
             self.answers(expected, one, read)
 
+    def are_alike(self, one: Name, other: Name, alike: Alike) -> None:
+        """Check that store *one* answers the one read as *other* answers the other."""
+        expected = self.ask(other, alike.other)
+        if alike.helper is not None:
+            expected = self.script.let("wanted", alike.helper, expected, *alike.arguments)
+        self.answers(expected, one, alike.read)
+
 
 class Subject:
     """The stores of one kind that a relation is tried on."""
@@ -141,6 +173,7 @@ class Subject:
             REFERENCE: StoreOnEngine(load_backend("memory").open),
         }
         self._root = root
+        self._workload = Workload(kind)
         with open_store(root / "probe", kind.probe()) as probe:
             self.persistent: bool = probe.persistent
 
@@ -150,7 +183,7 @@ class Subject:
 
         def attempt(data: st.DataObject) -> None:
             directory = Path(tempfile.mkdtemp(dir=self._root))
-            trial = Trial(self.kind, self.openers, directory, data)
+            trial = Trial(self.kind, self._workload, self.openers, directory, data)
             made[:] = [trial]
             try:
                 relation(trial)
@@ -159,7 +192,7 @@ class Subject:
                 shutil.rmtree(directory)
 
         seed = seed_of_run()
-        examples = max(1, settings().max_examples // SHARE[self.persistent])
+        examples = max(1, settings().max_examples // _SHARE[self.persistent])
         test = settings(unhurried(examples), database=None)(given(st.data())(attempt))
         try:
             (test if seed is None else hypothesis.seed(seed)(test))()

@@ -1,29 +1,38 @@
 """A versioned store, as the relations see it."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any, TypeAlias
+from dataclasses import replace
+from typing import Any, ClassVar, TypeAlias
 
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from statestores.spi import Changes, Versioned
-from statestores_conformance.relations.kinds import KEYS, VALUES, Form, Kind, Read, Split, Write
+from statestores_conformance.relations.key_value import KEY_BOUNDS, keys, values
+from statestores_conformance.relations.kinds import (
+    KEYS,
+    Alike,
+    Form,
+    Read,
+    Split,
+    TimedKind,
+    Write,
+)
 
 _HIGHEST_MS = 2**63 - 1
 _RETENTIONS_MS = [20, 0, 10**6]
 _TIMES = [None, 0, 9, 10, 30, 45, 60, _HIGHEST_MS]
-_KEY_BOUNDS = [(None, None), (b"a", b"b"), (b"a\x00", None), (None, b"a\xff"), (b"b", b"a")]
 _TIME_BOUNDS = [(None, None), (10, 40), (30, None), (None, 30), (25, 25)]
 
 _Row: TypeAlias = tuple[bytes, bytes | None, int]
 
-_keys = st.sampled_from(KEYS)
-_values = st.sampled_from(VALUES)
 _times = st.integers(0, 60)
 
 
-class VersionedKind(Kind):
+class VersionedKind(TimedKind):
     """Every value of each key within a retention that the times cross again and again."""
+
+    without_keys: ClassVar[frozenset[str]] = frozenset({"history"})
 
     def probe(self) -> Versioned[bytes, bytes]:
         return Versioned("store", history_retention_ms=0)
@@ -34,8 +43,8 @@ class VersionedKind(Kind):
         )
 
     def writes(self) -> SearchStrategy[Write]:
-        put = st.builds(Write, st.just("put"), st.tuples(_keys, st.none() | _values, _times))
-        return put | put | st.builds(Write, st.just("delete"), st.tuples(_keys, _times))
+        put = st.builds(Write, st.just("put"), st.tuples(keys, st.none() | values, _times))
+        return put | put | st.builds(Write, st.just("delete"), st.tuples(keys, _times))
 
     def as_columns(self, writes: Sequence[Write]) -> list[Write]:
         rows = [
@@ -55,7 +64,7 @@ class VersionedKind(Kind):
     def iterations(self) -> Iterator[Read]:
         for time in _TIMES:
             yield Read("scan_as_of", (time,), Form.ITERATOR)
-        for bounds in _KEY_BOUNDS:
+        for bounds in KEY_BOUNDS:
             yield Read("scan_as_of", (35, *bounds), Form.ITERATOR)
         for key in KEYS:
             yield Read("history", (key,), Form.ITERATOR)
@@ -64,7 +73,7 @@ class VersionedKind(Kind):
 
     def splits(self) -> Iterator[Split]:
         for time in (None, 35):
-            for first, last in _KEY_BOUNDS[:-1]:
+            for first, last in KEY_BOUNDS[:-1]:
                 parts = ((first, b"a\x00\xff"), (b"a\x00\xff\x00", last))
                 whole = Read("scan_as_of", (time, first, last), Form.ITERATOR)
                 yield Split(
@@ -79,6 +88,7 @@ class VersionedKind(Kind):
                     yield Split(
                         Read("history", (key, first_ms, last_ms), Form.ITERATOR),
                         tuple(Read("history", (key, *part), Form.ITERATOR) for part in parts_ms),
+                        union="joined",
                     )
 
     def columns(self) -> Iterator[Split]:
@@ -90,14 +100,46 @@ class VersionedKind(Kind):
         pairs = zip(keys, times, strict=True)
         yield Split(Read("get_many", (keys, times)), tuple(Read("get", pair) for pair in pairs))
 
-    def same_now(self, stream_time_ms: int | None) -> Iterator[tuple[Read, Read]]:
+    def same_now(self, stream_time_ms: int | None) -> Iterator[Alike]:
         for time in {stream_time_ms or 0, _HIGHEST_MS}:
             for key in KEYS:
-                yield Read("get", (key, time)), Read("get", (key,))
-            yield (
+                yield Alike(Read("get", (key, time)), Read("get", (key,)))
+            yield Alike(
                 Read("scan_as_of", (time,), Form.ITERATOR),
                 Read("scan_as_of", (), Form.ITERATOR),
             )
+
+    def points(self) -> Iterator[Alike]:
+        for key in KEYS:
+            for time in (0, 10, 45, 60):
+                point = Read("get", (key, time))
+                yield Alike(point, Read("scan_as_of", (time, key, key), Form.ITERATOR), "value_at")
+                yield Alike(point, Read("history", (key, time, time), Form.ITERATOR), "first_of")
+
+    def void(self, write: Write, specification: Any) -> Write | None:
+        return Write("put", (write.arguments[0], b"void", write.arguments[-1]))
+
+    def lasting(self, specification: Any) -> Versioned[bytes, bytes]:
+        changed: Versioned[bytes, bytes] = replace(
+            specification, history_retention_ms=_RETENTIONS_MS[-1]
+        )
+        return changed
+
+    def retention_ms(self, specification: Any) -> int:
+        retention_ms: int = specification.history_retention_ms
+        return retention_ms
+
+    def recent(self, horizon_ms: int) -> Iterator[Alike]:
+        first_ms = max(0, horizon_ms)
+        reads = [Read("get_many", (KEYS, time)) for time in (first_ms, first_ms + 1, None)]
+        reads += [Read("scan_as_of", (first_ms,), Form.ITERATOR)]
+        reads += [Read("history", (key, first_ms, None), Form.ITERATOR) for key in KEYS]
+        yield from (Alike(read, read) for read in reads)
+
+    def judged(self, write: Write) -> Write | None:
+        if write.method == "put":
+            return write
+        return Write("put", (write.arguments[0], None, write.arguments[1]))
 
     def compacted(self, log: Sequence[Changes], specification: Any) -> Changes:
         rows: list[_Row] = [

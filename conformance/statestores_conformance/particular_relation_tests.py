@@ -1,0 +1,180 @@
+"""Relations that make sense for one kind of store: its windows, its sessions, its time to live."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import strategies as st
+
+from statestores.spi import Window
+from statestores_conformance.relations import (
+    Read,
+    Subject,
+    TimestampedKind,
+    Trial,
+    WindowKind,
+    Write,
+)
+from statestores_conformance.relations.key_value import keys
+from statestores_conformance.relations.kinds import KEYS, VALUES, Form
+from statestores_conformance.relations.session import sessions
+
+_WINDOWS = Read("fetch_all", (), Form.ITERATOR)
+_values = st.sampled_from(VALUES)
+
+
+class WindowRelationTests:
+    """What the size of a window means, and what retained duplicates are."""
+
+    @pytest.mark.spec("WIN-15")
+    def test_the_size_is_where_windows_end_and_nothing_else(self, subject: Subject) -> None:
+        """Of another size, the same windows hold the same, and end later by the difference."""
+
+        def relation(trial: Trial) -> None:
+            ms = trial.data.draw(st.integers(1, 15), label="wider by")
+            narrow = trial.specification
+            assert isinstance(narrow, Window)
+            wide = replace(narrow, window_size_ms=narrow.window_size_ms + ms)
+            narrow_store, wide_store = trial.open("narrow"), trial.open("wide", specification=wide)
+            for batch in trial.batches():
+                trial.write_alike([narrow_store, wide_store], batch)
+                trial.commit(narrow_store)
+                trial.commit(wide_store)
+            for read, expected in trial.all_answers(narrow_store):
+                wanted = expected
+                if read.form is Form.ITERATOR:
+                    wanted = trial.script.let("wanted", "wider", expected, ms)
+                trial.answers(wanted, wide_store, read)
+
+        subject.holds(relation)
+
+    @pytest.mark.spec("WIN-6", "WIN-9")
+    def test_the_last_duplicates_are_the_store_without(self, subject: Subject) -> None:
+        """Of each window the value that was put last, in every read of many and of one."""
+
+        def relation(trial: Trial) -> None:
+            kind = _windows(trial)
+            plain = trial.open("plain", specification=kind.probe())
+            every = trial.open("every", specification=kind.duplicating())
+            for batch in trial.batches():
+                for store in (plain, every):
+                    trial.write(store, [write for write in batch if write.arguments[1] is not None])
+                    trial.commit(store)
+            for read in kind.reads():
+                if read.form is Form.ITERATOR:
+                    last = trial.script.let("last", "last_of_each", trial.ask(every, read))
+                    trial.answers(last, plain, read)
+                elif read.form is Form.VALUE:
+                    trial.answers(trial.ask(plain, read), every, read)
+
+        subject.holds(relation)
+
+    @pytest.mark.spec("WIN-21", "WIN-6")
+    def test_only_the_order_of_sequences_counts(self, subject: Subject) -> None:
+        """Changes with other numbers in the same order give the same store, and it goes on."""
+
+        def relation(trial: Trial) -> None:
+            specification = _windows(trial).duplicating()
+            by = trial.data.draw(st.sampled_from([1, 250, 2**32, 2**62]), label="higher by")
+            store, copy = (trial.open(name, specification=specification) for name in "ab")
+            for changes in trial.live(store, trial.batches()):
+                higher = trial.script.let("changes", "renumbered", changes, by)
+                trial.script.do(f"{copy}.replay", higher)
+                if trial.chance("commit"):
+                    trial.commit(copy)
+            trial.agree(copy, store)
+            trial.commit(copy)
+            trial.write_alike([store, copy], trial.batch())
+            trial.agree(copy, store)
+
+        subject.holds(relation)
+
+
+class SessionRelationTests:
+    """What owners do with sessions: they merge them."""
+
+    @pytest.mark.spec("SES-5", "SES-7")
+    def test_sessions_that_were_merged_leave_their_union(self, subject: Subject) -> None:
+        """Removed and put as one, they are as if only the one had been there."""
+
+        def relation(trial: Trial) -> None:
+            merging, merged = trial.open("merging"), trial.open("merged")
+            for batch in trial.batches():
+                for store in (merging, merged):
+                    trial.write(store, batch)
+                key = trial.data.draw(keys, label="key")
+                value = trial.data.draw(_values, label="value")
+                found = trial.data.draw(st.lists(sessions(), min_size=1, max_size=3))
+                union = min(start for start, _ in found), max(end for _, end in found)
+                removals = [Write("remove", (key, *session)) for session in found]
+                trial.write(merging, [Write("put", (key, *each, b"part")) for each in found])
+                if trial.chance("commit before the merge"):
+                    trial.commit(merging)
+                for store in (merging, merged):
+                    trial.write(store, [*removals, Write("put", (key, *union, value))])
+                    trial.commit(store)
+            trial.agree(merging, merged)
+
+        subject.holds(relation)
+
+
+class TimeToLiveRelationTests:
+    """What it is to expire."""
+
+    @pytest.mark.spec("TTL-1", "TTL-2", "TTL-3", "KVS-2", "KVS-4")
+    def test_what_has_expired_is_as_if_deleted(self, subject: Subject) -> None:
+        """A store without a time to live, whose owner deletes what is too old, answers alike."""
+
+        def relation(trial: Trial) -> None:
+            kind = TimestampedKind()
+            ttl_ms = kind.retention_ms(kind.probe())
+            expiring = trial.open("expiring", specification=kind.probe())
+            kept = trial.open("kept", specification=replace(kind.probe(), ttl_ms=None))
+            for batch in trial.batches():
+                for write in batch:
+                    trial.write_alike([kept, expiring], [write])
+                    now_ms = trial.script.value(expiring).stream_time_ms or 0
+                    for key, stamped in list(trial.script.value(kept).range()):
+                        if stamped.timestamp_ms + ttl_ms <= now_ms:
+                            trial.write(kept, [Write("delete", (key,))])
+                for store in (expiring, kept):
+                    if trial.chance("commit"):
+                        trial.commit(store)
+            trial.agree(expiring, kept)
+            trial.commit(expiring)
+            trial.agree(expiring, kept)
+
+        subject.holds(relation)
+
+    @pytest.mark.spec("TTL-6", "TTL-2")
+    def test_a_refresh_counts_wherever_it_stands(self, subject: Subject) -> None:
+        """Put again before, behind or beside what makes it too old: in a batch or in its own."""
+
+        def relation(trial: Trial) -> None:
+            specification = TimestampedKind().probe()
+            names = "first", "last", "apart"
+            stores = [trial.open(name, specification=specification) for name in names]
+            for store, batches in zip(stores, [trial.batches()] * 3, strict=True):
+                trial.live(store, batches)
+            for round_number in range(1, 4):
+                now_ms = 60 + 40 * round_number
+                refreshed = trial.data.draw(st.sets(keys), label="put again")
+                refresh = [Write("put", (key, b"again", now_ms - 10)) for key in sorted(refreshed)]
+                others = [key for key in KEYS if key not in refreshed][:2]
+                moves = [Write("put", (key, b"later", now_ms)) for key in others]
+                trial.write(stores[0], [*refresh, *moves])
+                trial.write(stores[1], [*moves, *refresh])
+                for write in [*moves, *refresh]:
+                    trial.write(stores[2], [write])
+                    trial.commit(stores[2])
+                for store in stores:
+                    trial.commit(store)
+                for store in stores[1:]:
+                    trial.agree(store, stores[0])
+
+        subject.holds(relation)
+
+
+def _windows(trial: Trial) -> WindowKind:
+    kind = trial.kind
+    assert isinstance(kind, WindowKind)
+    return kind

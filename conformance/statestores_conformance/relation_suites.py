@@ -1,0 +1,58 @@
+"""Which relations are tried on which kind of store. Read this as the table of contents."""
+
+from statestores_conformance.particular_relation_tests import (
+    SessionRelationTests,
+    TimeToLiveRelationTests,
+    WindowRelationTests,
+)
+from statestores_conformance.relation_tests import (
+    ManyReadsRelationTests,
+    ReadingRelationTests,
+    ReplayRelationTests,
+    WritingRelationTests,
+)
+from statestores_conformance.transformed_relation_tests import (
+    TimeRelationTests,
+    TransformationRelationTests,
+)
+
+
+class RelationTests:
+    """Those that hold for every kind. A kind gives them ``subject``."""
+
+    TestWriting = WritingRelationTests
+    TestReplay = ReplayRelationTests
+    TestReading = ReadingRelationTests
+    TestTransformations = TransformationRelationTests
+
+
+class KeyValueRelations(RelationTests):
+    """Those of a key-value store."""
+
+    TestManyReads = ManyReadsRelationTests
+
+
+class VersionedRelations(KeyValueRelations):
+    """Those of a versioned store."""
+
+    TestTimes = TimeRelationTests
+
+
+class TimestampedRelations(VersionedRelations):
+    """Those of a key-value store whose values may expire."""
+
+    TestTimeToLive = TimeToLiveRelationTests
+
+
+class WindowRelations(RelationTests):
+    """Those of a window store."""
+
+    TestTimes = TimeRelationTests
+    TestWindows = WindowRelationTests
+
+
+class SessionRelations(RelationTests):
+    """Those of a session store."""
+
+    TestTimes = TimeRelationTests
+    TestSessions = SessionRelationTests
