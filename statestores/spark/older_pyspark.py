@@ -63,7 +63,9 @@ except ModuleNotFoundError as error:
 if SINKS_TAKE_BATCHES:
     from pyspark.sql.datasource import DataSourceStreamArrowWriter
 else:
-    DataSourceStreamArrowWriter = DataSourceStreamWriter
+    from pyspark.sql.datasource import (  # type: ignore[assignment]
+        DataSourceStreamWriter as DataSourceStreamArrowWriter,
+    )
 
 __all__ = [
     "SINKS_TAKE_BATCHES",

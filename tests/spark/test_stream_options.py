@@ -1,14 +1,16 @@
 """What a stream of changes is asked, and where it begins and ends; without a session."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows
-from store_streams import add, make_store
+from store_streams import add, make_store, needs_limits
 
 from statestores.errors import InvalidArgumentError, InvalidOptionError, StateStoreError
 from statestores.partition_reader import PartitionReader, end_offsets
+from statestores.spark import older_pyspark
+from statestores.spark.older_pyspark import ReadAllAvailable, ReadMaxBytes, ReadMaxRows
 from statestores.spark.source import StateStoresDataSource
 from statestores.spark.stream_offsets import StreamOffset, StreamOffsets, limited
 from statestores.spark.stream_reader import StateStoreStreamReader
@@ -80,6 +82,7 @@ def test_one_partition_is_read_alone(root: str) -> None:
         reader(root).latestOffset(latest, ReadAllAvailable())
 
 
+@needs_limits
 def test_what_comes_after_the_query_was_prepared_is_for_the_next_one(root: str) -> None:
     """Else a query that reads what is available now would never end."""
     state = make_store(root)
@@ -96,20 +99,49 @@ def test_what_comes_after_the_query_was_prepared_is_for_the_next_one(root: str) 
     assert [at[str(number)]["offset"] for number in range(2)] == known
 
 
+@needs_limits
 @pytest.mark.parametrize(
     ("options", "limit"),
     [
-        ({}, ReadAllAvailable()),
-        ({"maxRecordsPerTrigger": "5"}, ReadMaxRows(5)),
-        ({"maxBytesPerTrigger": "5"}, ReadMaxBytes(5)),
-        ({"maxBytesPerTrigger": "5", "maxRecordsPerTrigger": "7"}, ReadMaxRows(7)),
+        ({}, ReadAllAvailable),
+        ({"maxRecordsPerTrigger": "5"}, lambda: ReadMaxRows(5)),
+        ({"maxBytesPerTrigger": "5"}, lambda: ReadMaxBytes(5)),
+        ({"maxBytesPerTrigger": "5", "maxRecordsPerTrigger": "7"}, lambda: ReadMaxRows(7)),
     ],
 )
-def test_spark_is_told_the_limit(root: str, options: dict[str, str], limit: Any) -> None:
+def test_spark_is_told_the_limit(
+    root: str, options: dict[str, str], limit: Callable[[], Any]
+) -> None:
     """It decides when the limit counts, by the trigger."""
     make_store(root)
 
-    assert reader(root, **options).getDefaultReadLimit() == limit
+    assert reader(root, **options).getDefaultReadLimit() == limit()
+
+
+def test_a_spark_without_limits_gets_everything_and_refuses_the_options(
+    root: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PySpark 4.0 and 4.1 ask for the latest offset without saying from where, or how much."""
+    monkeypatch.setattr(older_pyspark, "SOURCES_TAKE_LIMITS", False)
+    add(make_store(root), "w", {f"k{number}": "v" for number in range(30)})
+    stream = reader(root)
+    latest = stream.latestOffset()
+
+    assert [latest[str(number)]["offset"] for number in range(2)] == ends(root)
+    taken = stream.partitions(stream.initialOffset(), latest)
+    assert sum(rows.num_rows for part in taken for rows in stream.read(part)) == 30
+    with pytest.raises(InvalidOptionError, match=r"needs PySpark 4\.2 or newer"):
+        reader(root, maxBytesPerTrigger="5")
+
+
+def test_an_end_before_the_start_is_refused_where_tasks_are_planned(root: str) -> None:
+    """An older Spark says the start only here; else the query would read nothing, silently."""
+    add(make_store(root), "w", {f"k{number}": "v" for number in range(30)})
+    stream = reader(root)
+    start, end = stream.latestOffset(), stream.initialOffset()
+
+    with pytest.raises(StateStoreError, match="its changelog has been replaced"):
+        stream.partitions(start, end)
 
 
 def test_limits_are_shared_by_what_there_is_to_read() -> None:

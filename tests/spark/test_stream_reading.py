@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
-from store_streams import add, changes_of, feed, make_store, run, to_parquet
+from store_streams import add, changes_of, feed, make_store, needs_limits, run, to_parquet
 
 import statestores as ss
 from statestores.changelog import FileChangelog, compact
@@ -44,6 +44,7 @@ def test_a_query_reads_every_change_once_over_restarts(
     assert {row[2] for row in changes(root)} == {"put", "delete", "clear"}
 
 
+@needs_limits
 def test_limits_cut_a_write_and_lose_nothing(
     spark: SparkSession, root: str, tmp_path: Path, rows_of: RowsOf
 ) -> None:
@@ -120,7 +121,7 @@ def test_changes_that_are_gone_fail_the_query_or_are_left_out(
     assert rows_of(read(spark, output).where("value <> '1'")) == later
     assert {row[4] for row in later if row[0] == 0} == {"4"}
     assert {row[4] for row in later if row[0] == 1} == {"3", "4"}
-    run(to_parquet(feed(spark, root, maxRecordsPerTrigger=7), tmp_path / "anew"))
+    run(to_parquet(feed(spark, root), tmp_path / "anew"))
     assert rows_of(read(spark, tmp_path / "anew")) == changes(root)
 
 

@@ -9,6 +9,7 @@ from pyspark.sql.datasource import DataSourceStreamWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from statestores import failpoints
+from statestores.spark.older_pyspark import RowStreamWriter
 from statestores.spark.source import StateStoresDataSource
 from statestores.spark.stream_writer import StateStoreStreamWriter
 
@@ -62,8 +63,9 @@ class DyingSource(StateStoresDataSource):
         failpoint, marker = self.options.pop("failpoint"), self.options.pop("marker")
         victims = self.options.pop("victims", "")
         writer = super().streamWriter(schema, overwrite)
-        writer.__class__ = DyingWriter
-        dying = cast("DyingWriter", writer)  # since the line before
+        armed = writer._writer if isinstance(writer, RowStreamWriter) else writer
+        armed.__class__ = DyingWriter
+        dying = cast("DyingWriter", armed)  # since the line before
         dying.failpoint, dying.marker = failpoint, Path(marker)
         dying.victims = [int(victim) for victim in victims.split()]
         return dying

@@ -5,16 +5,23 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 import statestores as ss
 from statestores.changelog import change_schema
 from statestores.partition_reader import PartitionReader
+from statestores.spark.older_pyspark import SOURCES_TAKE_LIMITS
 from statestores.staged_write import publish, stage
 
 LIMIT_SECONDS = 300
 """No query of the tests takes nearly as long; one that hangs fails."""
+
+needs_limits = pytest.mark.skipif(
+    not SOURCES_TAKE_LIMITS, reason="PySpark before 4.2 does not ask a source for its limits"
+)
+"""For tests of `maxRecordsPerTrigger` and its sibling."""
 
 
 def make_store(root: str, *, partitions: int = 2) -> ss.StateRoot:
