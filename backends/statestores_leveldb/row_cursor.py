@@ -23,6 +23,10 @@ class DriverIterator(Protocol):
     """What is used of ``plyvel.Iterator``."""
 
     def __iter__(self) -> Iterator[tuple[bytes, bytes]]: ...
+    def __next__(self) -> tuple[bytes, bytes]: ...
+    def seek(self, target: bytes) -> None:
+        """Go to before the first row at or above *target*."""
+
     def seek_to_start(self) -> None:
         """Go back to before the first row."""
 
