@@ -32,7 +32,10 @@ class StoreOnEngine:
         """Open the store that *specification* describes at *path*."""
         engine = self.open_engine(path)
         durability = self.durability or durability_of(engine)
-        return open_on_engine(engine, specification, durability=durability, clock=clock)
+        # Without a cache, so that the engine is asked and not the store's own memory.
+        return open_on_engine(
+            engine, specification, durability=durability, clock=clock, read_cache_bytes=0
+        )
 
 
 def name_of(opener: Callable[..., Any]) -> str | None:

@@ -67,7 +67,8 @@ class ClosedRows(dict[Any, Any]):
     def _refuse(self, *arguments: Any) -> Any:
         raise StoreClosedError(f"the store {self._name!r} is closed; open it again")
 
-    get = __getitem__ = __setitem__ = __len__ = __iter__ = items = copy = setdefault = _refuse
+    get = __getitem__ = __setitem__ = __contains__ = _refuse
+    __len__ = __iter__ = items = copy = setdefault = _refuse
 
 
 class EngineStore(MeteredStore, Generic[K, V]):
@@ -133,6 +134,9 @@ class EngineStore(MeteredStore, Generic[K, V]):
     @abstractmethod
     def _progress_rows(self, rows: SortedRows) -> dict[bytes, bytes | None]:
         """Return a new batch of what the commit of encoded *rows* changes besides them."""
+
+    def _forget_cached(self) -> None:
+        """Forget the rows that are kept of the engine in memory: it may have others now."""
 
     @abstractmethod
     def _close_pending(self, closed: ClosedRows) -> None:
@@ -241,6 +245,7 @@ class EngineStore(MeteredStore, Generic[K, V]):
             )
         batch = self._progress_rows(rows)
         self._add_metadata(batch, staged)
+        self._forget_cached()
         deletes = rows.has_deletions or None in batch.values()
         self._commits += 1
         reach("commit.apply.before")
@@ -269,6 +274,7 @@ class EngineStore(MeteredStore, Generic[K, V]):
         if self._is_truncating:  # one that has failed: what follows must not be deleted (COM-42)
             advanced = self._position
             self._finish_truncating()
+            self._forget_cached()
             self._position = advanced or self._position
         return self._judge_offsets(offsets)
 
@@ -291,8 +297,8 @@ class EngineStore(MeteredStore, Generic[K, V]):
                 self._offsets[partition] = offset
         self._committed_position = self._position
         self._commits += 1
-        self._uncommitted_bytes = 0
         self._forget_pending(committed=True)
+        self._uncommitted_bytes = 0
 
     def _apply(self, batch: WriteBatch, durability: Durability) -> None:
         """Apply *batch*; when that fails, find out what has become of it (COM-43)."""
@@ -316,6 +322,7 @@ class EngineStore(MeteredStore, Generic[K, V]):
             self._is_applied = self._is_applied or (bool(batch) and stored == list(batch.values()))
             position = self._position
             self._read_committed()
+            self._forget_cached()
             if position != self._committed_position:
                 self._position = position  # still to be committed
         self._in_doubt = None
@@ -374,6 +381,7 @@ class EngineStore(MeteredStore, Generic[K, V]):
     def _forget_everything_pending(self) -> None:
         self._position = self._committed_position
         self._uncommitted_bytes = 0
+        self._forget_cached()
         self._forget_pending(committed=False)
 
     def truncate(self) -> None:

@@ -1,4 +1,8 @@
-"""The key-value store over an engine: a write buffer of rows, and the engine below it."""
+"""The key-value store over an engine: a write buffer, a cache of committed rows, and the engine.
+
+Pending writes and cached rows lie under the user's keys, and get their namespace at the commit:
+so a read that is served from memory, and all but the last of many puts, never make a row's key.
+"""
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -23,8 +27,14 @@ from statestores.semantics.content_chunks import (
 )
 from statestores.semantics.engine_store import ClosedRows, EngineStore
 from statestores.semantics.key_value_facades import CommittedKeyValues, UncommittedKeyValues
-from statestores.semantics.key_value_rows import key_bounds, prefix_bounds, without_namespace
+from statestores.semantics.key_value_rows import (
+    key_bounds,
+    key_bounds_of,
+    prefix_bounds,
+    without_namespace,
+)
 from statestores.semantics.layout import DATA, HISTORY, read_offsets, read_position
+from statestores.semantics.row_cache import DEFAULT_READ_CACHE_BYTES, KEEP_ONE_IN, RowCache
 from statestores.semantics.sorted_rows import SortedRows
 from statestores.semantics.write_buffer import WriteBuffer, merge
 from statestores.spi.durability import Durability
@@ -36,8 +46,6 @@ from statestores.spi.store import CommittedContent, Isolation, Values
 
 T = TypeVar("T")
 
-_ABSENT = object()
-
 
 class EngineKeyValueStore(EngineStore[bytes, bytes], KeyValueStore[bytes, bytes]):
     """A key-value store of bytes over any engine."""
@@ -47,9 +55,13 @@ class EngineKeyValueStore(EngineStore[bytes, bytes], KeyValueStore[bytes, bytes]
         engine: Engine,
         specification: StoreSpecification[bytes, bytes],
         durability: Durability,
+        read_cache_bytes: int = DEFAULT_READ_CACHE_BYTES,
     ) -> None:
+        """Take *engine* over, and keep up to *read_cache_bytes* of what it holds in memory."""
         super().__init__(engine, specification, durability)
         self._engine_get = engine.get
+        self._cache = RowCache(read_cache_bytes)
+        self._cached = self._cache.rows
         self._buffer = WriteBuffer()
         self._rows = self._buffer.rows
 
@@ -59,13 +71,13 @@ class EngineKeyValueStore(EngineStore[bytes, bytes], KeyValueStore[bytes, bytes]
         if type(key) is not bytes:
             refuse_put(key, value)
         if value is None:
-            self._rows[DATA + key] = None
+            self._rows[key] = None
             self._uncommitted_bytes += len(key)
             self._puts += 1
             return
         if type(value) is not bytes:
             refuse_put(key, value)
-        self._rows[DATA + key] = value
+        self._rows[key] = value
         self._uncommitted_bytes += len(key) + len(value)
         self._puts += 1
 
@@ -94,7 +106,7 @@ class EngineKeyValueStore(EngineStore[bytes, bytes], KeyValueStore[bytes, bytes]
         check_lengths(keys=key_list, values=value_list)
         check_keys(key_list)
         check_values(value_list)
-        self._rows.update(zip([DATA + key for key in key_list], value_list, strict=True))
+        self._rows.update(zip(key_list, value_list, strict=True))
         self._uncommitted_bytes += sum(map(len, key_list)) + sum(map(len, filter(None, value_list)))
         self._puts += len(key_list) * self._put_step
 
@@ -108,26 +120,31 @@ class EngineKeyValueStore(EngineStore[bytes, bytes], KeyValueStore[bytes, bytes]
     def get(self, key: bytes) -> bytes | None:
         if type(key) is not bytes:
             check_key(key)
-        row = DATA + key
-        value = self._rows.get(row, _ABSENT)
-        if value is _ABSENT:
-            self._engine_gets += 1
-            return self._engine_get(row)
-        return value  # type: ignore[return-value]  # a buffered value, since it is not _ABSENT
+        if key in self._rows:
+            return self._rows[key]
+        if key in self._cached:
+            return self._cached[key]
+        self._engine_gets = count = self._engine_gets + 1
+        value = self._engine_get(DATA + key)
+        if not count % KEEP_ONE_IN:
+            self._cache.keep(key, value)
+        return value
 
     def get_many(self, keys: Values[bytes]) -> list[bytes | None]:
         self.check_open()
         key_list = as_list("keys", keys)
         check_keys(key_list)
-        rows = [DATA + key for key in key_list]
-        buffered = self._rows
-        if not buffered:
-            self._engine_gets += len(rows)
-            return self._engine.get_many(rows)
-        missing = [row for row in rows if row not in buffered]
+        pending, cached = self._rows, self._cached
+        missing = [DATA + key for key in key_list if key not in pending and key not in cached]
         self._engine_gets += len(missing)
-        stored = dict(zip(missing, self._engine.get_many(missing), strict=True))
-        return [stored[row] if row in stored else buffered[row] for row in rows]
+        stored = self._engine.get_many(missing)
+        if len(missing) == len(key_list):
+            return stored
+        values = iter(stored)
+        return [
+            pending[key] if key in pending else cached[key] if key in cached else next(values)
+            for key in key_list
+        ]
 
     def range(
         self, first: bytes | None = None, last: bytes | None = None, *, reverse: bool = False
@@ -141,10 +158,12 @@ class EngineKeyValueStore(EngineStore[bytes, bytes], KeyValueStore[bytes, bytes]
 
     def _scan(self, start: bytes, stop: bytes, *, reverse: bool) -> Iterator[tuple[bytes, bytes]]:
         self.check_open()
-        overlay = self._buffer.slice(start, stop, reverse=reverse) if self._rows else []
-        stored = self._engine.scan(start, stop, reverse=reverse)
-        rows = merge(stored, overlay, reverse=reverse)
-        return self.count_iterator(without_namespace(self.guarded(rows) if overlay else rows))
+        stored = without_namespace(self._engine.scan(start, stop, reverse=reverse))
+        if self._rows:
+            overlay = self._buffer.slice(*key_bounds_of(start, stop), reverse=reverse)
+            if overlay:
+                return self.count_iterator(self.guarded(merge(stored, overlay, reverse=reverse)))
+        return self.count_iterator(stored)
 
     def approximate_num_entries(self) -> int:
         self.check_open()
@@ -167,7 +186,7 @@ class EngineKeyValueStore(EngineStore[bytes, bytes], KeyValueStore[bytes, bytes]
 
     def pending_changes(self) -> Changes:
         self.check_open()
-        return Changes([row[1:] for row in self._rows], list(self._rows.values()))
+        return Changes(list(self._rows), list(self._rows.values()))
 
     def replay(self, changes: Changes) -> None:
         if changes.times_ms is not None:
@@ -193,14 +212,19 @@ class EngineKeyValueStore(EngineStore[bytes, bytes], KeyValueStore[bytes, bytes]
     # What the common part asks for.
 
     def _pending_rows(self) -> dict[bytes, bytes | None]:
-        return self._rows.copy()
+        return {DATA + key: value for key, value in self._rows.items()}
 
     def _progress_rows(self, rows: SortedRows) -> dict[bytes, bytes | None]:
         return {}
 
     def _forget_pending(self, *, committed: bool) -> None:
+        if committed:
+            self._cache.take(self._rows, self._uncommitted_bytes)
         self._buffer = WriteBuffer()
         self._rows = self._buffer.rows
+
+    def _forget_cached(self) -> None:
+        self._cache.forget()
 
     def _close_pending(self, closed: ClosedRows) -> None:
         self._rows = closed

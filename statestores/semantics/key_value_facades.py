@@ -6,7 +6,12 @@ from typing import Any
 from statestores.semantics.arguments import as_list, check_key, check_key_range
 from statestores.semantics.engine_store import EngineStore
 from statestores.semantics.facade import EngineFacade
-from statestores.semantics.key_value_rows import key_bounds, prefix_bounds, without_namespace
+from statestores.semantics.key_value_rows import (
+    key_bounds,
+    key_bounds_of,
+    prefix_bounds,
+    without_namespace,
+)
 from statestores.semantics.layout import DATA, HISTORY
 from statestores.semantics.write_buffer import merge
 from statestores.spi.engine import Engine
@@ -78,7 +83,7 @@ class UncommittedKeyValues(CommittedKeyValues):
     def get(self, key: bytes) -> bytes | None:
         check_key(key)
         _, rows = self._uncommitted_rows()
-        value = rows.get(DATA + key, _ABSENT)
+        value = rows.get(key, _ABSENT)
         if value is _ABSENT:
             return self._engine.get(DATA + key)
         return value  # type: ignore[return-value]  # a buffered value, since it is not _ABSENT
@@ -91,15 +96,16 @@ class UncommittedKeyValues(CommittedKeyValues):
             commits, rows = self._uncommitted_rows()
             # dict.copy is one step of the interpreter; a loop over the live dict would not be.
             pending = rows.copy()
-            stored = self._engine.scan(start, stop, reverse=reverse)
+            stored = without_namespace(self._engine.scan(start, stop, reverse=reverse))
             if self._uncommitted_rows()[0] == commits:
                 break
+        first, end = key_bounds_of(start, stop)
         chosen = sorted(
-            ((key, value) for key, value in pending.items() if start <= key < stop),
+            (row for row in pending.items() if first <= row[0] and (end is None or row[0] < end)),
             key=lambda row: row[0],
             reverse=reverse,
         )
-        return without_namespace(self._store.while_open(merge(stored, chosen, reverse=reverse)))
+        return self._store.while_open(merge(stored, chosen, reverse=reverse))
 
     def approximate_num_entries(self) -> int:
         _, rows = self._uncommitted_rows()

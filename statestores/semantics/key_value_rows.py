@@ -22,6 +22,15 @@ def prefix_bounds(prefix: bytes) -> tuple[bytes, bytes]:
     return DATA + prefix, cast("bytes", after_prefix(DATA + prefix))
 
 
+def key_bounds_of(start: bytes, stop: bytes) -> tuple[bytes, bytes | None]:
+    r"""Return the half-open bounds of the keys whose rows lie from *start* to *stop*.
+
+    >>> key_bounds_of(*key_bounds(b"a", None)), key_bounds_of(*key_bounds(None, b"b"))
+    ((b'a', None), (b'', b'b\x00'))
+    """
+    return start[1:], stop[1:] if stop.startswith(DATA) else None
+
+
 def without_namespace(
     rows: Iterator[tuple[bytes, bytes]],
 ) -> Generator[tuple[bytes, bytes], None, None]:

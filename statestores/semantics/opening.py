@@ -4,6 +4,7 @@ from typing import Any, TypeAlias, overload
 
 from statestores.errors import InvalidTypeError
 from statestores.semantics.key_value import EngineKeyValueStore
+from statestores.semantics.row_cache import DEFAULT_READ_CACHE_BYTES
 from statestores.semantics.session import EngineSessionStore
 from statestores.semantics.timestamped_key_value import EngineTimestampedKeyValueStore
 from statestores.semantics.versioned import EngineVersionedStore
@@ -38,22 +39,39 @@ def open_on_engine(  # type: ignore[overload-overlap]
     *,
     durability: Durability = ...,
     clock: Clock | None = ...,
+    read_cache_bytes: int = ...,
 ) -> EngineTimestampedKeyValueStore: ...
 @overload
 def open_on_engine(
-    engine: Engine, specification: KeyValue[Any, Any], *, durability: Durability = ...
+    engine: Engine,
+    specification: KeyValue[Any, Any],
+    *,
+    durability: Durability = ...,
+    read_cache_bytes: int = ...,
 ) -> EngineKeyValueStore: ...
 @overload
 def open_on_engine(
-    engine: Engine, specification: Versioned[Any, Any], *, durability: Durability = ...
+    engine: Engine,
+    specification: Versioned[Any, Any],
+    *,
+    durability: Durability = ...,
+    read_cache_bytes: int = ...,
 ) -> EngineVersionedStore: ...
 @overload
 def open_on_engine(
-    engine: Engine, specification: Window[Any, Any], *, durability: Durability = ...
+    engine: Engine,
+    specification: Window[Any, Any],
+    *,
+    durability: Durability = ...,
+    read_cache_bytes: int = ...,
 ) -> EngineWindowStore: ...
 @overload
 def open_on_engine(
-    engine: Engine, specification: Session[Any, Any], *, durability: Durability = ...
+    engine: Engine,
+    specification: Session[Any, Any],
+    *,
+    durability: Durability = ...,
+    read_cache_bytes: int = ...,
 ) -> EngineSessionStore: ...
 @overload
 def open_on_engine(
@@ -62,6 +80,7 @@ def open_on_engine(
     *,
     durability: Durability = ...,
     clock: Clock | None = ...,
+    read_cache_bytes: int = ...,
 ) -> AnyEngineStore: ...
 def open_on_engine(
     engine: Engine,
@@ -69,12 +88,14 @@ def open_on_engine(
     *,
     durability: Durability = Durability.POWER_LOSS,
     clock: Clock | None = None,
+    read_cache_bytes: int = DEFAULT_READ_CACHE_BYTES,
 ) -> AnyEngineStore:
     """Open the store of bytes that *specification* describes, and take *engine* over.
 
     Serdes are written down and checked, not applied: see ``statestores.serdes.typed``. The engine
     is closed with the store, and also when this raises. *clock* takes the place of the machine's
-    where values expire by it, for tests.
+    where values expire by it, for tests. Key-value and versioned stores keep rows that
+    were committed or read lately in up to *read_cache_bytes* of memory; 0 keeps none.
 
     Raises:
         InvalidTypeError: The specification is of no known kind.
@@ -86,9 +107,9 @@ def open_on_engine(
         if isinstance(specification, TimestampedKeyValue):
             return EngineTimestampedKeyValueStore(engine, specification, durability, clock)
         if isinstance(specification, KeyValue):
-            return EngineKeyValueStore(engine, specification, durability)
+            return EngineKeyValueStore(engine, specification, durability, read_cache_bytes)
         if isinstance(specification, Versioned):
-            return EngineVersionedStore(engine, specification, durability)
+            return EngineVersionedStore(engine, specification, durability, read_cache_bytes)
         if isinstance(specification, Window):
             return EngineWindowStore(engine, specification, durability)
         if isinstance(specification, Session):

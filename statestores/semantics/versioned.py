@@ -1,11 +1,14 @@
 """The versioned store over an engine (KIP-889).
 
 Puts are blind: a timestamp at or above stream time is certainly the newest of its key, so nothing
-is read. Pending versions meet the stored ones at commit, in `versioned_commit`.
+is read. Pending versions meet the stored ones at commit, in `versioned_commit`. Latest rows that
+were committed or read lately are cached, so that many commits read nothing either.
 """
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from itertools import islice
 from operator import itemgetter
 
 from statestores.errors import InvalidArgumentError
@@ -28,13 +31,14 @@ from statestores.semantics.engine_store import ClosedRows, EngineStore
 from statestores.semantics.key_value_rows import key_bounds
 from statestores.semantics.layout import DATA, PROGRESS_ROW, read_offsets, read_position
 from statestores.semantics.progress import NO_STREAM_TIME, Progress, read_progress
+from statestores.semantics.row_cache import DEFAULT_READ_CACHE_BYTES, KEEP_ONE_IN, RowCache
 from statestores.semantics.sorted_rows import SortedRows
 from statestores.semantics.vacuum import Vacuum
 from statestores.semantics.versioned_commit import resolve
 from statestores.semantics.versioned_content import version_chunks
 from statestores.semantics.versioned_facades import CommittedVersions, UncommittedVersions
 from statestores.semantics.versioned_rows import DELETED, HEADER_BYTES, unpack_header
-from statestores.semantics.versioned_view import VersionedView, stored_superseded
+from statestores.semantics.versioned_view import VersionedView, new_tuple, stored_superseded
 from statestores.spi.durability import Durability
 from statestores.spi.engine import Engine
 from statestores.spi.records import Changes, PutResult, VersionedRecord
@@ -54,12 +58,17 @@ class EngineVersionedStore(EngineStore[bytes, bytes], VersionedStore[bytes, byte
         engine: Engine,
         specification: Versioned[bytes, bytes],
         durability: Durability,
+        read_cache_bytes: int = DEFAULT_READ_CACHE_BYTES,
     ) -> None:
+        """Take *engine* over, and keep up to *read_cache_bytes* of its latest rows in memory."""
         super().__init__(engine, specification, durability)
         self._retention_ms = specification.history_retention_ms
         self._engine_get = engine.get
         self._stream_time = self._progress.stream_time_ms
         self._vacuum = Vacuum()
+        self._cache = RowCache(read_cache_bytes)
+        self._cached = self._cache.rows
+        self._committing: dict[bytes, bytes | None] = {}
         self._pending: dict[bytes, dict[int, bytes | None]] = {}
 
     # Writes.
@@ -144,17 +153,22 @@ class EngineVersionedStore(EngineStore[bytes, bytes], VersionedStore[bytes, byte
             check_key(key)
         if as_of_ms is not None and (type(as_of_ms) is not int or not 0 <= as_of_ms <= MAX_TIME_MS):
             check_time("as_of_ms", as_of_ms)
-        if self._pending.get(key) is None:
+        if key not in self._pending:
             # The flat path: nothing pending for the key, and the latest is the answer.
-            self._engine_gets += 1
-            row = self._engine_get(DATA + key)
+            if key in self._cached:
+                row = self._cached[key]
+            else:
+                self._engine_gets = count = self._engine_gets + 1
+                row = self._engine_get(DATA + key)
+                if not count % KEEP_ONE_IN:
+                    self._cache.keep(key, row)
             if row is None:
                 return None
             header: int = unpack_header(row)[0]
             if as_of_ms is None or header & ~DELETED <= as_of_ms:
                 if header >= DELETED:
                     return None
-                return VersionedRecord(row[HEADER_BYTES:], header, None)
+                return new_tuple(VersionedRecord, (row[HEADER_BYTES:], header, None))
             if as_of_ms < self._stream_time - self._retention_ms:
                 return None
             return stored_superseded(self._engine, key, as_of_ms)
@@ -163,8 +177,8 @@ class EngineVersionedStore(EngineStore[bytes, bytes], VersionedStore[bytes, byte
     def get_many(
         self, keys: Values[bytes], as_of_ms: int | Values[int] | None = None
     ) -> list[VersionedRecord[bytes] | None]:
-        self.check_open()
-        return self._view().get_many(*keys_and_times(keys, as_of_ms))
+        with self.view() as view:
+            return view.get_many(*keys_and_times(keys, as_of_ms))
 
     def history(
         self,
@@ -211,8 +225,22 @@ class EngineVersionedStore(EngineStore[bytes, bytes], VersionedStore[bytes, byte
         """Return the number of commits, the pending versions, live, and stream time."""
         return self._commits, self._pending, self._stream_time
 
+    @contextmanager
+    def view(self) -> Iterator[VersionedView]:
+        """Give a view for reads of many keys, pending versions included.
+
+        Requires: nothing is written meanwhile, which the one thread that writes sees to.
+
+        Raises:
+            StoreClosedError: The store is closed.
+        """
+        self.check_open()
+        yield self._view()
+
     def _view(self) -> VersionedView:
-        return VersionedView(self._engine, self._pending, self._stream_time, self._retention_ms)
+        return VersionedView(
+            self._engine, self._pending, self._stream_time, self._retention_ms, self._cached
+        )
 
     # Changes.
 
@@ -285,8 +313,14 @@ class EngineVersionedStore(EngineStore[bytes, bytes], VersionedStore[bytes, byte
     def _pending_rows(self) -> dict[bytes, bytes | None]:
         progress: Progress = replace(self._progress, stream_time_ms=self._stream_time)
         horizon = self._stream_time - self._retention_ms
-        rows = resolve(self._engine, self._pending, progress, horizon) if self._pending else {}
+        resolved = resolve(self._engine, self._cached, self._pending, progress, horizon)
+        rows, latest = resolved.rows, resolved.latest
+        resolved_rows = len(rows)
         self._vacuum.sweep(self._engine, rows, progress, horizon)
+        for row_key in islice(reversed(rows), len(rows) - resolved_rows):  # swept just now
+            if row_key.startswith(DATA):
+                latest[row_key[len(DATA) :]] = None
+        self._committing = latest
         if progress != self._progress:
             rows[PROGRESS_ROW] = progress.pack()
         self._next_progress = progress
@@ -301,8 +335,13 @@ class EngineVersionedStore(EngineStore[bytes, bytes], VersionedStore[bytes, byte
     def _forget_pending(self, *, committed: bool) -> None:
         if committed:
             self._progress = self._next_progress
+            self._cache.take(self._committing, self._uncommitted_bytes)
+            self._committing = {}
         self._stream_time = self._progress.stream_time_ms
         self._pending = {}
+
+    def _forget_cached(self) -> None:
+        self._cache.forget()
 
     def _close_pending(self, closed: ClosedRows) -> None:
         self._pending = closed

@@ -1,11 +1,12 @@
 """Pending versions become rows: who is the latest, who is superseded, and until when (LAY-7).
 
-Puts are blind, and this is where they meet what is stored: one `get_many` of the latest rows for
-all keys of a commit. A version above the stored latest, the common case, needs no more. A late one
-needs a seek for its neighbours.
+Puts are blind, and this is where they meet what is stored: the latest rows of all keys of a commit,
+from the cache, and in one `get_many` those that are not there. A version above the stored latest,
+the common case, needs no more. A late one needs a seek for its neighbours.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 from statestores.semantics.arguments import MAX_TIME_MS
@@ -33,61 +34,89 @@ from statestores.spi.engine import EngineReader
 Rows = dict[bytes, bytes | None]
 
 
-def resolve(
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """What a commit changes."""
+
+    rows: Rows = field(default_factory=dict)
+    """The rows as they lie in the engine."""
+
+    latest: Rows = field(default_factory=dict)
+    """Of them the latest rows, by key: what a cache of latest rows has to learn."""
+
+
+def resolve(  # noqa: C901, PLR0912  # a loop over all that a commit has: a call costs a tenth
     reader: EngineReader,
+    cached: Mapping[bytes, bytes | None],
     pending: Mapping[bytes, Mapping[int, bytes | None]],
     progress: Progress,
     horizon_ms: int,
-) -> Rows:
+) -> Resolved:
     """Return the rows that *pending* changes, and lower the floor of *progress* by them.
 
-    A version that has expired already, *horizon_ms* being as it will be, is not written.
+    A version that has expired already, *horizon_ms* being as it will be, is not written. *cached*
+    has latest rows by key, ``None`` where there is none, and need not have them all.
     """
-    rows: Rows = {}
-    keys = list(pending)
-    stored = reader.get_many([DATA + key for key in keys])
+    resolved = Resolved()
+    rows, latest = resolved.rows, resolved.latest
+    unknown = [key for key in pending if key not in cached]
+    read = reader.get_many([DATA + key for key in unknown]) if unknown else []
+    stored = dict(zip(unknown, read, strict=True))
     floor = MAX_TIME_MS
-    for key, row in zip(keys, stored, strict=True):
-        versions = pending[key]
-        if len(versions) == 1:
-            ((start, value),) = versions.items()
-            if row is not None:
-                header: int = unpack_header(row)[0]
-                stored_start = header & ~DELETED
-                if start <= stored_start:
-                    floor = min(floor, _resolve_late(reader, rows, key, versions, row, horizon_ms))
-                    continue
+    for key, versions in pending.items():
+        row = stored[key] if key in stored else cached[key]
+        chain = sorted(versions.items()) if len(versions) > 1 else list(versions.items())
+        start, value = chain[0]
+        prefix = HISTORY + escape(key)
+        if row is not None:
+            header: int = unpack_header(row)[0]
+            stored_start = header & ~DELETED
+            if start <= stored_start:
+                floor = min(floor, _resolve_late(reader, resolved, key, versions, row, horizon_ms))
+                continue
+            superseded = prefix + pack_suffix(0, MAX_TIME_MS - stored_start)
+            if start > horizon_ms:
                 # The stored latest is superseded: the same bytes under another header.
-                if start > horizon_ms:
-                    superseded = HISTORY + escape(key) + pack_suffix(0, MAX_TIME_MS - stored_start)
-                    rows[superseded] = pack_header(header & DELETED | start) + row[HEADER_BYTES:]
-                    floor = min(floor, start)
-                elif header >= DELETED:
-                    rows[history_key(key, stored_start)] = None
-            if value is None:
-                floor = min(floor, _put_deletion(rows, key, start))
+                rows[superseded] = pack_header(header & DELETED | start) + row[HEADER_BYTES:]
+                if start < floor:  # noqa: PLR1730  # likewise
+                    floor = start
+            elif header >= DELETED:
+                rows[superseded] = None
+        for index in range(1, len(chain)):
+            end, following = chain[index]
+            superseded = prefix + pack_suffix(0, MAX_TIME_MS - start)
+            if end <= horizon_ms:
+                rows[superseded] = None
+            elif value is None:
+                rows[superseded] = pack_header(DELETED | end)
+                floor = min(floor, end)
             else:
-                rows[DATA + key] = pack_header(start) + value
-        elif row is None or min(versions) > unpack_header(row)[0] & ~DELETED:
-            floor = min(floor, _resolve_newer(rows, key, versions, row, horizon_ms))
+                rows[superseded] = pack_header(end) + value
+                if end < floor:  # noqa: PLR1730  # likewise
+                    floor = end
+            start, value = end, following
+        if value is None:
+            floor = min(floor, _put_deletion(resolved, key, start))
         else:
-            floor = min(floor, _resolve_late(reader, rows, key, versions, row, horizon_ms))
+            latest[key] = pack_header(start) + value
+    for key, row in latest.items():
+        rows[DATA + key] = row
     progress.lower(floor)
-    return rows
+    return resolved
 
 
-def _put_deletion(rows: Rows, key: bytes, start_ms: int) -> int:
+def _put_deletion(resolved: Resolved, key: bytes, start_ms: int) -> int:
     """Make a deletion the latest of *key*, with its marker; return the end of the marker."""
-    rows[DATA + key] = latest_row(start_ms, None)
-    rows[history_key(key, start_ms)] = history_row(start_ms, None)
+    resolved.latest[key] = latest_row(start_ms, None)
+    resolved.rows[history_key(key, start_ms)] = history_row(start_ms, None)
     return start_ms
 
 
 def _put_chain(
-    rows: Rows, key: bytes, chain: list[tuple[int, bytes | None]], horizon_ms: int
+    resolved: Resolved, key: bytes, chain: list[tuple[int, bytes | None]], horizon_ms: int
 ) -> int:
     """Write versions of *key* of which the last is the latest; return the lowest end."""
-    floor = MAX_TIME_MS
+    rows, floor = resolved.rows, MAX_TIME_MS
     for (start, value), (end, _) in pairwise(chain):
         if end > horizon_ms:
             rows[history_key(key, start)] = history_row(end, value)
@@ -97,35 +126,21 @@ def _put_chain(
             rows[history_key(key, start)] = None
     start, value = chain[-1]
     if value is None:
-        return min(floor, _put_deletion(rows, key, start))
-    rows[DATA + key] = latest_row(start, value)
+        return min(floor, _put_deletion(resolved, key, start))
+    resolved.latest[key] = latest_row(start, value)
     return floor
-
-
-def _resolve_newer(
-    rows: Rows,
-    key: bytes,
-    versions: Mapping[int, bytes | None],
-    row: bytes | None,
-    horizon_ms: int,
-) -> int:
-    """Write *versions*, all of them above the stored latest; return the lowest end."""
-    chain = sorted(versions.items())
-    if row is not None:
-        latest = read_latest(row)
-        chain.insert(0, (latest.valid_from_ms, latest.value))
-    return _put_chain(rows, key, chain, horizon_ms)
 
 
 def _resolve_late(
     reader: EngineReader,
-    rows: Rows,
+    resolved: Resolved,
     key: bytes,
     versions: Mapping[int, bytes | None],
     row: bytes,
     horizon_ms: int,
 ) -> int:
     """Write *versions*, some of them up to the stored latest; return the lowest end."""
+    rows = resolved.rows
     latest = read_latest(row)
     newest = latest.valid_from_ms
     starts = sorted(versions)
@@ -154,7 +169,7 @@ def _resolve_late(
     if chain:
         if chain[0][0] != newest:
             chain.insert(0, (newest, latest.value))
-        floor = min(floor, _put_chain(rows, key, chain, horizon_ms))
+        floor = min(floor, _put_chain(resolved, key, chain, horizon_ms))
     return floor
 
 

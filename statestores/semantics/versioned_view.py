@@ -7,7 +7,8 @@ through a view of a snapshot. A pending version replaces a stored one with the s
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 
-from statestores.semantics.layout import DATA
+from statestores.semantics.arguments import MAX_TIME_MS
+from statestores.semantics.layout import DATA, HISTORY
 from statestores.semantics.versioned_rows import (
     DELETED,
     HEADER_BYTES,
@@ -16,6 +17,7 @@ from statestores.semantics.versioned_rows import (
     history_bounds,
     history_from,
     history_key,
+    pack_suffix,
     read_history,
     read_latest,
     start_of,
@@ -28,26 +30,55 @@ from statestores.spi.records import VersionedRecord
 Pending = Mapping[bytes, Mapping[int, bytes | None]]
 """Uncommitted versions: by key, by start."""
 
+new_tuple = tuple.__new__
+"""Makes a record in half the time of the record's own constructor, which is a Python function."""
+
+from_bytes = int.from_bytes
+
 _NOTHING: dict[int, bytes | None] = {}
+
+_NO_ROWS: dict[bytes, bytes | None] = {}
 
 
 class VersionedView:
     """A versioned store at one stream time."""
 
-    __slots__ = ("_horizon_ms", "_pending", "_reader")
+    __slots__ = ("_cached", "_pending", "_reader", "horizon_ms")
 
     def __init__(
-        self, reader: EngineReader, pending: Pending, stream_time_ms: int, retention_ms: int
+        self,
+        reader: EngineReader,
+        pending: Pending,
+        stream_time_ms: int,
+        retention_ms: int,
+        cached: Mapping[bytes, bytes | None] = _NO_ROWS,
     ) -> None:
+        """Look through *reader*, some of whose latest rows are *cached* by their keys."""
+        self._cached = cached
         self._reader = reader
         self._pending = pending
-        self._horizon_ms = stream_time_ms - retention_ms
+        self.horizon_ms = stream_time_ms - retention_ms
+        """Before it, only a version that is the latest of its key is found."""
+
+    @property
+    def reader(self) -> EngineReader:
+        """The rows of the same instant, for whoever reads them as columns."""
+        return self._reader
+
+    @property
+    def pending(self) -> Pending:
+        """The versions that these rows lack."""
+        return self._pending
 
     # One key.
 
+    def _latest_row(self, key: bytes) -> bytes | None:
+        """Return the stored row of the latest version of *key*."""
+        return self._cached[key] if key in self._cached else self._reader.get(data_key(key))
+
     def latest(self, key: bytes) -> Version | None:
         """Return the latest version of *key*, which may be a deletion."""
-        row = self._reader.get(data_key(key))
+        row = self._latest_row(key)
         stored = None if row is None else read_latest(row)
         versions = self._pending.get(key)
         if versions:
@@ -69,7 +100,7 @@ class VersionedView:
         self, keys: Sequence[bytes], times_ms: Sequence[int | None]
     ) -> list[VersionedRecord[bytes] | None]:
         """Return `get` of each key at its time; all latest rows come from one read."""
-        rows = self._reader.get_many([data_key(key) for key in keys])
+        rows = self.latest_rows(keys)
         records = []
         for key, as_of_ms, row in zip(keys, times_ms, rows, strict=True):
             if key in self._pending:
@@ -85,9 +116,17 @@ class VersionedView:
             records.append(record)
         return records
 
+    def latest_rows(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """Return the stored row of the latest version of each of *keys*, ``None`` for none."""
+        cached = self._cached
+        if not cached:
+            return self._reader.get_many([data_key(key) for key in keys])
+        read = iter(self._reader.get_many([data_key(key) for key in keys if key not in cached]))
+        return [cached[key] if key in cached else next(read) for key in keys]
+
     def get_superseded(self, key: bytes, as_of_ms: int) -> VersionedRecord[bytes] | None:
         """Return the version valid at *as_of_ms*. Requires: the latest one starts later."""
-        if as_of_ms < self._horizon_ms:
+        if as_of_ms < self.horizon_ms:
             return None
         if not self._pending.get(key):
             return stored_superseded(self._reader, key, as_of_ms)
@@ -111,7 +150,7 @@ class VersionedView:
 
     def _stored_at(self, key: bytes, as_of_ms: int) -> Version | None:
         """Return the stored version of *key* with the highest start up to *as_of_ms*."""
-        row = self._reader.get(data_key(key))
+        row = self._latest_row(key)
         if row is not None and (latest := read_latest(row)).valid_from_ms <= as_of_ms:
             return latest
         found = self._reader.first(*history_from(key, as_of_ms))
@@ -119,7 +158,7 @@ class VersionedView:
 
     def _stored_after(self, key: bytes, start_ms: int) -> int | None:
         """Return the lowest start of a stored version of *key* above *start_ms*."""
-        row = self._reader.get(data_key(key))
+        row = self._latest_row(key)
         if row is None or (latest := read_latest(row)).valid_from_ms <= start_ms:
             return None
         found = self._reader.last(history_bounds(key)[0], history_key(key, start_ms))
@@ -136,8 +175,8 @@ class VersionedView:
         self, key: bytes, first_ms: int | None, last_ms: int | None, *, reverse: bool
     ) -> Iterator[VersionedRecord[bytes]]:
         """Return the versions of *key* valid within the range, both ends inclusive."""
-        low = max(first_ms or 0, self._horizon_ms)
-        if last_ms is not None and last_ms < self._horizon_ms:
+        low = max(first_ms or 0, self.horizon_ms)
+        if last_ms is not None and last_ms < self.horizon_ms:
             latest = self.latest(key)
             known = latest is not None and latest.valid_from_ms <= last_ms
             versions = iter([latest] if latest and known else [])
@@ -160,7 +199,7 @@ class VersionedView:
         if last_ms is not None:
             start = history_key(key, last_ms)
         rows = self._reader.scan(start, stop)
-        row = self._reader.get(data_key(key))
+        row = self._latest_row(key)
         return _until(low_ms, self._with_latest(row, rows, last_ms))
 
     @staticmethod
@@ -184,7 +223,7 @@ class VersionedView:
         oldest = self._reader.first(history_key(key, low_ms), stop)
         stop = history_key(key, low_ms) if oldest is None else oldest[0] + b"\x00"
         rows = self._reader.scan(start, stop, reverse=True)
-        row = self._reader.get(data_key(key))
+        row = self._latest_row(key)
         return self._then_latest(rows, row, low_ms, last_ms)
 
     @staticmethod
@@ -255,14 +294,17 @@ def stored_superseded(
     reader: EngineReader, key: bytes, as_of_ms: int
 ) -> VersionedRecord[bytes] | None:
     """Return the superseded version of *key* valid at *as_of_ms*, all in one seek."""
-    found = reader.first(*history_from(key, as_of_ms))
+    # `history_from`, `escape` and `start_of`, written out: this is the path of most as-of reads.
+    prefix = HISTORY + key.replace(b"\x00", b"\x00\xff")
+    found = reader.first(prefix + pack_suffix(0, MAX_TIME_MS - as_of_ms), prefix + b"\x00\x01")
     if found is None:
         return None
     row_key, row = found
     valid_to: int = unpack_header(row)[0]
     if not as_of_ms < valid_to < DELETED:  # it has ended, or is a deletion
         return None
-    return VersionedRecord(row[HEADER_BYTES:], start_of(row_key), valid_to)
+    valid_from = MAX_TIME_MS - from_bytes(row_key[-8:], "big")
+    return new_tuple(VersionedRecord, (row[HEADER_BYTES:], valid_from, valid_to))
 
 
 def _record(version: Version | None) -> VersionedRecord[bytes] | None:

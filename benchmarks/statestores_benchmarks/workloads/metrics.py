@@ -14,7 +14,7 @@ import statestores as ss
 from statestores.metrics import set_recording_level
 from statestores.registry import load_backend
 from statestores.semantics.key_value import EngineKeyValueStore
-from statestores.semantics.key_value_rows import without_namespace
+from statestores.semantics.key_value_rows import key_bounds_of, without_namespace
 from statestores.semantics.layout import DATA
 from statestores.semantics.write_buffer import merge
 from statestores_benchmarks.cases import Case, Group, Scale, Target, Timed
@@ -25,7 +25,6 @@ BACKENDS = ("memory", "rocksdb")
 SMALL_COMMIT_ROWS = 10
 SCANNED_ROWS = 10
 
-_ABSENT = object()
 _PASSES = 5
 """How often a round goes over its keys: one pass is too short to tell a per cent."""
 
@@ -40,30 +39,32 @@ class UnmeasuredStore(EngineKeyValueStore):
         if type(key) is not bytes:
             raise TypeError
         if value is None:
-            self._rows[DATA + key] = None
+            self._rows[key] = None
             self._uncommitted_bytes += len(key)
             return
         if type(value) is not bytes:
             raise TypeError
-        self._rows[DATA + key] = value
+        self._rows[key] = value
         self._uncommitted_bytes += len(key) + len(value)
 
     def get(self, key: bytes) -> bytes | None:
         """Get, uncounted."""
         if type(key) is not bytes:
             raise TypeError
-        row = DATA + key
-        value = self._rows.get(row, _ABSENT)
-        if value is _ABSENT:
-            return self._engine_get(row)
-        return value  # type: ignore[return-value]  # a buffered value, since it is not _ABSENT
+        if key in self._rows:
+            return self._rows[key]
+        if key in self._cached:
+            return self._cached[key]
+        return self._engine_get(DATA + key)
 
     def _scan(self, start: bytes, stop: bytes, *, reverse: bool) -> Iterator[tuple[bytes, bytes]]:
         self.check_open()
-        overlay = self._buffer.slice(start, stop, reverse=reverse) if self._rows else []
-        stored = self._engine.scan(start, stop, reverse=reverse)
-        rows = merge(stored, overlay, reverse=reverse)
-        return without_namespace(self.guarded(rows) if overlay else rows)
+        stored = without_namespace(self._engine.scan(start, stop, reverse=reverse))
+        if self._rows:
+            overlay = self._buffer.slice(*key_bounds_of(start, stop), reverse=reverse)
+            if overlay:
+                return self.guarded(merge(stored, overlay, reverse=reverse))
+        return stored
 
     def _measure_commit(self, began_ns: int, rows: int) -> None:
         pass
@@ -98,7 +99,7 @@ def _group(
     @contextmanager
     def prepared(path: Path, *, kind: type[EngineKeyValueStore], recorded: bool) -> Iterator[Timed]:
         engine = load_backend(backend).open(path)
-        with kind(engine, ss.KeyValue("bench"), ss.Durability.PROCESS_CRASH) as store:
+        with kind(engine, ss.KeyValue("bench"), ss.Durability.PROCESS_CRASH, 0) as store:
             store.put_many(keys, [VALUE] * len(keys))
             if not buffered:
                 store.commit({})

@@ -218,7 +218,7 @@ class _Unsafe(UncommittedKeyValues):
         _, rows = self._uncommitted_rows()
         for row in rows:  # the writer's own dict
             time.sleep(0)
-            assert row
+            assert row is not None
         return self._store.while_open(iter(pairs))
 
 

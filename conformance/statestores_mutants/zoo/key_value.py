@@ -154,7 +154,7 @@ class PendingPairsComeLast(EngineKeyValueStore):
     """
 
     def _scan(self, start: bytes, stop: bytes, *, reverse: bool) -> Pairs:
-        pending = [row[1:] for row in self._rows]
+        pending = list(self._rows)
         pairs = list(super()._scan(start, stop, reverse=reverse))
         pairs.sort(key=lambda pair: pair[0] in pending)
         return self.while_open(iter(pairs))

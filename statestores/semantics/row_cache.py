@@ -1,0 +1,88 @@
+"""Committed rows that were read or written lately: reading them again asks no engine.
+
+Invariants:
+
+* a row that is here is as the engine has it, and ``None`` where the engine has none: what is
+  pending never comes here, and whatever changes the engine past `take` calls `forget`;
+* only the owner of the store touches it: facades read the engine.
+
+It is a plain dictionary in the order in which keys have come, and the older half goes when it is
+full. What is hot comes back with the next commit or read, so nothing has to be moved at a hit.
+"""
+
+from collections.abc import Mapping
+from itertools import islice
+
+DEFAULT_READ_CACHE_BYTES = 16 * 1024 * 1024
+"""Rows of 100 bytes: about 60,000. A process with very many stores gives each of them less, or all
+of them one `MemoryBudget`."""
+
+ROW_OVERHEAD_BYTES = 160
+"""What a row takes besides the bytes of its key and value: two objects' headers, and its place in
+a dictionary that may be one third full. Measured: 120 to 170."""
+
+KEEP_ONE_IN = 8
+"""Of the rows that are read from the engine, one in so many is kept. Keeping a row costs a third of
+reading it, and most rows of a large store are not read again soon; those that are come by often."""
+
+
+class RowCache:
+    """The rows, and how much memory they take."""
+
+    __slots__ = ("_capacity_bytes", "_held_bytes", "rows")
+
+    def __init__(self, capacity_bytes: int) -> None:
+        """Begin with none; with a capacity of 0 there never are any."""
+        self.rows: dict[bytes, bytes | None] = {}
+        """By key. Readers look here directly: that is the hot path. It is always the same one."""
+
+        self._capacity_bytes = capacity_bytes
+        self._held_bytes = 0  # at least what they take: what was replaced is still counted
+
+    def keep(self, key: bytes, row: bytes | None) -> None:
+        """Take a row that was read from the engine."""
+        size = ROW_OVERHEAD_BYTES + len(key) + (0 if row is None else len(row))
+        if size <= self._capacity_bytes:
+            self.rows[key] = row
+            self._held_bytes += size
+            if self._held_bytes > self._capacity_bytes:
+                self._make_room()
+
+    def take(self, rows: Mapping[bytes, bytes | None], size_bytes: int) -> None:
+        """Take the rows of a commit; *size_bytes* is the length of their keys and values, or more.
+
+        A commit that is larger than the cache is a load, and empties it.
+        """
+        size = size_bytes + ROW_OVERHEAD_BYTES * len(rows)
+        if size > self._capacity_bytes:
+            self.forget()
+            return
+        self.rows.update(rows)
+        self._held_bytes += size
+        if self._held_bytes > self._capacity_bytes:
+            self._make_room()
+
+    def forget(self) -> None:
+        """Forget everything: the engine may have changed otherwise."""
+        self.rows.clear()
+        self._held_bytes = 0
+
+    def _make_room(self) -> None:
+        """Drop the oldest rows down to half of the capacity, if it really is exceeded."""
+        rows = self.rows
+        held = (
+            ROW_OVERHEAD_BYTES * len(rows)
+            + sum(map(len, rows))
+            + sum(map(len, filter(None, rows.values())))
+        )
+        if held > self._capacity_bytes * 3 // 4:
+            dropped = 0
+            for key, row in rows.items():
+                held -= ROW_OVERHEAD_BYTES + len(key) + (0 if row is None else len(row))
+                dropped += 1
+                if held <= self._capacity_bytes // 2:
+                    break
+            kept = list(islice(rows.items(), dropped, None))
+            rows.clear()
+            rows.update(kept)
+        self._held_bytes = held
