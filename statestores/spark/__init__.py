@@ -3,10 +3,45 @@
 The data source is ``format("statestores")`` and needs no call; `register` makes
 ``format("statestore")``, the name of Spark's own source, work for state roots as well. This is the
 only place that imports pyspark, and importing it does not: Spark's workers import it often.
+
+`stateful` computes on a streaming DataFrame with stores; `temporal_join` joins a DataFrame with a
+versioned store as of a time.
 """
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from statestores.spark.java_runtime import ensure_java
 from statestores.spark.registration import register, unregister
 from statestores.spark.source_name import SOURCE_NAME
 
-__all__ = ["SOURCE_NAME", "ensure_java", "register", "unregister"]
+if TYPE_CHECKING:
+    from statestores.spark.stateful_plan import OpenStores
+    from statestores.spark.stateful_stream import StatefulStream, stateful
+    from statestores.spark.temporal_join_frame import temporal_join
+
+_LOADED_LATE = {
+    "OpenStores": "statestores.spark.stateful_plan",
+    "StatefulStream": "statestores.spark.stateful_stream",
+    "stateful": "statestores.spark.stateful_stream",
+    "temporal_join": "statestores.spark.temporal_join_frame",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Load what needs Arrow and Spark when it is first asked for (PEP 562)."""
+    if name not in _LOADED_LATE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_LOADED_LATE[name]), name)
+
+
+__all__ = [
+    "SOURCE_NAME",
+    "OpenStores",
+    "StatefulStream",
+    "ensure_java",
+    "register",
+    "stateful",
+    "temporal_join",
+    "unregister",
+]
