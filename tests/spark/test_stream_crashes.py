@@ -1,16 +1,13 @@
 """A store that is copied as a stream is copied once, however often the driver is killed."""
 
-import os
 import random
-import signal
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
 import killed_driver
 import pytest
 from dying_source import PUBLISHED
+from killed_processes import end_a_program
 from pyspark.sql import SparkSession
 from store_streams import add, changes_of, make_store, run
 
@@ -32,22 +29,7 @@ STEPS = (
 
 def end_a_driver(log: Path, *arguments: str, after_seconds: float | None = None) -> bool:
     """Run a driver, and kill it and its Java after a while; return whether it was killed at all."""
-    with (
-        log.open("wb") as output,
-        subprocess.Popen(
-            [sys.executable, killed_driver.__file__, *arguments],
-            start_new_session=True,
-            stdout=output,
-            stderr=output,
-        ) as driver,
-    ):
-        try:
-            code = driver.wait(after_seconds)
-        except subprocess.TimeoutExpired:
-            os.killpg(driver.pid, signal.SIGKILL)
-            code = driver.wait()
-    assert code in {0, -signal.SIGKILL}, log.read_text("utf-8", "replace")
-    return code != 0
+    return end_a_program(killed_driver, log, *arguments, after_seconds=after_seconds)
 
 
 def judge(source: str, target: str) -> None:

@@ -1,0 +1,208 @@
+"""As-of joins of DataFrames, batch and streaming, against plain Python."""
+
+import json
+import os
+import shutil
+from bisect import bisect_right
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from store_streams import run
+
+import statestores as ss
+from statestores.errors import InvalidArgumentError, StoreNotFoundError
+from statestores.spark import temporal_join
+
+RATES = ss.Versioned("rates", history_retention_ms=1_000_000, key=ss.utf8, value=ss.float64)
+HISTORY = [
+    ("EUR", 1.0, 1_000),
+    ("EUR", 1.1, 2_000),
+    ("EUR", None, 3_000),
+    ("EUR", 1.3, 4_000),
+    ("日本", 0.5, 1_500),
+    ("", 7.0, 0),
+]
+ORDERS: list[tuple[str | None, int | None]] = [
+    ("EUR", 999),
+    ("EUR", 1_000),
+    ("EUR", 1_999),
+    ("EUR", 3_500),
+    ("EUR", 900_000),
+    ("日本", 1_600),
+    ("", 0),
+    ("USD", 5_000),
+    (None, 5_000),
+    ("EUR", None),
+]
+
+RowsOf = Callable[[DataFrame], list[tuple[Any, ...]]]
+Row = tuple[str | None, int | None, float | None, int | None]
+
+
+def add_versions(state: Path, versions: list[tuple[str, float | None, int]]) -> None:
+    """Put versions into the store, as its owner."""
+    root = ss.StateRoot.create(state)
+    root.add_store(RATES, partitions=3)
+    batch = [[each for each in versions if _partition(each[0]) == number] for number in range(3)]
+    for number, own in enumerate(batch):
+        with ss.open_logged_store(root, "rates", number, backend="memory") as store:
+            for key, value, time_ms in own:
+                store.store.put(key, value, time_ms)
+            store.commit()
+
+
+def _partition(key: str) -> int:
+    from statestores.partitioning import murmur2_partitioner  # noqa: PLC0415  # of one function
+
+    return murmur2_partitioner.partition(key.encode(), 3)
+
+
+def expected(history: list[tuple[str, float | None, int]], max_age_ms: int = 1 << 62) -> list[Row]:
+    """Join the orders in plain Python."""
+    rows: list[Row] = []
+    for key, time_ms in ORDERS:
+        own = sorted((start, value) for name, value, start in history if name == key)
+        place = -1 if time_ms is None else bisect_right([start for start, _ in own], time_ms) - 1
+        start, value = own[place] if place >= 0 else (None, None)
+        if value is None or (time_ms or 0) - (start or 0) > max_age_ms:
+            start, value = None, None
+        rows.append((key, time_ms, value, start))
+    return sorted(rows, key=repr)
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    """A state root with the history."""
+    add_versions(tmp_path / "state", HISTORY)
+    return tmp_path / "state"
+
+
+@pytest.fixture
+def orders(spark: SparkSession) -> DataFrame:
+    """The orders as a batch, in several partitions."""
+    return spark.createDataFrame(ORDERS, "key string, time_ms long").repartition(3)
+
+
+def with_milliseconds(joined: DataFrame) -> DataFrame:
+    """Return the joined rows with the start as a number."""
+    return joined.selectExpr("key", "time_ms", "value", "unix_millis(valid_from)")
+
+
+def test_a_batch_is_joined_as_in_plain_python(
+    orders: DataFrame, state: Path, tmp_path: Path, rows_of: RowsOf
+) -> None:
+    """Left and inner, with an age or without; null keys and times find nothing."""
+    joined = temporal_join(
+        orders, state, on="key", at="time_ms", local_directory=tmp_path / "local"
+    )
+
+    assert joined.columns == ["key", "time_ms", "value", "valid_from"]
+    assert rows_of(with_milliseconds(joined)) == expected(HISTORY)
+    shutil.rmtree(tmp_path / "local")
+    assert joined.count() == len(ORDERS)
+    young = temporal_join(orders, state, on="key", at="time_ms", how="inner", max_age_ms=500)
+    found = [row for row in expected(HISTORY, 500) if row[2] is not None]
+    assert rows_of(with_milliseconds(young)) == found
+
+
+def test_times_may_be_timestamps_and_columns_are_named(
+    spark: SparkSession, state: Path, rows_of: RowsOf
+) -> None:
+    """Of any zone; the columns that were there stay as they were."""
+    orders = spark.createDataFrame(ORDERS, "k string, ms long").selectExpr(
+        "array(k) AS keys", "k", "timestamp_millis(ms) AS at", "timestamp_ntz'2024-01-01' AS ntz"
+    )
+    joined = temporal_join(
+        orders, state, "rates", on="k", at="at", value_name="rate", valid_from_name="since"
+    )
+    rows = joined.selectExpr("k", "unix_millis(at)", "rate", "unix_millis(since)")
+
+    assert joined.columns == ["keys", "k", "at", "ntz", "rate", "since"]
+    assert rows_of(rows) == expected(HISTORY)
+    assert joined.where("keys[0] = k AND ntz = '2024-01-01'").count() == len(ORDERS) - 1
+
+
+def test_a_batch_sees_the_table_as_it_was(orders: DataFrame, state: Path, rows_of: RowsOf) -> None:
+    """When the join was made, however often it is computed."""
+    joined = temporal_join(orders, state, on="key", at="time_ms")
+    add_versions(state, [("EUR", 9.0, 5_000)])
+
+    assert rows_of(with_milliseconds(joined)) == expected(HISTORY)
+    later = temporal_join(orders, state, on="key", at="time_ms")
+    assert rows_of(with_milliseconds(later)) == expected([*HISTORY, ("EUR", 9.0, 5_000)])
+
+
+def give(directory: Path, number: int) -> None:
+    """Add all orders to the stream, as a micro-batch."""
+    directory.mkdir(exist_ok=True)
+    part = directory / f"_{number}"
+    rows = [{"key": key, "time_ms": time_ms} for key, time_ms in ORDERS]
+    part.write_text("\n".join(map(json.dumps, rows)), "utf-8")
+    os.utime(part, (1_000_000 + number,) * 2)
+    part.rename(directory / f"{number:03d}.json")
+
+
+def test_a_stream_sees_the_table_grow_and_repeats_what_it_saw(
+    spark: SparkSession, state: Path, tmp_path: Path
+) -> None:
+    """Each micro-batch is pinned when it begins; one that comes again, to what it saw."""
+    files, local = tmp_path / "orders", tmp_path / "local"
+    seen: list[tuple[int, list[Row]]] = []
+    added = [("EUR", 2.0 + number, 5_000 + number) for number in range(4)]
+
+    def sink(frame: DataFrame, number: int) -> None:
+        rows = with_milliseconds(frame).collect()
+        seen.append((number, sorted((tuple(row) for row in rows), key=repr)))
+        add_versions(state, [added[len(seen) - 1]])  # also before it comes again
+        if len(seen) == 2:
+            raise OSError("the sink is full")
+
+    for life in range(3):
+        give(files, life)
+        stream = spark.readStream.schema("key string, time_ms long").json(str(files))
+        joined = temporal_join(stream, state, on="key", at="time_ms", local_directory=local)
+        writer = joined.writeStream.option("checkpointLocation", str(tmp_path / "checkpoint"))
+        query = writer.foreachBatch(sink).trigger(availableNow=True).start()
+        if life == 1:
+            with pytest.raises(Exception, match="the sink is full"):
+                run(query)
+        else:
+            run(query)
+
+    assert [number for number, _ in seen] == [0, 1, 1, 2]
+    assert seen[0][1] == expected(HISTORY)
+    assert seen[1][1] == seen[2][1] == expected([*HISTORY, added[0]])
+    assert seen[3][1] == expected([*HISTORY, *added[:3]])
+    pins = [path.name for path in (state / "@pins").rglob("*.json")]
+    assert sorted(pins) == ["rates-1.json", "rates-2.json"]
+
+
+def test_what_cannot_be_joined_is_refused_at_once(
+    spark: SparkSession, orders: DataFrame, state: Path, tmp_path: Path
+) -> None:
+    """With the column, and what it should be."""
+    counts = ss.KeyValue("counts", key=ss.utf8)
+    ss.StateRoot.open(state).add_store(counts, partitions=1)
+    renamed = orders.withColumnRenamed("time_ms", "value")
+    numbers = orders.selectExpr("time_ms AS key", "time_ms")
+    wrong: list[tuple[DataFrame, dict[str, Any], str]] = [
+        (orders, {"on": "kye"}, "kye"),
+        (orders, {"at": "key"}, "key"),
+        (orders, {"how": "outer"}, "outer"),
+        (orders, {"max_age_ms": -1}, "-1"),
+        (renamed, {"at": "value"}, "value"),
+        (numbers, {}, "key"),
+        (orders, {"store": "counts"}, "needs a versioned one"),
+    ]
+    for frame, options, reason in wrong:
+        with pytest.raises(InvalidArgumentError, match=reason):
+            temporal_join(
+                frame, state, **{"store": "rates", "on": "key", "at": "time_ms", **options}
+            )
+    with pytest.raises(StoreNotFoundError, match="no store 'rate'; it has: counts, rates"):
+        temporal_join(orders, state, "rate", on="key", at="time_ms")
+    with pytest.raises(StoreNotFoundError, match="no state root"):
+        temporal_join(orders, tmp_path / "nothing", on="key", at="time_ms")
