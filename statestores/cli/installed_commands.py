@@ -1,8 +1,9 @@
-"""Commands that other packages add, through the entry-point group ``statestores.commands``.
+"""Commands that the command line does not import: those of other packages, and those of Spark.
 
 An entry ``name = "module:function"`` is a function from a list of arguments to an exit code. It is
-imported when it is called, so that a package that is missing hurts only who wants it. The
-conformance suite comes in this way: the library must not import what proves it.
+imported when it is called, so that a package that is missing hurts only who wants it. Other
+packages add theirs through the entry-point group ``statestores.commands``. The conformance suite
+comes in this way: the library must not import what proves it.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,12 +16,21 @@ from statestores.errors import MissingDriverError
 GROUP = "statestores.commands"
 """The entry-point group."""
 
-_SHORT_HELP = {"conformance": "Prove that a backend keeps the contract."}
+_OWN = (EntryPoint("import-spark", "statestores.spark.state_import_command:main", GROUP),)
+"""Those of this package: a command line without Spark must not look for it."""
+
+_SHORT_HELP = {
+    "conformance": "Prove that a backend keeps the contract.",
+    "import-spark": "WRITES: make a store from the state of a query of Spark's.",
+}
+
+_EXTRAS = {"import-spark": "spark"}
+"""Where what a command needs is not in the extra of its name."""
 
 
 def add_installed_commands(app: typer.Typer) -> None:
     """Add every installed command to *app*; it parses its own arguments, ``--help`` too."""
-    for entry in sorted(entry_points(group=GROUP)):
+    for entry in sorted({*_OWN, *entry_points(group=GROUP)}):
         app.command(
             entry.name,
             short_help=_SHORT_HELP.get(entry.name, f"Of {entry.value.partition('.')[0]}."),
@@ -42,9 +52,10 @@ def _runner_of(entry: EntryPoint) -> Callable[[typer.Context], None]:
             own = entry.module.partition(".")[0]
             if error.name is None or error.name.partition(".")[0] == own:
                 raise
+            extra = _EXTRAS.get(entry.name, entry.name)
             raise MissingDriverError(
                 f"the command {entry.name!r} needs the package {error.name!r}, which is not "
-                f"installed; try: pip install 'statestores[{entry.name}]'"
+                f"installed; try: pip install 'statestores[{extra}]'"
             ) from error
         raise typer.Exit(function(context.args))
 

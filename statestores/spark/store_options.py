@@ -91,6 +91,21 @@ def new_specification(
     return specification
 
 
+def options_of(specification: StoreSpecification[Any, Any]) -> dict[str, str]:
+    """Return the options that make a store like this one, but for its name."""
+    described = specification.describe()
+    options = {
+        "storeKind": str(described["kind"]),
+        "keySerde": str(described["key"]),
+        "valueSerde": str(described["value"]),
+        "partitioner": str(described["partitioner"]),
+    }
+    for option, (parameter, kinds) in _PARAMETERS.items():
+        if specification.kind in kinds and getattr(specification, parameter) is not None:
+            options[option] = str(described[parameter]).lower()
+    return options
+
+
 def check_options(
     options: SourceOptions, specification: StoreSpecification[Any, Any], partitions: int
 ) -> None:

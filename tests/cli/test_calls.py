@@ -10,7 +10,7 @@ Run: TypeAlias = Callable[..., Any]
 
 _COMMANDS = (
     *("backends", "info", "get", "scan", "history", "changelog"),
-    *("export", "verify", "import", "import-kafka", "snapshot", "compact"),
+    *("export", "export-spark", "verify", "import", "import-kafka", "snapshot", "compact"),
 )
 
 
@@ -106,7 +106,10 @@ def test_what_writes_says_so(succeed: Run) -> None:
     lines = succeed("--help").out.splitlines()
     writing = [line.split()[0] for line in lines if "WRITES" in line]
 
-    assert writing == ["import", "import-kafka", "restore", "snapshot", "new-backend", "compact"]
+    assert writing == [
+        *("import", "import-kafka", "restore", "snapshot", "new-backend", "compact"),
+        "import-spark",
+    ]
 
 
 def test_without_a_command_the_help_is_printed(succeed: Run) -> None:
