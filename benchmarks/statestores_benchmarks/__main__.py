@@ -12,13 +12,14 @@ import typer
 from rich.console import Console
 from rich.progress import Progress
 
-from statestores_benchmarks.cases import SCALES, Group, Scale, Workload
+from statestores_benchmarks.cases import FULL, SCALES, Group, Scale, Workload
 from statestores_benchmarks.data import SEED
 from statestores_benchmarks.environment import load, machine, revision, versions
 from statestores_benchmarks.measurement import measure
-from statestores_benchmarks.report import missed, report
+from statestores_benchmarks.report import report
 from statestores_benchmarks.results import GroupResult, Results, Run, group_result
-from statestores_benchmarks.workloads import WORKLOADS
+from statestores_benchmarks.tables import missed
+from statestores_benchmarks.workloads import DETAILS, WORKLOADS
 
 
 def main(
@@ -41,7 +42,8 @@ def main(
         raise typer.BadParameter(f"no scale is called {scale!r}; known: {', '.join(SCALES)}")
     size = SCALES["full" if full else scale]
     console = Console(stderr=True)
-    groups = chosen(WORKLOADS, size, tuple(only or ()), tuple(skip or ()))
+    left_out = tuple(skip or ()) + (() if size is FULL or only else tuple(DETAILS))
+    groups = chosen(WORKLOADS, size, tuple(only or ()), left_out)
     results = run(groups, size, console)
     if not results.groups and not results.run.failures:
         raise typer.BadParameter(f"nothing begins with {only}; workloads: {', '.join(WORKLOADS)}")

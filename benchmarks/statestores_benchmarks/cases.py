@@ -61,6 +61,9 @@ class Figure(Enum):
     MILLISECONDS = "milliseconds"
     """Elapsed milliseconds an operation."""
 
+    SECONDS = "seconds"
+    """Elapsed seconds a round."""
+
     QUANTITY = "quantity"
     """A quantity that the rounds return, see `Outcome`."""
 
@@ -143,6 +146,20 @@ class Sweep:
     quantity: str | None = None
     """The name of the quantity, for `Figure.QUANTITY`."""
 
+    logarithmic: bool = True
+    """Whether the vertical axis is logarithmic; otherwise it begins at zero."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bars:
+    """A plot with a bar for each case."""
+
+    value: str
+    """What the horizontal axis shows, with its unit."""
+
+    figure: Figure = Figure.SECONDS
+    """Anything but what is relative to a base."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
@@ -171,6 +188,9 @@ class Group:
 
     sweep: Sweep | None = None
     """The axes of its plot, if it has one."""
+
+    bars: Bars | None = None
+    """A plot of a bar for each case, if it has one."""
 
     row: str | None = None
     """What the table of contenders calls the work: its row."""

@@ -72,15 +72,16 @@ def measure(group: Group, scale: Scale, advance: Callable[[], None]) -> list[Mea
         warm_ups = int(group.warm_up)
         number, began = 0, time.monotonic()
         while number < warm_ups + _rounds(group, scale, time.monotonic() - began, number):
-            answers: dict[str, object] = {}
+            answers: dict[float | None, dict[str, object]] = {}
             for case, found in present:
                 taken = _round(case, case.operations or group.operations)
                 if number >= warm_ups:
                     _keep(found, taken)
                 if taken.outcome.answer is not None:
-                    answers[case.name] = taken.answer
+                    answers.setdefault(case.at, {})[case.name] = taken.answer
                 advance()
-            _check_agreement(group, answers)
+            for alike in answers.values():
+                _check_agreement(group, alike)
             number += 1
     return measured
 
@@ -104,8 +105,6 @@ def _keep(found: Measured, taken: _Round) -> None:
 
 def _check_agreement(group: Group, answers: dict[str, object]) -> None:
     """Refuse the figures of cases that did not do the same."""
-    if not answers:
-        return
     (first, expected), *others = answers.items()
     for name, answer in others:
         if answer != expected:

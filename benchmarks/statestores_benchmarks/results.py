@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from statestores_benchmarks.cases import Figure, Group, Metric, Sweep, Target
+from statestores_benchmarks.cases import Bars, Figure, Group, Metric, Sweep, Target
 from statestores_benchmarks.measurement import Measured
 
 FORMAT = 1
@@ -63,6 +63,9 @@ class CaseResult:
 
     name: str
     """The case."""
+
+    operations: int
+    """How many operations a round of it is."""
 
     series: str | None = None
     """Its line in the plot."""
@@ -136,6 +139,9 @@ class GroupResult:
     sweep: Sweep | None
     """The axes of its plot."""
 
+    bars: Bars | None
+    """The axis of its bars."""
+
     row: str | None
     """Its row in the table of contenders."""
 
@@ -168,6 +174,8 @@ class GroupResult:
             return [_MICROSECONDS / time for time in case.wall_us]
         if figure is Figure.MILLISECONDS:
             return [time / _MILLISECOND for time in case.wall_us]
+        if figure is Figure.SECONDS:
+            return [time * case.operations / _MICROSECONDS for time in case.wall_us]
         other = (self.case(base) if base else self.cases[0]).times_us(self.metric)
         if not other:
             return []
@@ -188,6 +196,7 @@ def group_result(workload: str, group: Group, measured: Iterable[Measured]) -> G
     cases = [
         CaseResult(
             name=case.name,
+            operations=case.operations or group.operations,
             series=case.series,
             at=case.at,
             contender=case.contender,
@@ -207,6 +216,7 @@ def group_result(workload: str, group: Group, measured: Iterable[Measured]) -> G
         metric=group.metric,
         durability=group.durability,
         sweep=group.sweep,
+        bars=group.bars,
         row=group.row,
         cases=cases,
         targets=list(group.targets),
@@ -255,6 +265,8 @@ def _group_content(group: GroupResult) -> dict[str, Any]:
     content["metric"] = group.metric.value
     if group.sweep is not None:
         content["sweep"]["figure"] = group.sweep.figure.value
+    if group.bars is not None:
+        content["bars"]["figure"] = group.bars.figure.value
     for written, target in zip(content["targets"], group.targets, strict=True):
         written["figure"] = target.figure.value
     for case in content["cases"]:
@@ -264,12 +276,13 @@ def _group_content(group: GroupResult) -> dict[str, Any]:
 
 
 def _group_from(content: dict[str, Any]) -> GroupResult:
-    sweep = content["sweep"]
+    sweep, bars = content["sweep"], content["bars"]
     return GroupResult(
         **content
         | {
             "metric": Metric(content["metric"]),
             "sweep": sweep and Sweep(**sweep | {"figure": Figure(sweep["figure"])}),
+            "bars": bars and Bars(**bars | {"figure": Figure(bars["figure"])}),
             "cases": [CaseResult(**case) for case in content["cases"]],
             "targets": [
                 Target(**target | {"figure": Figure(target["figure"])})

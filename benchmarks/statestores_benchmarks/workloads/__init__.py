@@ -2,23 +2,36 @@
 
 from statestores_benchmarks.cases import Workload
 from statestores_benchmarks.workloads import (
+    bulk,
     changelog,
     contenders,
+    importing,
     key_value,
     metrics,
+    recovery,
     restore,
     snapshot,
+    timestamped,
     versioned,
     versioned_layouts,
+    windows,
 )
 
 WORKLOADS: dict[str, Workload] = {
     "key-value": key_value.groups,
     "contenders": contenders.groups,
     "versioned": versioned.groups,
+    "timestamped": timestamped.groups,
+    "windows": windows.groups,
+    "bulk": bulk.groups,
+    "recovery": recovery.groups,
+    "snapshot": snapshot.groups,
+    "changelog": changelog.groups,
+    "importing": importing.groups,
+    "restore": restore.groups,
     "layouts": versioned_layouts.groups,
     "metrics": metrics.groups,
-    "changelog": changelog.groups,
-    "snapshot": snapshot.groups,
-    "restore": restore.groups,
 }
+
+DETAILS = frozenset({"restore", "layouts", "metrics"})
+"""What decisions rest on and no target of the project: a quick run has them only when asked for."""

@@ -11,7 +11,7 @@ import msgpack
 
 from statestores.changelog import ChangelogOptions, Compression, FileChangelog
 from statestores.spi import Changes, Durability
-from statestores_benchmarks.cases import Case, Group, Metric, Scale, Target, Timed
+from statestores_benchmarks.cases import Case, Figure, Group, Metric, Scale, Target, Timed
 from statestores_benchmarks.data import distinct_keys
 
 _ROWS = 1_000
@@ -112,6 +112,21 @@ def _reads(batches: int) -> Group:
             Case("Arrow frames, lz4", partial(_reading, batches, Compression.LZ4)),
             Case("Arrow frames, zstd", partial(_reading, batches, Compression.ZSTD)),
         ],
+        targets=[
+            Target(
+                case="Arrow frames",
+                figure=Figure.RATE,
+                at_least=20e6,
+                row="changelog read, checked, batches of 1,000, uncompressed",
+            ),
+            Target(
+                case="Arrow frames, lz4",
+                figure=Figure.RATE,
+                at_least=4e6,
+                row="changelog read, checked, batches of 1,000, lz4",
+            ),
+        ],
+        durability=None,
     )
 
 

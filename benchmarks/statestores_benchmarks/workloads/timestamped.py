@@ -1,0 +1,175 @@
+"""Versioned stores against Quix Streams' timestamped store, which its as-of join reads.
+
+Both keep JSON values with their times, and find the latest one at a time. The key is bytes on both
+sides, and everything is within the retention.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+import statestores as ss
+from statestores_benchmarks.cases import Case, Figure, Group, Outcome, Scale, Target, Timed
+from statestores_benchmarks.contenders import quix
+from statestores_benchmarks.data import COMMIT_ROWS, distinct_keys, drawn, times, zipf_keys
+from statestores_benchmarks.drivers import RETENTION_MS
+
+_VERSIONS = 10
+_STEP_MS = 1_000
+_OURS = "versioned store, serde json"
+_QUIX = "Quix Streams' timestamped store"
+_COMPARED = 500
+_AT_LEAST = 5
+
+Rows = list[tuple[bytes, int]]
+
+
+def groups(scale: Scale) -> Iterator[Group]:
+    """Yield puts of two streams, and gets at a time."""
+    rows = scale.rows(30_000)
+    keys = distinct_keys(max(1, rows // _VERSIONS))
+    history = [(key, version * _STEP_MS) for version in range(_VERSIONS) for key in keys]
+    zipf = [(key, number) for number, key in enumerate(zipf_keys(rows))]
+    last = (_VERSIONS - 1) * _STEP_MS
+    even = list(zip(drawn(keys, rows), times(rows, last), strict=True))
+    late = [(key, last + _STEP_MS) for key in drawn(keys, rows)]
+    yield _puts("ten", f"{_VERSIONS} versions a key", history)
+    yield _puts("zipf", "versions of 20,000 keys, Zipf", zipf)
+    yield _gets("even", "any time, evenly", history, even)
+    yield _gets("latest", "the latest or later", history, late)
+
+
+def _value(timestamp_ms: int) -> dict[str, object]:
+    return {"rate": timestamp_ms, "currency": "EUR", "source": "a name of thirty characters or so"}
+
+
+def _group(name: str, title: str, operations: int, ours: Case, others: Case, row: str) -> Group:
+    return Group(
+        name=f"timestamped-{name}",
+        title=title,
+        operations=operations,
+        row=row,
+        cases=[ours, others],
+        targets=[
+            Target(
+                case=_OURS,
+                base=_QUIX,
+                figure=Figure.SPEED_UP,
+                at_least=_AT_LEAST,
+                row=f"{row}, against Quix Streams' timestamped store",
+            )
+        ],
+    )
+
+
+def _puts(name: str, what: str, rows: Rows) -> Group:
+    return _group(
+        f"put-{name}",
+        f"Put {len(rows):,} JSON values with times: {what}, commit every 1,000",
+        len(rows),
+        Case(_OURS, partial(_putting, rows), contender="statestores, RocksDB"),
+        Case(_QUIX, partial(_quix_putting, rows), contender="Quix Streams", needs=quix.NEEDS),
+        f"put at a time, {what}",
+    )
+
+
+def _gets(name: str, what: str, rows: Rows, asked: Rows) -> Group:
+    return _group(
+        f"get-{name}",
+        f"Get {len(asked):,} JSON values as of {what}, {_VERSIONS} versions a key",
+        len(asked),
+        Case(_OURS, partial(_getting, rows, asked), contender="statestores, RocksDB"),
+        Case(
+            _QUIX, partial(_quix_getting, rows, asked), contender="Quix Streams", needs=quix.NEEDS
+        ),
+        f"get as of {what}",
+    )
+
+
+def _open(path: Path) -> ss.VersionedStore[bytes, Any]:
+    opened = ss.open_store(
+        path / "ours",
+        ss.Versioned("bench", key=ss.raw, value=ss.json, history_retention_ms=RETENTION_MS),
+        backend="rocksdb",
+        durability=ss.Durability.PROCESS_CRASH,
+    )
+    # The overloads of `open_store` cannot tell a serde of `Any` from one of bytes.
+    return cast("ss.VersionedStore[bytes, Any]", opened)
+
+
+def _put(store: ss.VersionedStore[bytes, Any], rows: Rows) -> None:
+    put = store.put
+    for start in range(0, len(rows), COMMIT_ROWS):
+        for key, timestamp_ms in rows[start : start + COMMIT_ROWS]:
+            put(key, _value(timestamp_ms), timestamp_ms)
+        store.commit({})
+
+
+def _quix_put(transactions: quix.Transactions, rows: Rows) -> None:
+    for start in range(0, len(rows), COMMIT_ROWS):
+        put = transactions.current.set_for_timestamp
+        for key, timestamp_ms in rows[start : start + COMMIT_ROWS]:
+            put(timestamp_ms, _value(timestamp_ms), key)
+        transactions.commit()
+
+
+@contextmanager
+def _putting(rows: Rows, path: Path) -> Iterator[Timed]:
+    with _open(path) as store:
+
+        def timed() -> Outcome:
+            _put(store, rows)
+            asked = rows[-_COMPARED:]
+            return Outcome(answer=lambda: _found(store, asked))
+
+        yield timed
+
+
+@contextmanager
+def _quix_putting(rows: Rows, path: Path) -> Iterator[Timed]:
+    with quix.timestamped(path, RETENTION_MS) as transactions:
+
+        def timed() -> Outcome:
+            _quix_put(transactions, rows)
+            get = transactions.current.get_latest
+            asked = rows[-_COMPARED:]
+            return Outcome(answer=lambda: [get(time_ms, key) for key, time_ms in asked])
+
+        yield timed
+
+
+@contextmanager
+def _getting(rows: Rows, asked: Rows, path: Path) -> Iterator[Timed]:
+    with _open(path) as store:
+        _put(store, rows)
+    with _open(path) as store:
+
+        def timed() -> Outcome:
+            get = store.get
+            for key, time_ms in asked:
+                get(key, time_ms)
+            return Outcome(answer=lambda: _found(store, asked[:_COMPARED]))
+
+        yield timed
+
+
+def _found(store: ss.VersionedStore[bytes, Any], asked: Rows) -> list[object]:
+    records = [store.get(key, time_ms) for key, time_ms in asked]
+    return [None if record is None else record.value for record in records]
+
+
+@contextmanager
+def _quix_getting(rows: Rows, asked: Rows, path: Path) -> Iterator[Timed]:
+    with quix.timestamped(path, RETENTION_MS) as transactions:
+        _quix_put(transactions, rows)
+    with quix.timestamped(path, RETENTION_MS) as transactions:
+        get = transactions.current.get_latest
+
+        def timed() -> Outcome:
+            for key, time_ms in asked:
+                get(time_ms, key)
+            return Outcome(answer=lambda: [get(time_ms, key) for key, time_ms in asked[:_COMPARED]])
+
+        yield timed
