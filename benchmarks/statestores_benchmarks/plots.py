@@ -13,7 +13,7 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
-from matplotlib.ticker import FuncFormatter, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
 
 from statestores_benchmarks.results import CaseResult, GroupResult, Results, Spread
 
@@ -26,8 +26,6 @@ _SETTINGS: dict[Any, Any] = {
     "axes.grid": True,
     "axes.spines.right": False,
     "axes.spines.top": False,
-    "axes.titlelocation": "left",
-    "axes.titlesize": 11,
     "font.size": 10,
     "grid.color": "#E5E5E5",
     "legend.frameon": False,
@@ -38,7 +36,10 @@ _SETTINGS: dict[Any, Any] = {
 _INCHES = (8.0, 4.5)
 _BAR_INCHES = 0.42
 _DOTS = 120
-_TITLE_LETTERS = 90
+_TITLE_LETTERS = 100
+_TITLE_POINTS = 11
+_LABELLED = (1.0, 2.0, 5.0)
+"""Which multiples of a power of ten a logarithmic axis names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,15 +117,17 @@ def _sweep(group: GroupResult) -> Canvas | None:
     axes.set_xscale("log")
     axes.set_xticks(sorted(places))
     axes.xaxis.set_major_formatter(FuncFormatter(_short))
-    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xlabel(sweep.label)
     axes.set_ylabel(sweep.value)
     if sweep.logarithmic:
         axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(subs=_LABELLED))
+        axes.yaxis.set_minor_formatter(NullFormatter())
     else:
         axes.set_ylim(bottom=0)
     axes.yaxis.set_major_formatter(FuncFormatter(_short))
-    axes.set_title(_wrapped(group.title))
+    _title(canvas, group.title)
     canvas.legend(loc="outside right upper")
     return canvas
 
@@ -187,7 +190,7 @@ def _bars(group: GroupResult) -> Canvas | None:
             va="center",
         )
     axes.set_xlabel(bars.value)
-    axes.set_title(_wrapped(group.title))
+    _title(canvas, group.title)
     return canvas
 
 
@@ -214,9 +217,9 @@ def _short(value: float, _place: int | None = None) -> str:
     return f"{value / _THOUSAND:g} k" if value >= _THOUSAND else f"{value:g}"
 
 
-def _wrapped(title: str) -> str:
-    """Return *title* in two lines where one would be too long."""
-    if len(title) <= _TITLE_LETTERS:
-        return title
-    middle = title.rfind(" ", 0, _TITLE_LETTERS)
-    return f"{title[:middle]}\n{title[middle + 1 :]}"
+def _title(canvas: Canvas, title: str) -> None:
+    """Write *title* over the whole width, in two lines where one would be too long."""
+    if len(title) > _TITLE_LETTERS:
+        middle = title.rfind(" ", 0, _TITLE_LETTERS)
+        title = f"{title[:middle]}\n{title[middle + 1 :]}"
+    canvas.suptitle(title, x=0.01, horizontalalignment="left", fontsize=_TITLE_POINTS)
