@@ -322,6 +322,20 @@ class EngineTimestampedKeyValueStore(
             changes=until_closed(snapshot, stamped_chunks(snapshot, horizon)),
         )
 
+    @property
+    def sweep_cursor(self) -> bytes:
+        """Where the sweep of expired rows has come to, with the pending writes."""
+        return self._next_progress.cursor
+
+    def sweep_from(self, cursor: bytes) -> None:
+        """Have the next sweep go on at *cursor*, a `sweep_cursor` of this store.
+
+        For a copy whose pending writes are committed elsewhere and come back by its changelog: of
+        the sweep only the deletions do, so it would look at the same rows each time.
+        """
+        self.check_open()
+        self._next_progress.cursor = cursor
+
     # What the common part asks for.
 
     def _sweep_into_pending(self) -> None:

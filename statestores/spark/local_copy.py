@@ -4,7 +4,7 @@ A copy holds nothing that the state root does not hold, so one that is damaged, 
 state root that lay at the path before is thrown away and restored: from a snapshot and the
 changelog after it. Its owner brings it up to an offset and never commits anything of its own::
 
-    LOCAL/<state root>/<store>/<partition>/<slot>/engine.json, engine/, copy.json
+    LOCAL/<state root>/<store>/<partition>/<slot>/engine.json, engine/, copy.json, sweep
 
 The *slot* is 0, unless another attempt of the same task is at work on this machine: then it has one
 of its own, which is removed afterwards. So no attempt waits for another one.
@@ -39,6 +39,7 @@ from statestores.errors import (
 )
 from statestores.opening import BytesStore, open_bytes_store
 from statestores.semantics.directory_lock import LOCK_FILE, DirectoryLock
+from statestores.semantics.timestamped_key_value import EngineTimestampedKeyValueStore
 from statestores.spi.durability import Durability
 from statestores.spi.offsets import Position
 from statestores.spi.specification import StoreSpecification
@@ -49,6 +50,10 @@ _SLOTS = 64
 """More attempts of one task than this are never at work on one machine."""
 
 _COPY_FILE = "copy.json"
+"""Which log the copy is of."""
+
+_SWEEP_FILE = "sweep"
+"""Where the deletion of expired rows has come to, of stores with a time to live."""
 
 _LOCAL_DIRECTORIES = "SPARK_LOCAL_DIRS"
 """What Spark tells a worker of its scratch directories, which it removes with the application."""
@@ -147,7 +152,12 @@ def local_copy(
         store = _opened(slot, source, specification, partition, end_offset, copies)
         try:
             _bring_up(store, slot, source, partition, end_offset)
+            cursor = slot / _SWEEP_FILE
+            if isinstance(store, EngineTimestampedKeyValueStore) and cursor.is_file():
+                store.sweep_from(cursor.read_bytes())
             yield store
+            if isinstance(store, EngineTimestampedKeyValueStore) and store.is_open:
+                cursor.write_bytes(store.sweep_cursor)
         finally:
             store.close()
     finally:

@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from statestores.errors import (
 from statestores.partitioning import murmur2_partitioner
 from statestores.semantics.key_value import EngineKeyValueStore
 from statestores.spark import OpenStores, stateful_task
-from statestores.spark.hash_placement import Placement, partition_of, places_of
+from statestores.spark.hash_placement import PLACE_COLUMN, Placement, partition_of, places_of
 from statestores.spark.local_copy import CopyOptions, local_copy
 from statestores.spark.stateful_batches import MicroBatch, MicroBatches
 from statestores.spark.stateful_output import batches_of_rows, checked_batches
@@ -332,6 +333,39 @@ class TestLocalCopies:
         run_batch(plan, 12, ["a", "b", "c"])
 
         assert state_of(plan.root) == {"a": 13, "b": 13, "c": 13}
+
+
+def test_what_expires_is_deleted_behind_keys_that_live(tmp_path: Path) -> None:
+    """The sweep went through the same living keys in each micro-batch and never came further."""
+    store = ss.KeyValue("counts", key=ss.utf8, timestamped=True, ttl_ms=120)
+    living, refreshed, passing = 300, 30, 2
+
+    def put(batches: Iterator[pa.RecordBatch], stores: OpenStores) -> None:
+        words = pa.Table.from_batches(batches)["word"].to_pylist()
+        stores["counts"].put_many(words, [b"" for _ in words], [stores.batch * 10] * len(words))
+
+    add_stores(tmp_path / "state", [store], 1)
+    plan = replace(
+        plan_of(tmp_path / "other", function=put),
+        root=tmp_path / "state",
+        specifications=(store,),
+        partitions=1,
+    )
+    for number in range(60):
+        words = [f"a{(number * refreshed + each) % living}" for each in range(refreshed)]
+        words += [f"z{number}-{each}" for each in range(passing)]
+        batch = MicroBatch(query=QUERY, number=number, is_in_sequence=True)
+        rows = pa.record_batch({"word": words, PLACE_COLUMN: [int(places_of(1)[0])] * len(words)})
+
+        def compute(task: StatefulTask, rows: pa.RecordBatch = rows) -> list[TaskResult]:
+            (result,) = task.run([rows])
+            return [TaskResult.from_json(result.column(0)[0].as_py())]
+
+        MicroBatches(plan).run(batch, compute)
+
+    with ChangelogReader.open(plan.root / "counts" / "0" / "changelog") as log:
+        deleted = sum(frame.batch.column("value").null_count for frame in log.read())
+    assert deleted > 60 * passing / 3
 
 
 def test_results_travel_as_text() -> None:
