@@ -177,7 +177,7 @@ class GroupResult:
         if figure is Figure.SECONDS:
             return [time * case.operations / _MICROSECONDS for time in case.wall_us]
         other = (self.case(base) if base else self.cases[0]).times_us(self.metric)
-        if not other:
+        if not own or not other:
             return []
         pairs = list(zip(own, other, strict=True))
         if figure is Figure.RATIO:

@@ -7,7 +7,6 @@ from statestores_benchmarks.results import CaseResult, GroupResult, Results, Spr
 
 ABSENT = "absent"
 _NO_FIGURE = ""
-_TIMES = "\N{MULTIPLICATION SIGN}"
 
 
 def circumstances(runs: Sequence[Results]) -> str:
@@ -94,8 +93,8 @@ def _reached(target: Target, reached: Spread | None) -> str:
 def _unit(target: Target) -> str:
     """Return the unit of what *target* is about; a quantity has it in its name."""
     return {
-        Figure.RATIO: f" {_TIMES}",
-        Figure.SPEED_UP: f" {_TIMES} faster",
+        Figure.RATIO: " ×",
+        Figure.SPEED_UP: " × faster",
         Figure.RATE: " /s",
         Figure.LATENCY: " µs",
         Figure.MILLISECONDS: " ms",

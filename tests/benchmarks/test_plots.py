@@ -1,0 +1,49 @@
+"""Plots: one for each group that has axes, in two forms."""
+
+from pathlib import Path
+
+from statestores_benchmarks.plots import plot
+from statestores_benchmarks.results import Results
+
+_PNG = b"\x89PNG\r\n\x1a\n"
+
+
+def test_each_sweep_and_each_group_of_bars_becomes_a_png_and_an_svg(
+    results: Results, tmp_path: Path
+) -> None:
+    """A group without axes has none."""
+    made = plot([results], tmp_path)
+
+    assert [path.name for path in made] == [
+        "commit-interval.png",
+        "commit-interval.svg",
+        "spark-read.png",
+        "spark-read.svg",
+    ]
+    assert made[0].read_bytes().startswith(_PNG)
+
+
+def test_axes_lines_and_title_are_named(results: Results, tmp_path: Path) -> None:
+    """An SVG keeps its text as text."""
+    plot([results], tmp_path)
+    drawn = (tmp_path / "commit-interval.svg").read_text(encoding="utf-8")
+
+    for text in (
+        "Put, by puts between two commits",
+        "puts between two commits",
+        "puts a second",
+        "statestores, RocksDB",
+        "rocksdict",
+    ):
+        assert f">{text}</text>" in drawn
+
+
+def test_equal_results_give_equal_files(results: Results, tmp_path: Path) -> None:
+    """So a plot in the repository changes only when its figures do."""
+    plot([results], tmp_path / "one")
+    plot([results], tmp_path / "two")
+
+    for name in ("commit-interval.svg", "spark-read.svg"):
+        one, two = (tmp_path / way / name for way in ("one", "two"))
+
+        assert one.read_bytes() == two.read_bytes()

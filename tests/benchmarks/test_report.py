@@ -1,0 +1,112 @@
+"""Tables, from results that are known beforehand."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from statestores_benchmarks.report import UnknownSectionError, fill, report
+from statestores_benchmarks.results import Results, ResultsError
+from statestores_benchmarks.tables import contenders, missed, tables, targets
+
+_TARGETS = """\
+| what | target (stretch) | reached (least to most) | |
+|---|--:|--:|---|
+| put against rocksdict | ≤ 0.6 (0.5) × | 0.5 (0.5 to 0.75) × | met, stretch too |
+| put against lmdb | ≤ 1 × | 2 (2 to 3) × | **missed** |
+| rocksdict against ours | ≥ 5 × faster | 0.5 (0.5 to 0.75) × faster | **missed** |
+| put against Quix Streams | ≤ 0.2 × |  | not measured |"""
+
+_CONTENDERS = """\
+| µs an operation | time | rocksdict | statestores | lmdb | Quix Streams |
+|---|---|--:|--:|--:|--:|
+| put | CPU | 4 | 3 | **1** | absent |"""
+
+_TABLE = """\
+### Everybody: put
+
+`everybody-put`, 1,000 operations a round; no fsync.
+
+| case | CPU µs | all threads µs | elapsed µs | CPU ratio (least to most) | target |
+|---|--:|--:|--:|--:|---|
+| rocksdict | 4 | 4 | 4 | 1 | ≥ 5 × faster against ours: 0.5 (0.5 to 0.75) × faster, **missed** |
+| ours | 3 | 3 | 3 | 0.5 (0.5 to 0.75) | ≤ 0.6 (0.5) ×: met, stretch too; \
+≤ 1 × against lmdb: 2 (2 to 3) ×, **missed**; ≤ 0.2 × against quix: not measured |
+| lmdb | 1 | 1 | 1 | **0.25** |  |
+| quix | absent: quixstreams is not installed | | | | |"""
+
+
+class TestTables:
+    def test_each_target_stands_beside_what_was_reached(self, results: Results) -> None:
+        """A miss stands out, and what was not measured is not called met."""
+        assert targets([results]) == _TARGETS
+
+    def test_the_best_of_a_row_is_bold_whoever_it_is(self, results: Results) -> None:
+        """And a peer that was absent keeps its column."""
+        assert contenders([results]) == _CONTENDERS
+
+    def test_a_group_has_every_case_and_its_bounds(self, results: Results) -> None:
+        """Ratios are those within a round, not of the medians."""
+        assert tables([results]).startswith(f"## contenders\n\n{_TABLE}\n")
+
+    def test_the_same_results_give_the_same_text(self, results: Results) -> None:
+        """So a change of a published table is a change of what was measured."""
+        assert report([results]) == report([results])
+
+    def test_every_miss_is_a_sentence(self, results: Results) -> None:
+        """For the terminal, after the tables."""
+        assert missed([results]) == [
+            "everybody-put: ours reached 2 ×, the target is ≤ 1 ×",
+            "everybody-put: rocksdict reached 0.5 × faster, the target is ≥ 5 × faster",
+        ]
+
+    def test_who_was_absent_and_where_it_ran_is_said(self, results: Results) -> None:
+        """Versions that were not installed are not listed."""
+        text = report([results])
+
+        assert "* quixstreams is not installed" in text
+        assert "2 cores, 24 GiB, Linux 6; python 3.11.7, lmdb 3.0.0." in text
+        assert "polars" not in text
+
+
+class TestMarkers:
+    def test_what_stands_between_markers_is_written_anew(self, results: Results) -> None:
+        """The prose around them stays, and filling twice changes nothing more."""
+        text = "# A\n\n<!-- generated: targets -->\nold\n<!-- end -->\n\nprose\n"
+
+        filled = fill(text, [results])
+
+        assert filled == (
+            f"# A\n\n<!-- generated: targets -->\n\n{_TARGETS}\n\n<!-- end -->\n\nprose\n"
+        )
+        assert fill(filled, [results]) == filled
+
+    def test_an_unknown_section_is_refused(self, results: Results) -> None:
+        """A misspelt marker would keep old numbers for ever."""
+        with pytest.raises(UnknownSectionError, match="no section is called 'tragets'; known:"):
+            fill("<!-- generated: tragets -->\n<!-- end -->", [results])
+
+
+class TestFiles:
+    def test_a_file_gives_back_the_results(self, results: Results, tmp_path: Path) -> None:
+        """With every round, bound and axis."""
+        results.write(tmp_path / "results.json")
+
+        assert Results.read(tmp_path / "results.json") == results
+
+    @pytest.mark.parametrize("content", ["", "[]", "{}", "no json"])
+    def test_another_file_is_refused(self, content: str, tmp_path: Path) -> None:
+        """With what to give instead."""
+        (tmp_path / "other.json").write_text(content)
+
+        with pytest.raises(ResultsError, match="give a file that --json wrote"):
+            Results.read(tmp_path / "other.json")
+
+    def test_another_format_is_refused(self, results: Results, tmp_path: Path) -> None:
+        """Its figures may mean something else."""
+        path = tmp_path / "results.json"
+        results.write(path)
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"format": 99}))
+
+        with pytest.raises(ResultsError, match="has format 99, expected 1"):
+            Results.read(path)
