@@ -161,3 +161,8 @@ def _check_options(options: SourceOptions) -> None:
             "the options 'readChangeFeed' and 'offset' are for state roots: a state directory of "
             "Kafka Streams has rows, and its changelog is a topic of the broker"
         )
+    if foreign := [name for name in options.content_only if name != "history"]:
+        raise InvalidOptionError(
+            f"the option {foreign[0]!r} is for state roots, and this is a state directory of Kafka "
+            "Streams; leave it out"
+        )

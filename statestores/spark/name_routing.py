@@ -21,10 +21,14 @@ from statestores.state_root import ROOT_FILE, is_state_root
 ROUTED_NAME: Final = "statestore"
 """The name that Spark keeps for itself."""
 
+_OURS: Final = frozenset({ROUTED_NAME, SOURCE_NAME})
 _STATE: Final = "_statestores_route"  # what a builder was told, kept on the builder
 _NEW_ONLY: Final = frozenset({"error", "errorifexists", "default"})
 
-_REMEMBERED: Final = frozenset({"path", "readchangefeed"})
+_REMEMBERED: Final = frozenset({"path", "readchangefeed", "pushfilters"})
+
+FILTER_PUSHDOWN: Final = "spark.sql.python.filterPushdown.enabled"
+"""The setting without which Spark refuses Python sources that take filters; off at first."""
 
 # CREATE ... USING statestore, where the words before USING may be quoted or commented.
 _USING = re.compile(
@@ -72,18 +76,27 @@ class NameRouting:
     def __init__(self, classes: SparkClasses) -> None:
         """Wrap nothing yet."""
         self._classes = classes
-        self._sessions: set[str] = set()
+        self._sessions: dict[str, str | None] = {}  # and what filter pushdown was set to
         self._originals: dict[tuple[type, str], Method] = {}
 
     def add(self, spark: Any) -> None:
         """Route the calls of *spark* from now on; again is no error."""
         if not self._originals:
             self._wrap()
-        self._sessions.add(session_key(spark))
+        key = session_key(spark)
+        if key not in self._sessions:
+            self._sessions[key] = spark.conf.get(FILTER_PUSHDOWN, None)
+            spark.conf.set(FILTER_PUSHDOWN, "true")
 
     def remove(self, spark: Any) -> None:
         """Leave the calls of *spark* alone again; also if it was never added."""
-        self._sessions.discard(session_key(spark))
+        key = session_key(spark)
+        if key in self._sessions:
+            before = self._sessions.pop(key)
+            if before is None:
+                spark.conf.unset(FILTER_PUSHDOWN)
+            else:
+                spark.conf.set(FILTER_PUSHDOWN, before)
         if not self._sessions:
             for (owner, name), original in self._originals.items():
                 setattr(owner, name, original)
@@ -124,10 +137,14 @@ class NameRouting:
                 builder.format(format)
             told = _told(builder)
             spark = _session_of(builder)
-            if told.get("format") != ROUTED_NAME or not self._is_routed(spark):
+            if told.get("format") not in _OURS or not self._is_routed(spark):
+                return original(builder, path, None, *arguments, **options)
+            if told["format"] == SOURCE_NAME:
+                self._offer_filters(builder, spark, options)
                 return original(builder, path, None, *arguments, **options)
             if not _is_ours(spark, _path_of(told, path, options)):
                 return original(builder, path, None, *arguments, **options)
+            self._offer_filters(builder, spark, options)
             builder.format(SOURCE_NAME)
             try:
                 return original(builder, path, None, *arguments, **options)
@@ -135,6 +152,15 @@ class NameRouting:
                 builder.format(ROUTED_NAME)
 
         return load
+
+    def _offer_filters(self, builder: Any, spark: Any, options: dict[str, Any]) -> None:
+        """Let a batch read take filters, where Spark offers them and the user has not spoken."""
+        reader = self._classes.reader
+        spoken = "pushfilters" in {*_told(builder), *(name.lower() for name in options)}
+        if isinstance(builder, reader) and not spoken:
+            offered = str(spark.conf.get(FILTER_PUSHDOWN, "false")).lower()
+            # Not the wrapped method: this is not the user speaking.
+            self._originals[reader, "option"](builder, "pushFilters", offered)
 
     def _routed_stream(self, original: Method) -> Method:
         routed = self._routed_load(original)
@@ -150,8 +176,7 @@ class NameRouting:
                 builder.format(format)
             builder.options(**options)
             told = _told(builder)
-            ours = {ROUTED_NAME, SOURCE_NAME}
-            if told.get("format") in ours and self._is_routed(_session_of(builder)):
+            if told.get("format") in _OURS and self._is_routed(_session_of(builder)):
                 # A stream can only be one of changes. The source itself could not know.
                 builder.option("readChangeFeed", told.get("readchangefeed", "true"))
             return routed(builder, path, None, *arguments)
@@ -195,7 +220,7 @@ class NameRouting:
                 builder.mode(mode)
             told = dict(_told(builder))
             named = told.get("format")
-            if named not in {ROUTED_NAME, SOURCE_NAME} or not self._is_routed(_session_of(builder)):
+            if named not in _OURS or not self._is_routed(_session_of(builder)):
                 return original(builder, path, None, None, *arguments, **options)
             # Spark's own source does not write, so a save under its name can only be ours. Python
             # sources know two modes; the source itself sees to the others.

@@ -4,14 +4,26 @@ Names are those a user writes, without regard to case. An option that is unknown
 meaning for what is being done, is an error: an option that is silently ignored is a wrong result.
 """
 
-import json
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from datetime import UTC, datetime, timedelta
-from typing import Any, Final, Self, TypeAlias
+from typing import Any, Final, Self
 
 from statestores.errors import InvalidOptionError
+from statestores.spark.option_values import (
+    DURATION_EXPECTED,
+    Offsets,
+    read_any_text,
+    read_count,
+    read_duration,
+    read_flag,
+    read_freshness,
+    read_names,
+    read_numbers,
+    read_offsets,
+    read_one_of,
+    read_text,
+    read_time,
+)
 
 DEFAULT_PARTITIONS = 4
 """Partitions of a store that a write creates without saying how many."""
@@ -27,105 +39,8 @@ KAFKA_KINDS: Final = (
 )
 """The kinds of store that Kafka Streams writes; those of `KafkaKind`, which needs pyarrow."""
 
-Offsets: TypeAlias = int | Mapping[int, int]
-"""One offset for every partition, or one for each partition that is named."""
-
 _READING: Final = "reading"
 _WRITING: Final = "writing"
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MILLISECOND = timedelta(milliseconds=1)
-_UNITS_MS: Final = {
-    "ms": 1,
-    "s": 1_000,
-    "m": 60_000,
-    "h": 3_600_000,
-    "d": 86_400_000,
-    "w": 604_800_000,
-}
-_DURATION = re.compile(r"([0-9]+)\s*(ms|s|m|h|d|w)?")
-_DURATION_EXPECTED = "milliseconds, or a number with ms, s, m, h, d or w"
-_MAX_INT64 = (1 << 63) - 1
-
-
-def _text(text: str) -> str:
-    if not text:
-        raise ValueError
-    return text
-
-
-def _any_text(text: str) -> str:
-    return text
-
-
-def _flag(text: str) -> bool:
-    return {"true": True, "false": False}[text.lower()]
-
-
-def _count(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise ValueError
-    return number
-
-
-def _time(text: str) -> int:
-    """Read milliseconds since the epoch, or an ISO 8601 time; without a zone it is in UTC."""
-    try:
-        time_ms = int(text)
-    except ValueError:
-        moment = datetime.fromisoformat(text.strip())
-        if moment.tzinfo is None:
-            moment = moment.replace(tzinfo=UTC)
-        time_ms = (moment - _EPOCH) // _MILLISECOND
-    if not 0 <= time_ms <= _MAX_INT64:
-        raise ValueError
-    return time_ms
-
-
-def _duration(text: str) -> int:
-    match = _DURATION.fullmatch(text.strip())
-    if match is None:
-        raise ValueError
-    duration_ms = int(match[1]) * _UNITS_MS[match[2] or "ms"]
-    if duration_ms > _MAX_INT64:
-        raise ValueError
-    return duration_ms
-
-
-def _offsets(text: str) -> Offsets:
-    content = json.loads(text)
-    if type(content) is int and content >= 0:
-        return content
-    if not isinstance(content, dict) or not content:
-        raise ValueError
-    offsets = {int(partition): offset for partition, offset in content.items()}
-    if not all(type(offset) is int and offset >= 0 for offset in offsets.values()):
-        raise ValueError
-    return offsets
-
-
-def _names(text: str) -> tuple[str, ...]:
-    names = tuple(name.strip() for name in text.split(","))
-    if not all(names) or len(set(names)) < len(names):
-        raise ValueError
-    return names
-
-
-def _numbers(text: str) -> tuple[int, ...]:
-    numbers = tuple(int(number) for number in text.split(","))
-    if min(numbers) < 0 or len(set(numbers)) < len(numbers):
-        raise ValueError
-    return numbers
-
-
-def _one_of(*choices: str) -> Callable[[str], str]:
-    def read(text: str) -> str:
-        if text.lower() not in choices:
-            raise ValueError
-        return text.lower()
-
-    return read
 
 
 def _option(
@@ -142,119 +57,191 @@ def _option(
 class SourceOptions:
     """What was asked of the data source."""
 
-    path: str = _option("path", _text, "the path of a state root", _READING, _WRITING, default="")
+    path: str = _option(
+        "path", read_text, "the path of a state root", _READING, _WRITING, default=""
+    )
     """The state root: the directory with ``statestores.json``."""
 
-    store_name: str | None = _option("storeName", _text, "the name of a store", _READING, _WRITING)
+    store_name: str | None = _option(
+        "storeName", read_text, "the name of a store", _READING, _WRITING
+    )
     """The store; not needed where the state root has one only."""
 
     # Reading.
 
     as_of_ms: int | None = _option(
-        "asOf", _time, "milliseconds since the epoch or an ISO 8601 time", _READING
+        "asOf", read_time, "milliseconds since the epoch or an ISO 8601 time", _READING
     )
     """Versioned stores: the versions that were valid then, instead of the latest."""
 
-    history: bool = _option("history", _flag, "true or false", _READING, default=False)
+    history: bool = _option("history", read_flag, "true or false", _READING, default=False)
     """Versioned stores: every version that the retention keeps."""
 
     offset: Offsets | None = _option(  # noqa: RUF009  # it returns a field
-        "offset", _offsets, 'an offset, or a JSON object such as {"0": 41}', _READING
+        "offset", read_offsets, 'an offset, or a JSON object such as {"0": 41}', _READING
     )
     """The content at this changelog offset, instead of now; of each partition, or of those named
     (the others are read as they are now)."""
 
     read_change_feed: bool = _option(
-        "readChangeFeed", _flag, "true or false", _READING, default=False
+        "readChangeFeed", read_flag, "true or false", _READING, default=False
     )
     """The changes, instead of the content."""
 
     starting_offset: Offsets | None = _option(  # noqa: RUF009  # it returns a field
-        "startingOffset", _offsets, 'an offset, or a JSON object such as {"0": 41}', _READING
+        "startingOffset", read_offsets, 'an offset, or a JSON object such as {"0": 41}', _READING
     )
     """Change feed: the first offset; by default the first that the changelog still has."""
 
     ending_offset: Offsets | None = _option(  # noqa: RUF009  # it returns a field
-        "endingOffset", _offsets, 'an offset, or a JSON object such as {"0": 41}', _READING
+        "endingOffset", read_offsets, 'an offset, or a JSON object such as {"0": 41}', _READING
     )
     """Change feed: the last offset, inclusive; by default the last that there is."""
 
-    key: str | None = _option("key", _any_text, "a key as text", _READING)
+    key: str | None = _option("key", read_any_text, "a key as text", _READING)
     """This key only."""
 
-    key_prefix: str | None = _option("keyPrefix", _any_text, "the beginning of a key", _READING)
+    key_prefix: str | None = _option("keyPrefix", read_any_text, "the beginning of a key", _READING)
     """The keys that begin so."""
 
-    key_from: str | None = _option("keyFrom", _any_text, "a key as text", _READING)
+    key_from: str | None = _option("keyFrom", read_any_text, "a key as text", _READING)
     """The keys from this one on, inclusive."""
 
-    key_to: str | None = _option("keyTo", _any_text, "a key as text", _READING)
+    key_to: str | None = _option("keyTo", read_any_text, "a key as text", _READING)
     """The keys up to this one, inclusive."""
 
     columns: tuple[str, ...] | None = _option(
-        "columns", _names, "different column names, separated by commas", _READING
+        "columns", read_names, "different column names, separated by commas", _READING
     )
     """Give these columns only. Spark does not tell a Python source which ones it needs."""
 
     partitions: tuple[int, ...] | None = _option(
-        "partitions", _numbers, "different partition numbers, separated by commas", _READING
+        "partitions", read_numbers, "different partition numbers, separated by commas", _READING
     )
     """Read these partitions only."""
 
-    raw: bool = _option("raw", _flag, "true or false", _READING, _WRITING, default=False)
+    raw: bool = _option("raw", read_flag, "true or false", _READING, _WRITING, default=False)
     """Keys and values as bytes, and times as milliseconds: everything as it is stored."""
 
     kafka_kind: str | None = _option(
-        "kafkaKind", _one_of(*KAFKA_KINDS), f"one of {', '.join(KAFKA_KINDS)}", _READING
+        "kafkaKind", read_one_of(*KAFKA_KINDS), f"one of {', '.join(KAFKA_KINDS)}", _READING
     )
     """State directories of Kafka Streams: what a store is whose bytes can be of several kinds."""
+
+    freshness_ms: int | None = _option(
+        "freshness", read_freshness, f"latest, snapshot, or an age: {DURATION_EXPECTED}", _READING
+    )
+    """How old the content may be: a snapshot of up to this age is read alone, which is cheaper.
+    ``None`` is the latest: the snapshot and the changelog after it."""
+
+    offset_column: str | None = _option(
+        "offsetColumn", read_text, "a name for the column", _READING
+    )
+    """Content: a column of this name with the changelog offset that the row's partition is read
+    at."""
+
+    partition_column: str | None = _option(
+        "partitionColumn", read_text, "a name for the column", _READING
+    )
+    """Content: a column of this name with the partition of the row."""
+
+    splits: int | None = _option("splits", read_count, "a number from 1", _READING)
+    """Content: how many tasks read one partition of the store, if its snapshot is large enough."""
+
+    max_rows_per_task: int | None = _option(
+        "maxRowsPerTask", read_count, "a number from 1", _READING
+    )
+    """Content: about how many rows of a snapshot one task reads."""
+
+    push_filters: bool = _option("pushFilters", read_flag, "true or false", _READING, default=False)
+    """Let the query's filters select what is read. Spark has to be told so as well."""
+
+    starting_timestamp_ms: int | None = _option(
+        "startingTimestamp", read_time, "milliseconds since the epoch or ISO 8601", _READING
+    )
+    """Change feed: from the first change that was appended then or later."""
+
+    ending_timestamp_ms: int | None = _option(
+        "endingTimestamp", read_time, "milliseconds since the epoch or ISO 8601", _READING
+    )
+    """Change feed: up to the last change before the first that was appended after it."""
+
+    before_image: bool = _option("beforeImage", read_flag, "true or false", _READING, default=False)
+    """Change feed: a column ``before`` with the value that a change replaced."""
+
+    input_position: bool = _option(
+        "inputPosition", read_flag, "true or false", _READING, default=False
+    )
+    """Change feed: a column ``position`` with the input that the commit of a change reflects."""
 
     # Writing. All but the first two say what a store is that does not exist yet.
 
     if_exists: str | None = _option(
-        "ifExists", _one_of("write", "fail", "ignore"), "write, fail or ignore", _WRITING
+        "ifExists", read_one_of("write", "fail", "ignore"), "write, fail or ignore", _WRITING
     )
     """What to do when the store is there already: write as the mode says, raise, or do nothing."""
 
     store_kind: str | None = _option(
-        "storeKind", _one_of(*STORE_KINDS), f"one of {', '.join(STORE_KINDS)}", _WRITING
+        "storeKind", read_one_of(*STORE_KINDS), f"one of {', '.join(STORE_KINDS)}", _WRITING
     )
     """The kind; by default the one that the other options and the columns speak of."""
 
     history_retention_ms: int | None = _option(
-        "historyRetention", _duration, _DURATION_EXPECTED, _WRITING
+        "historyRetention", read_duration, DURATION_EXPECTED, _WRITING
     )
     """Versioned stores: how far back history goes."""
 
-    retention_ms: int | None = _option("retention", _duration, _DURATION_EXPECTED, _WRITING)
+    retention_ms: int | None = _option("retention", read_duration, DURATION_EXPECTED, _WRITING)
     """Window and session stores: how far behind stream time a window's start, or a session's end,
     is kept."""
 
-    window_size_ms: int | None = _option("windowSize", _duration, _DURATION_EXPECTED, _WRITING)
+    window_size_ms: int | None = _option("windowSize", read_duration, DURATION_EXPECTED, _WRITING)
     """Window stores: how long each window is."""
 
-    retain_duplicates: bool | None = _option("retainDuplicates", _flag, "true or false", _WRITING)
+    retain_duplicates: bool | None = _option(
+        "retainDuplicates", read_flag, "true or false", _WRITING
+    )
     """Window stores: whether each row adds a value to its window, instead of replacing it."""
 
-    ttl_ms: int | None = _option("ttl", _duration, _DURATION_EXPECTED, _WRITING)
+    ttl_ms: int | None = _option("ttl", read_duration, DURATION_EXPECTED, _WRITING)
     """Key-value stores with timestamps: how long a value is there; by default for ever."""
 
-    ttl_clock: str | None = _option("ttlClock", _one_of("event", "wall"), "event or wall", _WRITING)
+    ttl_clock: str | None = _option(
+        "ttlClock", read_one_of("event", "wall"), "event or wall", _WRITING
+    )
     """By what the age of a value is measured; by default stream time."""
 
-    num_partitions: int | None = _option("numPartitions", _count, "a number from 1", _WRITING)
+    num_partitions: int | None = _option("numPartitions", read_count, "a number from 1", _WRITING)
     """How many partitions; it can never be changed."""
 
-    key_serde: str | None = _option("keySerde", _text, "the name of a serde", _READING, _WRITING)
+    key_serde: str | None = _option(
+        "keySerde", read_text, "the name of a serde", _READING, _WRITING
+    )
     """The serde of keys; by default the one for the column's type. Read with: of Kafka's files."""
 
     value_serde: str | None = _option(
-        "valueSerde", _text, "the name of a serde", _READING, _WRITING
+        "valueSerde", read_text, "the name of a serde", _READING, _WRITING
     )
     """The serde of values; by default the one for the column's type. Read with: as for keys."""
 
-    partitioner: str | None = _option("partitioner", _text, "the name of a partitioner", _WRITING)
+    partitioner: str | None = _option(
+        "partitioner", read_text, "the name of a partitioner", _WRITING
+    )
     """The partitioner; by default Kafka's."""
+
+    @property
+    def given(self) -> frozenset[str]:
+        """The names of the options that say something else than their defaults."""
+        return frozenset(
+            each.metadata["name"]
+            for each in fields(self)
+            if getattr(self, each.name) != each.default
+        )
+
+    @property
+    def content_only(self) -> list[str]:
+        """The names of those that only the content of a state root has a meaning for, sorted."""
+        return sorted(self.given & _CONTENT_ONLY)
 
     @classmethod
     def for_reading(cls, options: Mapping[str, str]) -> Self:
@@ -281,6 +268,8 @@ class SourceOptions:
     def _parse(cls, options: Mapping[str, str], purpose: str) -> Self:
         known = {each.metadata["name"].lower(): each for each in fields(cls)}
         values: dict[str, Any] = {}
+        if purpose == _READING:
+            options = _without_aliases(options)
         for name, text in options.items():
             found = known.get(name.lower())
             if found is None or purpose not in found.metadata["purposes"]:
@@ -312,11 +301,7 @@ class SourceOptions:
 
 def _check_reading(options: SourceOptions) -> None:
     """Refuse options that contradict each other."""
-    given = {
-        each.metadata["name"]
-        for each in fields(options)
-        if getattr(options, each.name) != each.default
-    }
+    given = options.given
     for one, excluded in _EXCLUSIVE.items():
         if one in given and (both := sorted(given & excluded)):
             raise InvalidOptionError(
@@ -329,10 +314,61 @@ def _check_reading(options: SourceOptions) -> None:
         )
 
 
-_CHANGE_FEED_ONLY = frozenset({"startingOffset", "endingOffset"})
+def _without_aliases(options: Mapping[str, str]) -> Mapping[str, str]:
+    """Return *options* with the names that this module knows."""
+    given = {name.lower() for name in options}
+    renamed: dict[str, str] = {}
+    for name, text in options.items():
+        if name.lower() not in _ALIASES:
+            renamed[name] = text
+            continue
+        alias, target, words = _ALIASES[name.lower()]
+        if target.lower() in given:
+            raise InvalidOptionError(f"{alias!r} is another name of {target!r}; leave one out")
+        if words and text.lower() not in words:
+            raise InvalidOptionError(f"option {alias!r} must be {' or '.join(words)}, got {text!r}")
+        renamed[target] = words.get(text.lower(), text)
+    return renamed
+
+
+_ALIASES: Final[Mapping[str, tuple[str, str, Mapping[str, str]]]] = {
+    "snapshotid": ("snapshotId", "offset", {}),
+    "versions": ("versions", "history", {"all": "true", "latest": "false"}),
+}
+"""Other names of options, the names that they stand for, and what their words mean there."""
+
+ALIASES: Final = tuple(alias for alias, _, _ in _ALIASES.values())
+"""The other names, as users write them."""
+
+_CHANGE_FEED_ONLY = frozenset(
+    {
+        "startingOffset",
+        "endingOffset",
+        "startingTimestamp",
+        "endingTimestamp",
+        "beforeImage",
+        "inputPosition",
+    }
+)
+_CONTENT_ONLY = frozenset(
+    {
+        "asOf",
+        "history",
+        "offset",
+        "freshness",
+        "offsetColumn",
+        "partitionColumn",
+        "splits",
+        "maxRowsPerTask",
+    }
+)
 _EXCLUSIVE = {
     "asOf": frozenset({"history"}),
-    "readChangeFeed": frozenset({"asOf", "history", "offset"}),
+    "readChangeFeed": _CONTENT_ONLY,
     "key": frozenset({"keyPrefix", "keyFrom", "keyTo"}),
     "keyPrefix": frozenset({"keyFrom", "keyTo"}),
+    "offset": frozenset({"freshness"}),
+    "splits": frozenset({"maxRowsPerTask"}),
+    "startingOffset": frozenset({"startingTimestamp"}),
+    "endingOffset": frozenset({"endingTimestamp"}),
 }

@@ -1,27 +1,35 @@
-"""Batch reads: one task for each partition of the store, each of them pinned to an offset.
+"""Batch reads: one or more tasks for each partition of the store, all pinned to one offset.
 
 The offsets are taken once, while planning. So all tasks show the store at one moment with regard to
 staged writes, and a task that is repeated gives the same rows.
 """
 
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from statestores.errors import InvalidOptionError
+from statestores.errors import InvalidOptionError, StoreNotFoundError
 from statestores.spark.key_options import selection_from_options
-from statestores.spark.options import Offsets, SourceOptions
+from statestores.spark.option_values import ANY_AGE_MS, Offsets
+from statestores.spark.options import SourceOptions
 from statestores.spi.specification import StoreSpecification
 from statestores.state_root import PartitionDirectory
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     import pyarrow as pa
+    from pyspark.sql.datasource import Filter
 
+    from statestores.arrow.key_selection import KeySelection
     from statestores.partition_reader import PartitionReader
+    from statestores.spark.pushed_filters import TimeFilter
+
+
+_NOTHING_YET = -1
 
 
 @dataclass(frozen=True)
@@ -36,6 +44,9 @@ class StorePartition(InputPartition):
 
     stop: int
     """The offset before which content or changes end."""
+
+    share: "KeySelection | None" = None
+    """The keys that the task reads of those that the options select; ``None`` for all of them."""
 
 
 class StateStoreReader(DataSourceReader):
@@ -83,17 +94,22 @@ class StateStoreReader(DataSourceReader):
             )
         self._key_serde = None if options.raw else specification.key
         selection_from_options(options, self._key_serde)
+        self._pushed_keys: list[KeySelection] = []
+        self._time_filters: list[TimeFilter] = []
 
     def arrow_schema(self) -> "pa.Schema":
         """Return the schema of the batches that `read` gives."""
         from statestores.spark.columns import spark_schema  # noqa: PLC0415  # needs pyarrow
 
-        reader, typed = self._open(self._numbers[0]), not self._options.raw
-        if self._options.read_change_feed:
-            schema = reader.change_schema(typed=typed)
+        options = self._options
+        reader, typed = self._open(self._numbers[0]), not options.raw
+        if options.read_change_feed:
+            schema = reader.change_schema(
+                typed=typed, before=options.before_image, position=options.input_position
+            )
         else:
             schema = reader.schema(typed=typed)
-        names = self._options.columns or tuple(schema.names)
+        names = options.columns or tuple(schema.names)
         if unknown := [name for name in names if name not in schema.names]:
             raise InvalidOptionError(
                 f"the option 'columns' names {unknown[0]!r}; the columns are: "
@@ -101,51 +117,138 @@ class StateStoreReader(DataSourceReader):
             )
         import pyarrow as pa  # noqa: PLC0415  # workers import this module often
 
-        chosen = pa.schema([schema.field(name) for name in names])
-        return spark_schema(chosen, raw=self._options.raw)
+        chosen = [schema.field(name) for name in names]
+        for option, name, kind in (
+            ("offsetColumn", options.offset_column, pa.int64()),
+            ("partitionColumn", options.partition_column, pa.int32()),
+        ):
+            if name is None:
+                continue
+            if name.lower() in {field.name.lower() for field in chosen}:
+                raise InvalidOptionError(
+                    f"the option {option!r} names {name!r}, and there is such a column already; "
+                    "give another name"
+                )
+            chosen.append(pa.field(name, kind))
+        return spark_schema(pa.schema(chosen), raw=options.raw)
 
     def partitions(self) -> list[InputPartition]:
-        """Return a task for each partition of the store."""
+        """Return the tasks: one for each partition of the store, or for each part of its keys."""
         from statestores.partition_reader import end_offsets  # noqa: PLC0415  # needs pyarrow
 
         options = self._options
-        ends = end_offsets([self._open(number) for number in self._numbers])
-        chosen = options.ending_offset if options.read_change_feed else options.offset
+        readers = [self._open(number) for number in self._numbers]
         planned: list[InputPartition] = []
-        for number, end in zip(self._numbers, ends, strict=True):
-            last = _offset_of(chosen, number)
-            start = _offset_of(options.starting_offset, number)
-            planned.append(StorePartition(number, start, end if last is None else last + 1))
+        for number, reader, end in zip(self._numbers, readers, end_offsets(readers), strict=True):
+            if options.read_change_feed:
+                planned.append(self._changes(number, reader, end))
+                continue
+            last = _offset_of(options.offset, number)
+            if options.freshness_ms is not None:
+                last = self._fresh_enough(reader, end, number)
+            stop = end if last is None else last + 1
+            planned += [
+                StorePartition(number, None, stop, share)
+                for share in reader.shares(
+                    stop - 1,
+                    self._keys(),
+                    count=options.splits,
+                    rows=options.max_rows_per_task,
+                )
+            ]
         return planned
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
         """Yield the rows of one partition."""
+        import pyarrow as pa  # noqa: PLC0415  # workers import this module often
+
         from statestores.spark.columns import to_spark  # noqa: PLC0415  # needs pyarrow
 
         assert isinstance(partition, StorePartition)  # noqa: S101  # what `partitions` planned
         options = self._options
         schema = self.arrow_schema()
+        extra = {
+            name: pa.scalar(value, schema.field(name).type)
+            for name, value in (
+                (options.offset_column, partition.stop - 1),
+                (options.partition_column, partition.number),
+            )
+            if name is not None
+        }
+        stored = pa.schema([field for field in schema if field.name not in extra])
+        for batch in self._batches(partition, stored.names):
+            rows = to_spark(batch, stored)
+            for mask in self._time_filters:
+                rows = mask.apply(rows)
+            for name, value in extra.items():
+                rows = rows.append_column(schema.field(name), pa.repeat(value, rows.num_rows))
+            if rows.num_rows:
+                yield rows
+
+    def _batches(self, partition: StorePartition, columns: list[str]) -> "Iterator[pa.RecordBatch]":
+        """Yield the rows of one task as they are stored, or decoded."""
+        options = self._options
         reader = self._open(partition.number)
-        keys = selection_from_options(options, self._key_serde)
+        keys = self._keys() if partition.share is None else partition.share
         if options.read_change_feed:
-            batches = reader.changes(
+            return reader.changes(
                 partition.start,
                 partition.stop,
                 keys=keys,
-                columns=schema.names,
+                columns=columns,
                 typed=not options.raw,
+                before=options.before_image,
+                position=options.input_position,
             )
-        else:
-            batches = reader.rows(
-                as_of_ms=options.as_of_ms,
-                history=options.history,
-                offset=partition.stop - 1,
-                keys=keys,
-                columns=schema.names,
-                typed=not options.raw,
+        return reader.rows(
+            as_of_ms=options.as_of_ms,
+            history=options.history,
+            offset=partition.stop - 1,
+            keys=keys,
+            columns=columns,
+            typed=not options.raw,
+        )
+
+    def _keys(self) -> "KeySelection | None":
+        """Return the keys that options and filters select; ``None`` for all."""
+        keys = selection_from_options(self._options, self._key_serde)
+        for pushed in self._pushed_keys:
+            keys = pushed if keys is None else keys.both(pushed)
+        return keys
+
+    def _changes(self, number: int, reader: "PartitionReader", end: int) -> StorePartition:
+        """Return the task that reads the changes that the options ask for."""
+        options = self._options
+        start = _offset_of(options.starting_offset, number)
+        if options.starting_timestamp_ms is not None:
+            start = min(end, reader.offset_at(options.starting_timestamp_ms))
+        last = _offset_of(options.ending_offset, number)
+        stop = end if last is None else last + 1
+        if options.ending_timestamp_ms is not None:
+            stop = min(end, reader.offset_at(options.ending_timestamp_ms + 1))
+        if options.starting_timestamp_ms is not None and start is not None:
+            start = min(start, stop)
+        return StorePartition(number, start, stop)
+
+    def _fresh_enough(self, reader: "PartitionReader", end: int, number: int) -> int | None:
+        """Return the offset of the newest snapshot, if it is young enough; ``None`` for the end.
+
+        Raises:
+            StoreNotFoundError: Nothing but a snapshot will do, and there is none.
+        """
+        age_ms = self._options.freshness_ms
+        snapshot = reader.newest_snapshot()
+        if snapshot is None:
+            if age_ms != ANY_AGE_MS:
+                return None
+            if end == 0:
+                return _NOTHING_YET
+            raise StoreNotFoundError(
+                f"partition {number} of {self._specification.name!r} has no snapshot; write one, "
+                "or read with freshness=latest, which takes the changelog"
             )
-        for batch in batches:
-            yield to_spark(batch, schema)
+        oldest_ms = time.time_ns() // 1_000_000 - (age_ms or 0)
+        return snapshot.offset if snapshot.created_at_ms >= oldest_ms else None
 
     def _open(self, number: int) -> "PartitionReader":
         from statestores.partition_reader import PartitionReader  # noqa: PLC0415  # needs pyarrow
@@ -156,3 +259,25 @@ class StateStoreReader(DataSourceReader):
 def _offset_of(offsets: Offsets | None, number: int) -> int | None:
     """Return what *offsets* say for the partition *number*."""
     return offsets if offsets is None or isinstance(offsets, int) else offsets.get(number)
+
+
+class FilteringStateStoreReader(StateStoreReader):
+    """The same, for sessions in which Spark offers the filters of a query.
+
+    Elsewhere Spark refuses a reader that has this method, and no reader can tell.
+    """
+
+    def pushFilters(self, filters: "list[Filter]") -> "Iterable[Filter]":  # noqa: N802  # Spark's name
+        """Take the *filters* that are applied exactly, and return the others."""
+        from statestores.spark.columns import TIME_COLUMNS  # noqa: PLC0415  # needs pyarrow
+        from statestores.spark.pushed_filters import key_filter, time_filter  # noqa: PLC0415  # PySpark 4.1
+
+        for pushed in filters:
+            keys = key_filter(pushed, self._key_serde)
+            mask = None if self._options.raw else time_filter(pushed, TIME_COLUMNS)
+            if keys is not None:
+                self._pushed_keys.append(keys)
+            elif mask is not None:
+                self._time_filters.append(mask)
+            else:
+                yield pushed

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-from pyspark import __version__
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceArrowWriter,
@@ -13,10 +12,10 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from statestores.errors import InvalidOptionError, MissingDriverError
+from statestores.errors import InvalidOptionError
 from statestores.spark.kafka_reader import KafkaStateReader
 from statestores.spark.options import SourceOptions
-from statestores.spark.reader import StateStoreReader
+from statestores.spark.reader import FilteringStateStoreReader, StateStoreReader
 from statestores.spark.source_name import SOURCE_NAME
 from statestores.spark.state_path import is_kafka_state, require_local_path
 from statestores.spark.stream_options import (
@@ -54,15 +53,7 @@ class StateStoresDataSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  # Spark's name
         """Return what plans and reads the changes as they come."""
-        try:
-            from statestores.spark.stream_reader import StateStoreStreamReader  # noqa: PLC0415
-        except ModuleNotFoundError as error:
-            if error.name != "pyspark.sql.streaming.datasource":
-                raise
-            raise MissingDriverError(
-                f"a stream of changes needs PySpark 4.2 or newer, and this is {__version__}; "
-                "upgrade it, or read the change feed in batches"
-            ) from error
+        from statestores.spark.stream_reader import StateStoreStreamReader  # noqa: PLC0415
 
         options = SourceOptions.for_reading(without_stream_options(self.options))
         path = require_local_path(options.path)
@@ -76,13 +67,13 @@ class StateStoresDataSource(DataSource):
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: FBT001, N802  # Spark's signature
         """Return what stages and publishes each micro-batch of a streaming DataFrame."""
-        from statestores.spark.stream_writer import StateStoreStreamWriter  # noqa: PLC0415
+        from statestores.spark.stream_writer import stream_writer  # noqa: PLC0415
 
         options = SourceOptions.for_writing(without_sparks_options(self.options))
         if options.if_exists not in {None, "write"}:
             raise InvalidOptionError("the option 'ifExists' is not for streams; leave it out")
         plan = plan_write(require_local_path(options.path), options, schema)
-        return StateStoreStreamWriter(plan, overwrite=overwrite)
+        return stream_writer(plan, schema, overwrite=overwrite)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:  # noqa: FBT001  # Spark's signature
         """Return what stages and publishes the rows of a DataFrame."""
@@ -106,7 +97,8 @@ class StateStoresDataSource(DataSource):
         if not is_state_root(path) and is_kafka_state(path):
             return KafkaStateReader(path, options)
         entry = StateRoot.open(path).store(options.store_name)
-        return StateStoreReader(path, entry.specification, entry.partitions, options)
+        kind = FilteringStateStoreReader if options.push_filters else StateStoreReader
+        return kind(path, entry.specification, entry.partitions, options)
 
 
 def _types_of(schema: StructType) -> list[tuple[str, Any]]:

@@ -10,19 +10,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import (
+
+from statestores.errors import InvalidOptionError, OffsetOutOfRangeError
+from statestores.spark.older_pyspark import (
     ReadAllAvailable,
     ReadLimit,
     ReadMaxBytes,
     ReadMaxRows,
     SupportsTriggerAvailableNow,
+    refuse_limit,
 )
-
-from statestores.errors import InvalidOptionError, OffsetOutOfRangeError
 from statestores.spark.options import SourceOptions
 from statestores.spark.reader import StateStoreReader, StorePartition
 from statestores.spark.stream_offsets import StreamOffset, StreamOffsets, check_order, limited
-from statestores.spark.stream_options import StreamOptions
+from statestores.spark.stream_options import MAX_BYTES, MAX_RECORDS, StreamOptions
 from statestores.spi.specification import StoreSpecification
 from statestores.state_root import PartitionDirectory
 
@@ -71,13 +72,30 @@ class StateStoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
                 "a stream gives the changes of a store: add the option readChangeFeed=true, so "
                 "that its columns are those of changes"
             )
-        if options.ending_offset is not None:
-            raise InvalidOptionError("the option 'endingOffset' is not for streams; leave it out")
+        for option, given in (
+            ("endingOffset", options.ending_offset is not None),
+            ("endingTimestamp", options.ending_timestamp_ms is not None),
+            ("pushFilters", options.push_filters),
+        ):
+            if given:
+                raise InvalidOptionError(f"the option {option!r} is not for streams; leave it out")
+        if options.starting_timestamp_ms is not None and stream.starting_offset != "earliest":
+            raise InvalidOptionError(
+                "the options 'startingTimestamp' and 'startingOffset' exclude each other; leave "
+                "one out"
+            )
+        for option, limit in (
+            (MAX_RECORDS, stream.max_records),
+            (MAX_BYTES, stream.max_bytes),
+        ):
+            if limit is not None:
+                refuse_limit(option)
         self._feed = StateStoreReader(root, specification, partitions, options)
         self._store = root / specification.name
         self._specification = specification
         self._numbers = options.partitions or tuple(range(partitions))
         self._options = stream
+        self._starting_ms = options.starting_timestamp_ms
         self._last: dict[int, int] | None = None
 
     # On the driver, in one process for the life of the query.
@@ -89,6 +107,8 @@ class StateStoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         for number in self._numbers:
             beginning = self._open(number).beginning
             start = self._options.start_of(number)
+            if self._starting_ms is not None:
+                start = min(ends[number], self._open(number).offset_at(self._starting_ms))
             if start == "latest":
                 start = ends[number]
             if start in {"earliest", beginning.offset}:
@@ -115,8 +135,15 @@ class StateStoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         """Take what there is now as all that the query is going to read."""
         self._last = self._ends()
 
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802  # Spark's name
-        """Return up to where the next micro-batch reads."""
+    def latestOffset(  # noqa: N802  # Spark's name
+        self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None
+    ) -> dict[str, Any]:
+        """Return up to where the next micro-batch reads.
+
+        Before 4.2 Spark says neither from where it reads nor how much: it is everything.
+        """
+        if start is None:
+            return self.reportLatestOffset()
         begun = self._of_checkpoint(start)
         ends = self._ends()
         for number, each in begun.items():
@@ -145,6 +172,8 @@ class StateStoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """Return a task for each partition with changes from *start* to *end*."""
         stops = self._of_checkpoint(end)
+        for number, each in self._of_checkpoint(start).items():
+            check_order(number, each.offset, stops[number].offset)
         return [
             StreamPartition(number, each, stops[number].offset)
             for number, each in self._after_losses(self._of_checkpoint(start)).items()

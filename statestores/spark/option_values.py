@@ -1,0 +1,124 @@
+"""The values of the data source's options, from Spark's strings."""
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Final, TypeAlias
+
+Offsets: TypeAlias = int | Mapping[int, int]
+"""One offset for every partition, or one for each partition that is named."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+_UNITS_MS: Final = {
+    "ms": 1,
+    "s": 1_000,
+    "m": 60_000,
+    "h": 3_600_000,
+    "d": 86_400_000,
+    "w": 604_800_000,
+}
+_DURATION = re.compile(r"([0-9]+)\s*(ms|s|m|h|d|w)?")
+DURATION_EXPECTED = "milliseconds, or a number with ms, s, m, h, d or w"
+_MAX_INT64 = (1 << 63) - 1
+
+ANY_AGE_MS: Final = _MAX_INT64
+"""No snapshot is older."""
+
+
+def read_text(text: str) -> str:
+    """Read a text that is not empty."""
+    if not text:
+        raise ValueError
+    return text
+
+
+def read_any_text(text: str) -> str:
+    """Read any text."""
+    return text
+
+
+def read_flag(text: str) -> bool:
+    """Read true or false."""
+    return {"true": True, "false": False}[text.lower()]
+
+
+def read_count(text: str) -> int:
+    """Read a number from 1."""
+    number = int(text)
+    if number < 1:
+        raise ValueError
+    return number
+
+
+def read_time(text: str) -> int:
+    """Read milliseconds since the epoch, or an ISO 8601 time; without a zone it is in UTC."""
+    try:
+        time_ms = int(text)
+    except ValueError:
+        moment = datetime.fromisoformat(text.strip())
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=UTC)
+        time_ms = (moment - _EPOCH) // _MILLISECOND
+    if not 0 <= time_ms <= _MAX_INT64:
+        raise ValueError
+    return time_ms
+
+
+def read_duration(text: str) -> int:
+    """Read milliseconds, or a number with a unit, as milliseconds."""
+    match = _DURATION.fullmatch(text.strip())
+    if match is None:
+        raise ValueError
+    duration_ms = int(match[1]) * _UNITS_MS[match[2] or "ms"]
+    if duration_ms > _MAX_INT64:
+        raise ValueError
+    return duration_ms
+
+
+def read_offsets(text: str) -> Offsets:
+    """Read one offset, or a JSON object of offsets by partition."""
+    content = json.loads(text)
+    if type(content) is int and content >= 0:
+        return content
+    if not isinstance(content, dict) or not content:
+        raise ValueError
+    offsets = {int(partition): offset for partition, offset in content.items()}
+    if not all(type(offset) is int and offset >= 0 for offset in offsets.values()):
+        raise ValueError
+    return offsets
+
+
+def read_names(text: str) -> tuple[str, ...]:
+    """Read different names, separated by commas."""
+    names = tuple(name.strip() for name in text.split(","))
+    if not all(names) or len(set(names)) < len(names):
+        raise ValueError
+    return names
+
+
+def read_numbers(text: str) -> tuple[int, ...]:
+    """Read different partition numbers, separated by commas."""
+    numbers = tuple(int(number) for number in text.split(","))
+    if min(numbers) < 0 or len(set(numbers)) < len(numbers):
+        raise ValueError
+    return numbers
+
+
+def read_one_of(*choices: str) -> Callable[[str], str]:
+    """Return what reads one of *choices*."""
+
+    def read(text: str) -> str:
+        if text.lower() not in choices:
+            raise ValueError
+        return text.lower()
+
+    return read
+
+
+def read_freshness(text: str) -> int | None:
+    """Read how old a snapshot may be, in milliseconds: ``snapshot`` is any age, ``latest`` none."""
+    if text.lower() == "snapshot":
+        return ANY_AGE_MS
+    return None if text.lower() == "latest" else read_duration(text)
