@@ -47,6 +47,12 @@ class StoreLockedError(StateStoreError, BlockingIOError):
     retryable = True
 
 
+class MemoryBudgetExceededError(StateStoreError, MemoryError):
+    """A `MemoryBudget` has no room for one more store."""
+
+    retryable = True
+
+
 class StoreMismatchError(StateStoreError, ValueError):
     """What is stored differs from what the caller expects; the message says in what."""
 

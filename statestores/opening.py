@@ -23,6 +23,7 @@ from statestores.registry import load_backend
 from statestores.semantics import open_on_engine
 from statestores.semantics.opening import AnyEngineStore
 from statestores.semantics.self_description import read_description
+from statestores.semantics.store_options import StoreOptions, split_options
 from statestores.serdes import specification_from_description, typed
 from statestores.spi.durability import Durability
 from statestores.spi.engine import Engine
@@ -134,7 +135,8 @@ def open_store(
         specification: What the store is. It is written down and checked at each opening.
         backend: The backend's name, or ``module:Class``. By default the one that the directory
             was created with, and `DEFAULT_BACKEND` for a new one.
-        options: The backend's own options; see its page in the documentation.
+        options: The backend's own options, see its page in the documentation; and those of every
+            store: ``read_cache_bytes`` and ``memory_budget`` (docs/memory.md).
         durability: What each commit survives.
 
     Raises:
@@ -158,8 +160,9 @@ def open_bytes_store(
     durability: Durability = Durability.POWER_LOSS,
 ) -> BytesStore:
     """Open the same as `open_store`, without the serdes: keys and values are bytes."""
-    engine = _open_engine(Path(path), backend, options)
-    return open_on_engine(engine, specification, durability=durability)
+    chosen, of_engine = split_options(options)
+    engine = _open_engine(Path(path), backend, of_engine)
+    return _open_on(engine, specification, durability, chosen)
 
 
 def open_existing(
@@ -181,14 +184,31 @@ def open_existing(
     directory = Path(path)
     if backend_of(directory) is None:
         raise StoreNotFoundError(f"there is no store in {str(directory)!r}; check the path")
-    engine = _open_engine(directory, None, options)
+    chosen, of_engine = split_options(options)
+    engine = _open_engine(directory, None, of_engine)
     try:
         specification = _stored_specification(engine, directory)
     except BaseException:
         engine.close()
         raise
-    store = open_on_engine(engine, specification, durability=durability)
+    store = _open_on(engine, specification, durability, chosen)
     return typed_store(store, specification) if decoded else store
+
+
+def _open_on(
+    engine: Engine,
+    specification: StoreSpecification[Any, Any],
+    durability: Durability,
+    options: StoreOptions,
+) -> BytesStore:
+    """Open the store in *engine* with what was chosen about it."""
+    return open_on_engine(
+        engine,
+        specification,
+        durability=durability,
+        read_cache_bytes=options.read_cache_bytes,
+        memory_budget=options.memory_budget,
+    )
 
 
 def typed_store(store: BytesStore, specification: StoreSpecification[Any, Any]) -> AnyStore:

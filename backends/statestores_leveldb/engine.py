@@ -12,7 +12,14 @@ import plyvel
 
 from statestores.errors import StorageError
 from statestores.semantics.directory_lock import DirectoryLock
-from statestores.spi import Capabilities, Durability, Engine, WriteBatch, parse_options
+from statestores.spi import (
+    Capabilities,
+    Durability,
+    Engine,
+    MemoryShare,
+    WriteBatch,
+    parse_options,
+)
 from statestores_leveldb.database_files import (
     check_completeness,
     commit_logs,
@@ -36,12 +43,19 @@ class LevelDBEngine(LevelDBReads, Engine):
         persistent=True, durable_commit=True, detects_corruption=True
     )
 
-    def __init__(self, database: Any, directory: Path, lock: DirectoryLock) -> None:
+    def __init__(
+        self,
+        database: Any,
+        directory: Path,
+        lock: DirectoryLock,
+        memory: MemoryShare | None = None,
+    ) -> None:
         """Take over an open ``plyvel.DB``, which has no types; callers use `open`."""
         super().__init__(database, str(directory))
         self._database = database
         self._directory = directory
         self._directory_lock = lock
+        self._memory = memory
         self._snapshots: weakref.WeakSet[LevelDBSnapshot] = weakref.WeakSet()
         # Whether a batch was applied since the logs were last known to be on disk.
         self._logs_uncommitted = False
@@ -54,13 +68,17 @@ class LevelDBEngine(LevelDBReads, Engine):
             raise StorageError("the path of a LevelDB engine is empty; expected a directory")
         directory = Path(path)
         lock = DirectoryLock.acquire(directory)
+        memory = None
         try:
             check_completeness(directory)
+            chosen, memory = chosen.within_budget()
             with kept_info_log(directory):
                 database = _open_database(directory, chosen)
-            return cls(database, directory, lock)
+            return cls(database, directory, lock, memory)
         except BaseException:
             lock.release()
+            if memory is not None:
+                memory.release()
             raise
 
     @property
@@ -146,6 +164,8 @@ class LevelDBEngine(LevelDBReads, Engine):
             snapshot.close()
         self._database.close()
         self._directory_lock.release()
+        if self._memory is not None:
+            self._memory.release()
 
 
 def _open_database(directory: Path, options: LevelDBOptions) -> Any:

@@ -1,9 +1,17 @@
 """How a LevelDB database is opened."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
+from typing import Self
 
 from statestores.errors import InvalidOptionError
+from statestores.spi import MemoryBudget, MemoryShare
+
+_LEAST_BYTES = 1024 * 1024
+"""What an engine takes of a budget at least."""
+
+_LEAST_WRITE_BUFFER_BYTES = 64 * 1024
+"""LevelDB's own lower bound."""
 
 
 class Compression(Enum):
@@ -46,10 +54,20 @@ class LevelDBOptions:
     """Snappy costs little and reads less from the disk; ``none`` suits values that are compressed
     or encrypted already. New files only; either is read at any time."""
 
+    memory_budget: MemoryBudget | None = None
+    """What the write buffer and the cache are taken from, together with other engines. Where there
+    is less for an engine than both ask for, both are smaller in proportion. ``None`` takes what
+    they ask for."""
+
     def __post_init__(self) -> None:
         """Refuse sizes that LevelDB would silently bend into its own limits."""
         for name, value, lowest, highest in (
-            ("write_buffer_bytes", self.write_buffer_bytes, 64 * 1024, 1024 * 1024 * 1024),
+            (
+                "write_buffer_bytes",
+                self.write_buffer_bytes,
+                _LEAST_WRITE_BUFFER_BYTES,
+                1024 * 1024 * 1024,
+            ),
             ("cache_bytes", self.cache_bytes, 0, 1 << 40),
             ("block_bytes", self.block_bytes, 1024, 4 * 1024 * 1024),
             ("bloom_bits", self.bloom_bits, 0, 64),
@@ -59,3 +77,23 @@ class LevelDBOptions:
                 raise InvalidOptionError(
                     f"option {name!r} must be from {lowest} to {highest}, got {value!r}"
                 )
+
+    def within_budget(self) -> tuple[Self, MemoryShare | None]:
+        """Return the options with the sizes that the budget grants, and the place in it.
+
+        Raises:
+            MemoryBudgetExceededError: It has no room for one more store.
+        """
+        if self.memory_budget is None:
+            return self, None
+        share = self.memory_budget.join(least_bytes=_LEAST_BYTES)
+        # Two write buffers are in use while one of them becomes a file.
+        wanted = 2 * self.write_buffer_bytes + self.cache_bytes
+        granted = min(wanted, self.memory_budget.engine_bytes)
+        write_buffer = max(_LEAST_WRITE_BUFFER_BYTES, self.write_buffer_bytes * granted // wanted)
+        fitted = replace(
+            self,
+            write_buffer_bytes=write_buffer,
+            cache_bytes=max(0, granted - 2 * write_buffer),
+        )
+        return fitted, share

@@ -17,6 +17,7 @@ from statestores_rocksdb.clean_close import break_seal
 from statestores_rocksdb.failures import fail
 from statestores_rocksdb.inspection import inspect
 from statestores_rocksdb.options import Compression, RocksDBOptions, WalRecovery
+from statestores_rocksdb.shared_memory import shared_memory
 
 _COMPRESSION = {
     Compression.LZ4: DBCompressionType.lz4,
@@ -83,14 +84,21 @@ def driver_options(options: RocksDBOptions) -> Options:
     """Return *options*, and what is not up to the user, as the driver takes them."""
     table = BlockBasedOptions()
     table.set_block_size(options.block_bytes)
-    if options.block_cache_bytes:
+    tuned = Options(raw_mode=True)
+    if options.memory_budget is not None:
+        shared = shared_memory(options.memory_budget)
+        table.set_block_cache(shared.cache)
+        # Else they would lie beside the cache, and grow with the number of keys.
+        table.set_cache_index_and_filter_blocks(v=True)
+        table.set_pin_l0_filter_and_index_blocks_in_cache(v=True)
+        tuned.set_write_buffer_manager(shared.writes)
+    elif options.block_cache_bytes:
         table.set_block_cache(Cache(options.block_cache_bytes))
     else:
         table.disable_cache()
     if options.bloom_bits_per_key:
         table.set_bloom_filter(options.bloom_bits_per_key, block_based=False)
 
-    tuned = Options(raw_mode=True)
     tuned.create_if_missing(create_if_missing=True)
     tuned.set_block_based_table_factory(table)
     tuned.set_write_buffer_size(options.write_buffer_bytes)

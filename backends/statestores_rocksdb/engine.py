@@ -25,7 +25,14 @@ from rocksdict import WriteBatch as DriverBatch
 
 from statestores.errors import InvalidArgumentError, StorageError, StoreClosedError
 from statestores.semantics.directory_lock import DirectoryLock
-from statestores.spi import Capabilities, Durability, Engine, EngineSnapshot, parse_options
+from statestores.spi import (
+    Capabilities,
+    Durability,
+    Engine,
+    EngineSnapshot,
+    MemoryShare,
+    parse_options,
+)
 from statestores.spi.engine import WriteBatch
 from statestores_rocksdb.clean_close import seal
 from statestores_rocksdb.database import driver_options, open_database
@@ -58,13 +65,19 @@ class RocksDBEngine(Engine):
     )
 
     def __init__(
-        self, path: Path, options: RocksDBOptions, database: Rdict, owner: DirectoryLock
+        self,
+        path: Path,
+        options: RocksDBOptions,
+        database: Rdict,
+        owner: DirectoryLock,
+        memory: MemoryShare | None = None,
     ) -> None:
         """Take over an open *database* and its directory's lock; see `open`."""
         self._path = path
         self._options = options
         self._database = database
         self._owner = owner
+        self._memory = memory
         self._open = True
         self._lock = Lock()
         self._view: FrozenView | None = None
@@ -85,13 +98,17 @@ class RocksDBEngine(Engine):
         parsed = parse_options(RocksDBOptions, options)
         directory = Path(path)
         owner = DirectoryLock.acquire(directory)
+        memory = None
         try:
+            memory = None if parsed.memory_budget is None else parsed.memory_budget.join()
             remove_left_files(directory)
             database = open_database(directory, parsed)
         except BaseException:
             owner.release()
+            if memory is not None:
+                memory.release()
             raise
-        return cls(directory, parsed, database, owner)
+        return cls(directory, parsed, database, owner, memory)
 
     def get(self, key: bytes) -> bytes | None:
         try:
@@ -230,6 +247,8 @@ class RocksDBEngine(Engine):
                 seal(self._path)
         finally:
             self._owner.release()
+            if self._memory is not None:
+                self._memory.release()
 
     def _close_database(self) -> bool:
         """Close the driver's handle, the last object that keeps the database open.

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from statestores.errors import InvalidOptionError
+from statestores.spi import MemoryBudget
 
 
 class Compression(Enum):
@@ -67,6 +68,12 @@ class RocksDBOptions:
     wal_recovery: WalRecovery = WalRecovery.REFUSE_DAMAGE
     """What opening does about damage in the write-ahead log: the default tells, so that the
     store can be restored from its changelog (docs/decisions/0010-rocksdb-wal-recovery.md)."""
+
+    memory_budget: MemoryBudget | None = None
+    """What all engines that are given it take their memory from: one block cache, with filters,
+    indexes and recent writes in it. ``block_cache_bytes`` then means nothing, and
+    ``write_buffer_bytes`` is what one engine may have of the recent writes. ``None``: each engine
+    has its own."""
 
     def __post_init__(self) -> None:
         """Refuse what RocksDB would silently correct or fail on.

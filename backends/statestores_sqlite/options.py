@@ -1,12 +1,20 @@
 """How a database is opened: SQLite's file, or a table on a PostgreSQL server."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 from statestores.errors import InvalidOptionError
+from statestores.spi import MemoryBudget, MemoryShare
 
 URL_VARIABLE = "STATESTORES_POSTGRESQL_URL"
 """The environment variable that gives the server when the options do not."""
+
+_LEAST_CACHE_BYTES = 64 * 1024
+"""Less is read by SQLite as "none", or as a number of pages."""
+
+_CONNECTIONS = 4
+"""Those that a budget counts: one writes, and three read at the same moment."""
 
 TABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 """Names that go into a statement as they are."""
@@ -27,13 +35,30 @@ class SQLiteOptions:
     of the file, but not below 1 MiB. A small log moves a page that is changed often more often. An
     open scan or snapshot holds the move up, and the log grows on."""
 
+    memory_budget: MemoryBudget | None = None
+    """What the caches of four connections are taken from, together with other engines: of the one
+    that writes, and of three that read at the same moment; more read beyond the budget. Where there
+    is less for an engine, each of them is smaller. ``None`` takes what ``cache_bytes`` says."""
+
     def __post_init__(self) -> None:
         """Refuse sizes that SQLite would read as "none" or "no limit"."""
         for name, value in (("cache_bytes", self.cache_bytes), ("wal_bytes", self.wal_bytes)):
-            if not 64 * 1024 <= value <= 1 << 40:
+            if not _LEAST_CACHE_BYTES <= value <= 1 << 40:
                 raise InvalidOptionError(
-                    f"option {name!r} must be from {64 * 1024} to {1 << 40}, got {value!r}"
+                    f"option {name!r} must be from {_LEAST_CACHE_BYTES} to {1 << 40}, got {value!r}"
                 )
+
+    def within_budget(self) -> tuple[Self, MemoryShare | None]:
+        """Return the options with the cache that the budget grants, and the place in it.
+
+        Raises:
+            MemoryBudgetExceededError: It has no room for one more store.
+        """
+        if self.memory_budget is None:
+            return self, None
+        share = self.memory_budget.join(least_bytes=_CONNECTIONS * _LEAST_CACHE_BYTES)
+        granted = min(self.cache_bytes, self.memory_budget.engine_bytes // _CONNECTIONS)
+        return replace(self, cache_bytes=granted), share
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

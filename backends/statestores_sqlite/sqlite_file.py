@@ -19,7 +19,7 @@ from statestores.errors import (
     UnsupportedFormatError,
 )
 from statestores.semantics.directory_lock import DirectoryLock
-from statestores.spi import Durability, WriteBatch
+from statestores.spi import Durability, MemoryShare, WriteBatch
 from statestores_sqlite.database import Database
 from statestores_sqlite.failures import driver_error
 from statestores_sqlite.log_limit import LogLimit
@@ -83,6 +83,7 @@ class SQLiteFile(Database):
         """Lock the directory, and open or create the file in it."""
         self._file = directory / FILE
         self._options = options
+        self._memory: MemoryShare | None = None
         engine = create_engine(
             "sqlite+pysqlite://",
             creator=self._connect,
@@ -92,10 +93,12 @@ class SQLiteFile(Database):
         super().__init__(directory, engine, _TABLE)
         self._lock = DirectoryLock.acquire(directory)
         try:
+            self._options, self._memory = options.within_budget()
             _prepare(self._file)
             self._writer = self._open_writer()
         except BaseException:
             self._lock.release()
+            self._release_memory()
             raise
         self._synchronous: Durability | None = None
         # What an earlier process has applied may not be on disk yet.
@@ -229,6 +232,11 @@ class SQLiteFile(Database):
     def close(self) -> None:
         self._writer.close()
         self._lock.release()
+        self._release_memory()
+
+    def _release_memory(self) -> None:
+        if self._memory is not None:
+            self._memory.release()
 
 
 def _prepare(file: Path) -> None:

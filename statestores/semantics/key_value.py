@@ -55,12 +55,12 @@ class EngineKeyValueStore(EngineStore[bytes, bytes], KeyValueStore[bytes, bytes]
         engine: Engine,
         specification: StoreSpecification[bytes, bytes],
         durability: Durability,
-        read_cache_bytes: int = DEFAULT_READ_CACHE_BYTES,
+        cache: RowCache | None = None,
     ) -> None:
-        """Take *engine* over, and keep up to *read_cache_bytes* of what it holds in memory."""
+        """Take *engine* over, and keep in *cache* what of it was used lately."""
         super().__init__(engine, specification, durability)
         self._engine_get = engine.get
-        self._cache = RowCache(read_cache_bytes)
+        self._cache = cache or RowCache(DEFAULT_READ_CACHE_BYTES)
         self._cached = self._cache.rows
         self._buffer = WriteBuffer()
         self._rows = self._buffer.rows
@@ -228,6 +228,7 @@ class EngineKeyValueStore(EngineStore[bytes, bytes], KeyValueStore[bytes, bytes]
 
     def _close_pending(self, closed: ClosedRows) -> None:
         self._rows = closed
+        self._cache.forget()
 
 
 def _chunks(reader: EngineReader) -> Iterator[Changes]:

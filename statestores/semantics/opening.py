@@ -4,7 +4,7 @@ from typing import Any, TypeAlias, overload
 
 from statestores.errors import InvalidTypeError
 from statestores.semantics.key_value import EngineKeyValueStore
-from statestores.semantics.row_cache import DEFAULT_READ_CACHE_BYTES
+from statestores.semantics.row_cache import DEFAULT_READ_CACHE_BYTES, RowCache
 from statestores.semantics.session import EngineSessionStore
 from statestores.semantics.timestamped_key_value import EngineTimestampedKeyValueStore
 from statestores.semantics.versioned import EngineVersionedStore
@@ -12,6 +12,7 @@ from statestores.semantics.wall_clock import Clock
 from statestores.semantics.window import EngineWindowStore
 from statestores.spi.durability import Durability
 from statestores.spi.engine import Engine
+from statestores.spi.memory_budget import MemoryBudget
 from statestores.spi.session_specification import Session
 from statestores.spi.specification import (
     KeyValue,
@@ -40,6 +41,7 @@ def open_on_engine(  # type: ignore[overload-overlap]
     durability: Durability = ...,
     clock: Clock | None = ...,
     read_cache_bytes: int = ...,
+    memory_budget: MemoryBudget | None = ...,
 ) -> EngineTimestampedKeyValueStore: ...
 @overload
 def open_on_engine(
@@ -48,6 +50,7 @@ def open_on_engine(
     *,
     durability: Durability = ...,
     read_cache_bytes: int = ...,
+    memory_budget: MemoryBudget | None = ...,
 ) -> EngineKeyValueStore: ...
 @overload
 def open_on_engine(
@@ -56,6 +59,7 @@ def open_on_engine(
     *,
     durability: Durability = ...,
     read_cache_bytes: int = ...,
+    memory_budget: MemoryBudget | None = ...,
 ) -> EngineVersionedStore: ...
 @overload
 def open_on_engine(
@@ -64,6 +68,7 @@ def open_on_engine(
     *,
     durability: Durability = ...,
     read_cache_bytes: int = ...,
+    memory_budget: MemoryBudget | None = ...,
 ) -> EngineWindowStore: ...
 @overload
 def open_on_engine(
@@ -72,6 +77,7 @@ def open_on_engine(
     *,
     durability: Durability = ...,
     read_cache_bytes: int = ...,
+    memory_budget: MemoryBudget | None = ...,
 ) -> EngineSessionStore: ...
 @overload
 def open_on_engine(
@@ -81,6 +87,7 @@ def open_on_engine(
     durability: Durability = ...,
     clock: Clock | None = ...,
     read_cache_bytes: int = ...,
+    memory_budget: MemoryBudget | None = ...,
 ) -> AnyEngineStore: ...
 def open_on_engine(
     engine: Engine,
@@ -89,13 +96,15 @@ def open_on_engine(
     durability: Durability = Durability.POWER_LOSS,
     clock: Clock | None = None,
     read_cache_bytes: int = DEFAULT_READ_CACHE_BYTES,
+    memory_budget: MemoryBudget | None = None,
 ) -> AnyEngineStore:
     """Open the store of bytes that *specification* describes, and take *engine* over.
 
     Serdes are written down and checked, not applied: see ``statestores.serdes.typed``. The engine
     is closed with the store, and also when this raises. *clock* takes the place of the machine's
     where values expire by it, for tests. Key-value and versioned stores keep rows that
-    were committed or read lately in up to *read_cache_bytes* of memory; 0 keeps none.
+    were committed or read lately in up to *read_cache_bytes* of memory, or less where
+    *memory_budget* has less; 0 keeps none.
 
     Raises:
         InvalidTypeError: The specification is of no known kind.
@@ -107,9 +116,11 @@ def open_on_engine(
         if isinstance(specification, TimestampedKeyValue):
             return EngineTimestampedKeyValueStore(engine, specification, durability, clock)
         if isinstance(specification, KeyValue):
-            return EngineKeyValueStore(engine, specification, durability, read_cache_bytes)
+            cache = RowCache(read_cache_bytes, memory_budget)
+            return EngineKeyValueStore(engine, specification, durability, cache)
         if isinstance(specification, Versioned):
-            return EngineVersionedStore(engine, specification, durability, read_cache_bytes)
+            cache = RowCache(read_cache_bytes, memory_budget)
+            return EngineVersionedStore(engine, specification, durability, cache)
         if isinstance(specification, Window):
             return EngineWindowStore(engine, specification, durability)
         if isinstance(specification, Session):

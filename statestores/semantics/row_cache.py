@@ -13,6 +13,8 @@ full. What is hot comes back with the next commit or read, so nothing has to be 
 from collections.abc import Mapping
 from itertools import islice
 
+from statestores.spi.memory_budget import MemoryBudget
+
 DEFAULT_READ_CACHE_BYTES = 16 * 1024 * 1024
 """Rows of 100 bytes: about 60,000. A process with very many stores gives each of them less, or all
 of them one `MemoryBudget`."""
@@ -31,12 +33,14 @@ class RowCache:
 
     __slots__ = ("_capacity_bytes", "_held_bytes", "rows")
 
-    def __init__(self, capacity_bytes: int) -> None:
-        """Begin with none; with a capacity of 0 there never are any."""
+    def __init__(self, capacity_bytes: int, budget: MemoryBudget | None = None) -> None:
+        """Begin with none; with a capacity of 0 it stays so. *budget* may lower the capacity."""
         self.rows: dict[bytes, bytes | None] = {}
         """By key. Readers look here directly: that is the hot path. It is always the same one."""
 
-        self._capacity_bytes = capacity_bytes
+        self._capacity_bytes = (
+            capacity_bytes if budget is None else min(capacity_bytes, budget.cache_bytes)
+        )
         self._held_bytes = 0  # at least what they take: what was replaced is still counted
 
     def keep(self, key: bytes, row: bytes | None) -> None:

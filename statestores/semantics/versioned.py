@@ -58,15 +58,15 @@ class EngineVersionedStore(EngineStore[bytes, bytes], VersionedStore[bytes, byte
         engine: Engine,
         specification: Versioned[bytes, bytes],
         durability: Durability,
-        read_cache_bytes: int = DEFAULT_READ_CACHE_BYTES,
+        cache: RowCache | None = None,
     ) -> None:
-        """Take *engine* over, and keep up to *read_cache_bytes* of its latest rows in memory."""
+        """Take *engine* over, and keep in *cache* the latest rows that were used lately."""
         super().__init__(engine, specification, durability)
         self._retention_ms = specification.history_retention_ms
         self._engine_get = engine.get
         self._stream_time = self._progress.stream_time_ms
         self._vacuum = Vacuum()
-        self._cache = RowCache(read_cache_bytes)
+        self._cache = cache or RowCache(DEFAULT_READ_CACHE_BYTES)
         self._cached = self._cache.rows
         self._committing: dict[bytes, bytes | None] = {}
         self._pending: dict[bytes, dict[int, bytes | None]] = {}
@@ -345,3 +345,4 @@ class EngineVersionedStore(EngineStore[bytes, bytes], VersionedStore[bytes, byte
 
     def _close_pending(self, closed: ClosedRows) -> None:
         self._pending = closed
+        self._cache.forget()

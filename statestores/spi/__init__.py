@@ -8,6 +8,7 @@ from statestores.spi.capabilities import Capabilities
 from statestores.spi.durability import Durability
 from statestores.spi.engine import Engine, EngineReader, EngineSnapshot, WriteBatch
 from statestores.spi.key_value import KeyValueStore, ReadOnlyKeyValueStore
+from statestores.spi.memory_budget import MemoryBudget, MemoryShare
 from statestores.spi.offsets import Position, TopicPartition
 from statestores.spi.options import parse_options
 from statestores.spi.records import (
@@ -53,6 +54,8 @@ __all__ = [
     "Isolation",
     "KeyValue",
     "KeyValueStore",
+    "MemoryBudget",
+    "MemoryShare",
     "Position",
     "PutResult",
     "ReadOnlyKeyValueStore",

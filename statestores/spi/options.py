@@ -87,4 +87,5 @@ def _describe(kind: type) -> str:
     """Return how a message names *kind*."""
     if issubclass(kind, Enum):
         return "one of " + ", ".join(repr(member.value) for member in kind)
-    return {bool: "true or false", int: "a whole number", float: "a number"}.get(kind, "text")
+    known = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
+    return known.get(kind, f"a {kind.__name__}, which only a program can give")

@@ -16,6 +16,7 @@ from statestores.registry import load_backend
 from statestores.semantics.key_value import EngineKeyValueStore
 from statestores.semantics.key_value_rows import key_bounds_of, without_namespace
 from statestores.semantics.layout import DATA
+from statestores.semantics.row_cache import RowCache
 from statestores.semantics.write_buffer import merge
 from statestores_benchmarks.cases import Case, Group, Scale, Target, Timed
 from statestores_benchmarks.data import COMMIT_ROWS, VALUE, distinct_keys, drawn
@@ -99,7 +100,7 @@ def _group(
     @contextmanager
     def prepared(path: Path, *, kind: type[EngineKeyValueStore], recorded: bool) -> Iterator[Timed]:
         engine = load_backend(backend).open(path)
-        with kind(engine, ss.KeyValue("bench"), ss.Durability.PROCESS_CRASH, 0) as store:
+        with kind(engine, ss.KeyValue("bench"), ss.Durability.PROCESS_CRASH, RowCache(0)) as store:
             store.put_many(keys, [VALUE] * len(keys))
             if not buffered:
                 store.commit({})
