@@ -112,6 +112,19 @@ bench-publish: $(BENCH_STAMP) ## Write the last results into benchmarks/README.m
 soak: $(STAMP) ## Long kill and Hypothesis runs (an hour or so)
 	STATESTORES_SOAK=1 $(PYTEST) -n $(WORKERS) --dist loadgroup --timeout 3600 $(TEST_ARGS)
 
+# Spark's own warnings of sockets that it left open are not ours to mend.
+OLDEST_SPARK := 4.0.0
+OLDEST_BUILD := build/spark-$(OLDEST_SPARK)
+OLDEST_VENV := .venv-spark-$(OLDEST_SPARK)
+.PHONY: spark-oldest
+spark-oldest: ## Test the Spark part with the oldest PySpark that is supported
+	@mkdir -p $(OLDEST_BUILD)
+	@sed 's/^pyspark==.*/pyspark==$(OLDEST_SPARK)/' constraints.txt > $(OLDEST_BUILD)/constraints.txt
+	@tools/bootstrap.sh $(OLDEST_VENV) dev $(OLDEST_BUILD)/constraints.txt
+	PYSPARK_PYTHON=$(CURDIR)/$(OLDEST_VENV)/bin/python $(OLDEST_VENV)/bin/python -m pytest \
+	    -W ignore::ResourceWarning -W default::pytest.PytestUnraisableExceptionWarning \
+	    tests/spark $(TEST_ARGS)
+
 .PHONY: mutants
 mutants: $(STAMP) ## Prove the conformance suite: it has to catch every mutant
 	$(BIN)/python -m statestores_mutants --jobs $(WORKERS) --markdown conformance/MUTANTS.md
