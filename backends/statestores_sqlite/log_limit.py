@@ -13,8 +13,9 @@ from pathlib import Path
 _SHARE = 4
 """The log may be as long as the database file divided by this."""
 
-_LEAST_BYTES = 4 * 1024 * 1024
-"""A shorter log is moved so often that commits of a row take notice: by a sixth with 1 MiB."""
+_LEAST_BYTES = 2 * 1024 * 1024
+"""A shorter log is moved so often that commits of a row take notice: by a sixth with
+1 MiB, by a twentieth with this."""
 
 _SLACK = 4
 """The log is cut when it is over the limit by the limit divided by this. One that small commits

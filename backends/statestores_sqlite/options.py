@@ -32,7 +32,7 @@ class SQLiteOptions:
     wal_bytes: int = 16 * 1024 * 1024
     """How large the write-ahead log grows, at most, before its pages are moved to the database
     file, by the commit that finds it so. Beside a file of less than four times this it is a quarter
-    of the file, but not below 1 MiB. A small log moves a page that is changed often more often. An
+    of the file, but not below 2 MiB. A small log moves a page that is changed often more often. An
     open scan or snapshot holds the move up, and the log grows on."""
 
     memory_budget: MemoryBudget | None = None

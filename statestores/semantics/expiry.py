@@ -3,8 +3,9 @@
 An expired value is hidden by its timestamp alone. The sweep only frees its space: it looks for
 expired rows along a cursor that walks the keys round and round, and turns them into deletions
 among the pending writes, so that they go through the changelog like the owner's own. How many rows
-it looks at is bounded by what the commit has written, so no commit pays for a backlog (TTL-8). Its
-place is stored, so a crash or a reopening only pauses it.
+it looks at is bounded by what the commit has written, so no commit pays for a backlog (TTL-8), and
+within that bound follows what it finds: where keys are put again before they expire, there is
+little to find. Its place is stored, so a crash or a reopening only pauses it.
 """
 
 from statestores.semantics.layout import DATA, HISTORY
@@ -14,8 +15,21 @@ from statestores.semantics.wall_clock import Clock, wall_clock_ms
 from statestores.spi.engine import EngineReader
 from statestores.spi.specification import TimestampedKeyValue, TtlClock
 
-SWEEP_FACTOR = 2
-"""Rows to look at for each row written. Decision 0031 has the measurement."""
+ROWS_PER_EXPIRED = 3
+"""Rows to look at for each row that expires. One in six of the rows has expired then, on average
+(docs/decisions/0035)."""
+
+LEAST_FACTOR = 1
+"""Rows to look at for each row written when none of them expires, to find out when they do."""
+
+MOST_FACTOR = 3
+"""Rows to look at for each row written when each of them is to expire: keys that come once."""
+
+_REMEMBERED_ROWS = 4096
+"""Of how many rows written last it goes by the share that expires, when that rises."""
+
+_LEAST_LEFT = 7 / 8
+"""How much of that share is left after a pass that found little, at the least."""
 
 _CONSTANT_ROWS = 32
 """Rows to look at for each commit besides, so that a store that is hardly written is swept too."""
@@ -61,11 +75,19 @@ class Expiry:
 class Sweep:
     """The sweep of one open store: how much it may do before the next commit."""
 
-    __slots__ = ("_allowance", "_is_granted", "_rows_counted")
+    __slots__ = ("_allowance", "_is_granted", "_pass", "_rows_counted", "_share", "_unseen_rows")
 
     def __init__(self) -> None:
         self._allowance = 0
+        self._unseen_rows = 0  # written since rows were last looked at
+        self._share = 1.0  # of the rows written, how many expire; at first the worst case
+        self._pass = [0, 0]  # rows written during this pass, and expired ones that it has found
         self.begin_commit()
+
+    @property
+    def factor(self) -> float:
+        """The number of rows to look at for each row written."""
+        return min(max(ROWS_PER_EXPIRED * self._share, LEAST_FACTOR), MOST_FACTOR)
 
     def begin_commit(self) -> None:
         """Forget what has been granted to the last commit, done or rolled back."""
@@ -86,14 +108,34 @@ class Sweep:
         """
         if progress.floor_ms > horizon_ms:
             return
-        self._allowance += SWEEP_FACTOR * (len(rows) - self._rows_counted)
+        written = len(rows) - self._rows_counted
+        self._unseen_rows += written
+        self._allowance += int(self.factor * written)
         if not self._is_granted:
             self._allowance += _CONSTANT_ROWS
             self._is_granted = True
         if self._allowance >= _LEAST_ROWS:
             budget, self._allowance = self._allowance, 0
-            _walk(reader, rows, progress, horizon_ms, budget)
+            found = _walk(reader, rows, progress, horizon_ms, budget)
+            self._learn(found, is_pass_over=progress.cursor == DATA)
         self._rows_counted = len(rows)
+
+    def _learn(self, found: int, *, is_pass_over: bool) -> None:
+        """Take note of how many expired rows were *found*.
+
+        Within a pass the share only grows, since a pass may meet the expired ones anywhere. The
+        next pass goes by this one, and falls slowly: the first pass meets few rows that have
+        expired, and would else let the next ones wait.
+        """
+        written, self._unseen_rows = self._unseen_rows, 0
+        self._share += min(1.0, written / _REMEMBERED_ROWS) * max(
+            0.0, found / max(1, written) - self._share
+        )
+        self._pass[0] += written
+        self._pass[1] += found
+        if is_pass_over:
+            self._share = max(self._pass[1] / max(1, self._pass[0]), self._share * _LEAST_LEFT)
+            self._pass = [0, 0]
 
 
 def _walk(
@@ -102,20 +144,23 @@ def _walk(
     progress: Progress,
     horizon_ms: int,
     budget: int,
-) -> None:
-    """Look at *budget* rows from the cursor on."""
+) -> int:
+    """Look at *budget* rows from the cursor on; return how many have expired."""
+    expired = 0
     pass_floor = progress.pass_floor_ms
     for row_key, row in reader.scan(progress.cursor, HISTORY):
         if budget == 0:
             progress.cursor = row_key
             progress.pass_floor_ms = pass_floor
-            return
+            return expired
         budget -= 1
         timestamp: int = unpack_timestamp(row)[0]
         if timestamp > horizon_ms:
             pass_floor = min(pass_floor, timestamp)
         elif timestamp >= 0 and row_key not in rows:
             rows[row_key] = None
+            expired += 1
     # The pass is over, and what it left behind is the new floor.
     progress.cursor = DATA
     progress.floor_ms, progress.pass_floor_ms = pass_floor, NEVER
+    return expired
