@@ -1,6 +1,6 @@
 """Stateful processing of a streaming DataFrame with stores: `stateful`."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike, fspath
 from pickle import PicklingError
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -90,7 +90,7 @@ class StatefulStream:
         computed again; so a sink that replaces what it has written under that number has each
         row once. Without a sink the rows are dropped, and the state is what is computed.
         """
-        operator = self._operator  # this is sent to the server by Spark Connect, the frame is not
+        operator = self._operator
 
         def process(batch: "DataFrame", number: int) -> None:
             emitted = operator.process(batch, number, is_in_sequence=True)
@@ -160,12 +160,17 @@ def stateful(
     Raises:
         InvalidTypeError: An argument is of the wrong type; the key column is not of the type of
             the keys; the function cannot be sent to workers.
-        InvalidArgumentError: An argument is not allowed, *frame* is no stream, or the column is
-            not there.
+        InvalidArgumentError: An argument is not allowed, *frame* is no stream or is one of Spark
+            Connect, or the column is not there.
         StoreNotFoundError: A store that is named is not there.
         StoreMismatchError: A store is there and is another one, or has other partitions.
         UnknownBackendError, InvalidOptionError: The backend or the path cannot be used.
     """
+    if is_connect(frame.sparkSession):
+        raise InvalidArgumentError(
+            "stateful() needs a classic session: Spark Connect does not tell foreachBatch of which "
+            "query a micro-batch is, so one that comes again could not be recognised"
+        )
     if not frame.isStreaming:
         raise InvalidArgumentError(
             "the DataFrame is no stream: read it with readStream; a batch is written to a store "
@@ -263,25 +268,10 @@ def _query_of(spark: "SparkSession") -> str:
     Raises:
         InvalidArgumentError: It is not called within one.
     """
-    if is_connect(spark):
-        rows = spark.range(0, 1, 1, 1).mapInArrow(_query_of_task, "query string").collect()
-        query = rows[0].query
-    else:
-        query = spark.sparkContext.getLocalProperty(_QUERY)
+    query = spark.sparkContext.getLocalProperty(_QUERY)
     if query is None:
         raise InvalidArgumentError(
             "a micro-batch is processed by a query: call it from the function given to "
             "writeStream.foreachBatch(...)"
         )
     return str(query)
-
-
-def _query_of_task(batches: "Iterable[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
-    """Yield the id of the query to which this task belongs: Connect has it nowhere else."""
-    import pyarrow as pa  # noqa: PLC0415  # workers import the package often
-    from pyspark import TaskContext  # noqa: PLC0415
-
-    context = TaskContext.get()
-    query = None if context is None else context.getLocalProperty(_QUERY)
-    for _ in batches:
-        yield pa.record_batch({"query": pa.array([query], pa.string())})

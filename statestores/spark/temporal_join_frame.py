@@ -14,8 +14,10 @@ from statestores.arrow.as_of_index import AsOfIndex
 from statestores.arrow.as_of_join import join_as_of
 from statestores.arrow.schemas import VERSIONED_ROWS
 from statestores.errors import InvalidArgumentError
-from statestores.opening import DEFAULT_BACKEND, typed_store
+from statestores.opening import DEFAULT_BACKEND, BytesStore, typed_store
+from statestores.partition_reader import PartitionReader
 from statestores.registry import load_backend
+from statestores.semantics.versioned import EngineVersionedStore
 from statestores.serdes.raw_serde import serde_or_raw
 from statestores.spark.hash_placement import PLACE_COLUMN, Placement, partition_of
 from statestores.spark.local_copy import CopyOptions, local_copy
@@ -23,13 +25,19 @@ from statestores.spark.state_path import require_local_path
 from statestores.spark.stateful_output import declared_schema
 from statestores.spark.temporal_join_pins import TablePins, table_ends
 from statestores.spi.specification import Versioned
-from statestores.state_root import StateRoot
+from statestores.state_root import PartitionDirectory, StateRoot
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _MILLISECONDS = pa.timestamp("ms", tz="UTC")
 _SPARK_TIME = pa.timestamp("us", tz="UTC")
+
+_ROWS_WORTH = 8
+"""Changes of a table that are read into memory in the time in which one row is looked up."""
+
+_MOST_CHANGES = 2_000_000
+"""The history of a longer table stays on disk, however many rows are looked up: memory is short."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,9 +80,32 @@ class TemporalJoin:
         with local_copy(
             table.root, table.specification, partition, end_offset, self.copies
         ) as store:
-            typed = typed_store(store, store.specification)
-            for batch in chain((first,), filled):
-                yield self.joined(typed, batch.drop_columns([PLACE_COLUMN]))
+            waiting, rows = [first], first.num_rows
+            while rows * _ROWS_WORTH <= end_offset and (batch := next(filled, None)) is not None:
+                waiting.append(batch)
+                rows += batch.num_rows
+            source: object = typed_store(store, store.specification)
+            if rows * _ROWS_WORTH > end_offset and end_offset <= _MOST_CHANGES:
+                source = self._index(store, partition, end_offset)
+            for batch in chain(waiting, filled):
+                yield self.joined(source, batch.drop_columns([PLACE_COLUMN]))
+
+    def _index(self, store: BytesStore, partition: int, end_offset: int) -> AsOfIndex:
+        """Return everything that *store*, a copy at *end_offset*, answers from, in memory."""
+        table = self.pins
+        specification = table.specification
+        assert isinstance(store, EngineVersionedStore)  # noqa: S101  # the specification says so
+        assert isinstance(specification, Versioned)  # noqa: S101  # `temporal_join` has checked it
+        directory = PartitionDirectory(table.root / specification.name / str(partition))
+        rows = PartitionReader(directory, specification).rows(
+            history=True, offset=end_offset - 1, typed=False
+        )
+        history = pa.Table.from_batches(rows, VERSIONED_ROWS)
+        stream_time_ms = store.stream_time_ms
+        horizon_ms = None
+        if stream_time_ms is not None:
+            horizon_ms = stream_time_ms - specification.history_retention_ms
+        return AsOfIndex.from_rows(history, specification=specification, horizon_ms=horizon_ms)
 
     def joined(self, source: object, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return *batch* with two more columns, the second one a timestamp of Spark's."""

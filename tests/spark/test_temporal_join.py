@@ -8,13 +8,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from store_streams import run
 
 import statestores as ss
 from statestores.errors import InvalidArgumentError, StoreNotFoundError
-from statestores.spark import temporal_join
+from statestores.spark import temporal_join, temporal_join_frame
+from statestores.spark.hash_placement import PLACE_COLUMN, Placement, places_of
+from statestores.spark.local_copy import CopyOptions
+from statestores.spark.temporal_join_pins import TablePins, table_ends
 
 RATES = ss.Versioned("rates", history_retention_ms=1_000_000, key=ss.utf8, value=ss.float64)
 HISTORY = [
@@ -133,6 +138,54 @@ def test_a_batch_sees_the_table_as_it_was(orders: DataFrame, state: Path, rows_o
     assert rows_of(with_milliseconds(joined)) == expected(HISTORY)
     later = temporal_join(orders, state, on="key", at="time_ms")
     assert rows_of(with_milliseconds(later)) == expected([*HISTORY, ("EUR", 9.0, 5_000)])
+
+
+@pytest.mark.parametrize("rows_worth", [0, 1_000_000])
+def test_in_memory_and_on_disk_are_alike(
+    state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows_worth: int
+) -> None:
+    """Also outside of the retention, in all partitions, with several batches."""
+    monkeypatch.setattr(temporal_join_frame, "_ROWS_WORTH", rows_worth)
+    old = ("EUR", 3.0, 2_000_000)
+    add_versions(state, [old])
+    join = temporal_join_frame.TemporalJoin(
+        pins=TablePins(
+            root=state,
+            specification=RATES,
+            partitions=3,
+            planned=table_ends(state, RATES, 3),
+        ),
+        on="key",
+        at="time_ms",
+        how="left",
+        max_age_ms=None,
+        value_name="value",
+        valid_from_name="valid_from",
+        copies=CopyOptions(directory=str(tmp_path / "local"), backend="sqlite"),
+    )
+    placement = Placement(specification=RATES, partitions=3, key="key", keeps_nulls=True)
+    found: list[Row] = []
+    for number in range(3):
+        place = places_of(3)[number]
+        schema = pa.schema([("key", pa.string()), ("time_ms", pa.int64())])
+        times = [*ORDERS, ("EUR", 1_500_000), ("EUR", 3_000_000)]
+        rows = [dict(zip(schema.names, row, strict=True)) for row in times]
+        (batch,) = placement.rows([pa.RecordBatch.from_pylist(rows, schema)])
+        own = batch.filter(pc.equal(batch.column(PLACE_COLUMN), int(place)))
+        for joined in join.run([own.slice(0, 0), own.slice(0, 1), own.slice(1)]):
+            starts = joined.column("valid_from").cast(pa.timestamp("ms", "UTC")).cast(pa.int64())
+            columns = [joined.column(name) for name in ("key", "time_ms", "value")]
+            found += zip(*(column.to_pylist() for column in [*columns, starts]), strict=True)
+
+    # Of EUR, what was valid before the horizon at 1,000,000 is out of the retention.
+    kept = [each for each in HISTORY if each[0] != "EUR"]
+    wanted = [row for row in expected([*kept, old]) if row[0] != "EUR"]
+    late: list[Row] = [
+        ("EUR", 1_500_000, 1.3, 4_000),
+        ("EUR", 3_000_000, 3.0, 2_000_000),
+    ]
+    unknown: list[Row] = [(k, t, None, None) for k, t in ORDERS if k == "EUR"]
+    assert sorted(found, key=repr) == sorted([*wanted, *late, *unknown], key=repr)
 
 
 def give(directory: Path, number: int) -> None:

@@ -1,0 +1,1 @@
+"""Measurements of stores in Spark, against what Spark itself offers."""
