@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from enum import Enum
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,14 @@ _ANSWER_KEYS = 200
 """Of how many keys the contenders' answers are compared."""
 
 _COUNTER_BYTES = 8
+
+
+class Rows(Enum):
+    """Where the rows are that are read."""
+
+    ON_DISK = "in the files of a store that was opened again"
+    PENDING = "put, and not committed"
+    JUST_COMMITTED = "committed by the same open store"
 
 
 def cases(
@@ -66,11 +75,10 @@ def gets(
     keys: list[bytes],
     wanted: list[bytes],
     contender: Contender[bytes, bytes],
-    *,
-    buffered: bool = False,
+    rows: Rows = Rows.ON_DISK,
 ) -> Prepare:
-    """Get *wanted* of *keys*, from a reopened store or, *buffered*, before the commit."""
-    return partial(_getting, keys, wanted, contender, buffered)
+    """Get *wanted* of *keys*, from where the *rows* are."""
+    return partial(_getting, keys, wanted, contender, rows)
 
 
 @contextmanager
@@ -78,15 +86,17 @@ def _getting(
     keys: list[bytes],
     wanted: list[bytes],
     contender: Contender[bytes, bytes],
-    buffered: bool,  # noqa: FBT001  # only ever bound by `gets`
+    rows: Rows,
     path: Path,
 ) -> Iterator[Timed]:
     with contender.open(path) as door:
         _fill(door, keys)
         door.commit()
     with contender.open(path) as door:  # opened again, it reads files and not memory
-        if buffered:
+        if rows is not Rows.ON_DISK:
             _fill(door, keys)
+        if rows is Rows.JUST_COMMITTED:
+            door.commit()
 
         def timed() -> Outcome:
             get = door.get

@@ -14,7 +14,7 @@ from statestores_benchmarks.contenders.raw import (
     RAW_ROCKSDB,
     SQLITE,
 )
-from statestores_benchmarks.contenders.work import case_name, cases, counts, gets, puts
+from statestores_benchmarks.contenders.work import Rows, case_name, cases, counts, gets, puts
 from statestores_benchmarks.data import distinct_keys, drawn, zipf_keys
 
 _PAIRS = {
@@ -22,6 +22,9 @@ _PAIRS = {
     "leveldb": (RAW_LEVELDB, OURS_LEVELDB),
 }
 _BUFFERED = "get from the write buffer"
+_CACHED = "get from the read cache"
+_CACHED_ROWS = 20_000
+"""What fits into a read cache of the default size."""
 _INTERVALS = (1, 10, 100, 1_000, 10_000)
 
 BytesContender = Contender[bytes, bytes]
@@ -58,13 +61,15 @@ def _puts(backend: str, raw: BytesContender, ours: BytesContender, rows: int) ->
 def _gets(backend: str, raw: BytesContender, ours: BytesContender, rows: int) -> Group:
     keys = distinct_keys(rows)
     wanted = drawn(keys, rows)
+    cached = drawn(keys[:_CACHED_ROWS], rows)
     return Group(
         name=f"{backend}-get",
         title=f"{backend}: get one of {rows:,} keys",
         operations=rows,
         cases=[
             *cases((raw, ours), partial(gets, keys, wanted)),
-            Case(_BUFFERED, gets(keys, wanted, ours, buffered=True)),
+            Case(_BUFFERED, gets(keys, wanted, ours, Rows.PENDING)),
+            Case(_CACHED, gets(keys[:_CACHED_ROWS], cached, ours, Rows.JUST_COMMITTED)),
         ],
         targets=[
             Target(
@@ -76,6 +81,7 @@ def _gets(backend: str, raw: BytesContender, ours: BytesContender, rows: int) ->
             Target(
                 case=_BUFFERED, at_most=0.3, row=f"get from the write buffer against it, {backend}"
             ),
+            Target(case=_CACHED, at_most=0.3, row=f"get from the read cache against it, {backend}"),
         ],
     )
 

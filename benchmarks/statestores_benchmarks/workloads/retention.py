@@ -1,0 +1,159 @@
+"""What expiry costs in a steady state, against the same writes where nothing expires.
+
+A sixth of what is written lives: each row that is put lets another one expire. Both stores have
+lived for two retentions when the time is taken, so the sweep, the vacuum or the removal is at work
+with each commit. Rows are counted afterwards, in the engine.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import statestores as ss
+from statestores.registry import load_backend
+from statestores.semantics import open_on_engine
+from statestores.semantics.layout import DATA, END, HISTORY
+from statestores.spi import Engine
+from statestores_benchmarks.cases import Case, Figure, Group, Outcome, Scale, Target, Timed
+from statestores_benchmarks.data import COMMIT_ROWS, VALUE, distinct_keys, zipf_keys
+from statestores_benchmarks.drivers import RETENTION_MS
+
+_WRITTEN_FOR_EACH_LIVING = 6
+_RETENTIONS_BEFORE = 2
+_WINDOW_MS = 10
+_KEPT = "rows kept for each that an ideal store would keep"
+_WITHOUT, _WITH = "without expiry", "with expiry"
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """One kind of store that forgets."""
+
+    name: str
+    """For the group's name."""
+
+    title: str
+    """What is put."""
+
+    specification: Callable[[int], Any]
+    """Makes its specification with a retention."""
+
+    times: Callable[[int], range | list[int]]
+    """Returns the times of so many puts."""
+
+    keys: Callable[[int], list[bytes]]
+    """Returns their keys."""
+
+    stop: bytes
+    """Where the rows end that count: an index without values does not."""
+
+
+_KINDS = (
+    _Kind(
+        "versioned",
+        "versions of 20,000 keys, Zipf",
+        lambda retention_ms: ss.Versioned("bench", history_retention_ms=retention_ms),
+        range,
+        zipf_keys,
+        END,
+    ),
+    _Kind(
+        "ttl",
+        "values with a time to live, keys that come once",
+        lambda ttl_ms: ss.KeyValue("bench", timestamped=True, ttl_ms=ttl_ms),
+        range,
+        distinct_keys,
+        HISTORY,
+    ),
+    _Kind(
+        "windows",
+        "windows of keys that come once",
+        lambda retention_ms: ss.Window(
+            "bench", window_size_ms=_WINDOW_MS, retention_ms=retention_ms
+        ),
+        lambda count: [number - number % _WINDOW_MS for number in range(count)],
+        distinct_keys,
+        HISTORY,
+    ),
+)
+
+
+def groups(scale: Scale) -> Iterator[Group]:
+    """Yield each kind on RocksDB, and on SQLite, whose puts cost more beside what expires."""
+    for backend in ("rocksdb", "sqlite"):
+        for kind in _KINDS:
+            yield _group(backend, kind, scale.rows(100_000))
+
+
+def _group(backend: str, kind: _Kind, rows: int) -> Group:
+    retention_ms = rows // _WRITTEN_FOR_EACH_LIVING
+    ratio, kept = (
+        f"{kind.name} with retention in a steady state, {backend}, {what}"
+        for what in ("against none", "rows kept")
+    )
+    return Group(
+        name=f"retention-{kind.name}-{backend}",
+        title=f"{backend}: put {rows:,} {kind.title}, a sixth of them alive, commit every 1,000",
+        operations=rows,
+        cases=[
+            Case(_WITHOUT, partial(_putting, backend, kind, rows, retention_ms, RETENTION_MS)),
+            Case(_WITH, partial(_putting, backend, kind, rows, retention_ms, retention_ms)),
+        ],
+        targets=[
+            Target(case=_WITH, at_most=1.5, row=ratio),
+            Target(
+                case=_WITH, at_most=1.3, figure=Figure.QUANTITY, quantity=_KEPT, row=kept
+            ),
+        ],
+    )
+
+
+@contextmanager
+def _putting(
+    backend: str, kind: _Kind, rows: int, live: int, retention_ms: int, path: Path
+) -> Iterator[Timed]:
+    before = _RETENTIONS_BEFORE * live
+    count = before + rows
+    puts = list(zip(kind.keys(count), kind.times(count), strict=True))
+    engine = load_backend(backend).open(path / "store")
+    specification = kind.specification(retention_ms)
+    durability = ss.Durability.PROCESS_CRASH
+    with open_on_engine(engine, specification, durability=durability) as store:
+        _put_all(store, puts[:before])
+        measured = puts[before:]
+
+        def timed() -> Outcome:
+            _put_all(store, measured)
+            if retention_ms == RETENTION_MS:
+                return Outcome()
+            return Outcome(quantities={_KEPT: _kept(engine, kind, puts, retention_ms)})
+
+        yield timed
+
+
+def _put_all(store: Any, puts: Sequence[tuple[bytes, int]]) -> None:
+    put = store.put
+    for number, (key, time_ms) in enumerate(puts, 1):
+        put(key, VALUE, time_ms)
+        if number % COMMIT_ROWS == 0:
+            store.commit({})
+    store.commit({})
+
+
+def _kept(
+    engine: Engine, kind: _Kind, puts: Sequence[tuple[bytes, int]], retention_ms: int
+) -> float:
+    """Return the rows of *engine* for each one that is needed, 1 at best."""
+    horizon = puts[-1][1] - retention_ms
+    if kind.stop is END:
+        needed = len({key for key, _ in puts})  # the latest version of a key never expires
+        superseded: dict[bytes, int] = {}
+        for key, time_ms in reversed(puts):
+            needed += superseded.get(key, -1) > horizon
+            superseded[key] = time_ms
+    else:
+        needed = sum(time_ms > horizon for _, time_ms in puts)
+    return sum(1 for _ in engine.scan(DATA, kind.stop)) / needed
