@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import secrets
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -40,7 +39,7 @@ def write_json(path: Path, content: dict[str, Any]) -> None:
     Raises:
         StorageError: The directory cannot be written.
     """
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    temporary = path.with_name(f".{path.name}.{os.urandom(4).hex()}.tmp")
     try:
         with temporary.open("x", encoding="utf-8") as file:
             json.dump(content, file, indent=2, sort_keys=True, ensure_ascii=False)

@@ -8,7 +8,6 @@ process dies, so a lock is never stale (ASM-3).
 import fcntl
 import json
 import os
-import socket
 from datetime import UTC, datetime
 from os import PathLike
 from pathlib import Path
@@ -82,7 +81,7 @@ def _sign(descriptor: int) -> None:
     """Write who holds the lock."""
     owner = {
         "pid": os.getpid(),
-        "host": socket.gethostname(),
+        "host": os.uname().nodename,
         "since": datetime.now(UTC).isoformat(timespec="seconds"),
     }
     os.ftruncate(descriptor, 0)

@@ -1,0 +1,39 @@
+"""Importing statestores brings nobody along, and nothing heavy of the standard library."""
+
+import json
+import subprocess
+import sys
+
+_PROGRAM = """
+import json, sys
+before = set(sys.modules)
+import statestores
+print(json.dumps(sorted(set(sys.modules) - before)))
+"""
+
+_HEAVY = {"email", "importlib.metadata", "zipfile", "urllib.request", "ssl", "asyncio", "socket"}
+"""Each costs as much as a good part of statestores; what needs one imports it when it does."""
+
+
+def loaded() -> set[str]:
+    """Return the modules that a new process loads for `import statestores`."""
+    command = [sys.executable, "-I", "-c", _PROGRAM]
+    finished = subprocess.run(command, capture_output=True, text=True, check=True)
+    return set(json.loads(finished.stdout))
+
+
+def test_importing_loads_the_standard_library_alone() -> None:
+    """No driver, no Arrow, no Spark: whoever needs one pays for it."""
+    packages = {name.partition(".")[0] for name in loaded()}
+
+    assert packages - sys.stdlib_module_names == {"statestores"}
+
+
+def test_importing_loads_nothing_heavy() -> None:
+    """Looking up backends parses the metadata of packages, which the first opening needs first."""
+    assert loaded() & _HEAVY == set()
+
+
+def test_what_needs_arrow_is_loaded_when_it_is_asked_for() -> None:
+    """`open_logged_store` is an attribute of the package all the same."""
+    assert "statestores.logged_store" not in loaded()
