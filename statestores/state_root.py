@@ -21,6 +21,7 @@ from statestores.durable_json import read_json, write_json
 from statestores.errors import (
     InvalidArgumentError,
     InvalidTypeError,
+    StorageError,
     StoreCorruptedError,
     StoreMismatchError,
     StoreNotFoundError,
@@ -190,8 +191,18 @@ class StateRoot:
 
 
 def is_state_root(path: str | PathLike[str]) -> bool:
-    """Return whether there is a state root at *path*."""
-    return (Path(path) / ROOT_FILE).is_file()
+    """Return whether there is a state root at *path*.
+
+    Raises:
+        StorageError: The directory may not be looked into.
+    """
+    try:
+        return (Path(path) / ROOT_FILE).is_file()
+    except OSError as error:
+        raise StorageError(
+            f"cannot look into {str(path)!r}: {error.strerror or error}; check the path and the "
+            "rights"
+        ) from error
 
 
 def _is_taken(root: Path) -> bool:

@@ -50,7 +50,10 @@ def list_snapshots(directory: str | PathLike[str]) -> dict[int, Path]:
     """
     path = Path(directory)
     with reporting("list", path):
-        names = sorted(entry.name for entry in path.iterdir()) if path.is_dir() else []
+        try:
+            names = sorted(entry.name for entry in path.iterdir())
+        except FileNotFoundError:
+            names = []
     offsets = {name: offset_from_name(name) for name in names}
     return {offset: path / name for name, offset in offsets.items() if offset is not None}
 

@@ -161,7 +161,7 @@ def _bases(directory: Path) -> list[int]:
     """Return the base offsets that the names in *directory* give, in order."""
     try:
         names = [path.name for path in directory.iterdir()]
-    except (FileNotFoundError, NotADirectoryError):
+    except FileNotFoundError:
         return []
     except OSError as error:
         raise storage_error("list", directory, error) from error

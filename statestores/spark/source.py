@@ -83,13 +83,27 @@ class StateStoresDataSource(DataSource):
         return StateStoreWriter(plan, overwrite=overwrite)
 
     def _check_schema(self, schema: StructType) -> None:
-        """Accept the columns that Spark expects, if they are the store's own."""
+        """Accept the columns that Spark expects, if they are the store's own.
+
+        Raises:
+            InvalidOptionError: One is not; the message names it, and both types.
+        """
         expected = self.schema()
-        if _types_of(schema) != _types_of(expected):
-            raise InvalidOptionError(
-                f"the columns of this store are {expected.simpleString()}, got "
-                f"{schema.simpleString()}; leave schema() out, and choose with the option columns"
-            )
+        theirs, ours = _types_of(schema), _types_of(expected)
+        if theirs == ours:
+            return
+        wrong = f"there are {len(theirs)} columns, and the store has {len(ours)}"
+        for (name, kind), (own, own_kind) in zip(theirs, ours, strict=False):
+            if (name, kind) != (own, own_kind):
+                wrong = (
+                    f"the column {name!r} of schema() is {kind.simpleString()}, where the store "
+                    f"has {own!r} of the type {own_kind.simpleString()}"
+                )
+                break
+        raise InvalidOptionError(
+            f"{wrong}; leave schema() out, and choose columns with the option 'columns': the store "
+            f"has {expected.simpleString()}"
+        )
 
     def _reader(self, given: Mapping[str, str]) -> StateStoreReader | KafkaStateReader:
         options = SourceOptions.for_reading(given)

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import statestores as ss
-from statestores.spark.options import SourceOptions
+from statestores.spark.options import ALIASES, SourceOptions
 from statestores.spark.stream_options import STREAM_OPTIONS
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "spark.md"
@@ -24,6 +24,8 @@ def test_the_examples_run(
     text = DOCUMENT.read_text("utf-8").replace('"state"', repr(str(tmp_path / "state")))
     text = text.replace("path 'state'", f"path '{tmp_path / 'state'}'")
     text = text.replace('("visits")', f"({str(tmp_path / 'visits')!r})")
+    text = text.replace('("counts")', f"({str(tmp_path / 'counts')!r})")
+    text = text.replace("path = 'state'", f"path = '{tmp_path / 'state'}'")
     text = text.replace('("copies")', f"({str(tmp_path / 'copies')!r})")
     text = text.replace('"state.checkpoint"', repr(str(tmp_path / "state.checkpoint")))
     names: dict[str, Any] = {"spark": spark}
@@ -40,4 +42,4 @@ def test_every_option_is_documented() -> None:
     documented = set(re.findall(r"`(\w+)`", DOCUMENT.read_text("utf-8")))
     options = {each.metadata["name"] for each in SourceOptions.__dataclass_fields__.values()}
 
-    assert (options | set(STREAM_OPTIONS)) - {"path"} <= documented
+    assert (options | set(STREAM_OPTIONS) | set(ALIASES)) - {"path"} <= documented
