@@ -1,4 +1,4 @@
-"""From Kafka Streams to statestores: legacy offset files, and whole state directories."""
+"""From Kafka Streams: legacy offset files and whole state directories; and to Spark's state."""
 
 from statestores.migration.kafka_import import (
     ImportedPartition,
@@ -20,6 +20,7 @@ from statestores.migration.offsets_file import (
     read_offsets_file,
     write_offsets_file,
 )
+from statestores.migration.spark_export import SparkExport, export_spark_checkpoint
 
 __all__ = [
     "ROW_SCHEMAS",
@@ -32,6 +33,8 @@ __all__ = [
     "KafkaStateDirectory",
     "KafkaStore",
     "LegacyImport",
+    "SparkExport",
+    "export_spark_checkpoint",
     "import_kafka_state",
     "import_legacy_offsets",
     "plan_import",

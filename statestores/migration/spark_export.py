@@ -294,9 +294,13 @@ def _check_free(target: Path) -> None:
         InvalidArgumentError: There is something.
     """
     if os.path.lexists(target):
-        raise InvalidArgumentError(
-            f"{str(target)!r} exists, and an export makes a new directory; choose another path"
-        )
+        raise _taken(target)
+
+
+def _taken(target: Path) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        f"{str(target)!r} exists, and an export makes a new directory; choose another path"
+    )
 
 
 @contextmanager
@@ -313,7 +317,7 @@ def _published(target: Path) -> Iterator[Path]:
             yield temporary
             _check_free(target)
             if not publish(temporary, target):
-                _check_free(target)
+                raise _taken(target)
 
 
 def _describe(

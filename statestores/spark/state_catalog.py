@@ -1,5 +1,6 @@
 """The state stores of a streaming query's checkpoint, as Spark's own sources tell of them."""
 
+import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -36,6 +37,9 @@ class SparkStateStore:
     last_batch: int
     """The last one."""
 
+    variables: tuple[str, ...]
+    """The state variables of a ``transformWithState``; none of any other operator."""
+
     def __str__(self) -> str:
         """Return how messages name it, by the options that choose it."""
         return (
@@ -70,6 +74,7 @@ def list_state_stores(spark: SparkSession, checkpoint: Path) -> list[SparkStateS
             partitions=row.numPartitions,
             first_batch=row.minBatchId,
             last_batch=row.maxBatchId,
+            variables=_variables(row.operatorProperties),
         )
         for row in rows
     ]
@@ -101,6 +106,16 @@ def choose_state_store(
     if not found:
         raise StoreNotFoundError(f"the checkpoint has no such state store; it has: {listed}")
     raise InvalidArgumentError(f"the checkpoint has several state stores, choose one: {listed}")
+
+
+def _variables(properties: str | None) -> tuple[str, ...]:
+    """Return the state variables that the *properties* of an operator name.
+
+    >>> _variables('{"stateVariables": [{"stateName": "count"}]}'), _variables(None)
+    (('count',), ())
+    """
+    described = json.loads(properties) if properties else {}
+    return tuple(each["stateName"] for each in described.get("stateVariables", ()))
 
 
 @contextmanager

@@ -27,7 +27,7 @@ _SERDES: Final = {
 """The serde of a single column, by its type in Spark."""
 
 _KEYS: Final = ("key", "user_map_key")
-_VALUES: Final = ("value", "user_map_value", "list_value", "map_value", "expiration_timestamp_ms")
+_VALUES: Final = ("value", "user_map_value", "list_value")
 """Columns of the built-in source: of any operator, and of the variables of transformWithState."""
 
 
@@ -88,7 +88,7 @@ def _side(
     kinds = []
     for part, column in parts:
         kind = frame.schema[part].dataType
-        if isinstance(kind, StructType):
+        if isinstance(kind, StructType) and len(parts) == 1:
             columns += [column.getField(field.name).alias(field.name) for field in kind]
             kinds += [(field.name, field.dataType) for field in kind]
         else:

@@ -131,6 +131,11 @@ def import_spark_state(
     place, target = Path(checkpoint).absolute(), Path(root).absolute()
     stores = list_state_stores(spark, place)
     chosen = choose_state_store(stores, wanted.operator_id, wanted.store_name)
+    if chosen.variables and wanted.variable is None:
+        raise InvalidArgumentError(
+            f"the state is that of a transformWithState with the variables "
+            f"{', '.join(chosen.variables)}; choose one, with --variable NAME"
+        )
     exported = _exported(place)
     with reporting_spark(f"read the state in {str(place)!r}"):
         state = _read(spark, place, chosen, wanted)
@@ -185,7 +190,12 @@ def _read(
     if wanted.variable is not None:
         del options["storeName"]
         options |= {"stateVarName": wanted.variable, "flattenCollectionTypes": False}
-    return spark.read.format("statestore").options(**options).load(str(checkpoint))
+    state = spark.read.format("statestore").options(**options).load(str(checkpoint))
+    if "map_value" in state.columns:
+        # The keys of such a map are rows, of which JSON would have the bytes: a row for each key.
+        options["flattenCollectionTypes"] = True
+        state = spark.read.format("statestore").options(**options).load(str(checkpoint))
+    return state
 
 
 def _columns(state: DataFrame, wanted: StateSelection) -> tuple[DataFrame, dict[str, str]]:
