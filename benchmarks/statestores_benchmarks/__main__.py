@@ -3,6 +3,7 @@
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -15,7 +16,7 @@ from rich.progress import Progress
 from statestores_benchmarks.cases import FULL, SCALES, Group, Scale, Workload
 from statestores_benchmarks.data import SEED
 from statestores_benchmarks.environment import load, machine, revision, versions
-from statestores_benchmarks.measurement import measure
+from statestores_benchmarks.measurement import Measured, measure
 from statestores_benchmarks.report import report
 from statestores_benchmarks.results import GroupResult, Results, Run, group_result
 from statestores_benchmarks.tables import missed
@@ -32,6 +33,7 @@ def main(
     skip: Annotated[
         list[str] | None, typer.Option(help="Workloads or groups to leave out, likewise.")
     ] = None,
+    spark: Annotated[bool, typer.Option(help="Measure in Spark, and nothing else.")] = False,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write each round here.")] = None,
     markdown_file: Annotated[
         Path | None, typer.Option("--markdown", help="Write the tables here as well.")
@@ -42,9 +44,16 @@ def main(
         raise typer.BadParameter(f"no scale is called {scale!r}; known: {', '.join(SCALES)}")
     size = SCALES["full" if full else scale]
     console = Console(stderr=True)
-    left_out = tuple(skip or ()) + (() if size is FULL or only else tuple(DETAILS))
-    groups = chosen(WORKLOADS, size, tuple(only or ()), left_out)
-    results = run(groups, size, console)
+    prefixes = tuple(only or ())
+    run = _Running(size, console)
+    if spark:
+        from statestores_benchmarks.spark.collected import collect  # noqa: PLC0415  # an extra
+
+        run.take_all(collect(size, prefixes, run.measure))
+    else:
+        left_out = tuple(skip or ()) + (() if size is FULL or only else tuple(DETAILS))
+        run.measure_each(chosen(WORKLOADS, size, prefixes, left_out))
+    results = run.results()
     if not results.groups and not results.run.failures:
         raise typer.BadParameter(f"nothing begins with {only}; workloads: {', '.join(WORKLOADS)}")
     if json_file is not None:
@@ -62,36 +71,58 @@ def main(
         raise typer.Exit(1)
 
 
-def run(groups: Iterator[tuple[str, Group]], scale: Scale, console: Console) -> Results:
-    """Measure *groups*, each with its workload's name, one after the other."""
-    started, load_before, began = datetime.now(UTC), load(), time.monotonic()
-    measured: list[GroupResult] = []
-    failures: list[str] = []
-    with Progress(console=console) as progress:
-        for workload, group in groups:
+class _Running:
+    """A run that is under way: what it has so far, and what failed."""
+
+    def __init__(self, scale: Scale, console: Console) -> None:
+        self._scale = scale
+        self._console = console
+        self._started, self._load, self._began = datetime.now(UTC), load(), time.monotonic()
+        self._groups: list[GroupResult] = []
+        self._failures: list[str] = []
+
+    def measure(self, group: Group) -> list[Measured]:
+        """Measure *group* with a line on the terminal."""
+        with Progress(console=self._console) as progress:
             task = progress.add_task(group.name, total=None)
-            try:
-                found = measure(group, scale, partial(progress.advance, task))
-            except Exception as error:  # noqa: BLE001  # the other groups' minutes are not lost
-                failures.append(f"{group.name} failed: {type(error).__name__}: {error}")
-                console.print_exception()
-            else:
-                measured.append(group_result(workload, group, found))
-            progress.stop_task(task)
-    return Results(
-        Run(
-            scale=scale.name,
-            seed=SEED,
-            started=started.isoformat(timespec="seconds"),
-            seconds=round(time.monotonic() - began, 1),
-            load=load_before,
-            revision=revision(),
-            machine=machine(),
-            versions=versions(),
-            failures=failures,
-        ),
-        measured,
-    )
+            return measure(group, self._scale, partial(progress.advance, task))
+
+    def measure_each(self, groups: Iterator[tuple[str, Group]]) -> None:
+        """Measure *groups*, each with its workload's name; one that raises costs its own."""
+        for workload, group in groups:
+            with self._noting_failure(group.name):
+                self._groups.append(group_result(workload, group, self.measure(group)))
+
+    def take_all(self, measured: Iterator[GroupResult]) -> None:
+        """Take what others have *measured*; whatever raises ends it, and what there is remains."""
+        with self._noting_failure("spark"):
+            for group in measured:
+                self._groups.append(group)
+
+    @contextmanager
+    def _noting_failure(self, name: str) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001  # the other groups' minutes are not lost
+            self._failures.append(f"{name} failed: {type(error).__name__}: {error}")
+            self._console.print_exception()
+
+    def results(self) -> Results:
+        """Return everything, and the circumstances."""
+        return Results(
+            Run(
+                scale=self._scale.name,
+                seed=SEED,
+                started=self._started.isoformat(timespec="seconds"),
+                seconds=round(time.monotonic() - self._began, 1),
+                load=self._load,
+                revision=revision(),
+                machine=machine(),
+                versions=versions(),
+                failures=self._failures,
+            ),
+            self._groups,
+        )
 
 
 def chosen(

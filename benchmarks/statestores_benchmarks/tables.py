@@ -1,6 +1,7 @@
 """The results as Markdown: what was missed is said, and the best is bold, whoever it is."""
 
 from collections.abc import Iterable, Sequence
+from statistics import median
 
 from statestores_benchmarks.cases import Figure, Target
 from statestores_benchmarks.results import CaseResult, GroupResult, Results, Spread
@@ -179,7 +180,8 @@ def _table(group: GroupResult) -> str:
             lines.append(f"| {case.name} | {ABSENT}: {case.absent} |" + " |" * (len(named) + 4))
             continue
         times = " | ".join(
-            _number(_middle(column)) for column in (case.cpu_us, case.process_us, case.wall_us)
+            _number(median(column)) if column else _NO_FIGURE
+            for column in (case.cpu_us, case.process_us, case.wall_us)
         )
         counted = "".join(f"{_quantity(group, case, name)} | " for name in named)
         judged = "; ".join(
@@ -203,12 +205,6 @@ def _judged(group: GroupResult, target: Target) -> str:
         shown = f"{_reached(target, reached)}, "
     base = f" against {target.base}" if target.base else ""
     return f"{_bound(target)}{base}: {shown}{verdict(target, reached)}"
-
-
-def _middle(values: list[float]) -> float:
-    ordered = sorted(values)
-    half = len(ordered) // 2
-    return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2
 
 
 def _spread(found: Spread, *, bold: bool = False) -> str:

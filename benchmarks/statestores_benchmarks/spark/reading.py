@@ -80,15 +80,14 @@ def main(  # options of a command
         raise typer.BadParameter(f"{unknown.pop()!r} is none of: {', '.join(_COMPARISONS)}")
     console = Console()
     with tempfile.TemporaryDirectory(prefix="statestores-reading-") as temporary:
-        directory = data or Path(temporary)
-        spark = _session(Path(temporary))
-        makers: dict[str, Callable[[], Comparison]] = {
-            "parquet": lambda: _against_parquet(spark, directory, rows),
-            "builtin": lambda: _against_builtin(spark, directory, state_rows),
-            "lookup": lambda: _lookup(spark, directory, lookup_rows),
-            "planning": lambda: _planning(spark, directory, rows),
-            "process": lambda: _in_process(directory, rows),
-        }
+        spark = session(Path(temporary))
+        makers = comparisons(
+            spark,
+            data or Path(temporary),
+            rows=rows,
+            state_rows=state_rows,
+            lookup_rows=lookup_rows,
+        )
         for name, make in makers.items():
             if name in chosen:
                 comparison = make()
@@ -97,6 +96,19 @@ def main(  # options of a command
 
 
 # What is compared.
+
+
+def comparisons(
+    spark: SparkSession, directory: Path, *, rows: int, state_rows: int, lookup_rows: int
+) -> dict[str, Callable[[], Comparison]]:
+    """Return what makes each comparison and its data in *directory*, by name."""
+    return {
+        "parquet": lambda: _against_parquet(spark, directory, rows),
+        "builtin": lambda: _against_builtin(spark, directory, state_rows),
+        "lookup": lambda: _lookup(spark, directory, lookup_rows),
+        "planning": lambda: _planning(spark, directory, rows),
+        "process": lambda: _in_process(directory, rows),
+    }
 
 
 def _against_parquet(spark: SparkSession, directory: Path, rows: int) -> Comparison:
@@ -289,11 +301,12 @@ def _checkpoint(spark: SparkSession, directory: Path, rows: int) -> Path:
 # Measuring.
 
 
-def _session(scratch: Path) -> SparkSession:
+def session(scratch: Path) -> SparkSession:
+    """Return Spark with two threads, and state in RocksDB; *scratch* is for what it leaves."""
     ensure_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     provider = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-    session = (
+    built = (
         SparkSession.builder.master(f"local[{_PARTITIONS}]")
         .appName("statestores reading")
         .config("spark.ui.enabled", "false")
@@ -305,8 +318,8 @@ def _session(scratch: Path) -> SparkSession:
         .config("spark.ui.showConsoleProgress", "false")
         .getOrCreate()
     )
-    session.sparkContext.setLogLevel("ERROR")
-    return session
+    built.sparkContext.setLogLevel("ERROR")
+    return built
 
 
 def _run(frame: DataFrame) -> None:
