@@ -5,6 +5,7 @@ comes again gives the same rows, whatever the function would give today.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +29,10 @@ def declared_schema(columns: "StructType") -> pa.Schema:
     """Return *columns* as Arrow has them, nulls allowed where Spark allows them."""
     from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415  # see the package
 
-    schema: pa.Schema = to_arrow_schema(columns, timezone="UTC")
+    # An older PySpark knows no other zone, and does not ask.
+    knows_zones = "timezone" in signature(to_arrow_schema).parameters
+    options: dict[str, Any] = {"timezone": "UTC"} if knows_zones else {}
+    schema: pa.Schema = to_arrow_schema(columns, **options)
     return schema
 
 
