@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from statestores.arrow.content_rows import EncodeContent, content_encoder
 from statestores.arrow.engine_rows import EncodeChanges, changes_encoder
+from statestores.arrow.folded_rows import folded_encoder
 from statestores.arrow.progress import Meter
 from statestores.arrow.restore_mark import restore_mark
 from statestores.arrow.restore_plan import RestorePlan
@@ -29,9 +30,11 @@ from statestores.failpoints import reach
 from statestores.semantics.arguments import MAX_TIME_MS
 from statestores.semantics.engine_store import EngineStore
 from statestores.semantics.progress import NO_STREAM_TIME
+from statestores.semantics.retained_store import EngineRetainedStore
 from statestores.semantics.sorted_rows import SortedRows
 from statestores.spi.durability import Durability
 from statestores.spi.offsets import TopicPartition
+from statestores.spi.specification import Versioned
 from statestores.spi.store import StateStore
 
 INGESTED_ROWS = 1 << 20
@@ -47,7 +50,7 @@ _CHUNK_BYTES = 48 * 1024 * 1024
 """Bytes of columns between two commits: they are copied once or twice while they are sorted."""
 
 _SORTED_CONTENT_BYTES = _CHUNK_BYTES // 2
-"""The same for content that becomes two runs, both of them in memory."""
+"""The same for content, and changes, that become two runs, both of them in memory."""
 
 
 class BulkRestore:
@@ -63,6 +66,9 @@ class BulkRestore:
         self._store = store
         self._encode_changes = changes
         self._encode_content = content
+        # Where a version ends depends on what is there: only the first chunk can be encoded.
+        self._only_if_empty = isinstance(store.specification, Versioned)
+        self._chunk_limit = _CHUNK_BYTES if content is None else _SORTED_CONTENT_BYTES
         # 64-bit offsets, since the changes of many frames may exceed 2 GiB.
         self._schema = pa.schema(
             [
@@ -83,14 +89,18 @@ class BulkRestore:
         begins = plan.committed is None or plan.start_over
         if not isinstance(store, EngineStore) or not (begins or plan.rows >= LEAST_ROWS):
             return None
-        changes = changes_encoder(store.specification)
+        changes = changes_encoder(store.specification) or folded_encoder(store.specification)
         content = content_encoder(store.specification)
-        return None if changes is None and content is None else cls(store, changes, content)
+        if changes is None and content is None:
+            return None
+        bulk = cls(store, changes, content)
+        bulk._is_empty = begins and plan.snapshot is None  # its own
+        return bulk
 
     @property
     def replays(self) -> bool:
-        """Whether changes can be encoded without looking at what the store holds."""
-        return self._encode_changes is not None
+        """Whether the next changes can be encoded without looking at what the store holds."""
+        return self._encode_changes is not None and (self._is_empty or not self._only_if_empty)
 
     def load(self, snapshot: Snapshot, batch_rows: int | None, meter: Meter) -> None:
         """Load *snapshot* into the empty store; the last commit brings the offsets."""
@@ -147,11 +157,16 @@ class BulkRestore:
         plan: RestorePlan,
         batch_rows: int | None,
         meter: Meter,
-    ) -> None:
-        """Replay the frames of *changelog* that *plan* names; each commit brings its offset."""
+    ) -> int:
+        """Replay the frames of *changelog* that *plan* names; each commit brings its offset.
+
+        Returns the offset at which to go on record by record: the end of what *plan* names, or
+        less, when what follows depends on what the store holds by then.
+
+        Requires: `replays`.
+        """
         store = self._store
         limit = batch_rows or self._default_rows()
-        self._is_empty = self._is_empty or (plan.committed is None and plan.snapshot is None)
         reached: dict[TopicPartition, int] = {}
         # To the end, and not to `plan.stop`: a commit that reaches over it would be cut in two.
         frames = changelog.read(plan.start)
@@ -174,11 +189,15 @@ class BulkRestore:
                 meter.add(frame.batch.num_rows, frame.batch.nbytes)
                 if self._is_full(min(limit, APPLIED_ROWS) if self._deletes else limit):
                     self._commit(reached)
+                    if not self.replays:
+                        return frame.last_offset + 1
         # As durable as the store's commits are, and so everything before it is.
         if self._chunk:
             store.commit_rows(self._encoded(concat(self._take(), self._schema)), reached)
+            self._remove_expired()
         else:
             store.commit(reached)
+        return plan.stop
 
     def _default_rows(self) -> int:
         return INGESTED_ROWS if self._store.ingests else APPLIED_ROWS
@@ -192,6 +211,13 @@ class BulkRestore:
         )
         self._is_empty = False
         reach("restore.replayed")
+        self._remove_expired()
+
+    def _remove_expired(self) -> None:
+        """Remove about as many rows as were put, if so many have expired: space stays bounded."""
+        store = self._store
+        while isinstance(store, EngineRetainedStore) and store.owes_removals:
+            store.commit({}, durability=Durability.PROCESS_CRASH)
 
     def _has_to_delete(self, changes: pa.RecordBatch) -> bool:
         """Return whether *changes* delete what may be there.
@@ -208,7 +234,7 @@ class BulkRestore:
         self._deletes = self._deletes or self._has_to_delete(rows)
 
     def _is_full(self, batch_rows: int) -> bool:
-        return self._chunk_rows >= batch_rows or self._chunk_bytes >= _CHUNK_BYTES
+        return self._chunk_rows >= batch_rows or self._chunk_bytes >= self._chunk_limit
 
     def _encoded(self, changes: pa.RecordBatch) -> SortedRows:
         """Return *changes* as rows. Requires: `replays`."""
@@ -216,7 +242,8 @@ class BulkRestore:
             raise InvalidArgumentError(
                 f"changes of a {self._store.specification.kind} store have no rows of their own"
             )
-        return self._encode_changes(changes, self._is_empty)
+        stream_time_ms = getattr(self._store, "stream_time_ms", None)
+        return self._encode_changes(changes, self._is_empty, stream_time_ms)
 
     def _take(self) -> list[pa.RecordBatch]:
         chunk = self._chunk

@@ -90,14 +90,15 @@ def _encode_retained(rows: pa.RecordBatch, time: str, number: str | None) -> Seq
     # The rows are in the order of key, time and number: of equal times they stay so.
     order = pa.array(np.argsort(times.to_numpy(), kind="stable"))
     by_time = joined(HISTORY, stamps, keys, _END_OF_KEY, *numbers).take(order)
-    nothing = pa.array([b""] * len(rows), LARGE)
+    # Among changes there are deletions: of both rows, or of none.
+    nothing = pc.if_else(pc.is_valid(rows.column("value")), _NO_VALUE, pa.scalar(None, LARGE))
     return (
         SortedRows(
             rows=pairs(by_key, rows.column("value")),
             lowest_ms=pc.min(times).as_py(),
             next_number=pc.max(rows.column("sequence")).as_py() + 1 if number == "sequence" else 0,
         ),
-        SortedRows(rows=pairs(by_time, nothing)),
+        SortedRows(rows=pairs(by_time, nothing.take(order))),
     )
 
 

@@ -22,9 +22,9 @@ from statestores.spi.specification import KeyValue, StoreSpecification, Timestam
 
 Pairs: TypeAlias = Iterator[tuple[bytes, bytes | None]]
 
-EncodeChanges: TypeAlias = Callable[[pa.RecordBatch, bool], SortedRows]
+EncodeChanges: TypeAlias = Callable[[pa.RecordBatch, bool, int | None], SortedRows]
 """Encodes changes in log order, those of one commit or several; the flag says that the store is
-empty, so that deletions need not be written."""
+empty, so that deletions need not be written. Then comes the store's stream time, if it has one."""
 
 LARGE = pa.large_binary()
 """The type of encoded columns: many changes together may exceed the 2 GiB of 32-bit offsets."""
@@ -36,7 +36,7 @@ _PIECE_ROWS = 65_536
 
 
 def changes_encoder(specification: StoreSpecification[Any, Any]) -> EncodeChanges | None:
-    """Return what encodes the changes of a store; ``None`` when they depend on what it holds."""
+    """Return what encodes the changes of a store key by key; ``None`` for other kinds."""
     if isinstance(specification, TimestampedKeyValue):
         return _encode_timestamped
     if isinstance(specification, KeyValue):
@@ -44,7 +44,11 @@ def changes_encoder(specification: StoreSpecification[Any, Any]) -> EncodeChange
     return None
 
 
-def _encode_key_values(changes: pa.RecordBatch, is_empty: bool) -> SortedRows:  # noqa: FBT001
+def _encode_key_values(
+    changes: pa.RecordBatch,
+    is_empty: bool,  # noqa: FBT001
+    _: int | None,
+) -> SortedRows:
     last = _last_of_each_key(changes, is_empty=is_empty)
     values = last.column("value")
     return SortedRows(
@@ -53,7 +57,11 @@ def _encode_key_values(changes: pa.RecordBatch, is_empty: bool) -> SortedRows:  
     )
 
 
-def _encode_timestamped(changes: pa.RecordBatch, is_empty: bool) -> SortedRows:  # noqa: FBT001
+def _encode_timestamped(
+    changes: pa.RecordBatch,
+    is_empty: bool,  # noqa: FBT001
+    _: int | None,
+) -> SortedRows:
     highest = _bound(pc.max, changes, NO_STREAM_TIME)
     last = _last_of_each_key(changes, is_empty=is_empty)
     values = last.column("value")

@@ -7,7 +7,7 @@ when it is not, and the restore can be called again, whatever it died of.
 
 from collections.abc import Generator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from statestores.arrow.bulk_restore import BulkRestore
 from statestores.arrow.progress import Meter, ProgressCallback
@@ -140,7 +140,9 @@ def _carry_out(
         if bulk is None or not bulk.replays:
             _replay(store, changelog, plan, rows, meter)
         else:
-            bulk.replay(changelog, plan, batch_rows, meter)
+            start = bulk.replay(changelog, plan, batch_rows, meter)
+            if start < plan.stop:
+                _replay(store, changelog, replace(plan, start=start), rows, meter)
     return snapshot_rows
 
 

@@ -85,6 +85,16 @@ class Tail(ABC):
         rest = self._folded.slice(done)
         yield from self._give(concat(held, self._rows_schema), rest)
 
+    def content(self) -> pa.RecordBatch:
+        """Return the rows that the changes leave of nothing, as `merge` gives them, at once."""
+        self._fold()
+        return self._apply(concat([], self._rows_schema), self._folded)
+
+    def folded(self) -> pa.RecordBatch:
+        """Return the changes that have an effect, in key order, deletions included."""
+        self._fold()
+        return self._folded
+
     def _give(self, rows: pa.RecordBatch, changes: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Yield *rows* with *changes*, of which no key appears before or after."""
         if rows.num_rows or changes.num_rows:

@@ -23,6 +23,9 @@ what a leap of stream time has left."""
 REMOVALS_PER_COMMIT = 64
 """Expired rows to remove with each commit in any case."""
 
+_OWED_PER_COMMIT = 65_536
+"""Of the rows that are owed, how many one commit removes: a batch is in memory."""
+
 _FIXED = Struct(">qQ")
 _STOP = after_prefix(HISTORY)
 
@@ -43,6 +46,10 @@ class RetainedProgress:
     floor_ms: int = field(default=0, compare=False)
     """No stored row has a lower time, or it was not looked up yet. Not stored."""
 
+    owed: int = field(default=0, compare=False)
+    """Rows that the next commits may remove besides, for rows that were committed in bulk. Not
+    stored."""
+
     def pack(self) -> bytes:
         """Return the stored form."""
         return _FIXED.pack(self.stream_time_ms, self.next_sequence) + self.cursor
@@ -56,8 +63,11 @@ class RetainedProgress:
     ) -> None:
         """Add to *batch*, that of a commit, the removal of rows up to *horizon_ms*."""
         if horizon_ms < self.floor_ms:
+            self.owed = 0
             return
-        budget = REMOVALS_PER_COMMIT + REMOVALS_PER_WRITE * len(batch)
+        besides = min(self.owed, _OWED_PER_COMMIT)
+        self.owed -= besides
+        budget = REMOVALS_PER_COMMIT + REMOVALS_PER_WRITE * len(batch) + besides
         above = index_above(horizon_ms)
         for index_key, _ in reader.scan(self.cursor, _STOP):
             if index_key >= above:
@@ -72,6 +82,7 @@ class RetainedProgress:
             batch[rows.indexed_key(index_key)] = None
         else:
             self.floor_ms = 1 << 63
+        self.owed = 0
         self.cursor = max(self.cursor, above)
         reach("vacuum.swept")
 

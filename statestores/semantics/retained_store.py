@@ -218,6 +218,11 @@ class EngineRetainedStore(RetainedReads, EngineStore[bytes, bytes]):
 
     # What the common part asks for.
 
+    @property
+    def owes_removals(self) -> bool:
+        """Whether expired rows wait for the next commits, since `commit_rows` cannot remove any."""
+        return self._progress.owed > 0
+
     def _read_committed(self) -> None:
         super()._read_committed()
         self._progress = self._next_progress = read_retained_progress(self._engine)
@@ -250,6 +255,7 @@ class EngineRetainedStore(RetainedReads, EngineStore[bytes, bytes]):
             stream_time_ms=max(self._stream_time, rows.highest_ms),
             next_sequence=max(self._next_sequence, rows.next_number),
             floor_ms=min(self._progress.floor_ms, rows.lowest_ms),
+            owed=self._progress.owed + rows.removals,
         )
         return {} if progress == self._progress else {PROGRESS_ROW: progress.pack()}
 

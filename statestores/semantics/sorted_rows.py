@@ -25,5 +25,9 @@ class SortedRows:
     lowest timestamp, the lowest end of a superseded version, the lowest time of a window or
     session."""
 
+    removals: int = 0
+    """How many expired rows the commits after this one are to remove besides their share, where
+    this one cannot: a sorted file deletes nothing."""
+
     next_number: int = 0
     """Above the sequence of every retained duplicate."""

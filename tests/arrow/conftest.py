@@ -106,6 +106,21 @@ def rates(open_store: OpenStore, rates_log: TopicPartition) -> VersionedStore[by
     return store
 
 
+@pytest.fixture
+def persistent_backend(backend: str, tmp_path: Path) -> str:
+    """Give each backend that leaves something to find again, and can be opened here."""
+    try:
+        engine = load_backend(backend).open(tmp_path / "probe")
+    except (MissingDriverError, InvalidOptionError) as error:
+        if backend in os.environ.get("STATESTORES_REQUIRE_BACKENDS", "").split(","):
+            raise
+        pytest.skip(str(error))
+    engine.close()
+    if not engine.capabilities.persistent:
+        pytest.skip(f"the {backend!r} backend is not persistent")
+    return backend
+
+
 Answers = dict[str, Any]
 
 

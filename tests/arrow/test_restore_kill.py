@@ -1,6 +1,5 @@
 """``kill -9`` while a store is being restored: never something that looks complete and is not."""
 
-import os
 import random
 import subprocess
 import sys
@@ -13,7 +12,6 @@ import pytest
 from statestores.arrow import read_snapshot, restore, write_snapshot
 from statestores.arrow.restore_mark import restore_mark
 from statestores.changelog import FileChangelog
-from statestores.errors import InvalidOptionError, MissingDriverError
 from statestores.registry import load_backend
 from statestores.semantics import open_on_engine
 from statestores.spi import Durability, KeyValue, TopicPartition
@@ -55,19 +53,6 @@ with FileChangelog.open(log, "key-value") as changelog:
     )
 store.close()
 """
-
-
-def _check_persistent(backend: str, path: Path) -> None:
-    """Skip the test when there is nothing to find again, or *backend* cannot be opened here."""
-    try:
-        engine = load_backend(backend).open(path)
-    except (MissingDriverError, InvalidOptionError) as error:
-        if backend in os.environ.get("STATESTORES_REQUIRE_BACKENDS", "").split(","):
-            raise
-        pytest.skip(str(error))
-    engine.close()
-    if not engine.capabilities.persistent:
-        pytest.skip(f"the {backend!r} backend is not persistent")
 
 
 def _changes(commit: int) -> dict[bytes, bytes | None]:
@@ -147,18 +132,19 @@ def _kill_restores(backend: str, directory: Path, kills: int) -> list[str]:
 
 
 @pytest.mark.spec("SNP-11", "SNP-12")
-def test_a_killed_restore_is_seen_and_can_be_finished(backend: str, tmp_path: Path) -> None:
+def test_a_killed_restore_is_seen_and_can_be_finished(
+    persistent_backend: str, tmp_path: Path
+) -> None:
     """The store is empty, or marked as half restored, or exactly at the commit that it says."""
-    _check_persistent(backend, tmp_path / "probe")
-
-    assert len(_kill_restores(backend, tmp_path, _KILLS)) == _KILLS
+    assert len(_kill_restores(persistent_backend, tmp_path, _KILLS)) == _KILLS
 
 
 @pytest.mark.soak
 @pytest.mark.spec("SNP-11", "SNP-12")
-def test_many_killed_restores_are_seen_and_can_be_finished(backend: str, tmp_path: Path) -> None:
+def test_many_killed_restores_are_seen_and_can_be_finished(
+    persistent_backend: str, tmp_path: Path
+) -> None:
     """The same, long enough to meet both phases."""
-    _check_persistent(backend, tmp_path / "probe")
-    states = _kill_restores(backend, tmp_path, _SOAK_KILLS)
+    states = _kill_restores(persistent_backend, tmp_path, _SOAK_KILLS)
 
     assert {"half restored", "at a commit"} <= set(states)
