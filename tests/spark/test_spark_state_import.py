@@ -25,7 +25,12 @@ from statestores.errors import (
 from statestores.logged_store import open_logged_store
 from statestores.migration.spark_export import EXPORT_FILE, export_spark_checkpoint
 from statestores.partition_reader import PartitionReader
-from statestores.spark.state_catalog import list_state_stores
+from statestores.spark.state_catalog import (
+    SparkStateStore,
+    choose_state_store,
+    list_state_stores,
+)
+from statestores.spark.state_columns import key_side, value_side
 from statestores.spark.state_import import StateSelection, import_spark_state
 
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
@@ -195,6 +200,41 @@ def test_of_several_state_stores_one_is_chosen(
     assert {tuple(json.loads(key).values()) for key in _stored(root, done.specification.name)} == {
         tuple(row.key) for row in rows
     }
+
+
+def test_two_parts_of_a_key_stay_apart(spark: SparkSession) -> None:
+    """A map of a transformWithState: its own keys may have the names of the group's columns."""
+    frame = spark.sql(
+        "select named_struct('k', 1L) as key, named_struct('k', 2L) as user_map_key, "
+        "named_struct('v', 'x') as user_map_value, 0 as partition_id"
+    )
+    key, value = key_side(frame, None, None), value_side(frame, None, None)
+    (row,) = frame.select(key.column.alias("key"), value.column.alias("value")).collect()
+
+    assert json.loads(row.key) == {"key": {"k": 1}, "user_map_key": {"k": 2}}
+    assert (key.serde, value.serde, row.value) == ("json", "utf8", "x")
+    with pytest.raises(InvalidArgumentError, match="none is its value; say what the value is"):
+        value_side(frame.select("key"), None, None)
+
+
+def test_a_variable_is_chosen_by_its_name() -> None:
+    """Where an operator has some; the operators are named with what chooses them."""
+    stores = [
+        SparkStateStore(
+            operator_id=number,
+            operator_name="transformWithState",
+            store_name="default",
+            partitions=1,
+            first_batch=0,
+            last_batch=3,
+            variables=("seen",),
+        )
+        for number in range(2)
+    ]
+
+    assert choose_state_store(stores, 1, None) is stores[1]
+    with pytest.raises(InvalidArgumentError, match=r"--operator 1 --spark-store default \(trans"):
+        choose_state_store(stores, None, "default")
 
 
 def test_expressions_say_what_key_and_value_are(
