@@ -19,7 +19,8 @@ BENCH_STAMP := $(BENCH_VENV)/.installed
 BENCH_BUILD := build/benchmarks
 BENCH := $(BENCH_BIN)/python -m statestores_benchmarks
 BENCH_REPORT := $(BENCH_BIN)/python -m statestores_benchmarks.report
-BENCH_RESULTS ?= $(wildcard $(BENCH_BUILD)/quick.json $(BENCH_BUILD)/spark.json)
+# By the shell, since make remembers which files there were when it began.
+BENCH_RESULTS ?= $$(ls $(BENCH_BUILD)/quick.json $(BENCH_BUILD)/spark.json 2>/dev/null)
 
 .PHONY: help
 help: ## List the targets
@@ -84,15 +85,20 @@ $(BENCH_STAMP): pyproject.toml constraints.txt benchmarks/constraints.txt $(wild
 	@tools/bootstrap.sh $(BENCH_VENV) bench $(BENCH_BUILD)/constraints.txt
 	@touch $@
 
+# A group that fails costs its own figures: the tables of the others are written, and make fails then.
+define measure
+	@status=0; $(BENCH) --scale $(1) --json $(BENCH_BUILD)/$(1).json $(BENCH_ARGS) || status=$$?; \
+	$(BENCH_REPORT) $(BENCH_BUILD)/$(1).json --markdown $(BENCH_BUILD)/$(1).md --plots $(BENCH_BUILD); \
+	exit $$status
+endef
+
 .PHONY: bench
-bench: $(BENCH_STAMP) ## Measure everything but Spark (10 minutes); tables in build/benchmarks
-	$(BENCH) --json $(BENCH_BUILD)/quick.json $(BENCH_ARGS)
-	$(BENCH_REPORT) $(BENCH_BUILD)/quick.json --markdown $(BENCH_BUILD)/quick.md --plots $(BENCH_BUILD)
+bench: $(BENCH_STAMP) ## Measure everything but Spark (10 minutes); tables and plots in build/benchmarks
+	$(call measure,quick)
 
 .PHONY: bench-full
 bench-full: $(BENCH_STAMP) ## The same with every row and more rounds (an hour)
-	$(BENCH) --scale full --json $(BENCH_BUILD)/full.json $(BENCH_ARGS)
-	$(BENCH_REPORT) $(BENCH_BUILD)/full.json --markdown $(BENCH_BUILD)/full.md --plots $(BENCH_BUILD)
+	$(call measure,full)
 
 .PHONY: bench-spark
 bench-spark: $(BENCH_STAMP) ## Measure Spark's readers and stateful operators

@@ -17,6 +17,7 @@ SECTIONS: dict[str, Callable[[Sequence[Results]], str]] = {
     "targets": tables.targets,
     "contenders": tables.contenders,
     "absent": tables.absent,
+    "images": tables.images,
     "tables": tables.tables,
 }
 """What a marker in a file may name."""

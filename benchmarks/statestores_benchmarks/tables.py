@@ -145,6 +145,15 @@ def absent(runs: Sequence[Results]) -> str:
     return "\n".join(f"* {reason}" for reason in [*sorted(reasons), *failures])
 
 
+def images(runs: Sequence[Results]) -> str:
+    """Return the plots, as they are seen from the page of the benchmarks."""
+    return "\n".join(
+        f"![{group.title}](../docs/benchmarks/{group.name}.png)"
+        for group in _groups(runs)
+        if group.sweep is not None or group.bars is not None
+    )
+
+
 def tables(runs: Sequence[Results]) -> str:
     """Return a table for each group, under a heading for each workload."""
     parts = []

@@ -7,7 +7,7 @@ import pytest
 
 from statestores_benchmarks.report import UnknownSectionError, fill, report
 from statestores_benchmarks.results import Results, ResultsError
-from statestores_benchmarks.tables import contenders, missed, tables, targets
+from statestores_benchmarks.tables import contenders, images, missed, tables, targets
 
 _TARGETS = """\
 | what | target (stretch) | reached (least to most) | |
@@ -67,6 +67,13 @@ class TestTables:
         assert "* quixstreams is not installed" in text
         assert "2 cores, 24 GiB, Linux 6; python 3.11.7, lmdb 3.0.0." in text
         assert "polars" not in text
+
+    def test_each_plot_has_its_image(self, results: Results) -> None:
+        """And a group without axes has none."""
+        assert images([results]) == (
+            "![Put, by puts between two commits](../docs/benchmarks/commit-interval.png)\n"
+            "![Read a store](../docs/benchmarks/spark-read.png)"
+        )
 
 
 class TestMarkers:
