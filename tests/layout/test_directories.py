@@ -37,6 +37,28 @@ def test_a_golden_key_value_store_opens(tmp_path: Path, backend: str) -> None:
         assert store.position == {ss.TopicPartition("words", 0): 12}
 
 
+@pytest.mark.spec("LAY-17", "TKV-7", "TTL-12")
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_golden_timestamped_store_opens(tmp_path: Path, backend: str) -> None:
+    """Timestamps, stream time and what has expired are those that were written."""
+    shutil.copytree(GOLDEN / backend / "seen", tmp_path / "seen")
+    seen = ss.KeyValue("seen", timestamped=True, ttl_ms=1_000, key=ss.utf8, value=ss.utf8)
+
+    with ss.open_store(tmp_path / "seen", seen) as store:
+        assert list(store.range()) == [
+            ("", ("1", 100)),
+            ("b\0ü", ("6", 1_060)),
+            ("undated", ("5", None)),
+        ]
+        assert store.get("old") is None
+        assert store.stream_time_ms == 1_060
+        assert store.committed_offsets() == {ss.TopicPartition("seen-changelog", 0): 6}
+        assert store.position == {ss.TopicPartition("events", 0): 12}
+        store.put("new", "7", 1_100)
+
+        assert store.get("") is None, "it has expired by now"
+
+
 @pytest.mark.spec("LAY-17")
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_golden_versioned_store_opens(tmp_path: Path, backend: str) -> None:
