@@ -14,6 +14,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from statestores.changelog import ChangelogReader
+from statestores.changelog.rows import describe
 from statestores.errors import (
     CommitConflictError,
     StoreCorruptedError,
@@ -38,6 +39,7 @@ from statestores.staged_write import (
     publishing,
 )
 from statestores.state_root import StateRoot
+from statestores.write_intent import read_intent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +85,7 @@ class MicroBatches:
         root = StateRoot.open(plan.root)
         record = self._settled(root)
         if record is not None and (record.query, record.number) == (batch.query, batch.number):
+            self._check_columns(record)
             return record
         self._check_sequence(record, batch)
         ends = {each.name: self._end_offsets(root, each.name) for each in plan.specifications}
@@ -90,6 +93,7 @@ class MicroBatches:
             StatefulTask(plan=plan, write_id=batch.write_id, number=batch.number, end_offsets=ends)
         )
         record = BatchRecord(
+            operator=plan.name,
             query=batch.query,
             number=batch.number,
             write_id=batch.write_id,
@@ -101,6 +105,7 @@ class MicroBatches:
                 for name, end_offsets in ends.items()
             },
             outputs=tuple(result.output for result in results if result.output is not None),
+            columns=describe(plan.schema),
         )
         self._commit(root, record)
         return record
@@ -125,6 +130,8 @@ class MicroBatches:
         record = read_record(self._plan.directory)
         if record is None:
             return None
+        if all(_has(root, name, record) for name in record.stores):
+            return record
         with ExitStack() as locks:
             publishers = _publishers(root, record.stores, locks)
             behind = [name for name, each in publishers.items() if not each.has(record.batch)]
@@ -167,6 +174,20 @@ class MicroBatches:
                 _publish(publisher, record, name)
         remove_other_outputs(self._plan.directory, record.write_id)
 
+    def _check_columns(self, record: BatchRecord) -> None:
+        """Accept a record whose rows are those that the function emits.
+
+        Raises:
+            StoreMismatchError: They are others.
+        """
+        declared = describe(self._plan.schema)
+        if record.columns != declared:
+            raise StoreMismatchError(
+                f"the micro-batch {record.number} of {self._plan.name!r} is committed and has "
+                f"emitted {record.columns}, and the function emits {declared}; give functions "
+                "names of their own, and change columns when the query has ended without an error"
+            )
+
     def _check_sequence(self, record: BatchRecord | None, batch: MicroBatch) -> None:
         """Accept a micro-batch that comes after those that the state has.
 
@@ -199,6 +220,12 @@ class MicroBatches:
             except StoreNotFoundError:
                 ends[number] = 0
         return ends
+
+
+def _has(root: StateRoot, store: str, record: BatchRecord) -> bool:
+    """Return whether *store* has the micro-batch, none of its writes being unfinished."""
+    intent = read_intent(root.path / store)
+    return intent is not None and record.batch.is_in(intent.batches)
 
 
 def _publishers(

@@ -43,6 +43,9 @@ class StoreChanges:
 class BatchRecord:
     """One micro-batch, complete in itself."""
 
+    operator: str
+    """The operator, by its name."""
+
     query: str
     """The query, by the id of its checkpoint."""
 
@@ -58,10 +61,13 @@ class BatchRecord:
     outputs: tuple[StagedFile, ...]
     """What its function has emitted, a file for each partition that has emitted something."""
 
+    columns: str
+    """Their columns, as Arrow names them."""
+
     @property
     def batch(self) -> StreamBatch:
         """The micro-batch as the stores know it."""
-        return StreamBatch(stream=self.query, number=self.number)
+        return StreamBatch(stream=f"{self.operator}@{self.query}", number=self.number)
 
 
 def store_record(directory: Path, record: BatchRecord) -> None:
@@ -94,6 +100,7 @@ def read_record(directory: Path) -> BatchRecord | None:
         )
     try:
         return BatchRecord(
+            operator=content["operator"],
             query=content["query"],
             number=content["number"],
             write_id=content["write_id"],
@@ -105,6 +112,7 @@ def read_record(directory: Path) -> BatchRecord | None:
                 for name, each in content["stores"].items()
             },
             outputs=_files(content["outputs"]),
+            columns=content["columns"],
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise StoreCorruptedError(

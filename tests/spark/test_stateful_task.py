@@ -141,6 +141,18 @@ def test_a_micro_batch_that_comes_again_is_not_computed(tmp_path: Path) -> None:
             run_batch(plan, number, ["b"])
 
 
+def test_two_functions_share_a_store_if_they_have_names(tmp_path: Path) -> None:
+    """The second one was given what the first one had emitted."""
+    first = plan_of(tmp_path / "state")
+    run_batch(first, 0, ["a"])
+    other = replace(first, schema=pa.schema([("count", pa.int64()), ("word", pa.string())]))
+    with pytest.raises(StoreMismatchError, match="names of their own"):
+        run_batch(other, 0, ["a"])
+    run_batch(replace(other, name="another"), 0, ["a"])
+
+    assert state_of(first.root) == {"a": 2}
+
+
 def test_a_record_that_is_damaged_or_unknown_is_refused(tmp_path: Path) -> None:
     """Nothing is guessed."""
     plan = plan_of(tmp_path / "state")
