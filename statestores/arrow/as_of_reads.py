@@ -1,16 +1,92 @@
-"""Many keys of a versioned store, each at a time of its own, as columns."""
+"""Many keys of a versioned store, each at a time of its own, as columns.
 
-from typing import Any
+The latest row of each key is read once, and answers every question from its start on. What is left
+is sorted by key and time, so that one seek answers all questions between the start and the end of
+the version that it finds. Rows stay rows; their headers are read as columns.
+"""
+
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from statestores.arrow.as_of_index import Found
 from statestores.arrow.store_of_bytes import store_of_bytes
+from statestores.semantics.arguments import MAX_TIME_MS
+from statestores.semantics.versioned import EngineVersionedStore
+from statestores.semantics.versioned_facades import CommittedVersions
+from statestores.semantics.versioned_rows import (
+    DELETED,
+    HEADER_BYTES,
+    history_bounds,
+    pack_suffix,
+    start_of,
+)
+from statestores.semantics.versioned_view import VersionedView
 from statestores.serdes.raw_serde import serde_or_raw
+from statestores.spi.records import VersionedRecord
 from statestores.spi.versioned import ReadOnlyVersionedStore
 
+Numbers = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
 _TIME = pa.int64()
+_LARGE = pa.large_binary()
+_TERMINATOR_BYTES = 2
+_NOWHERE = -1
+
+
+class _Versions(NamedTuple):
+    """Versions that were found, by the places that answers name."""
+
+    values: pa.Array
+    starts: Numbers
+    ends: pa.Array
+
+    @classmethod
+    def of_records(cls, records: list[VersionedRecord[bytes]]) -> "_Versions":
+        return cls(
+            pa.array([record.value for record in records], _LARGE),
+            np.array([record.valid_from_ms for record in records], np.int64),
+            pa.array([record.valid_to_ms for record in records], _TIME),
+        )
+
+
+class _Answers:
+    """A place among versions for each question, of several lots of versions."""
+
+    def __init__(self, count: int) -> None:
+        self.places = np.full(count, _NOWHERE)
+        self._lots: list[_Versions] = []
+        self._size = 0
+
+    def add(self, questions: Numbers, places: Numbers, versions: _Versions) -> None:
+        """Answer *questions* with *versions* at *places*, which may be nowhere."""
+        self.places[questions] = np.where(places < 0, _NOWHERE, places + self._size)
+        self._lots.append(versions)
+        self._size += len(versions.starts)
+
+    def found(self, asked: Numbers, count: int, decode: Any) -> Found:
+        """Return the answers to the questions *asked* of *count*; null to the others.
+
+        Only values that answer something are decoded, and each of them once.
+        """
+        used = np.zeros(self._size + 1, np.bool_)
+        used[self.places] = True  # nowhere is the last one
+        used[-1] = False
+        rows = np.full(count, _NOWHERE)
+        rows[asked] = np.where(self.places < 0, _NOWHERE, (np.cumsum(used) - 1)[self.places])
+        chosen, order = pa.array(np.flatnonzero(used)), pa.array(rows, mask=rows < 0)
+        values = pa.concat_arrays([lot.values for lot in self._lots] or [pa.array([], _LARGE)])
+        starts = [lot.starts for lot in self._lots] or [np.empty(0, np.int64)]
+        ends = pa.concat_arrays([lot.ends for lot in self._lots] or [pa.array([], _TIME)])
+        return Found(
+            decode(values.take(chosen).cast(pa.binary())).take(order),
+            pa.array(np.concatenate(starts)).take(chosen).take(order),
+            ends.take(chosen).take(order),
+        )
 
 
 def find_as_of(
@@ -24,18 +100,133 @@ def find_as_of(
         StoreClosedError: The store is closed.
         SerializationError: A value is not the serde's.
     """
-    below: Any = store_of_bytes(store)
+    count = len(keys)
     asked = np.flatnonzero(
         keys.is_valid().to_numpy(zero_copy_only=False)
         & times_ms.is_valid().to_numpy(zero_copy_only=False)
     )
-    places = pa.array(asked)
-    found = below.get_many(keys.take(places), times_ms.take(places))
-    rows = np.full(len(keys), -1)
-    rows[asked] = np.arange(len(asked))
-    order = pa.array(rows, mask=rows < 0)
-    values = pa.array([record and record.value for record in found], pa.binary())
-    starts = pa.array([record and record.valid_from_ms for record in found], _TIME)
-    ends = pa.array([record and record.valid_to_ms for record in found], _TIME)
-    decode = serde_or_raw(store.specification.value).decode_array
-    return Found(decode(values.take(order)), starts.take(order), ends.take(order))
+    if len(asked) < count:
+        keys, times_ms = keys.take(pa.array(asked)), times_ms.take(pa.array(asked))
+    below: Any = store_of_bytes(store)
+    answers = _Answers(len(asked))
+    if isinstance(below, EngineVersionedStore | CommittedVersions):
+        with below.view() as view:
+            _ask_view(view, keys.dictionary_encode(), times_ms.to_numpy(), answers)
+    else:
+        records = below.get_many(keys, times_ms)
+        hits = np.flatnonzero([record is not None for record in records])
+        versions = _Versions.of_records([record for record in records if record is not None])
+        answers.add(hits, np.arange(len(hits)), versions)
+    return answers.found(asked, count, serde_or_raw(store.specification.value).decode_array)
+
+
+def _ask_view(
+    view: VersionedView, encoded: pa.DictionaryArray, times: Numbers, answers: _Answers
+) -> None:
+    """Answer each of the *encoded* keys at its time."""
+    keys: list[bytes] = encoded.dictionary.to_pylist()
+    codes: Numbers = encoded.indices.to_numpy().astype(np.int64)
+    questions = np.arange(len(codes))
+    if view.pending:
+        is_pending = np.array([key in view.pending for key in keys], np.bool_)[codes]
+        _ask_pending(view, keys, codes, times, np.flatnonzero(is_pending), answers)
+        questions = np.flatnonzero(~is_pending)
+    rows = view.latest_rows(keys)
+    are_there = np.array([row is not None for row in rows], np.bool_)
+    headers, values = _split(pa.array([row for row in rows if row is not None], _LARGE))
+    starts = (headers & np.uint64(DELETED - 1)).astype(np.int64)
+    places = np.where(are_there, np.cumsum(are_there) - 1, _NOWHERE)[codes[questions]]
+    # A key without a latest row has no others; its questions stay without an answer.
+    questions, places = questions[places >= 0], places[places >= 0]
+    is_latest = times[questions] >= starts[places]
+    live = np.append(headers < np.uint64(DELETED), values=False)
+    latest = np.where(live[places], places, _NOWHERE)[is_latest]
+    ends = pa.nulls(len(starts), _TIME)
+    answers.add(questions[is_latest], latest, _Versions(values, starts, ends))
+    rest = questions[~is_latest & (times[questions] >= view.horizon_ms)]
+    if len(rest):
+        _ask_history(view, keys, codes, times, rest, answers)
+
+
+def _ask_pending(
+    view: VersionedView,
+    keys: list[bytes],
+    codes: Numbers,
+    times: Numbers,
+    questions: Numbers,
+    answers: _Answers,
+) -> None:
+    """Answer *questions* about keys with uncommitted versions, one by one."""
+    asked = zip(codes[questions].tolist(), times[questions].tolist(), strict=True)
+    records = [view.get(keys[code], time_ms) for code, time_ms in asked]
+    hits = np.array([record is not None for record in records], np.bool_)
+    versions = _Versions.of_records([record for record in records if record is not None])
+    answers.add(questions[hits], np.arange(hits.sum()), versions)
+
+
+def _ask_history(
+    view: VersionedView,
+    keys: list[bytes],
+    codes: Numbers,
+    times: Numbers,
+    questions: Numbers,
+    answers: _Answers,
+) -> None:
+    """Answer *questions* that come before the latest version of their key."""
+    questions = questions[_by_key_and_time(codes[questions], times[questions])]
+    asked = times[questions]
+    rows: list[bytes] = []
+    starts: list[int] = []
+    places: list[int] = []
+    first = view.reader.first
+    place, of_code, since = _NOWHERE, _NOWHERE, 0
+    prefix = stop = b""
+    for code, time_ms in zip(codes[questions].tolist(), asked.tolist(), strict=True):
+        if code != of_code:
+            begin, stop = history_bounds(keys[code])
+            prefix = begin[:-_TERMINATOR_BYTES]
+            of_code = code
+        elif time_ms >= since:  # times descend, so it is before the end of the same version
+            places.append(place)
+            continue
+        found = first(prefix + pack_suffix(0, MAX_TIME_MS - time_ms), stop)
+        if found is None:
+            place, since = _NOWHERE, 0
+        else:
+            place, since = len(rows), start_of(found[0])
+            rows.append(found[1])
+            starts.append(since)
+        places.append(place)
+    headers, values = _split(pa.array(rows, _LARGE))
+    # A deletion's header is above every time, and so no end; a marker's end is its start.
+    ends = np.append(
+        np.where(headers < np.uint64(DELETED), headers, np.uint64(0)).astype(np.int64), 0
+    )
+    at = np.array(places)
+    at[asked >= ends[at]] = _NOWHERE
+    answers.add(
+        questions, at, _Versions(values, np.array(starts, np.int64), pa.array(ends[:-1], _TIME))
+    )
+
+
+def _by_key_and_time(codes: Numbers, times: Numbers) -> Numbers:
+    """Return an order in which keys are together, and the times of each descend."""
+    highest = int(times.max())
+    span = highest - int(times.min()) + 1
+    if span < MAX_TIME_MS // (int(codes.max()) + 1):  # one number says both
+        return np.argsort(codes * span + (highest - times))
+    return np.lexsort((-times, codes))
+
+
+def _split(rows: pa.Array) -> tuple[npt.NDArray[np.uint64], pa.Array]:
+    """Return the headers of *rows* of large binary, and what follows them."""
+    if not len(rows):
+        return np.empty(0, np.uint64), rows
+    offsets = np.frombuffer(rows.buffers()[1], np.int64, len(rows) + 1)
+    data = np.frombuffer(rows.buffers()[2], np.uint8)
+    headers = np.zeros(len(rows), np.uint64)
+    for place in range(HEADER_BYTES):
+        headers = headers << np.uint64(8) | data[offsets[:-1] + place]
+    # Without a stop, pyarrow 26 fails.
+    longest = int(np.diff(offsets).max())
+    return headers, pc.binary_slice(rows, HEADER_BYTES, longest)

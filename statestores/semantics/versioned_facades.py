@@ -40,8 +40,12 @@ class CommittedVersions(EngineFacade, ReadOnlyVersionedStore[bytes, bytes]):
         self._retention_ms = retention_ms
 
     @contextmanager
-    def _view(self) -> Iterator[VersionedView]:
-        """Give a view of one instant."""
+    def view(self) -> Iterator[VersionedView]:
+        """Give a view of one instant, for reads of many keys.
+
+        Raises:
+            StoreClosedError: The store is closed.
+        """
         snapshot, view = self._frozen()
         with snapshot:
             yield view
@@ -70,14 +74,14 @@ class CommittedVersions(EngineFacade, ReadOnlyVersionedStore[bytes, bytes]):
             if latest.value is None:
                 return None
             return VersionedRecord(latest.value, latest.valid_from_ms, None)
-        with self._view() as view:
+        with self.view() as view:
             return view.get(key, as_of_ms)
 
     def get_many(
         self, keys: Values[bytes], as_of_ms: int | Values[int] | None = None
     ) -> list[VersionedRecord[bytes] | None]:
         key_list, times = keys_and_times(keys, as_of_ms)
-        with self._view() as view:
+        with self.view() as view:
             return view.get_many(key_list, times)
 
     def history(
@@ -157,5 +161,5 @@ class UncommittedVersions(CommittedVersions):
         if as_of_ms is not None:
             check_time("as_of_ms", as_of_ms)
         self._store.check_open()
-        with self._view() as view:
+        with self.view() as view:
             return view.get(key, as_of_ms)
