@@ -219,7 +219,7 @@ class EngineKeyValueStore(EngineStore[bytes, bytes], KeyValueStore[bytes, bytes]
 
     def _forget_pending(self, *, committed: bool) -> None:
         if committed:
-            self._cache.take(self._rows, self._uncommitted_bytes)
+            self._cache.refresh(self._rows, self._uncommitted_bytes)
         self._buffer = WriteBuffer()
         self._rows = self._buffer.rows
 

@@ -31,7 +31,7 @@ reading it, and most rows of a large store are not read again soon; those that a
 class RowCache:
     """The rows, and how much memory they take."""
 
-    __slots__ = ("_capacity_bytes", "_held_bytes", "rows")
+    __slots__ = ("_capacity_bytes", "_held_bytes", "_is_filled", "rows")
 
     def __init__(self, capacity_bytes: int, budget: MemoryBudget | None = None) -> None:
         """Begin with none; with a capacity of 0 it stays so. *budget* may lower the capacity."""
@@ -42,6 +42,7 @@ class RowCache:
             capacity_bytes if budget is None else min(capacity_bytes, budget.cache_bytes)
         )
         self._held_bytes = 0  # at least what they take: what was replaced is still counted
+        self._is_filled = False  # whether there was once no room
 
     def keep(self, key: bytes, row: bytes | None) -> None:
         """Take a row that was read from the engine."""
@@ -52,8 +53,29 @@ class RowCache:
             if self._held_bytes > self._capacity_bytes:
                 self._make_room()
 
+    def refresh(self, rows: Mapping[bytes, bytes | None], size_bytes: int) -> None:
+        """Bring the rows up to a commit; *size_bytes* is the length of keys and values, or more.
+
+        Until the cache is full it takes all of them. From then on it has what is read again, and
+        of a commit it learns what it has: most rows that are only written would push out others.
+        """
+        if not self._is_filled:
+            size = size_bytes + ROW_OVERHEAD_BYTES * len(rows)
+            if self._held_bytes + size <= self._capacity_bytes:
+                self.rows.update(rows)
+                self._held_bytes += size
+                return
+            self._is_filled = True
+        cached = self.rows
+        for key in rows.keys() & cached.keys():
+            row = cached[key] = rows[key]
+            if row is not None:
+                self._held_bytes += len(row)
+        if self._held_bytes > self._capacity_bytes:
+            self._make_room()
+
     def take(self, rows: Mapping[bytes, bytes | None], size_bytes: int) -> None:
-        """Take the rows of a commit; *size_bytes* is the length of their keys and values, or more.
+        """Take all rows of a commit; *size_bytes* as in `refresh`.
 
         A commit that is larger than the cache is a load, and empties it.
         """
@@ -70,23 +92,25 @@ class RowCache:
         """Forget everything: the engine may have changed otherwise."""
         self.rows.clear()
         self._held_bytes = 0
+        self._is_filled = False
 
     def _make_room(self) -> None:
         """Drop the oldest rows down to half of the capacity, if it really is exceeded."""
         rows = self.rows
-        held = (
-            ROW_OVERHEAD_BYTES * len(rows)
-            + sum(map(len, rows))
-            + sum(map(len, filter(None, rows.values())))
-        )
-        if held > self._capacity_bytes * 3 // 4:
-            dropped = 0
-            for key, row in rows.items():
-                held -= ROW_OVERHEAD_BYTES + len(key) + (0 if row is None else len(row))
-                dropped += 1
-                if held <= self._capacity_bytes // 2:
-                    break
-            kept = list(islice(rows.items(), dropped, None))
-            rows.clear()
-            rows.update(kept)
-        self._held_bytes = held
+        self._held_bytes = _taken(rows)
+        if self._held_bytes > self._capacity_bytes * 3 // 4:
+            self._is_filled = True
+            while self._held_bytes > self._capacity_bytes // 2:
+                kept = list(islice(rows.items(), len(rows) // 2 + 1, None))
+                rows.clear()
+                rows.update(kept)
+                self._held_bytes = _taken(rows)
+
+
+def _taken(rows: dict[bytes, bytes | None]) -> int:
+    """Return what *rows* take."""
+    return (
+        ROW_OVERHEAD_BYTES * len(rows)
+        + sum(map(len, rows))
+        + sum(map(len, filter(None, rows.values())))
+    )

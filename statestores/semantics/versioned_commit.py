@@ -117,13 +117,16 @@ def _put_chain(
 ) -> int:
     """Write versions of *key* of which the last is the latest; return the lowest end."""
     rows, floor = resolved.rows, MAX_TIME_MS
+    prefix = HISTORY + escape(key)
     for (start, value), (end, _) in pairwise(chain):
-        if end > horizon_ms:
-            rows[history_key(key, start)] = history_row(end, value)
-            floor = min(floor, end)
-        else:
+        superseded = prefix + pack_suffix(0, MAX_TIME_MS - start)
+        if end <= horizon_ms:
             # It may be stored: a deletion's marker, or a version that this commit replaces.
-            rows[history_key(key, start)] = None
+            rows[superseded] = None
+            continue
+        rows[superseded] = history_row(end, value)
+        if end < floor:  # noqa: PLR1730  # a call costs a tenth
+            floor = end
     start, value = chain[-1]
     if value is None:
         return min(floor, _put_deletion(resolved, key, start))

@@ -48,11 +48,14 @@ def test_the_rows_never_take_more_than_the_capacity(
     last: dict[bytes, bytes | None] = {}
     for number, rows in enumerate(commits):
         last.update(rows)
-        if number % 2:
+        size = sum(len(key) + len(value or b"") for key, value in rows.items())
+        if number % 3 == 1:
             for key, value in rows.items():
                 cache.keep(key, value)
+        elif number % 3 == 2:
+            cache.take(rows, size)
         else:
-            cache.take(rows, sum(len(key) + len(value or b"") for key, value in rows.items()))
+            cache.refresh(rows, size)
 
         assert held_bytes(cache) <= capacity
         assert all(last[key] == value for key, value in cache.rows.items())
@@ -71,10 +74,24 @@ def test_rows_that_are_written_again_and_again_take_their_room_once() -> None:
     """Counting each commit of a few hot keys anew emptied the cache in between."""
     cache = RowCache(20 * (ROW_OVERHEAD_BYTES + 3))
     hot: dict[bytes, bytes | None] = {b"%02d" % number: b"v" for number in range(10)}
-    for _ in range(100):
-        cache.take(hot, 30)
+    for number in range(100):
+        (cache.take if number % 2 else cache.refresh)(hot, 30)
 
     assert cache.rows == hot
+
+
+def test_rows_that_are_only_written_do_not_push_out_what_is_read() -> None:
+    """A load took the room of the rows that were read; each commit then dropped the older half."""
+    cache = RowCache(10 * (ROW_OVERHEAD_BYTES + 3) + 10)
+    for number in range(4):
+        cache.keep(b"r%02d" % number, b"")
+    for number in range(100):
+        cache.refresh({b"w%02d" % number: b""}, 3)
+    cache.refresh({b"r00": b"new", b"w99": b""}, 9)
+
+    assert cache.rows[b"r00"] == b"new"
+    assert {b"r%02d" % number for number in range(4)} <= cache.rows.keys()
+    assert b"w99" not in cache.rows
 
 
 def test_a_load_larger_than_the_cache_leaves_nothing_old_behind() -> None:
