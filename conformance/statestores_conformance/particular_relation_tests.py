@@ -1,5 +1,6 @@
 """Relations that make sense for one kind of store: its windows, its sessions, its time to live."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -57,7 +58,7 @@ class WindowRelationTests:
             every = trial.open("every", specification=kind.duplicating())
             for batch in trial.batches():
                 for store in (plain, every):
-                    trial.write(store, [write for write in batch if write.arguments[1] is not None])
+                    trial.write(store, _crowded(batch))
                     trial.commit(store)
             for read in kind.reads():
                 if read.form is Form.ITERATOR:
@@ -68,23 +69,29 @@ class WindowRelationTests:
 
         subject.holds(relation)
 
-    @pytest.mark.spec("WIN-21", "WIN-6")
+    @pytest.mark.spec("WIN-21", "WIN-6", "COM-20")
     def test_only_the_order_of_sequences_counts(self, subject: Subject) -> None:
-        """Changes with other numbers in the same order give the same store, and it goes on."""
+        """Changes with other numbers in the same order, or loaded in that of keys: it goes on."""
 
         def relation(trial: Trial) -> None:
-            specification = _windows(trial).duplicating()
-            by = trial.data.draw(st.sampled_from([1, 250, 2**32, 2**62]), label="higher by")
-            store, copy = (trial.open(name, specification=specification) for name in "ab")
-            for changes in trial.live(store, trial.batches()):
+            kind = _windows(trial)
+            specification = kind.lasting(kind.duplicating())
+            by = trial.data.draw(st.sampled_from([1, 2**16 - 3, 2**32 - 3]), label="higher by")
+            names = "store", "copy", "loaded"
+            store, copy, loaded = (trial.open(name, specification=specification) for name in names)
+            batches = [_crowded(batch) for batch in trial.batches()]
+            for changes in trial.live(store, batches):
                 higher = trial.script.let("changes", "renumbered", changes, by)
                 trial.script.do(f"{copy}.replay", higher)
                 if trial.chance("commit"):
                     trial.commit(copy)
             trial.agree(copy, store)
             trial.commit(copy)
-            trial.write_alike([store, copy], trial.batch())
+            trial.script.do("load_content", loaded, store, 2, commit=trial.chance("commit"))
+            more = [write for batch in trial.batches() for write in _crowded(batch)]
+            trial.write_alike([store, copy, loaded], more)
             trial.agree(copy, store)
+            trial.agree(loaded, store)
 
         subject.holds(relation)
 
@@ -172,6 +179,16 @@ class TimeToLiveRelationTests:
                     trial.agree(store, stores[0])
 
         subject.holds(relation)
+
+
+def _crowded(batch: Sequence[Write]) -> list[Write]:
+    """Return the puts of *batch* with few keys and few windows, so that many are duplicates."""
+    return [
+        write._replace(arguments=(key[:1], value, start_ms - start_ms % 30))
+        for write in batch
+        for key, value, start_ms in [write.arguments]
+        if value is not None
+    ]
 
 
 def _windows(trial: Trial) -> WindowKind:

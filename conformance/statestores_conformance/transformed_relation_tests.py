@@ -16,7 +16,7 @@ from statestores_conformance.script import Name
 _PREFIXES = st.sampled_from([b"\x00", b"\xff\xff", b"a\x00\xff", b"\x00\x00\x01", b"k" * 300])
 """In front of the keys of a workload: what an encoding escapes, or cannot count."""
 
-_LATER_MS = st.sampled_from([1, 200, 2**15, 2**31 - 30, 2**40, 2**53 - 7, 2**56 - 30, 2**62])
+_LATER_MS = st.sampled_from([200, 2**31 - 30, 2**32 - 30, 2**53 - 7, 2**62])
 """Across the ends of bytes, of the integers of other languages, and of what a double holds."""
 
 _HIGHEST_MS = 2**63 - 1
