@@ -10,26 +10,17 @@ little to find. Its place is stored, so a crash or a reopening only pauses it.
 
 from statestores.semantics.layout import DATA, HISTORY
 from statestores.semantics.progress import NEVER, Progress
+from statestores.semantics.sweep_rate import SweepRate
 from statestores.semantics.timestamped_rows import unpack_timestamp
 from statestores.semantics.wall_clock import Clock, wall_clock_ms
 from statestores.spi.engine import EngineReader
 from statestores.spi.specification import TimestampedKeyValue, TtlClock
-
-ROWS_PER_EXPIRED = 3
-"""Rows to look at for each row that expires. One in six of the rows has expired then, on average
-(docs/decisions/0035)."""
 
 LEAST_FACTOR = 1
 """Rows to look at for each row written when none of them expires, to find out when they do."""
 
 MOST_FACTOR = 3
 """Rows to look at for each row written when each of them is to expire: keys that come once."""
-
-_REMEMBERED_ROWS = 4096
-"""Of how many rows written last it goes by the share that expires, when that rises."""
-
-_LEAST_LEFT = 7 / 8
-"""How much of that share is left after a pass that found little, at the least."""
 
 _CONSTANT_ROWS = 32
 """Rows to look at for each commit besides, so that a store that is hardly written is swept too."""
@@ -75,19 +66,12 @@ class Expiry:
 class Sweep:
     """The sweep of one open store: how much it may do before the next commit."""
 
-    __slots__ = ("_allowance", "_is_granted", "_pass", "_rows_counted", "_share", "_unseen_rows")
+    __slots__ = ("_allowance", "_is_granted", "_rows_counted", "rate")
 
     def __init__(self) -> None:
-        self._allowance = 0
-        self._unseen_rows = 0  # written since rows were last looked at
-        self._share = 1.0  # of the rows written, how many expire; at first the worst case
-        self._pass = [0, 0]  # rows written during this pass, and expired ones that it has found
+        self.rate = SweepRate(least=LEAST_FACTOR, most=MOST_FACTOR)
+        self._allowance = 0.0
         self.begin_commit()
-
-    @property
-    def factor(self) -> float:
-        """The number of rows to look at for each row written."""
-        return min(max(ROWS_PER_EXPIRED * self._share, LEAST_FACTOR), MOST_FACTOR)
 
     def begin_commit(self) -> None:
         """Forget what has been granted to the last commit, done or rolled back."""
@@ -108,34 +92,15 @@ class Sweep:
         """
         if progress.floor_ms > horizon_ms:
             return
-        written = len(rows) - self._rows_counted
-        self._unseen_rows += written
-        self._allowance += int(self.factor * written)
+        self._allowance += self.rate.grant(len(rows) - self._rows_counted)
         if not self._is_granted:
             self._allowance += _CONSTANT_ROWS
             self._is_granted = True
         if self._allowance >= _LEAST_ROWS:
-            budget, self._allowance = self._allowance, 0
+            budget, self._allowance = int(self._allowance), 0
             found = _walk(reader, rows, progress, horizon_ms, budget)
-            self._learn(found, is_pass_over=progress.cursor == DATA)
+            self.rate.learn(found, is_pass_over=progress.cursor == DATA)
         self._rows_counted = len(rows)
-
-    def _learn(self, found: int, *, is_pass_over: bool) -> None:
-        """Take note of how many expired rows were *found*.
-
-        Within a pass the share only grows, since a pass may meet the expired ones anywhere. The
-        next pass goes by this one, and falls slowly: the first pass meets few rows that have
-        expired, and would else let the next ones wait.
-        """
-        written, self._unseen_rows = self._unseen_rows, 0
-        self._share += min(1.0, written / _REMEMBERED_ROWS) * max(
-            0.0, found / max(1, written) - self._share
-        )
-        self._pass[0] += written
-        self._pass[1] += found
-        if is_pass_over:
-            self._share = max(self._pass[1] / max(1, self._pass[0]), self._share * _LEAST_LEFT)
-            self._pass = [0, 0]
 
 
 def _walk(

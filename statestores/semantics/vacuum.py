@@ -8,6 +8,7 @@ every end. The deletions are part of the commit's own batch, so no reader waits 
 from statestores.failpoints import reach
 from statestores.semantics.layout import HISTORY, after_prefix
 from statestores.semantics.progress import NEVER, Progress
+from statestores.semantics.sweep_rate import SweepRate
 from statestores.semantics.versioned_rows import (
     DELETED,
     data_key,
@@ -18,9 +19,13 @@ from statestores.semantics.versioned_rows import (
 )
 from statestores.spi.engine import EngineReader
 
-VACUUM_FACTOR = 2
-"""History rows to visit for each row written. Measured: 1 keeps 1.4 to 2.2 times the ideal number
-of rows, 2 keeps 1.1 to 1.3 times, and 4 no fewer at half again the cost."""
+LEAST_FACTOR = 0.5
+"""History rows to visit for each row written when none of them expires. A put of a version writes
+two rows: the version, and the one that it supersedes."""
+
+MOST_FACTOR = 3
+"""The same when many expire. Measured without learning how many: 1 keeps 1.4 to 2.2 times the ideal
+number of rows, 2 keeps 1.1 to 1.3 times, and 4 no fewer at half again the cost."""
 
 _LEAST_ROWS = 64
 """Fewer are not worth a new iterator: the allowance of small commits adds up to this first."""
@@ -31,10 +36,11 @@ _STOP = after_prefix(HISTORY)
 class Vacuum:
     """The vacuum of one open store."""
 
-    __slots__ = ("_allowance",)
+    __slots__ = ("_allowance", "rate")
 
     def __init__(self) -> None:
-        self._allowance = 0
+        self.rate = SweepRate(least=LEAST_FACTOR, most=MOST_FACTOR)
+        self._allowance = 0.0
 
     def sweep(
         self,
@@ -46,34 +52,48 @@ class Vacuum:
         """Add to *rows*, the batch of a commit, the deletion of rows that have expired."""
         if progress.floor_ms > horizon_ms:
             return
-        self._allowance += VACUUM_FACTOR * len(rows)
+        self._allowance += self.rate.grant(len(rows))
         if self._allowance < _LEAST_ROWS:
             return
-        budget, self._allowance = self._allowance, 0
-        pass_floor = progress.pass_floor_ms
-        row_key = None
-        for row_key, row in reader.scan(progress.cursor, _STOP):
-            if budget == 0:
-                progress.cursor = row_key
-                progress.pass_floor_ms = pass_floor
-                reach("vacuum.swept")
-                return
-            budget -= 1
-            if row_key in rows:
-                continue  # written just now, and counted by the floor
-            header: int = unpack_header(row)[0]
-            end = header & ~DELETED
-            if end > horizon_ms:
-                pass_floor = min(pass_floor, end)
-            elif header == DELETED | start_of(row_key):
-                if not _expire_deletion(reader, rows, row_key, end, horizon_ms):
-                    pass_floor = min(pass_floor, end)
-            else:
-                rows[row_key] = None
-        # The pass is over, and what it left behind is the new floor.
-        progress.cursor = HISTORY
-        progress.floor_ms, progress.pass_floor_ms = pass_floor, NEVER
+        budget, self._allowance = int(self._allowance), 0
+        found = _walk(reader, rows, progress, horizon_ms, budget)
+        self.rate.learn(found, is_pass_over=progress.cursor == HISTORY)
         reach("vacuum.swept")
+
+
+def _walk(
+    reader: EngineReader,
+    rows: dict[bytes, bytes | None],
+    progress: Progress,
+    horizon_ms: int,
+    budget: int,
+) -> int:
+    """Visit *budget* rows from the cursor on; return how many have expired."""
+    expired = 0
+    pass_floor = progress.pass_floor_ms
+    for row_key, row in reader.scan(progress.cursor, _STOP):
+        if budget == 0:
+            progress.cursor = row_key
+            progress.pass_floor_ms = pass_floor
+            return expired
+        budget -= 1
+        if row_key in rows:
+            continue  # written just now, and counted by the floor
+        header: int = unpack_header(row)[0]
+        end = header & ~DELETED
+        if end > horizon_ms:
+            pass_floor = min(pass_floor, end)
+        elif header != DELETED | start_of(row_key):
+            rows[row_key] = None
+            expired += 1
+        elif _expire_deletion(reader, rows, row_key, end, horizon_ms):
+            expired += 1
+        else:
+            pass_floor = min(pass_floor, end)
+    # The pass is over, and what it left behind is the new floor.
+    progress.cursor = HISTORY
+    progress.floor_ms, progress.pass_floor_ms = pass_floor, NEVER
+    return expired
 
 
 def _expire_deletion(

@@ -104,10 +104,10 @@ def test_a_sweep_looks_at_little_where_nothing_expires(tmp_path: Path) -> None:
             if now_ms % 50 == 49:
                 store.commit({})
 
-        assert store._sweep.factor == LEAST_FACTOR
+        assert store._sweep.rate.factor == LEAST_FACTOR
         for now_ms in range(60_000, 70_000):
             store.put(b"%d" % now_ms, b"v", now_ms)
             if now_ms % 50 == 49:
                 store.commit({})
 
-        assert store._sweep.factor == MOST_FACTOR
+        assert store._sweep.rate.factor == MOST_FACTOR

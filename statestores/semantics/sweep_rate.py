@@ -1,0 +1,58 @@
+"""How many rows a sweep looks at: three for each row that expires, as it learns from what it finds.
+
+A sweep walks over rows round and round and deletes those that have expired. What it looks at for
+each of them decides how many are kept: with three, one in six of the rows has expired, on average
+(docs/decisions/0035). How many expire for each row that is written differs from one store to the
+next: all of them where keys come once, none where each is put again in time.
+"""
+
+ROWS_PER_EXPIRED = 3
+"""Rows to look at for each row that expires."""
+
+_REMEMBERED_ROWS = 4096
+"""Of how many rows written last it goes by the share that expires, when that rises."""
+
+_LEAST_LEFT = 7 / 8
+"""How much of that share is left after a pass that found little, at the least."""
+
+
+class SweepRate:
+    """The number of rows to look at for each row written, within bounds. Not stored."""
+
+    __slots__ = ("_found", "_least", "_most", "_share", "_unseen_rows", "_written")
+
+    def __init__(self, *, least: float, most: float) -> None:
+        """Begin with *most*, for the worst case."""
+        self._least = least
+        self._most = most
+        self._share = most / ROWS_PER_EXPIRED  # of the rows written, how many expire
+        self._unseen_rows = 0  # written since rows were last looked at
+        self._written = self._found = 0  # during this pass: rows written, and expired ones
+
+    @property
+    def factor(self) -> float:
+        """The number of rows to look at for each row written."""
+        return min(max(ROWS_PER_EXPIRED * self._share, self._least), self._most)
+
+    def grant(self, written: int) -> float:
+        """Return how many rows may be looked at for *written* ones."""
+        self._unseen_rows += written
+        return self.factor * written
+
+    def learn(self, found: int, *, is_pass_over: bool) -> None:
+        """Take note of how many expired rows were *found* with what was granted.
+
+        Within a pass the share only grows, since a pass may meet the expired ones anywhere. The
+        next pass goes by this one, and falls slowly: the first pass meets few rows that have
+        expired, and would else let the next ones wait.
+        """
+        written, self._unseen_rows = self._unseen_rows, 0
+        if written:
+            weight = min(1.0, written / _REMEMBERED_ROWS)
+            self._share += weight * max(0.0, found / written - self._share)
+        self._written += written
+        self._found += found
+        if is_pass_over:
+            share = self._found / max(1, self._written)
+            self._share = max(share, self._share * _LEAST_LEFT)
+            self._written = self._found = 0
