@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
@@ -49,7 +49,7 @@ def main(
     if spark:
         from statestores_benchmarks.spark.collected import collect  # noqa: PLC0415  # an extra
 
-        run.take_all(collect(size, prefixes, run.measure))
+        run.take_each(collect(size, prefixes, run.measure))
     else:
         left_out = tuple(skip or ()) + (() if size is FULL or only else tuple(DETAILS))
         run.measure_each(chosen(WORKLOADS, size, prefixes, left_out))
@@ -93,18 +93,19 @@ class _Running:
             with self._noting_failure(group.name):
                 self._groups.append(group_result(workload, group, self.measure(group)))
 
-    def take_all(self, measured: Iterator[GroupResult]) -> None:
-        """Take what others have *measured*; whatever raises ends it, and what there is remains."""
-        with self._noting_failure("spark"):
-            for group in measured:
-                self._groups.append(group)
+    def take_each(self, parts: Iterator[tuple[str, Callable[[], GroupResult]]]) -> None:
+        """Take what each part measures by itself, likewise."""
+        for name, measured in parts:
+            with self._noting_failure(name):
+                self._groups.append(measured())
 
     @contextmanager
     def _noting_failure(self, name: str) -> Iterator[None]:
         try:
             yield
         except Exception as error:  # noqa: BLE001  # the other groups' minutes are not lost
-            self._failures.append(f"{name} failed: {type(error).__name__}: {error}")
+            said = str(error).partition("\n")[0]
+            self._failures.append(f"{name} failed: {type(error).__name__}: {said}")
             self._console.print_exception()
 
     def results(self) -> Results:

@@ -239,6 +239,9 @@ class Scale:
     least_rows: int = 1_000
     """Rows that a case works on in any case."""
 
+    warm_up: bool = True
+    """Whether a round that is not counted comes first, where the group wants one."""
+
     def rows(self, published: int) -> int:
         """Return how many rows a case works on, of a *published* number."""
         return max(self.least_rows, int(published * self.factor))
@@ -256,7 +259,9 @@ class Scale:
 Workload = Callable[[Scale], Iterator[Group]]
 """A module's groups."""
 
-TINY = Scale("tiny", rounds=1, factor=0.0005, most_rounds=1, budget_s=0, least_rows=50)
+TINY = Scale(
+    "tiny", rounds=1, factor=0.0005, most_rounds=1, budget_s=0, least_rows=50, warm_up=False
+)
 QUICK = Scale("quick", rounds=3, factor=0.3, most_rounds=9, budget_s=8)
 FULL = Scale("full", rounds=7, factor=1.0, most_rounds=15, budget_s=40)
 SCALES = {scale.name: scale for scale in (TINY, QUICK, FULL)}

@@ -69,7 +69,7 @@ def measure(group: Group, scale: Scale, advance: Callable[[], None]) -> list[Mea
         tempfile.TemporaryDirectory(prefix="statestores-bench-") as shared,
         group.around(Path(shared)),
     ):
-        warm_ups = int(group.warm_up)
+        warm_ups = int(group.warm_up and scale.warm_up)
         number, began = 0, time.monotonic()
         while number < warm_ups + _rounds(group, scale, time.monotonic() - began, number):
             answers: dict[float | None, dict[str, object]] = {}

@@ -1,25 +1,26 @@
-"""The two commands, from the outside: measure, and make tables and plots of what was measured."""
+"""The two commands: measure, and make tables and plots of what was measured."""
 
 import json
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import typer
+from typer.testing import CliRunner, Result
 
 for driver in ("plyvel", "rocksdict", "sqlalchemy", "pyarrow"):
     pytest.importorskip(driver, reason=f"the driver {driver} is not installed")
 
+# Behind the skip, since they import the drivers.
+from statestores_benchmarks import __main__ as measuring  # noqa: E402
+from statestores_benchmarks import report  # noqa: E402
 
-def command(*arguments: object, module: str = "statestores_benchmarks") -> tuple[int, str, str]:
+
+def call(main: Callable[..., None], *arguments: object) -> Result:
     """Return how a command ended, and what it wrote."""
-    ran = subprocess.run(
-        [sys.executable, "-m", module, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return ran.returncode, ran.stdout, ran.stderr
+    command = typer.Typer(add_completion=False)
+    command.command()(main)
+    return CliRunner().invoke(command, [str(argument) for argument in arguments])
 
 
 def test_a_run_gives_results_of_which_tables_and_plots_are_made(tmp_path: Path) -> None:
@@ -27,33 +28,26 @@ def test_a_run_gives_results_of_which_tables_and_plots_are_made(tmp_path: Path) 
     results, page = tmp_path / "results.json", tmp_path / "page.md"
     page.write_text("<!-- generated: tables -->\n<!-- end -->\n")
 
-    status, printed, errors = command(
-        "--scale", "tiny", "--only", "commit-interval", "--json", results
+    measured = call(
+        measuring.main, "--scale", "tiny", "--only", "versions-per-key", "--json", results
     )
 
-    assert status == 0, errors
-    assert "## key-value" in printed
+    assert measured.exit_code == 0, measured.output
+    assert "## versions-per-key" in measured.stdout
 
     content = json.loads(results.read_text())
 
     assert content["run"]["scale"] == "tiny"
     assert content["run"]["failures"] == []
-    assert [group["name"] for group in content["groups"]] == ["commit-interval"]
+    assert [group["name"] for group in content["groups"]] == ["versions-per-key"]
 
-    status, printed, errors = command(
-        results,
-        "--into",
-        page,
-        "--plots",
-        tmp_path / "plots",
-        module="statestores_benchmarks.report",
-    )
+    made = call(report.main, results, "--into", page, "--plots", tmp_path / "plots")
 
-    assert status == 0, errors
-    assert printed.splitlines()[:2] == [
-        str(tmp_path / "plots" / f"commit-interval.{ending}") for ending in ("png", "svg")
+    assert made.exit_code == 0, made.output
+    assert made.stdout.splitlines()[:2] == [
+        str(tmp_path / "plots" / f"versions-per-key.{ending}") for ending in ("png", "svg")
     ]
-    assert page.read_text().count("| statestores, RocksDB, every 1,000 |") == 1
+    assert page.read_text().count("| statestores: as of any time, 10 versions a key |") == 1
 
 
 @pytest.mark.parametrize(
@@ -65,8 +59,8 @@ def test_a_run_gives_results_of_which_tables_and_plots_are_made(tmp_path: Path) 
 )
 def test_what_there_is_not_is_refused(arguments: tuple[str, ...], said: str) -> None:
     """With what there is."""
-    status, printed, errors = command(*arguments)
+    refused = call(measuring.main, *arguments)
 
-    assert status == 2
-    assert printed == ""
-    assert said in " ".join(errors.replace("│", " ").split())
+    assert refused.exit_code == 2
+    assert refused.stdout == ""
+    assert said in " ".join(refused.stderr.replace("│", " ").split())

@@ -5,7 +5,8 @@ all groups: starting it takes seconds, and what it has warmed up is warm for bot
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -57,13 +58,18 @@ _TARGETS = {
     ),
 }
 _ROUNDS = 3
+"""Rounds of streaming queries at most: each of them starts workers anew."""
+
+Part = tuple[str, Callable[[], GroupResult]]
+"""A group's name, and what measures it."""
+
 _MICROSECONDS = 1e6
 
 
 def collect(
     scale: Scale, only: tuple[str, ...], measure: Callable[[Group], list[Measured]]
-) -> Iterator[GroupResult]:
-    """Yield what was measured; *only* are beginnings of groups' names."""
+) -> Iterator[Part]:
+    """Yield the parts with their names; *only* are beginnings of groups' names."""
     with TemporaryDirectory(prefix="statestores-bench-") as name:
         directory = Path(name)
         spark = session(directory)
@@ -84,7 +90,7 @@ def _read(
     scale: Scale,
     only: tuple[str, ...],
     measure: Callable[[Group], list[Measured]],
-) -> Iterator[GroupResult]:
+) -> Iterator[Part]:
     directory.mkdir()
     makers = comparisons(
         spark,
@@ -95,8 +101,14 @@ def _read(
     )
     for name, make in makers.items():
         if _is_chosen(f"spark-{name}", only):
-            group = _group(name, make())
-            yield group_result("spark-reading", group, measure(group))
+            yield f"spark-{name}", partial(_comparison, name, make, measure)
+
+
+def _comparison(
+    name: str, make: Callable[[], Comparison], measure: Callable[[Group], list[Measured]]
+) -> GroupResult:
+    group = _group(name, make())
+    return group_result("spark-reading", group, measure(group))
 
 
 def _group(name: str, comparison: Comparison) -> Group:
@@ -125,7 +137,7 @@ def _ready(timed: Timed) -> Callable[[Path], AbstractContextManager[Timed]]:
 
 def _stateful(
     spark: SparkSession, directory: Path, scale: Scale, only: tuple[str, ...]
-) -> Iterator[GroupResult]:
+) -> Iterator[Part]:
     sizes = Sizes(
         rows=scale.large_rows(20_000, quick=20_000),
         keys=scale.large_rows(5_000, quick=5_000),
@@ -145,17 +157,24 @@ def _stateful(
     }
     for name, (title, run, targets) in parts.items():
         if _is_chosen(name, only):
-            rounds = []
-            for number in range(min(scale.rounds, _ROUNDS)):
-                with _fresh(directory / f"{name}-{number}") as own:
-                    rounds.append(run(Bench(spark, own, sizes)))
-            yield _queries(name, title, sizes, rounds, targets)
+            fresh = partial(Bench, spark, sizes=sizes)
+            rounds = partial(_rounds, directory / name, fresh, run, min(scale.rounds, _ROUNDS))
+            yield name, partial(_queries, name, title, sizes, rounds, targets)
 
 
-@contextmanager
-def _fresh(directory: Path) -> Iterator[Path]:
-    directory.mkdir(parents=True)
-    yield directory
+def _rounds(
+    directory: Path,
+    fresh: Callable[[Path], Bench],
+    run: Callable[[Bench], list[Query]],
+    count: int,
+) -> list[list[Query]]:
+    """Return what *count* runs found, each in a directory of its own."""
+    found = []
+    for number in range(count):
+        own = directory / str(number)
+        own.mkdir(parents=True)
+        found.append(run(fresh(own)))
+    return found
 
 
 def _faster(case: str, base: str, what: str) -> Target:
@@ -169,13 +188,18 @@ def _faster(case: str, base: str, what: str) -> Target:
 
 
 def _queries(
-    name: str, title: str, sizes: Sizes, rounds: list[list[Query]], targets: list[Target]
+    name: str,
+    title: str,
+    sizes: Sizes,
+    run: Callable[[], list[list[Query]]],
+    targets: list[Target],
 ) -> GroupResult:
     """Return queries as cases: elapsed time only, because Spark's work is in other processes.
 
     Raises:
         DisagreementError: Two queries have kept different rows.
     """
+    rounds = run()
     for queries in rounds:
         for query in queries[1:]:
             if query.results != queries[0].results:
