@@ -77,17 +77,22 @@ def read_duration(text: str) -> int:
     return duration_ms
 
 
-def read_offsets(text: str) -> Offsets:
-    """Read one offset, or a JSON object of offsets by partition."""
+def read_offsets(text: str, *, least: int = 0) -> Offsets:
+    """Read one offset, or a JSON object of offsets by partition; none is below *least*."""
     content = json.loads(text)
-    if type(content) is int and content >= 0:
+    if type(content) is int and content >= least:
         return content
     if not isinstance(content, dict) or not content:
         raise ValueError
     offsets = {int(partition): offset for partition, offset in content.items()}
-    if not all(type(offset) is int and offset >= 0 for offset in offsets.values()):
+    if not all(type(offset) is int and offset >= least for offset in offsets.values()):
         raise ValueError
     return offsets
+
+
+def read_last_offsets(text: str) -> Offsets:
+    """Read offsets of the last changes that are there; -1 where there is none."""
+    return read_offsets(text, least=-1)
 
 
 def read_names(text: str) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from statestores.spark.option_values import (
     read_duration,
     read_flag,
     read_freshness,
+    read_last_offsets,
     read_names,
     read_numbers,
     read_offsets,
@@ -181,6 +182,20 @@ class SourceOptions:
     )
     """What to do when the store is there already: write as the mode says, raise, or do nothing."""
 
+    on_conflict: str = _option(
+        "onConflict", read_one_of("fail", "merge"), "fail or merge", _WRITING, default="fail"
+    )
+    """What to do when another has written to the store since this write was planned."""
+
+    expected_offset: Offsets | None = _option(  # noqa: RUF009  # it returns a field
+        "expectedOffset",
+        read_last_offsets,
+        'an offset, or a JSON object such as {"0": 41}',
+        _WRITING,
+    )
+    """The last offsets of the state that the rows were made from; where the store has gone on
+    since, it is a conflict. By default what there is when the write is planned."""
+
     store_kind: str | None = _option(
         "storeKind", read_one_of(*STORE_KINDS), f"one of {', '.join(STORE_KINDS)}", _WRITING
     )
@@ -312,6 +327,32 @@ def _check_reading(options: SourceOptions) -> None:
             f"the option {feed[0]!r} is for the change feed; add readChangeFeed=true, or give "
             "offset= for the content at an offset"
         )
+
+
+def without_catalog_properties(options: Mapping[str, str]) -> Mapping[str, str]:
+    """Return *options* without what Spark's catalog says of a table that is being created.
+
+    They come together with the table's provider, which nobody else says.
+    """
+    given = {name.lower() for name in options}
+    if "provider" not in given:
+        return options
+    return {name: text for name, text in options.items() if name.lower() not in _CATALOG}
+
+
+_CATALOG: Final = frozenset(
+    {
+        "provider",
+        "location",
+        "owner",
+        "comment",
+        "collation",
+        "external",
+        "is_managed_location",
+        "table_type",
+    }
+)
+"""The properties of tables that Spark keeps for itself."""
 
 
 def _without_aliases(options: Mapping[str, str]) -> Mapping[str, str]:

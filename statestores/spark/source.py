@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 
 from statestores.errors import InvalidOptionError
 from statestores.spark.kafka_reader import KafkaStateReader
-from statestores.spark.options import SourceOptions
+from statestores.spark.options import SourceOptions, without_catalog_properties
 from statestores.spark.reader import FilteringStateStoreReader, StateStoreReader
 from statestores.spark.source_name import SOURCE_NAME
 from statestores.spark.state_path import is_kafka_state, require_local_path
@@ -23,6 +23,7 @@ from statestores.spark.stream_options import (
     without_sparks_options,
     without_stream_options,
 )
+from statestores.spark.write_conflicts import expected_ends
 from statestores.spark.writer import StateStoreWriter, plan_write
 from statestores.state_root import StateRoot, is_state_root
 
@@ -41,7 +42,9 @@ class StateStoresDataSource(DataSource):
 
         schema: StructType = from_arrow_schema(
             # Spark does not say whether it is for a stream.
-            self._reader(without_stream_options(self.options)).arrow_schema()
+            self._reader(
+                without_stream_options(without_catalog_properties(self.options))
+            ).arrow_schema()
         )
         return schema
 
@@ -70,8 +73,10 @@ class StateStoresDataSource(DataSource):
         from statestores.spark.stream_writer import stream_writer  # noqa: PLC0415
 
         options = SourceOptions.for_writing(without_sparks_options(self.options))
-        if options.if_exists not in {None, "write"}:
-            raise InvalidOptionError("the option 'ifExists' is not for streams; leave it out")
+        if batch_only := sorted(options.given & {"expectedOffset", "ifExists", "onConflict"}):
+            raise InvalidOptionError(
+                f"the option {batch_only[0]!r} is not for streams; leave it out"
+            )
         plan = plan_write(require_local_path(options.path), options, schema)
         return stream_writer(plan, schema, overwrite=overwrite)
 
@@ -80,7 +85,12 @@ class StateStoresDataSource(DataSource):
         options = SourceOptions.for_writing(self.options)
         path = require_local_path(options.path)
         plan = plan_write(path, options, schema)
-        return StateStoreWriter(plan, overwrite=overwrite)
+        ends = (
+            {}
+            if plan.skipped
+            else expected_ends(path, plan.specification.name, plan.partitions, options)
+        )
+        return StateStoreWriter(plan, overwrite=overwrite, expected_ends=ends)
 
     def _check_schema(self, schema: StructType) -> None:
         """Accept the columns that Spark expects, if they are the store's own.

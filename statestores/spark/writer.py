@@ -1,5 +1,6 @@
 """Batch writes: tasks stage their rows, and the driver publishes all of them or none."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from statestores.errors import InvalidArgumentError, InvalidOptionError
 from statestores.semantics.directory_lock import LOCK_FILE
 from statestores.spark.options import DEFAULT_PARTITIONS, SourceOptions
 from statestores.spark.store_options import check_options, new_specification
+from statestores.spark.write_conflicts import check_conflict
 from statestores.spi.specification import StoreSpecification
 from statestores.state_root import ROOT_FILE, StateRoot, is_state_root
 
@@ -56,9 +58,12 @@ class StagedMessage(WriterCommitMessage):
 class StateStoreWriter(DataSourceArrowWriter):
     """Writes a DataFrame into a store."""
 
-    def __init__(self, plan: WritePlan, *, overwrite: bool) -> None:
-        """Begin a write of its own."""
+    def __init__(
+        self, plan: WritePlan, *, overwrite: bool, expected_ends: Mapping[int, int]
+    ) -> None:
+        """Begin a write of its own, in conflict with all that comes after *expected_ends*."""
         self._plan = plan
+        self._expected_ends = expected_ends
         self._overwrite = overwrite
         self._write_id = uuid4().hex
 
@@ -86,20 +91,20 @@ class StateStoreWriter(DataSourceArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Publish what the tasks have staged, in the order of Spark's partitions."""
-        from statestores.staged_write import publish  # noqa: PLC0415  # needs pyarrow
+        from statestores.staged_write import publishing  # noqa: PLC0415  # needs pyarrow
 
         plan = self._plan
         if plan.skipped:
             return
         root = StateRoot.create(plan.root)
         root.add_store(plan.specification, partitions=plan.partitions)
-        publish(
-            root,
-            plan.specification.name,
-            self._write_id,
-            [message.staged for message in messages if isinstance(message, StagedMessage)],
-            "overwrite" if self._overwrite else "append",
-        )
+        with publishing(root, plan.specification.name) as publisher:
+            check_conflict(plan.specification.name, publisher.end_offsets, self._expected_ends)
+            publisher.publish(
+                self._write_id,
+                [message.staged for message in messages if isinstance(message, StagedMessage)],
+                "overwrite" if self._overwrite else "append",
+            )
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Remove what was staged, of attempts that reported and of those that did not."""

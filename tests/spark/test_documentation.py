@@ -24,6 +24,7 @@ def test_the_examples_run(
     text = DOCUMENT.read_text("utf-8").replace('"state"', repr(str(tmp_path / "state")))
     text = text.replace("path 'state'", f"path '{tmp_path / 'state'}'")
     text = text.replace('("visits")', f"({str(tmp_path / 'visits')!r})")
+    text = text.replace('("totals")', f"({str(tmp_path / 'totals')!r})")
     text = text.replace('("counts")', f"({str(tmp_path / 'counts')!r})")
     text = text.replace("path = 'state'", f"path = '{tmp_path / 'state'}'")
     text = text.replace('("copies")', f"({str(tmp_path / 'copies')!r})")
