@@ -5,6 +5,7 @@ Read `schemas` first, then `manifest`, `snapshot`, `snapshot_reader` and `restor
 
 from statestores.arrow.as_of_index import AsOfIndex
 from statestores.arrow.as_of_join import join_as_of
+from statestores.arrow.bulk_put import commit_many
 from statestores.arrow.columns import bulk_load, get_many, put_many
 from statestores.arrow.file_export import export_file, export_table
 from statestores.arrow.file_format import FileFormat
@@ -35,6 +36,7 @@ __all__ = [
     "SnapshotChoice",
     "SnapshotInfo",
     "bulk_load",
+    "commit_many",
     "export_file",
     "export_table",
     "get_many",

@@ -94,7 +94,7 @@ def put_many(store: StateStore, rows: pa.Table | pa.RecordBatch) -> int:
         InvalidArgumentError: A column is missing, unknown, or of a type that cannot be taken.
         SerializationError: A key or value is not of the serde's type.
     """
-    return put_encoded(store_of_bytes(store), _encoded(store, rows))
+    return put_encoded(store_of_bytes(store), encode_table(store, rows))
 
 
 def bulk_load(
@@ -128,7 +128,7 @@ def bulk_load(
             f"{store.name!r} has pending writes, which the load would commit; commit or roll back"
         )
     below = store_of_bytes(store)
-    encoded = _encoded(store, rows).combine_chunks()
+    encoded = encode_table(store, rows).combine_chunks()
     order = put_order(store.specification.kind) or "key"
     indices = pc.sort_indices(encoded, sort_keys=[(order, "ascending")])  # stable
     meter = Meter(progress, encoded.num_rows)
@@ -144,7 +144,7 @@ def bulk_load(
     return accepted
 
 
-def _encoded(store: StateStore, rows: pa.Table | pa.RecordBatch) -> pa.Table:
+def encode_table(store: StateStore, rows: pa.Table | pa.RecordBatch) -> pa.Table:
     """Return *rows* as the store of bytes takes them."""
     batches = rows.to_batches() if isinstance(rows, pa.Table) else [rows]
     empty = pa.RecordBatch.from_pylist([], rows.schema)
