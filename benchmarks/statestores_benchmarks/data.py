@@ -40,6 +40,12 @@ def drawn(keys: list[bytes], count: int) -> list[bytes]:
     return random.Random(SEED + 1).choices(keys, k=count)
 
 
+def random_values(count: int) -> list[bytes]:
+    """Return *count* values, half of each of which cannot be compressed."""
+    chance = random.Random(SEED + 3)
+    return [chance.randbytes(VALUE_BYTES // 2) * 2 for _ in range(count)]
+
+
 def times(count: int, highest: int) -> list[int]:
     """Return *count* times from 0 to *highest*, drawn evenly."""
     chance = random.Random(SEED + 2)

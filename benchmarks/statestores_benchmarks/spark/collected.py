@@ -211,7 +211,7 @@ def _queries(
         title=title,
         operations=sizes.rows,
         metric=Metric.WALL,
-        durability="each side commits its state once a micro-batch, durably",
+        durability="each side commits its state once a micro-batch, as it does by default",
         cases=[Case(query.name, _ready(lambda: None)) for query in rounds[0]],
         bars=Bars(value="rows a second", figure=Figure.RATE),
         targets=targets,

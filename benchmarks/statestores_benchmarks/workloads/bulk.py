@@ -1,6 +1,5 @@
 """Putting many rows at once: Arrow columns into a store, against direct puts of the raw driver."""
 
-import random
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -9,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from statestores_benchmarks.cases import Case, Group, Metric, Outcome, Scale, Target, Timed
-from statestores_benchmarks.data import SEED, VALUE_BYTES, distinct_keys
+from statestores_benchmarks.data import distinct_keys, random_values
 from statestores_benchmarks.drivers import open_key_values, raw_batch, raw_rocksdb
 
 _COMMIT_ROWS = 100_000
@@ -25,9 +24,7 @@ def groups(scale: Scale) -> Iterator[Group]:
     """Yield one load of many distinct keys in random order."""
     rows = scale.large_rows(1_000_000, quick=1_000_000)
     keys = distinct_keys(rows)
-    chance = random.Random(SEED)
-    values = [chance.randbytes(VALUE_BYTES // 2) * 2 for _ in keys]
-    pairs = keys, values
+    pairs = keys, random_values(rows)
     yield Group(
         name="put-many",
         title=f"Put {rows:,} distinct keys in random order at once, RocksDB",

@@ -128,9 +128,19 @@ def _name(series: str, size: int) -> str:
     return f"{series}, {size:,} rows"
 
 
-def _large_and_small(grown: Grown, series: str) -> tuple[str, str]:
-    """Return the case of the largest store, and that of one a hundred times smaller."""
-    return _name(series, grown.sizes[-1]), _name(series, grown.sizes[max(0, len(grown.sizes) - 3)])
+def _by_rows(value: str, figure: Figure = Figure.LATENCY) -> Sweep:
+    return Sweep(label="rows of the store", value=value, figure=figure, logarithmic=False)
+
+
+def _hardly_grows(grown: Grown, what: str) -> Target:
+    """Return the bound of the largest store's cost against that of one a hundredth of it."""
+    large, small = grown.sizes[-1], grown.sizes[max(0, len(grown.sizes) - 3)]
+    return Target(
+        case=_name(_OURS, large),
+        base=_name(_OURS, small),
+        at_most=_LIMIT,
+        row=f"{what} a store of {large:,} rows against one of {small:,}",
+    )
 
 
 def _reads(grown: Grown, reads: int) -> Group:
@@ -146,7 +156,6 @@ def _reads(grown: Grown, reads: int) -> Group:
         with raw_rocksdb(grown.path(size)) as database:
             yield partial(_get_each, database.get, asked)
 
-    large, small = _large_and_small(grown, _OURS)
     return Group(
         name="growth-get",
         title=f"Get {reads:,} keys, drawn evenly from stores of different size",
@@ -154,20 +163,8 @@ def _reads(grown: Grown, reads: int) -> Group:
         durability=None,
         cases=[*_points(grown, _RAW, raw), *_points(grown, _OURS, ours)],
         around=grown.made,
-        sweep=Sweep(
-            label="rows of the store",
-            value="CPU µs a get",
-            figure=Figure.LATENCY,
-            logarithmic=False,
-        ),
-        targets=[
-            Target(
-                case=large,
-                base=small,
-                at_most=_LIMIT,
-                row=f"get from a store of {grown.sizes[-1]:,} rows against one a hundredth of it",
-            )
-        ],
+        sweep=_by_rows("CPU µs a get"),
+        targets=[_hardly_grows(grown, "get from")],
     )
 
 
@@ -196,12 +193,7 @@ def _opening(grown: Grown) -> Group:
         durability=None,
         cases=[*_points(grown, _RAW, raw), *_points(grown, _OURS, ours)],
         around=grown.made,
-        sweep=Sweep(
-            label="rows of the store",
-            value="ms to open",
-            figure=Figure.MILLISECONDS,
-            logarithmic=False,
-        ),
+        sweep=_by_rows("ms to open", Figure.MILLISECONDS),
         targets=[
             Target(
                 case=_name(_OURS, grown.sizes[-1]),
@@ -232,25 +224,12 @@ def _commits(grown: Grown) -> Group:
 
             yield timed
 
-    large, small = _large_and_small(grown, _OURS)
     return Group(
         name="growth-commit",
         title="Put 1,000 rows over old ones and commit, in stores of different size",
         operations=_COMMITS,
         cases=_points(grown, _OURS, ours),
         around=grown.made,
-        sweep=Sweep(
-            label="rows of the store",
-            value="CPU µs for 1,000 puts and a commit",
-            figure=Figure.LATENCY,
-            logarithmic=False,
-        ),
-        targets=[
-            Target(
-                case=large,
-                base=small,
-                at_most=_LIMIT,
-                row=f"commit to a store of {grown.sizes[-1]:,} rows against one a hundredth of it",
-            )
-        ],
+        sweep=_by_rows("CPU µs for 1,000 puts and a commit"),
+        targets=[_hardly_grows(grown, "commit to")],
     )

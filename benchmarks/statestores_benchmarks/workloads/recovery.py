@@ -27,7 +27,7 @@ from statestores_benchmarks.cases import (
     Timed,
 )
 from statestores_benchmarks.contenders import faust_table, quix
-from statestores_benchmarks.data import SEED, VALUE_BYTES, distinct_keys
+from statestores_benchmarks.data import SEED, distinct_keys, random_values
 from statestores_benchmarks.drivers import open_key_values, raw_batch, raw_rocksdb
 
 _LOG_ROWS = 1_000
@@ -62,11 +62,9 @@ class _Log:
 
 
 def _log(rows: int) -> _Log:
-    chance = random.Random(SEED)
     keys = distinct_keys(max(1, rows // _UPDATES)) * _UPDATES
-    chance.shuffle(keys)
-    # Half of each value cannot be compressed.
-    return _Log(keys, [chance.randbytes(VALUE_BYTES // 2) * 2 for _ in keys])
+    random.Random(SEED).shuffle(keys)
+    return _Log(keys, random_values(len(keys)))
 
 
 MakeLog = Callable[[], _Log]

@@ -1,6 +1,5 @@
 """Restoring a store against the raw driver's fastest load of the same rows."""
 
-import random
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -20,7 +19,7 @@ from statestores.semantics import open_on_engine
 from statestores.spi import Changes, Durability
 from statestores.tasks import open_standby
 from statestores_benchmarks.cases import Case, Group, Metric, Scale, Target, Timed
-from statestores_benchmarks.data import SEED, VALUE_BYTES, distinct_keys
+from statestores_benchmarks.data import distinct_keys, random_values
 from statestores_benchmarks.drivers import raw_batch, raw_rocksdb
 from statestores_rocksdb import RocksDBOptions
 from statestores_rocksdb.database import driver_options
@@ -39,9 +38,7 @@ def groups(scale: Scale) -> Iterator[Group]:
     """Yield the restore of two million rows from a changelog and from a snapshot."""
     rows = scale.rows(2_000_000)
     keys = distinct_keys(rows)
-    chance = random.Random(SEED)
-    # Half of each value cannot be compressed.
-    values = [chance.randbytes(VALUE_BYTES // 2) * 2 for _ in keys]
+    values = random_values(rows)
     columns = keys, values
     yield Group(
         name="rocksdb-restore",
