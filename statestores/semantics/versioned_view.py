@@ -161,6 +161,14 @@ class VersionedView:
         row = self._latest_row(key)
         if row is None or (latest := read_latest(row)).valid_from_ms <= start_ms:
             return None
+        # A version that is valid then ends where the next one starts. Only in front of the oldest
+        # one, and behind versions that are gone, the next one has to be sought for itself: with an
+        # iterator in the other direction, of which most commits then make none.
+        valid = self._reader.first(*history_from(key, start_ms))
+        if valid is not None:
+            end: int = unpack_header(valid[1])[0] & ~DELETED
+            if end > start_ms:
+                return end
         found = self._reader.last(history_bounds(key)[0], history_key(key, start_ms))
         return latest.valid_from_ms if found is None else start_of(found[0])
 
