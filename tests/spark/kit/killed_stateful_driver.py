@@ -27,7 +27,8 @@ def main(arguments: list[str]) -> None:
     ensure_java()
     cloudpickle.register_pickle_by_value(stateful_words)  # type: ignore[no-untyped-call]  # Spark's
     spark = (
-        SparkSession.builder.master("local[2,4]")
+        # On a busy machine one task may be killed many times, which is no failure of ours.
+        SparkSession.builder.master("local[2,40]")
         .config("spark.ui.enabled", "false")
         .config("spark.driver.host", "127.0.0.1")
         .getOrCreate()
