@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from statestores.arrow import commit_many
 from statestores.semantics.key_value import EngineKeyValueStore
 from statestores.semantics.layout import DATA
 from statestores_benchmarks.cases import (
@@ -87,8 +88,8 @@ def _fill(store: EngineKeyValueStore, rows: int) -> None:
     for start in range(0, rows, _CHUNK_ROWS):
         count = min(_CHUNK_ROWS, rows - start)
         numbers = pa.array(np.arange(start, start + count) * step % rows)
-        store.put_many(_key_column(numbers), _value_column(chance, count))
-        store.commit({})
+        columns = {"key": _key_column(numbers), "value": _value_column(chance, count)}
+        commit_many(store, pa.table(columns))
 
 
 def _key_column(numbers: pa.Array) -> pa.Array:
