@@ -9,7 +9,7 @@ little to find. Its place is stored, so a crash or a reopening only pauses it.
 """
 
 from statestores.semantics.layout import DATA, HISTORY
-from statestores.semantics.progress import NEVER, Progress
+from statestores.semantics.progress import Progress
 from statestores.semantics.sweep_rate import SweepRate
 from statestores.semantics.timestamped_rows import unpack_timestamp
 from statestores.semantics.wall_clock import Clock, wall_clock_ms
@@ -98,34 +98,13 @@ class Sweep:
             self._is_granted = True
         if self._allowance >= _LEAST_ROWS:
             budget, self._allowance = int(self._allowance), 0
-            found = _walk(reader, rows, progress, horizon_ms, budget)
-            self.rate.learn(found, is_pass_over=progress.cursor == DATA)
+            found, pass_floor = 0, progress.pass_floor_ms
+            for row_key, row in progress.walk(reader, DATA, HISTORY, budget):
+                timestamp: int = unpack_timestamp(row)[0]
+                if timestamp > horizon_ms:
+                    pass_floor = min(pass_floor, timestamp)
+                elif timestamp >= 0 and row_key not in rows:
+                    rows[row_key] = None
+                    found += 1
+            self.rate.learn(found, is_pass_over=progress.end_walk(DATA, pass_floor))
         self._rows_counted = len(rows)
-
-
-def _walk(
-    reader: EngineReader,
-    rows: dict[bytes, bytes | None],
-    progress: Progress,
-    horizon_ms: int,
-    budget: int,
-) -> int:
-    """Look at *budget* rows from the cursor on; return how many have expired."""
-    expired = 0
-    pass_floor = progress.pass_floor_ms
-    for row_key, row in reader.scan(progress.cursor, HISTORY):
-        if budget == 0:
-            progress.cursor = row_key
-            progress.pass_floor_ms = pass_floor
-            return expired
-        budget -= 1
-        timestamp: int = unpack_timestamp(row)[0]
-        if timestamp > horizon_ms:
-            pass_floor = min(pass_floor, timestamp)
-        elif timestamp >= 0 and row_key not in rows:
-            rows[row_key] = None
-            expired += 1
-    # The pass is over, and what it left behind is the new floor.
-    progress.cursor = DATA
-    progress.floor_ms, progress.pass_floor_ms = pass_floor, NEVER
-    return expired

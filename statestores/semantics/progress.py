@@ -1,5 +1,6 @@
 """How far a versioned store has come: stream time, and where its vacuum stands (LAY-8)."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from struct import Struct, error
 
@@ -41,6 +42,27 @@ class Progress:
         """Take note of a history row that ends at *valid_to_ms*."""
         self.floor_ms = min(self.floor_ms, valid_to_ms)
         self.pass_floor_ms = min(self.pass_floor_ms, valid_to_ms)
+
+    def walk(
+        self, reader: EngineReader, start: bytes, stop: bytes, budget: int
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """Yield *budget* rows from the cursor on, and leave it at the next, or at *start*."""
+        for pair in reader.scan(self.cursor, stop):
+            if budget == 0:
+                self.cursor = pair[0]
+                return
+            budget -= 1
+            yield pair
+        self.cursor = start
+
+    def end_walk(self, start: bytes, pass_floor_ms: int) -> bool:
+        """Note the floor of what was passed; return whether the pass from *start* is over."""
+        is_over = self.cursor == start
+        if is_over:  # what the pass has left behind is the new floor
+            self.floor_ms, self.pass_floor_ms = pass_floor_ms, NEVER
+        else:
+            self.pass_floor_ms = pass_floor_ms
+        return is_over
 
 
 def read_progress(reader: EngineReader) -> Progress:

@@ -6,8 +6,8 @@ every end. The deletions are part of the commit's own batch, so no reader waits 
 """
 
 from statestores.failpoints import reach
-from statestores.semantics.layout import HISTORY, after_prefix
-from statestores.semantics.progress import NEVER, Progress
+from statestores.semantics.layout import END, HISTORY
+from statestores.semantics.progress import Progress
 from statestores.semantics.sweep_rate import SweepRate
 from statestores.semantics.versioned_rows import (
     DELETED,
@@ -29,8 +29,6 @@ number of rows, 2 keeps 1.1 to 1.3 times, and 4 no fewer at half again the cost.
 
 _LEAST_ROWS = 64
 """Fewer are not worth a new iterator: the allowance of small commits adds up to this first."""
-
-_STOP = after_prefix(HISTORY)
 
 
 class Vacuum:
@@ -56,44 +54,23 @@ class Vacuum:
         if self._allowance < _LEAST_ROWS:
             return
         budget, self._allowance = int(self._allowance), 0
-        found = _walk(reader, rows, progress, horizon_ms, budget)
-        self.rate.learn(found, is_pass_over=progress.cursor == HISTORY)
+        expired, pass_floor = 0, progress.pass_floor_ms
+        for row_key, row in progress.walk(reader, HISTORY, END, budget):
+            if row_key in rows:
+                continue  # written just now, and counted by the floor
+            header: int = unpack_header(row)[0]
+            end = header & ~DELETED
+            if end > horizon_ms:
+                pass_floor = min(pass_floor, end)
+            elif header != DELETED | start_of(row_key):
+                rows[row_key] = None
+                expired += 1
+            elif _expire_deletion(reader, rows, row_key, end, horizon_ms):
+                expired += 1
+            else:
+                pass_floor = min(pass_floor, end)
+        self.rate.learn(expired, is_pass_over=progress.end_walk(HISTORY, pass_floor))
         reach("vacuum.swept")
-
-
-def _walk(
-    reader: EngineReader,
-    rows: dict[bytes, bytes | None],
-    progress: Progress,
-    horizon_ms: int,
-    budget: int,
-) -> int:
-    """Visit *budget* rows from the cursor on; return how many have expired."""
-    expired = 0
-    pass_floor = progress.pass_floor_ms
-    for row_key, row in reader.scan(progress.cursor, _STOP):
-        if budget == 0:
-            progress.cursor = row_key
-            progress.pass_floor_ms = pass_floor
-            return expired
-        budget -= 1
-        if row_key in rows:
-            continue  # written just now, and counted by the floor
-        header: int = unpack_header(row)[0]
-        end = header & ~DELETED
-        if end > horizon_ms:
-            pass_floor = min(pass_floor, end)
-        elif header != DELETED | start_of(row_key):
-            rows[row_key] = None
-            expired += 1
-        elif _expire_deletion(reader, rows, row_key, end, horizon_ms):
-            expired += 1
-        else:
-            pass_floor = min(pass_floor, end)
-    # The pass is over, and what it left behind is the new floor.
-    progress.cursor = HISTORY
-    progress.floor_ms, progress.pass_floor_ms = pass_floor, NEVER
-    return expired
 
 
 def _expire_deletion(
