@@ -2,6 +2,7 @@
 
 from statestores_benchmarks.cases import Workload
 from statestores_benchmarks.workloads import (
+    as_of_join,
     bulk,
     changelog,
     contenders,
@@ -25,6 +26,7 @@ WORKLOADS: dict[str, Workload] = {
     "key-value": key_value.groups,
     "contenders": contenders.groups,
     "versioned": versioned.groups,
+    "as-of-join": as_of_join.groups,
     "versions-per-key": versions_per_key.groups,
     "timestamped": timestamped.groups,
     "windows": windows.groups,
