@@ -23,6 +23,7 @@ _GREY = "#666666"
 
 # Any, because matplotlib's type of a key lists every setting there is.
 _SETTINGS: dict[Any, Any] = {
+    "axes.axisbelow": True,
     "axes.grid": True,
     "axes.spines.right": False,
     "axes.spines.top": False,
@@ -173,7 +174,7 @@ def _bars(group: GroupResult) -> Canvas | None:
             [spread.median - spread.least for _, spread in found],
             [spread.most - spread.median for _, spread in found],
         ],
-        color=[_bar_colour(case) for case, _ in found],
+        color=[_BLUE if _is_ours(group, case) else _SKY for case, _ in found],
         ecolor=_GREY,
         capsize=2,
         height=0.65,
@@ -194,8 +195,10 @@ def _bars(group: GroupResult) -> Canvas | None:
     return canvas
 
 
-def _bar_colour(case: CaseResult) -> str:
-    return _BLUE if (case.series or case.name).startswith("statestores") else _SKY
+def _is_ours(group: GroupResult, case: CaseResult) -> bool:
+    """Return whether *case* is ours: by its name, or because there is a bound for it."""
+    bounded = {target.case for target in group.targets}
+    return case.name in bounded or case.name.startswith("statestores")
 
 
 def _looks(names: list[str]) -> dict[str, _Look]:
