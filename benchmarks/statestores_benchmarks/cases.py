@@ -262,6 +262,6 @@ Workload = Callable[[Scale], Iterator[Group]]
 TINY = Scale(
     "tiny", rounds=1, factor=0.0005, most_rounds=1, budget_s=0, least_rows=50, warm_up=False
 )
-QUICK = Scale("quick", rounds=3, factor=0.3, most_rounds=9, budget_s=8)
+QUICK = Scale("quick", rounds=3, factor=0.3, most_rounds=9, budget_s=6)
 FULL = Scale("full", rounds=7, factor=1.0, most_rounds=15, budget_s=40)
 SCALES = {scale.name: scale for scale in (TINY, QUICK, FULL)}

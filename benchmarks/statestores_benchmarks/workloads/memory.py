@@ -21,7 +21,7 @@ _WITH, _WITHOUT = f"one budget of {_BUDGET_MIB} MiB", "without a budget, the def
 
 def groups(scale: Scale) -> Iterator[Group]:
     """Yield stores of RocksDB and LevelDB in one process."""
-    rows = scale.large_rows(40_000, quick=20_000)
+    rows = scale.large_rows(40_000, quick=10_000)
     for backend in ("rocksdb", "leveldb"):
         yield Group(
             name=f"{backend}-memory",
