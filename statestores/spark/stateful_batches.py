@@ -131,6 +131,8 @@ class MicroBatches:
         if record is None:
             return None
         if all(_has(root, name, record) for name in record.stores):
+            for name in record.stores:
+                discard(root.path, name, record.write_id)  # when a driver died before it did
             return record
         with ExitStack() as locks:
             publishers = _publishers(root, record.stores, locks)

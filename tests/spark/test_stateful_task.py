@@ -11,6 +11,7 @@ import pytest
 from stateful_words import STORE, count, state_of
 
 import statestores as ss
+from statestores import failpoints
 from statestores.arrow.staged_rows import StagedFile
 from statestores.changelog import ChangelogReader
 from statestores.errors import (
@@ -139,6 +140,26 @@ def test_a_micro_batch_that_comes_again_is_not_computed(tmp_path: Path) -> None:
     for number in (-1, 2):
         with pytest.raises(StoreMismatchError, match="older"):
             run_batch(plan, number, ["b"])
+
+
+def test_what_a_dead_driver_has_staged_is_removed(tmp_path: Path) -> None:
+    """One that died when all was published left its files for ever."""
+    plan = plan_of(tmp_path / "state")
+
+    def fail() -> None:
+        raise OSError("the driver dies")
+
+    failpoints.arm("publish.finished", fail)
+    try:
+        with pytest.raises(OSError, match="the driver dies"):
+            run_batch(plan, 0, ["a"])
+    finally:
+        failpoints.disarm()
+    assert [path.name for path in plan.root.glob("counts/.writes/*/")] == [f"{QUERY}-0"]
+    run_batch(plan, 0, ["a"])
+
+    assert list(plan.root.glob("counts/.writes/*/")) == []
+    assert state_of(plan.root) == {"a": 1}
 
 
 def test_two_functions_share_a_store_if_they_have_names(tmp_path: Path) -> None:
