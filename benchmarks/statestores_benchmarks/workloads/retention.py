@@ -93,7 +93,7 @@ def groups(scale: Scale) -> Iterator[Group]:
 
 
 def _group(backend: str, kind: _Kind, rows: int) -> Group:
-    live = rows // _WRITTEN_FOR_EACH_LIVING
+    live = max(_WINDOW_MS, rows // _WRITTEN_FOR_EACH_LIVING)
     count = _RETENTIONS_BEFORE * live + rows
     puts = list(zip(kind.keys(count), kind.times(count), strict=True))
     before, measured = puts[:-rows], puts[-rows:]
