@@ -15,6 +15,7 @@ Three faults of rocksdict (seen in 0.3.29) shape this module:
 """
 
 from collections.abc import Generator, Iterator
+from itertools import islice
 from threading import Lock
 from typing import cast
 
@@ -26,6 +27,13 @@ from statestores_rocksdb.iterators import OpenIterators, Pair
 _FIRST_CHUNK = 32
 _LARGEST_CHUNK = 1024
 """Pairs that are read while the lock is held, about half a millisecond."""
+
+_CACHED_ROWS = 10_000
+"""A scan goes through the block cache for so many rows. What a longer one reads is left out of it:
+it would drive out what is read again, and entering it costs a fifth of the scan."""
+
+_READAHEAD_BYTES = 1024 * 1024
+"""What such a scan reads from a file at once."""
 
 
 class FrozenView:
@@ -122,6 +130,7 @@ class FrozenView:
         A short scan so costs no iterator of its own, and a long one little more than the driver's.
         """
         limit = _FIRST_CHUNK
+        cached: int | None = _CACHED_ROWS
         while True:
             with self._lock:
                 pairs = self.read(start, stop, limit, reverse=reverse)
@@ -132,7 +141,9 @@ class FrozenView:
             limit = min(2 * limit, _LARGEST_CHUNK)
             with self._lock:
                 # The running iterator compares with bytes that only the bounds keep alive.
-                items, _bounds = self._items(start, stop, reverse=reverse)
+                items, _bounds = self._items(start, stop, reverse=reverse, bulk=cached is None)
+            items = islice(items, cached)
+            cached = None
             pair = None
             if reverse:
                 for pair in items:
@@ -147,10 +158,16 @@ class FrozenView:
                 start, stop = _beyond(pair, start, stop, reverse=reverse)
 
     def _items(
-        self, start: bytes, stop: bytes | None, *, reverse: bool
+        self, start: bytes, stop: bytes | None, *, reverse: bool, bulk: bool
     ) -> tuple[Iterator[Pair], ReadOptions]:
-        """Return the driver's own iterator, and its bounds; one over nothing if it shows more."""
+        """Return the driver's own iterator, and its bounds; one over nothing if it shows more.
+
+        A *bulk* one reads far ahead, and past the block cache.
+        """
         bounds = ReadOptions()
+        if bulk:
+            bounds.fill_cache(False)  # type: ignore[call-arg]  # noqa: FBT003  # its stub lacks it
+            bounds.set_readahead_size(_READAHEAD_BYTES)
         if stop is not None:
             bounds.set_iterate_upper_bound(stop)
         try:

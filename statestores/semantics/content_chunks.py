@@ -10,9 +10,9 @@ T = TypeVar("T")
 FIRST_CHUNK_ROWS = 64
 """Rows of the first chunk: small, because nobody knows yet how large a row is."""
 
-CHUNK_ROWS = 2_048
-"""Rows of a chunk at most. A chunk is read twice, into lists and from them, and this many rows of
-the usual size are still in the processor's cache: 65,536 took a third longer, 8,192 a tenth."""
+CHUNK_ROWS = 1_024
+"""Rows of a chunk at most. A chunk is read more than once, into lists and from them, and this many
+rows of the usual size are still in the processor's cache: 65,536 take a third longer."""
 
 CHUNK_BYTES = 16 * 1024 * 1024
 """Bytes of the values of a chunk that its rows are chosen for, so that large values do not make
@@ -25,7 +25,7 @@ def next_chunk_rows(rows: int, size: int) -> int:
     At most twice as many, since the next values may be larger.
 
     >>> next_chunk_rows(64, 64 * 100), next_chunk_rows(8_192, 100), next_chunk_rows(64, 1 << 30)
-    (128, 2048, 1)
+    (128, 1024, 1)
     """
     fitting = CHUNK_BYTES * rows // max(size, 1)
     return max(1, min(2 * rows, CHUNK_ROWS, fitting))

@@ -235,14 +235,8 @@ def _chunks(reader: EngineReader) -> Iterator[Changes]:
     """Yield the rows of *reader*."""
     rows = reader.scan(DATA, HISTORY)
     count = FIRST_CHUNK_ROWS
-    while True:
-        keys: list[bytes] = []
-        values: list[bytes] = []
-        add_key, add_value = keys.append, values.append
-        for key, value in islice(rows, count):
-            add_key(key[1:])
-            add_value(value)
-        if not keys:
-            return
+    while pairs := list(islice(rows, count)):
+        keys = [key[1:] for key, _ in pairs]
+        values = [value for _, value in pairs]
         count = next_chunk_rows(len(keys), sum(map(len, values)))
         yield Changes(keys, values)

@@ -3,6 +3,7 @@
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import cast
 
@@ -15,6 +16,7 @@ pytest.importorskip("rocksdict", reason="the driver of the rocksdb backend is no
 
 # Behind the skip, since it imports the driver.
 from statestores_rocksdb import RocksDBEngine
+from statestores_rocksdb.frozen_view import _CACHED_ROWS, _FIRST_CHUNK
 from statestores_rocksdb.snapshot import RocksDBSnapshot
 
 pytestmark = pytest.mark.usefixtures("no_descriptor_leaks")
@@ -94,6 +96,26 @@ def test_a_batch_in_the_middle_of_a_scan_does_not_show(
     pairs.extend(scan)
 
     assert pairs == before
+
+
+@pytest.mark.spec("ENG-6")
+@pytest.mark.parametrize("reverse", [False, True], ids=["ascending", "descending"])
+@pytest.mark.parametrize("excess", [-1, 0, 1, 100, 2_000])
+def test_a_long_scan_goes_on_past_the_block_cache(
+    engine: RocksDBEngine, excess: int, *, reverse: bool
+) -> None:
+    """Whatever the number of rows at which the next iterator takes over, and also after a batch."""
+    rows = _FIRST_CHUNK + _CACHED_ROWS + excess
+    content = {b"%05d" % number: b"%d" % number for number in range(rows)}
+    expected = sorted(content.items(), reverse=reverse)
+    engine.apply(content | {b"-": b"below", b"9": b"above"}, PROCESS_CRASH)
+
+    assert list(engine.scan(b"0", b"8", reverse=reverse)) == expected
+
+    scan = engine.scan(b"0", b"8", reverse=reverse)
+    pairs = list(islice(scan, rows // 2))
+    engine.apply({b"%05d" % rows: b"new"}, PROCESS_CRASH)
+    assert [*pairs, *scan] == expected
 
 
 def test_an_ingestion_in_the_middle_of_a_scan_does_not_show(engine: RocksDBEngine) -> None:
