@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, replace
 from importlib.metadata import version
@@ -204,22 +205,29 @@ def _write_files(
     meter: Meter,
 ) -> Iterator[FileEntry]:
     """Write *batches* into as many files as they need, each of them durable when it is yielded."""
+    batch = next(batches, None)
     for number in count():
-        first = next(batches, None)
-        if first is None:
+        if batch is None:
             return
         path = directory / data_name(number)
         entries = []
         ends = []
         rows = 0
         with pa.OSFile(str(path), "wb") as file:
-            with pa.ipc.new_file(file, schema, options=_COMPRESSION) as writer:
-                for batch in chain((first,), batches):
-                    writer.write_batch(batch)
+            with (
+                pa.ipc.new_file(file, schema, options=_COMPRESSION) as writer,
+                ThreadPoolExecutor(1, thread_name_prefix="snapshot") as pool,
+            ):
+                while batch is not None:
+                    # Arrow compresses and writes it while the engine gives the next one.
+                    written = pool.submit(writer.write_batch, batch)
+                    following = next(batches, None)
+                    written.result()
                     entries.append(_describe(batch))
                     ends.append(file.tell())
                     rows += batch.num_rows
                     meter.add(batch.num_rows, batch.nbytes)
+                    batch = following
                     if rows >= rows_per_file or file.tell() >= bytes_per_file:
                         break
             size = file.tell()

@@ -1,6 +1,9 @@
 """Writing a snapshot and reading it back."""
 
 import os
+import random
+import resource
+import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -317,6 +320,31 @@ def test_an_error_of_the_callback_ends_the_writing_without_a_trace(
         write_snapshot(counts, tmp_path / "s", progress=refuse)
 
     assert list((tmp_path / "s").iterdir()) == []
+
+
+def test_a_file_that_cannot_grow_ends_the_writing_without_a_trace(
+    open_store: Any, tmp_path: Path
+) -> None:
+    """The thread that writes passes on what the system refuses, and does not outlive the call."""
+    chance = random.Random(1)
+    with open_store(KeyValue("large")) as store:
+        keys = [b"%03d" % number for number in range(300)]
+        store.put_many(keys, [chance.randbytes(1_000) for _ in keys])
+        store.commit({TopicPartition("log", 0): 300})
+        threads = threading.active_count()
+        handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, unlimited[1]))
+        try:
+            with pytest.raises(StorageError, match="cannot write a snapshot into"):
+                write_snapshot(store, tmp_path / "s", batch_rows=50)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)
+            signal.signal(signal.SIGXFSZ, handler)
+
+        assert list((tmp_path / "s").iterdir()) == []
+        assert threading.active_count() == threads
+        assert write_snapshot(store, tmp_path / "s", batch_rows=50).rows == 300
 
 
 def test_a_closed_store_is_refused(counts: BytesStore, tmp_path: Path) -> None:
