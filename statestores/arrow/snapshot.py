@@ -1,7 +1,7 @@
 """A store's committed content as an immutable, checksummed directory of Arrow files (SNP-1)."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -220,9 +220,9 @@ def _write_files(
             ):
                 while batch is not None:
                     # Arrow compresses and writes it while the engine gives the next one.
-                    written = pool.submit(writer.write_batch, batch)
+                    wait_until_written = _begin(pool, writer.write_batch, batch)
                     following = next(batches, None)
-                    written.result()
+                    wait_until_written()
                     entries.append(_describe(batch))
                     ends.append(file.tell())
                     rows += batch.num_rows
@@ -244,6 +244,21 @@ def _write_files(
                 for entry, (start, stop), checksum in zip(entries, parts, sums, strict=True)
             ),
         )
+
+
+def _begin(
+    pool: ThreadPoolExecutor, write: Callable[[pa.RecordBatch], object], batch: pa.RecordBatch
+) -> Callable[[], object]:
+    """Begin to *write* a batch, and return what waits for it and raises what it raises.
+
+    Where there are no threads any more, because the interpreter is ending, it is written at once.
+    """
+    try:
+        return pool.submit(write, batch).result
+    except RuntimeError:
+        pool.shutdown(cancel_futures=True)  # it may be in the queue; and the next ones come here
+        write(batch)
+        return lambda: None
 
 
 def _preamble_bytes(path: Path) -> int:
