@@ -1,6 +1,7 @@
 """Opening the files: the driver's options, and the ways in which RocksDB recovers."""
 
 from pathlib import Path
+from typing import Final
 
 from rocksdict import (
     AccessType,
@@ -80,6 +81,11 @@ def _open(path: Path, tuned: Options, access: AccessType) -> Rdict:
     return database.get_column_family(_COLUMN_FAMILY)
 
 
+_DELETIONS: Final = (1_000, 200, 0.3)
+"""A table is compacted soon that has so many deletions (second) in so many rows on end (first), or
+that share of deletions in all of it."""
+
+
 def driver_options(options: RocksDBOptions) -> Options:
     """Return *options*, and what is not up to the user, as the driver takes them."""
     table = BlockBasedOptions()
@@ -102,6 +108,7 @@ def driver_options(options: RocksDBOptions) -> Options:
     tuned.create_if_missing(create_if_missing=True)
     tuned.set_block_based_table_factory(table)
     tuned.set_write_buffer_size(options.write_buffer_bytes)
+    _bound_garbage(tuned, options.write_buffer_bytes)
     tuned.set_compression_type(_COMPRESSION[options.compression]())
     tuned.set_max_background_jobs(options.max_background_jobs)
     tuned.set_max_open_files(-1 if options.max_open_files is None else options.max_open_files)
@@ -115,3 +122,17 @@ def driver_options(options: RocksDBOptions) -> Options:
     tuned.set_stats_persist_period_sec(0)
     tuned.set_keep_log_file_num(3)
     return tuned
+
+
+def _bound_garbage(tuned: Options, write_buffer_bytes: int) -> None:
+    """Let compactions be small, and soon where rows were deleted.
+
+    By default a store of up to 256 MiB is one sorted run, and a compaction holds all of it twice.
+    Levels in proportion to the buffers are compacted in pieces. Deletions sink slowly through
+    levels, a table of them being no bargain to the driver; so tables with many are taken first.
+    Either works with the other only (docs/decisions/0035-the-sweep-follows-what-it-finds.md).
+    """
+    tuned.set_level_compaction_dynamic_level_bytes(v=False)
+    tuned.set_max_bytes_for_level_base(4 * write_buffer_bytes)
+    tuned.set_target_file_size_base(write_buffer_bytes)
+    tuned.add_compact_on_deletion_collector_factory(*_DELETIONS)

@@ -113,8 +113,11 @@ def measure(
     *,
     retentions: int = RETENTIONS,
     with_defaults: bool = False,
+    rows_per_second: int | None = None,
 ) -> Growth:
     """Run *kind* on *backend* for *retentions*, in each of which *live_rows* are put."""
+    pause_s = 0 if rows_per_second is None else COMMIT_ROWS / rows_per_second
+    due_s = time.monotonic()
     chance = random.Random(SEED)
     live_bytes = live_rows * (KEY_BYTES + value_bytes + kind.times * TIME_BYTES)
     sizes: list[int] = []
@@ -129,6 +132,8 @@ def measure(
                 kind.put(store, chance.randbytes(KEY_BYTES), chance.randbytes(value_bytes), now_ms)
                 if now_ms % COMMIT_ROWS == COMMIT_ROWS - 1:
                     store.commit({})
+                    due_s = max(due_s + pause_s, time.monotonic() - pause_s)
+                    time.sleep(max(0, due_s - time.monotonic()))
                     if now_ms >= FIRST_MEASURED * live_rows:
                         sizes.append(disk_bytes(directory))
                 if now_ms >= FIRST_MEASURED * live_rows and now_ms % live_rows == live_rows - 1:
@@ -173,6 +178,9 @@ def main(
     backends: Annotated[str, typer.Option(help="Names with commas.")] = "rocksdb,sqlite,leveldb",
     kinds: Annotated[str, typer.Option(help="How the kinds' names begin, with commas.")] = "",
     retentions: Annotated[int, typer.Option(min=FIRST_MEASURED + 1)] = RETENTIONS,
+    rows_per_second: Annotated[
+        int | None, typer.Option(min=1, help="Put so many rows a second, not as many as can be.")
+    ] = None,
     defaults: Annotated[
         bool, typer.Option("--defaults", help="The engines' own options, not buffers of 1 MiB.")
     ] = False,
@@ -194,6 +202,7 @@ def main(
                 value_bytes,
                 retentions=retentions,
                 with_defaults=defaults,
+                rows_per_second=rows_per_second,
             )
             sys.stdout.write(
                 f"| {kind.name} | {backend} | {grown.settled:.2f} | {grown.median:.2f} "
