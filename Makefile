@@ -142,5 +142,5 @@ kills: $(STAMP) ## Kill 1,000 processes for each persistent backend and kind (KI
 
 .PHONY: clean
 clean: ## Remove .venv, caches and build results
-	rm -rf $(VENV) $(BENCH_VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(BENCH_VENV) $(OLDEST_VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
