@@ -34,6 +34,7 @@ _BARS = {
     "lookup": Bars(value="seconds"),
     "planning": Bars(value="ms", figure=Figure.MILLISECONDS),
     "process": Bars(value="seconds"),
+    "write": Bars(value="seconds"),
 }
 _TARGETS = {
     "parquet": Target(
@@ -49,6 +50,13 @@ _TARGETS = {
         figure=Figure.SPEED_UP,
         at_least=3,
         row="Spark reads a store, against its own reader of state",
+    ),
+    "write": Target(
+        case="statestores",
+        base="parquet",
+        figure=Figure.SPEED_UP,
+        at_least=0.5,
+        row="Spark writes a batch, against Parquet",
     ),
     "lookup": Target(
         case="key=",

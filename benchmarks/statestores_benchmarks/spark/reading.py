@@ -1,10 +1,11 @@
-"""``python -m statestores_benchmarks.spark.reading``: how fast Spark reads a store.
+"""``python -m statestores_benchmarks.spark.reading``: how fast Spark reads a store, and writes one.
 
 * a store's snapshot against a Parquet file of the same rows, both into ``noop``;
 * the same rows of state against Spark's own ``statestore`` reader, RocksDB provider;
 * the lookup of one key against a read of everything;
 * what ``load()`` and the plan cost once Spark is warm;
-* the reader alone, in this process and without Spark.
+* the reader alone, in this process and without Spark;
+* a batch write of a Parquet file's rows into a new store, against one into Parquet again.
 
 The cases of a comparison take turns, ratios are made within a round, and medians are given. Before
 anything is measured, both sides have to have the same rows. Data are built once and kept in
@@ -12,6 +13,7 @@ anything is measured, both sides have to have the same rows. Data are built once
 """
 
 import os
+import shutil
 import sys
 import tempfile
 import time
@@ -41,7 +43,7 @@ _CHUNK_ROWS = 1_000_000
 _PARTITIONS = 2
 _STORE = ss.KeyValue("state")
 
-_COMPARISONS = ("parquet", "builtin", "lookup", "planning", "process")
+_COMPARISONS = ("parquet", "builtin", "lookup", "planning", "process", "write")
 
 Timed = Callable[[], object]
 
@@ -71,7 +73,7 @@ def main(  # options of a command
     rounds: Annotated[int, typer.Option(help="Measured rounds; one more warms up.")] = 5,
     data: Annotated[Path | None, typer.Option(help="Where data are built once, and kept.")] = None,
     only: Annotated[
-        list[str] | None, typer.Option(help="parquet, builtin, lookup, planning or process.")
+        list[str] | None, typer.Option(help="parquet, builtin, lookup, planning, process or write.")
     ] = None,
 ) -> None:
     """Measure reads of stores in Spark, in ratios within one run."""
@@ -108,6 +110,7 @@ def comparisons(
         "lookup": lambda: _lookup(spark, directory, lookup_rows),
         "planning": lambda: _planning(spark, directory, rows),
         "process": lambda: _in_process(directory, rows),
+        "write": lambda: _write(spark, directory, rows),
     }
 
 
@@ -210,6 +213,28 @@ def _in_process(directory: Path, rows: int) -> Comparison:
         rows=rows,
         cases={"PartitionReader.rows": everything, "PartitionReader.rows of one key": one},
         target="more than 5 M rows/s",
+    )
+
+
+def _write(spark: SparkSession, directory: Path, rows: int) -> Comparison:
+    source = spark.read.parquet(str(_parquet(directory, rows)))
+    root, parquet = directory / "written-store", directory / "written-parquet"
+
+    def ours() -> None:
+        shutil.rmtree(root, ignore_errors=True)
+        options = {"storeName": "state", "numPartitions": str(_PARTITIONS)}
+        source.write.format("statestores").options(**options).mode("append").save(str(root))
+
+    def theirs() -> None:
+        source.write.mode("overwrite").parquet(str(parquet))
+
+    ours()
+    _require_equal(spark.read.format("statestores").load(str(root)), source)
+    return Comparison(
+        title="a batch write into a new store, against Parquet",
+        rows=rows,
+        cases={"statestores": ours, "parquet": theirs},
+        target="at least 0.5 x the rows/s",
     )
 
 
