@@ -8,7 +8,7 @@ SHELL := /bin/bash
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-# The Spark tests share one worker (see tests/conftest.py), so two workers are enough for two cores.
+# Each worker has a Spark session of its own (see tests/conftest.py): two are enough for two cores.
 PYTEST := $(BIN)/python -m pytest
 WORKERS ?= 2
 REPORT_SEED ?= 1

@@ -13,7 +13,7 @@ from statestores.registry import load_backend
 
 _SOAK = os.environ.get("STATESTORES_SOAK") == "1"
 
-# A Spark session costs seconds and most of a core: what uses one runs in one worker.
+# A Spark session costs seconds: the tests of one file share it.
 _SPARK_AREAS = {"spark", "examples"}
 
 _DESCRIPTORS = Path("/proc/self/fd")
@@ -75,11 +75,16 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Send the tests of a file with Spark to one worker, and all of these files out first.
+
+    They take the longest and wait a lot: at the end they would leave a worker with nothing to do.
+    """
     tests = config.rootpath / "tests"
     for item in items:
         area = item.path.relative_to(tests).parts[0] if item.path.is_relative_to(tests) else ""
         if area in _SPARK_AREAS or "spark" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("spark"))
+            item.add_marker(pytest.mark.xdist_group(f"spark {item.path.name}"))
+    items.sort(key=lambda item: item.get_closest_marker("xdist_group") is None)
 
 
 @pytest.fixture
