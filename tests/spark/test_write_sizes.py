@@ -27,11 +27,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "window": {"windowSize": "1s", "retention": "3650d"},
     "session": {"retention": "3650d"},
 }
-KINDS = [
-    "key-value",
-    "versioned",
-    *(pytest.param(kind, marks=SOAK) for kind in ("timestamped-key-value", "window", "session")),
-]
+KINDS = ["key-value", *(pytest.param(kind, marks=SOAK) for kind in TIMES if kind != "key-value")]
 
 
 def save(frame: DataFrame, root: str, kind: str, **options: Any) -> None:
