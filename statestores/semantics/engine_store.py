@@ -26,6 +26,7 @@ from statestores.errors import (
 )
 from statestores.failpoints import reach
 from statestores.semantics.arguments import durability_of
+from statestores.semantics.closed_rows import ClosedRows
 from statestores.semantics.layout import (
     POSITION_ROW,
     PROGRESS_ROW,
@@ -52,23 +53,6 @@ Journal: TypeAlias = Callable[[Changes, Position, Durability], tuple[TopicPartit
 
 K = TypeVar("K")
 V = TypeVar("V")
-
-
-class ClosedRows(dict[Any, Any]):
-    """Takes the place of the pending writes when a store closes, so that no path needs a test.
-
-    The hot paths go to the pending writes first; here each way in raises `StoreClosedError`.
-    """
-
-    def __init__(self, name: str) -> None:
-        super().__init__()
-        self._name = name
-
-    def _refuse(self, *arguments: Any) -> Any:
-        raise StoreClosedError(f"the store {self._name!r} is closed; open it again")
-
-    get = __getitem__ = __setitem__ = __contains__ = _refuse
-    __len__ = __iter__ = items = copy = setdefault = _refuse
 
 
 class EngineStore(MeteredStore, Generic[K, V]):

@@ -20,12 +20,13 @@ from statestores.semantics.arguments import (
     refuse_absent,
     refuse_put,
 )
+from statestores.semantics.closed_rows import ClosedRows
 from statestores.semantics.content_chunks import (
     FIRST_CHUNK_ROWS,
     next_chunk_rows,
     until_closed,
 )
-from statestores.semantics.engine_store import ClosedRows, EngineStore
+from statestores.semantics.engine_store import EngineStore
 from statestores.semantics.key_value_facades import CommittedKeyValues, UncommittedKeyValues
 from statestores.semantics.key_value_rows import (
     key_bounds,

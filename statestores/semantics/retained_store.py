@@ -12,12 +12,13 @@ from typing import ClassVar
 
 from statestores.errors import InvalidArgumentError
 from statestores.semantics.arguments import as_list, check_time
+from statestores.semantics.closed_rows import ClosedRows
 from statestores.semantics.content_chunks import (
     FIRST_CHUNK_ROWS,
     next_chunk_rows,
     until_closed,
 )
-from statestores.semantics.engine_store import ClosedRows, EngineStore
+from statestores.semantics.engine_store import EngineStore
 from statestores.semantics.layout import DATA, HISTORY, PROGRESS_ROW, read_offsets, read_position
 from statestores.semantics.progress import NO_STREAM_TIME
 from statestores.semantics.retained_progress import read_retained_progress

@@ -26,8 +26,9 @@ from statestores.semantics.arguments import (
     keys_and_times,
     refuse_put,
 )
+from statestores.semantics.closed_rows import ClosedRows
 from statestores.semantics.content_chunks import until_closed
-from statestores.semantics.engine_store import ClosedRows, EngineStore
+from statestores.semantics.engine_store import EngineStore
 from statestores.semantics.key_value_rows import key_bounds
 from statestores.semantics.layout import DATA, PROGRESS_ROW, read_offsets, read_position
 from statestores.semantics.progress import NO_STREAM_TIME, Progress, read_progress

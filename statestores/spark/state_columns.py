@@ -33,8 +33,8 @@ _VALUES: Final = ("value", "user_map_value", "list_value")
 
 _JSON: Final = {
     "ignoreNullFields": "false",
-    # All six digits: two windows of one millisecond are two keys.
-    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    # All six digits: two windows of one millisecond are two keys. X is the zone.
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS" + 3 * "X",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
 }
 
