@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from types import TracebackType
 
 from statestores.errors import StateStoreError
-from statestores.semantics.engine_store import ClosedRows
+from statestores.semantics.closed_rows import ClosedRows
 from statestores.semantics.key_value import EngineKeyValueStore
 from statestores.semantics.layout import DATA
 from statestores.semantics.versioned import EngineVersionedStore
