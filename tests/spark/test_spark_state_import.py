@@ -356,6 +356,7 @@ def test_an_export_says_itself_what_it_is(spark: SparkSession, tmp_path: Path) -
         import_spark_state(spark, checkpoint, tmp_path / "copy")
 
 
+@pytest.mark.soak
 def test_the_command_starts_a_session_of_its_own(checkpoints: Path, root: str) -> None:
     """And prints what was imported, and nothing else, on standard output."""
     finished = subprocess.run(
