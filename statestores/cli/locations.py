@@ -160,6 +160,8 @@ def has_segments(path: Path) -> bool:
 
 def _partition_at(place: Path) -> Partition | None:
     """Return the partition whose directory is *place*; ``None`` when it is none."""
+    if not place.is_dir():
+        return None
     directory = PartitionDirectory(place)
     if _NUMBER.fullmatch(place.name) and is_state_root(place.parent.parent):
         root = StateRoot.open(place.parent.parent)
