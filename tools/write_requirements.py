@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from statestores_conformance import requirements
+from statestores_conformance.citations import cited_by
 from statestores_conformance.levels import level_of, rank_of
 
 ROOT = Path(__file__).parents[1]
@@ -30,9 +31,8 @@ class Levels:
         """Note all citations of what was collected."""
         for item in session.items:
             level = level_of(item)
-            for mark in item.iter_markers("spec"):
-                for name in mark.args:
-                    self.found[name] = min(level, self.found.get(name, level), key=rank_of)
+            for name in cited_by(item):
+                self.found[name] = min(level, self.found.get(name, level), key=rank_of)
 
 
 def levels() -> dict[str, str]:

@@ -11,6 +11,7 @@ from rocksdict import (
     DBRecoveryMode,
     Options,
     Rdict,
+    WriteBatch,
 )
 
 from statestores.errors import StorageError
@@ -57,10 +58,28 @@ def open_database(path: Path, options: RocksDBOptions) -> Rdict:
         fail(error, f"open the RocksDB database in {str(path)!r}")
     try:
         break_seal(path)
+        _leave_sequence_zero(database)
     except StorageError:
         database.close()
         raise
     return database
+
+
+def _leave_sequence_zero(database: Rdict) -> None:
+    """Let no snapshot be taken at sequence number 0.
+
+    A database that was only ingested into has changed nothing that RocksDB counts. While there is a
+    snapshot of that instant, any compaction drops all the rows that were ingested, which have
+    number 0, too (facebook/rocksdb#13155). One change is enough; no row has the empty key.
+    """
+    if database.latest_sequence_number():
+        return
+    change = WriteBatch(raw_mode=True)
+    change.delete(b"")
+    try:
+        database.write(change)
+    except Exception as error:  # noqa: BLE001  # the driver raises the class itself
+        fail(error, "write the first change")
 
 
 def _oldest_log(path: Path, tuned: Options) -> int:

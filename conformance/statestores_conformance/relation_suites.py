@@ -1,5 +1,7 @@
 """Which relations are tried on which kind of store. Read this as the table of contents."""
 
+from typing import ClassVar
+
 from statestores_conformance.particular_relation_tests import (
     SessionRelationTests,
     TimeToLiveRelationTests,
@@ -20,6 +22,9 @@ from statestores_conformance.transformed_relation_tests import (
 class RelationTests:
     """Those that hold for every kind. A kind gives them ``subject``."""
 
+    kind_chapters: ClassVar[frozenset[str]]
+    """The chapters of the specification that are about the kind; see `citations`."""
+
     TestWriting = WritingRelationTests
     TestReplay = ReplayRelationTests
     TestReading = ReadingRelationTests
@@ -29,11 +34,15 @@ class RelationTests:
 class KeyValueRelations(RelationTests):
     """Those of a key-value store."""
 
+    kind_chapters = frozenset({"KVS"})
+
     TestManyReads = ManyReadsRelationTests
 
 
 class VersionedRelations(KeyValueRelations):
     """Those of a versioned store."""
+
+    kind_chapters = frozenset({"VRS"})
 
     TestTimes = TimeRelationTests
 
@@ -41,11 +50,15 @@ class VersionedRelations(KeyValueRelations):
 class TimestampedRelations(VersionedRelations):
     """Those of a key-value store whose values may expire."""
 
+    kind_chapters = frozenset({"KVS", "TKV", "TTL"})
+
     TestTimeToLive = TimeToLiveRelationTests
 
 
 class WindowRelations(RelationTests):
     """Those of a window store."""
+
+    kind_chapters = frozenset({"WIN"})
 
     TestTimes = TimeRelationTests
     TestWindows = WindowRelationTests
@@ -53,6 +66,8 @@ class WindowRelations(RelationTests):
 
 class SessionRelations(RelationTests):
     """Those of a session store."""
+
+    kind_chapters = frozenset({"SES"})
 
     TestTimes = TimeRelationTests
     TestSessions = SessionRelationTests

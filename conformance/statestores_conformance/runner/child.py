@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 from statestores.errors import StateStoreError
+from statestores_conformance.citations import cited_by
 from statestores_conformance.levels import level_of, rank_of
 from statestores_conformance.runner.child_call import CALL_VARIABLE
 from statestores_conformance.runner.subject import (
@@ -77,7 +78,7 @@ class Reporter:
             {
                 "test": item.nodeid.partition("::")[2],
                 "level": level_of(item),
-                "requirements": requirements_of(item),
+                "requirements": sorted(cited_by(item)),
             }
             for item in session.items
         ]
@@ -123,11 +124,6 @@ class Reporter:
 
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
         self._wire.tell("finished", test=nodeid.partition("::")[2])
-
-
-def requirements_of(item: pytest.Item) -> list[str]:
-    """Return what a test cites, sorted."""
-    return sorted({name for mark in item.iter_markers("spec") for name in mark.args})
 
 
 def _reason(report: pytest.TestReport) -> str:
