@@ -8,9 +8,10 @@ SHELL := /bin/bash
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-# Each worker has a Spark session of its own (see tests/conftest.py): two are enough for two cores.
+# Tests wait for the disk and for processes half of the time: one more than two cores. Each worker
+# may have a Spark session (see tests/conftest.py).
 PYTEST := $(BIN)/python -m pytest
-WORKERS ?= 2
+WORKERS ?= 3
 REPORT_SEED ?= 1
 REPORT_PROFILE ?= quick
 BENCH_VENV := .venv-bench

@@ -39,7 +39,19 @@ def load_backend(name: str) -> type[Engine]:
         UnknownBackendError: No backend has the name, or what it names is not an `Engine`.
         MissingDriverError: The package that the backend drives is not installed.
     """
-    entry = _entry(name)
+    loaded = _loaded.get(name)
+    if loaded is None:
+        loaded = _loaded[name] = _load(_entry(name), name)
+    return loaded
+
+
+_loaded: dict[str, type[Engine]] = {}
+"""By name, since looking for an entry point reads what every installed package says of itself, and
+a process may open hundreds of stores. An error is not kept: what was missing may be installed."""
+
+
+def _load(entry: "EntryPoint", name: str) -> type[Engine]:
+    """Import the engine class that *entry* names, which registers the backend *name*."""
     try:
         loaded = entry.load()
     except ModuleNotFoundError as error:

@@ -74,17 +74,31 @@ def pytest_configure(config: pytest.Config) -> None:
     _check_required_backends()
 
 
+# Before pytest-xdist reads the groups.
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Send the tests of a file with Spark to one worker, and all of these files out first.
-
-    They take the longest and wait a lot: at the end they would leave a worker with nothing to do.
-    """
+    """Send the tests of a file with Spark to one worker."""
     tests = config.rootpath / "tests"
     for item in items:
         area = item.path.relative_to(tests).parts[0] if item.path.is_relative_to(tests) else ""
         if area in _SPARK_AREAS or "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.xdist_group(f"spark {item.path.name}"))
-    items.sort(key=lambda item: item.get_closest_marker("xdist_group") is None)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Refuse to start when groups mean nothing: each worker would do their long preparations.
+
+    pytest-xdist 3.8 tells them by a suffix of the node id, which pytest 9.2 no longer lets it
+    change (pytest-dev/pytest-xdist#1386). Nothing fails then, all is only slow.
+    """
+    grouped = [item for item in session.items if item.get_closest_marker("xdist_group")]
+    if session.config.getoption("loadgroup", default=False) and any(
+        "@" not in item.nodeid for item in grouped
+    ):
+        raise pytest.UsageError(
+            f"pytest-xdist does not keep groups of tests together with pytest {pytest.__version__};"
+            " install what constraints.txt says: make setup"
+        )
 
 
 @pytest.fixture

@@ -18,7 +18,6 @@ from typing import NoReturn
 import pytest
 
 from statestores.errors import StateStoreError
-from statestores_conformance.citations import cited_by
 from statestores_mutants.registry import Mutant
 from statestores_mutants.substitution import substitute
 from statestores_mutants.verdict import Verdict, verdict_of
@@ -130,7 +129,7 @@ class Herd:
     def _run(self, session: pytest.Session, mutant: Mutant) -> None:
         # First what ought to catch it. The order decides how soon it is caught, not whether.
         items = sorted(
-            session.items, key=lambda item: not mutant.expected.intersection(cited_by(item))
+            session.items, key=lambda item: not mutant.expected.intersection(_cited_by(item))
         )
         for item, following in pairwise([*items, None]):
             assert item is not None
@@ -149,7 +148,7 @@ class Herd:
             self._catch = {
                 "test": item.nodeid.partition("::TestMutant::")[2],
                 "phase": report.when,
-                "cited": sorted(cited_by(item)),
+                "cited": sorted(_cited_by(item)),
                 "message": _first_line(call.excinfo.value),
                 "own_mistake": _is_own_mistake(call.excinfo, self._mutant),
             }
@@ -177,6 +176,14 @@ def judge_all(mutants: list[Mutant], jobs: int, report: Callable[[Verdict], None
         )
     if code:
         raise RuntimeError(f"the suite could not be run: pytest ended with {code!r}")
+
+
+def _cited_by(item: pytest.Item) -> set[str]:
+    """Return the requirements that a test proves."""
+    # Imported by now, and not before pytest could rewrite the suite's assertions.
+    from statestores_conformance.citations import cited_by  # noqa: PLC0415
+
+    return cited_by(item)
 
 
 def _first_line(error: BaseException) -> str:

@@ -1,6 +1,6 @@
 """Segments that are none, of another release, or that contradict themselves: errors by name."""
 
-import os
+import random
 from pathlib import Path
 
 import google_crc32c
@@ -57,7 +57,11 @@ def test_a_renamed_segment_is_an_error(directory: Path, segment: Path) -> None:
             opener(directory, "key-value")
 
 
-@pytest.mark.parametrize("content", [b"", b"statelog", b"PAR1" * 100, os.urandom(500)])
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"statelog", b"PAR1" * 100, random.Random(7).randbytes(500)],
+    ids=["empty", "half a head", "Parquet", "noise"],
+)
 def test_a_file_that_is_no_segment_is_an_error(directory: Path, content: bytes) -> None:
     """An empty file as well: a segment gets its name when its head is on disk."""
     directory.mkdir()
