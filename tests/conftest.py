@@ -59,13 +59,15 @@ def _check_required_backends() -> None:
 
 
 def _let_spark_find_this_environment() -> None:
-    """Make Spark start its workers with this interpreter, and listen on this machine only.
+    """Make Spark start quickly, with this interpreter, and listen on this machine only.
 
     Left alone, it takes the first `python3` on PATH, which need not have pyarrow.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    # No session of a test lives long enough to be worth compiling well: a third of the CPU time.
+    os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -94,6 +94,22 @@ def _without_shrinking(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Itera
     settings.load_profile("restored")
 
 
+@pytest.fixture
+def _without_luck() -> Iterator[None]:
+    """Draw the same cases in each run: a hundred random ones miss a broken engine now and then.
+
+    None is made smaller, which would take ten times as long as finding it.
+    """
+    chosen = settings.get_current_profile_name()
+    settings.register_profile(
+        "without luck", settings.get_profile("ci"), phases=[Phase.explicit, Phase.generate]
+    )
+    settings.load_profile("without luck")
+    yield
+    settings.load_profile(chosen)
+
+
+@pytest.mark.usefixtures("_without_luck")
 @pytest.mark.parametrize(
     ("engine", "relation"),
     [
@@ -115,6 +131,7 @@ def test_a_broken_engine_is_caught(
     assert len(list((tmp_path / "found").iterdir())) == 1
 
 
+@pytest.mark.usefixtures("_without_luck")
 @pytest.mark.parametrize(
     ("engine", "kind", "relation"),
     [
