@@ -7,7 +7,6 @@ it dies after that, the next writer finishes the write (`finish_staged_writes`),
 as finished all along. When it dies before, nothing has happened.
 """
 
-import shutil
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -20,24 +19,19 @@ import pyarrow as pa
 
 from statestores.arrow.file_access import reporting
 from statestores.arrow.next_sequence import next_sequence
-from statestores.arrow.snapshot_directory import list_snapshots
 from statestores.arrow.staged_rows import StagedFile, StagedWriter, check_staged
 from statestores.changelog import (
     Changelog,
-    FileChangelog,
-    FrameKind,
     change_schema,
     changelog_partition,
 )
+from statestores.committed_write import carry_out, finish, open_log, remove_write
 from statestores.errors import (
     CommitConflictError,
     InvalidArgumentError,
     StorageError,
-    StoreCorruptedError,
-    StoreMismatchError,
 )
 from statestores.failpoints import reach
-from statestores.opening import backend_of
 from statestores.partitioning import partitioner_by_name
 from statestores.semantics.directory_lock import LOCK_FILE, DirectoryLock
 from statestores.spi.specification import StoreSpecification
@@ -50,7 +44,6 @@ from statestores.write_intent import (
     WriteIntent,
     check_write_id,
     finished,
-    intended_frames,
     planned,
     read_intent,
     staging_directory,
@@ -158,7 +151,7 @@ class Publisher:
         directory = self._directories[0].path.parent
         files = [file for rows in staged for file in rows.files]
         if batch is not None and self.has(batch):
-            _remove(write_directory(directory, write_id))
+            remove_write(write_directory(directory, write_id))
             return PublishedWrite(rows=0, end_offsets=self.end_offsets)
         check_staged(write_directory(directory, write_id), files)
         intent = self._intent(write_id, files, batch, overwrite=mode == "overwrite")
@@ -176,16 +169,14 @@ class Publisher:
         else:
             if batch is not None:
                 store_intent(directory, finished(intent))
-            _remove(write_directory(directory, write_id))
+            remove_write(write_directory(directory, write_id))
         return PublishedWrite(rows=sum(file.rows for file in files), end_offsets=self.end_offsets)
 
     def _carry_out(self, directory: Path, intent: WriteIntent) -> None:
         reach("publish.checked")
         store_intent(directory, intent)
         reach("publish.committed")
-        for number in intent.partitions:
-            _roll_forward(directory, intent, number, self._logs[number], self._specification.kind)
-        _close(directory, intent)
+        carry_out(directory, intent, self._logs, self._specification.kind)
 
     def _intent(
         self,
@@ -232,9 +223,9 @@ def publishing(root: StateRoot, store: str) -> Iterator[Publisher]:
     specification = root.store(store).specification
     with _writing(directory), ExitStack() as logs:
         previous = read_intent(directory)
-        _finish(directories, specification, previous)
+        finish(directories, specification, previous)
         opened = {
-            number: logs.enter_context(_open_log(partition, specification))
+            number: logs.enter_context(open_log(partition, specification))
             for number, partition in directories.items()
         }
         yield Publisher(directories, specification, previous.batches if previous else {}, opened)
@@ -298,9 +289,9 @@ def finish_staged_writes(
         return False
     with _writing(directory):
         intent = read_intent(directory)
-        found = _finish(directories, root.store(store).specification, intent)
+        found = finish(directories, root.store(store).specification, intent)
         for write in abandoned:
-            _remove(write)
+            remove_write(write)
     return found
 
 
@@ -333,7 +324,7 @@ def discard(root: str | PathLike[str], store: str, write_id: str) -> None:
     directory = Path(root) / store
     if _is_committed(directory, write_id):
         return
-    _remove(write_directory(directory, write_id))
+    remove_write(write_directory(directory, write_id))
     for empty in (staging_directory(directory), directory, directory.parent):
         try:
             empty.rmdir()
@@ -361,74 +352,6 @@ def _partitions(root: StateRoot, store: str) -> dict[int, PartitionDirectory]:
     return {number: root.partition(store, number) for number in range(root.store(store).partitions)}
 
 
-def _finish(
-    directories: dict[int, PartitionDirectory],
-    specification: StoreSpecification[Any, Any],
-    intent: WriteIntent | None,
-) -> bool:
-    """Append what is missing of *intent*; return whether it was unfinished."""
-    if intent is None or intent.finished:
-        return False
-    store_directory = directories[0].path.parent
-    for number in intent.partitions:
-        with _open_log(directories[number], specification) as log:
-            _roll_forward(store_directory, intent, number, log, specification.kind)
-    _close(store_directory, intent)
-    return True
-
-
-def _roll_forward(
-    store_directory: Path, intent: WriteIntent, number: int, log: Changelog, kind: str
-) -> None:
-    """Append to *log* what *intent* says and the log does not have yet.
-
-    Raises:
-        StoreCorruptedError: Somebody else has written to the log since.
-    """
-    write = intent.partitions[number]
-    if not write.base_offset <= log.end_offset <= write.end_offset:
-        raise StoreCorruptedError(
-            f"the changelog of partition {number} in {str(store_directory)!r} ends at "
-            f"{log.end_offset}, and the unfinished write {intent.write_id!r} goes from "
-            f"{write.base_offset} to {write.end_offset}: another program has written to it"
-        )
-    if log.end_offset == write.end_offset:
-        return
-    for frame in intended_frames(
-        store_directory, intent, number, change_schema(kind), log.end_offset
-    ):
-        if frame.kind is FrameKind.CLEAR:
-            log.append_clear()
-        else:
-            log.append_batch(frame.batch)
-    reach("publish.appended")
-
-
-def _close(store_directory: Path, intent: WriteIntent) -> None:
-    """Note that *intent* is finished, and only then remove the rows from which it was."""
-    store_intent(store_directory, finished(intent))
-    reach("publish.finished")
-    _remove(write_directory(store_directory, intent.write_id))
-
-
-def _open_log(
-    partition: PartitionDirectory, specification: StoreSpecification[Any, Any]
-) -> Changelog:
-    """Open the changelog of *partition* for appending; make one where there is nothing yet.
-
-    Raises:
-        StoreMismatchError: The store has content and no changelog that this one would continue.
-    """
-    if FileChangelog.exists(partition.changelog):
-        return FileChangelog.open(partition.changelog, specification.kind)
-    if list_snapshots(partition.snapshots) or backend_of(partition.path) is not None:
-        raise StoreMismatchError(
-            f"{str(partition.path)!r} has content and no changelog, and what is appended to a new "
-            "one would hide it; open the store with a changelog first"
-        )
-    return FileChangelog.create(partition.changelog, specification.kind)
-
-
 def _abandoned(store_directory: Path, after_ms: int) -> Iterator[Path]:
     """Yield the directories of writes that were staged long ago and never published."""
     oldest_ns = time.time_ns() - after_ms * 1_000_000
@@ -441,10 +364,3 @@ def _abandoned(store_directory: Path, after_ms: int) -> Iterator[Path]:
         for path in sorted(staging.iterdir()):
             if path.name not in kept and path.is_dir() and path.stat().st_mtime_ns < oldest_ns:
                 yield path
-
-
-def _remove(write: Path) -> None:
-    """Remove the directory of a write, if it is there."""
-    with reporting("remove", write):
-        if write.is_dir():
-            shutil.rmtree(write)

@@ -9,7 +9,7 @@ import signal
 import sys
 from typing import Any
 
-from statestores import staged_write
+from statestores import committed_write, staged_write
 from statestores.changelog import FileChangelog
 from statestores.state_root import StateRoot
 
@@ -39,15 +39,15 @@ def main(root: str, store: str, write_id: str, mode: Any, step: str) -> None:
     if step == "before the intent":
         before(staged_write, "store_intent")
     elif step == "after the intent":
-        before(staged_write, "_roll_forward")
+        before(committed_write, "_roll_forward")
     elif step == "before an append":
         before(FileChangelog, "append_batch", call=2)
     elif step == "after an append":
         before(FileChangelog, "append_batch", call=3)
     elif step == "before the end":
-        before(staged_write, "_close")
+        before(committed_write, "_close")
     elif step == "after the end":
-        before(staged_write, "_remove")
+        before(committed_write, "remove_write")
     staged_write.publish(StateRoot.open(root), store, write_id, staged, mode)
     if step == "after all":
         die()

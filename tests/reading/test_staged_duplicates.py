@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 import statestores as ss
-from statestores import staged_write
+from statestores import committed_write
 from statestores.arrow.encoded_changes import changes_from_encoded
 from statestores.changelog import FileChangelog, compact
 from statestores.errors import InvalidArgumentError, StorageError
@@ -91,7 +91,7 @@ def test_an_interrupted_write_keeps_its_numbers(
         raise StorageError("the disk is gone")
 
     with monkeypatch.context() as patched:
-        patched.setattr(staged_write, "_roll_forward", fail)
+        patched.setattr(committed_write, "_roll_forward", fail)
         with pytest.raises(StorageError, match="is committed, and could not be finished"):
             publish(root, "clicks", "w1", [staged(root, "w1", b"3", b"4")])
     assert shown(root) == numbered(b"0", b"1", b"2", b"3", b"4")
