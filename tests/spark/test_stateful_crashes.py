@@ -11,7 +11,7 @@ import psutil
 import pytest
 from killed_processes import end_a_program
 from killed_stateful_driver import SINK
-from stateful_words import Files, counted, give_words, state_of
+from stateful_words import Files, counted, give_words, last_files_of, state_of
 
 SOAK_KILLS = 50
 SOAK_SECONDS = 60
@@ -39,7 +39,7 @@ def end_a_driver(tmp_path: Path, *dying: str, after_seconds: float | None = None
 
 def judge(tmp_path: Path) -> None:
     """Compare state and output with the words."""
-    truth = counted(tmp_path / "words")
+    truth = counted(tmp_path / "words", last_files_of(tmp_path / "checkpoint"))
     assert Files(tmp_path / "out").counts() == truth
     assert state_of(tmp_path / "state") == {
         word: number for batch in truth for word, number in batch.items()
