@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import google_crc32c
@@ -199,8 +200,12 @@ def render_manifest(manifest: Manifest) -> bytes:
     return _spell({**content, _CHECKSUM: _checksum(content)})
 
 
+# Judging the spelling takes milliseconds, and a lookup of one key in Spark comes here four times.
+@lru_cache(maxsize=16)
 def parse_manifest(data: bytes, where: str) -> Manifest:
     """Return the manifest of which *data* are the bytes; *where* names the file in messages.
+
+    The same bytes are parsed once, while few others come between.
 
     Raises:
         SnapshotCorruptedError: The bytes are not those that a writer wrote.

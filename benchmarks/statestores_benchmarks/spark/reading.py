@@ -36,6 +36,7 @@ from statestores.arrow import bulk_load
 from statestores.arrow.key_selection import KeySelection
 from statestores.partition_reader import PartitionReader
 from statestores.spark import ensure_java
+from statestores_benchmarks.spark.bare_source import BareSource
 
 _SEED = 20261122
 _KEY_BYTES, _VALUE_BYTES = 16, 100
@@ -44,6 +45,9 @@ _PARTITIONS = 2
 _STORE = ss.KeyValue("state")
 
 _COMPARISONS = ("parquet", "builtin", "lookup", "planning", "process", "write")
+
+FLOOR = "Arrow from Python (the floor)"
+"""The same number of rows from a source in Python that has them ready."""
 
 Timed = Callable[[], object]
 
@@ -127,7 +131,11 @@ def _against_parquet(spark: SparkSession, directory: Path, rows: int) -> Compari
     return Comparison(
         title="snapshot of a store against Parquet, into noop",
         rows=rows,
-        cases={"statestores": lambda: _run(ours()), "parquet": lambda: _run(theirs())},
+        cases={
+            "statestores": lambda: _run(ours()),
+            "parquet": lambda: _run(theirs()),
+            FLOOR: lambda: _run(_bare(spark, rows)),
+        },
         target="at least 0.6 x the rows/s",
     )
 
@@ -145,7 +153,11 @@ def _against_builtin(spark: SparkSession, directory: Path, rows: int) -> Compari
     return Comparison(
         title="the same state, against Spark's own reader (RocksDB provider)",
         rows=rows,
-        cases={"statestores": lambda: _run(ours()), "statestore": lambda: _run(theirs())},
+        cases={
+            "statestores": lambda: _run(ours()),
+            "statestore": lambda: _run(theirs()),
+            FLOOR: lambda: _run(_bare(spark, rows)),
+        },
         target="at least 3 x the rows/s",
     )
 
@@ -169,6 +181,7 @@ def _lookup(spark: SparkSession, directory: Path, rows: int) -> Comparison:
                 key=key, partitions=str(rows // 3 % _PARTITIONS)
             ).collect(),
             "no rows (what a job costs)": lambda: spark.range(1).collect(),
+            FLOOR: lambda: _bare(spark, 1).collect(),
             "everything": lambda: _run(load()),
         },
         target="less than 0.02 of the time of everything",
@@ -344,11 +357,17 @@ def session(scratch: Path) -> SparkSession:
         .getOrCreate()
     )
     built.sparkContext.setLogLevel("ERROR")
+    built.dataSource.register(BareSource)
     return built
 
 
 def _run(frame: DataFrame) -> None:
     frame.write.format("noop").mode("overwrite").save()
+
+
+def _bare(spark: SparkSession, rows: int) -> DataFrame:
+    options = {"rows": str(rows), "partitions": str(_PARTITIONS)}
+    return spark.read.format(BareSource.name()).options(**options).load()
 
 
 def _planned(frame: DataFrame) -> None:
