@@ -107,6 +107,8 @@ def _unit(target: Target) -> str:
 def contenders(runs: Sequence[Results]) -> str:
     """Return who takes how long for what: microseconds an operation, the best of a row bold."""
     rows = [group for group in _groups(runs) if group.row is not None]
+    if not rows:
+        return "Not in these results."
     names = dict.fromkeys(
         case.contender for group in rows for case in group.cases if case.contender is not None
     )

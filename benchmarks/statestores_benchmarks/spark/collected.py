@@ -190,7 +190,7 @@ def _faster(case: str, base: str, what: str) -> Target:
         case=case,
         base=base,
         figure=Figure.SPEED_UP,
-        at_least=1,
+        at_least=2,
         row=f"{what} in Spark, against {base}",
     )
 
