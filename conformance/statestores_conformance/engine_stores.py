@@ -199,25 +199,25 @@ class EngineStoreTests(EngineFixtures):
         """Wherever it breaks off: either all of the old content, or, reopened, none of it."""
         seen_whole = seen_empty = 0
         for fail_at in range(20):
-            engine = open_engine(tmp_path / f"truncated-{fail_at}")
-            watched = FaultyEngine(engine)
-            opened = open_store(watched)
-            opened.fill()
-            opened.store.advance_position({INPUT: 1})
-            opened.store.commit({CHANGELOG: 1})
-            before = opened.committed()
-            watched.plan(Fault(call="apply", at=fail_at + 1, lasting=True))
-            try:
-                opened.store.truncate()
-            except StorageError:
-                finished = False
-            else:
-                finished = True
-            watched.plan(None)
-            again = open_store(KeptOpen(engine))
-            with again.store as reopened:
-                content, offsets = again.content(), reopened.committed_offsets()
-                position = dict(reopened.position)
+            with open_engine(tmp_path / f"truncated-{fail_at}") as engine:
+                watched = FaultyEngine(engine)
+                opened = open_store(watched)
+                opened.fill()
+                opened.store.advance_position({INPUT: 1})
+                opened.store.commit({CHANGELOG: 1})
+                before = opened.committed()
+                watched.plan(Fault(call="apply", at=fail_at + 1, lasting=True))
+                try:
+                    opened.store.truncate()
+                except StorageError:
+                    finished = False
+                else:
+                    finished = True
+                watched.plan(None)
+                again = open_store(KeptOpen(engine))
+                with again.store as reopened:
+                    content, offsets = again.content(), reopened.committed_offsets()
+                    position = dict(reopened.position)
 
             if content:
                 assert (content, offsets, position) == (before, {CHANGELOG: 1}, {INPUT: 1})
