@@ -20,8 +20,8 @@ from statestores.semantics.versioned_facades import CommittedVersions
 from statestores.semantics.versioned_rows import (
     DELETED,
     HEADER_BYTES,
+    SUFFIX_BYTES,
     history_bounds,
-    pack_suffix,
     start_of,
 )
 from statestores.semantics.versioned_view import VersionedView
@@ -189,7 +189,7 @@ def _ask_history(
         elif time_ms >= since:  # times descend, so it is before the end of the same version
             places.append(place)
             continue
-        found = first(prefix + pack_suffix(0, MAX_TIME_MS - time_ms), stop)
+        found = first(prefix + (MAX_TIME_MS - time_ms).to_bytes(SUFFIX_BYTES), stop)
         if found is None:
             place, since = _NOWHERE, 0
         else:

@@ -32,6 +32,7 @@ from statestores.semantics.engine_store import EngineStore
 from statestores.semantics.key_value_rows import key_bounds
 from statestores.semantics.layout import DATA, PROGRESS_ROW, read_offsets, read_position
 from statestores.semantics.progress import NO_STREAM_TIME, Progress, read_progress
+from statestores.semantics.remembered_seeks import RememberedSeeks
 from statestores.semantics.row_cache import DEFAULT_READ_CACHE_BYTES, KEEP_ONE_IN, RowCache
 from statestores.semantics.sorted_rows import SortedRows
 from statestores.semantics.vacuum import Vacuum
@@ -67,6 +68,7 @@ class EngineVersionedStore(EngineStore[bytes, bytes], VersionedStore[bytes, byte
         self._engine_get = engine.get
         self._stream_time = self._progress.stream_time_ms
         self._vacuum = Vacuum()
+        self._seeks = RememberedSeeks(engine)
         self._cache = cache or RowCache(DEFAULT_READ_CACHE_BYTES)
         self._cached = self._cache.rows
         self._committing: dict[bytes, bytes | None] = {}
@@ -88,7 +90,7 @@ class EngineVersionedStore(EngineStore[bytes, bytes], VersionedStore[bytes, byte
             if timestamp_ms < self._stream_time - self._retention_ms:
                 self._dropped += self._put_step
                 return _TOO_LATE
-            following = self._view().start_after(key, timestamp_ms)
+            following = self._following(key, timestamp_ms)
             if following is not None:
                 result = PutResult(accepted=True, valid_to_ms=following)
         versions = self._pending.get(key)
@@ -101,6 +103,16 @@ class EngineVersionedStore(EngineStore[bytes, bytes], VersionedStore[bytes, byte
         self._uncommitted_bytes += len(key) + (8 if value is None else 8 + len(value))
         self._puts += self._put_step
         return result
+
+    def _following(self, key: bytes, timestamp_ms: int) -> int | None:
+        """Return when the version after a late one starts, and keep for the commit what was found.
+
+        ``None``: it is the latest of its key after all.
+        """
+        view = VersionedView(
+            self._seeks, self._pending, self._stream_time, self._retention_ms, self._cached
+        )
+        return view.start_after(key, timestamp_ms)
 
     def put_many(
         self, keys: Values[bytes], values: Values[bytes | None], timestamps_ms: Values[int]
@@ -314,7 +326,7 @@ class EngineVersionedStore(EngineStore[bytes, bytes], VersionedStore[bytes, byte
     def _pending_rows(self) -> dict[bytes, bytes | None]:
         progress: Progress = replace(self._progress, stream_time_ms=self._stream_time)
         horizon = self._stream_time - self._retention_ms
-        resolved = resolve(self._engine, self._cached, self._pending, progress, horizon)
+        resolved = resolve(self._seeks, self._cached, self._pending, progress, horizon)
         rows, latest = resolved.rows, resolved.latest
         resolved_rows = len(rows)
         self._vacuum.sweep(self._engine, rows, progress, horizon)
@@ -340,10 +352,12 @@ class EngineVersionedStore(EngineStore[bytes, bytes], VersionedStore[bytes, byte
             self._committing = {}
         self._stream_time = self._progress.stream_time_ms
         self._pending = {}
+        self._seeks.forget()
 
     def _forget_cached(self) -> None:
         self._cache.forget()
+        self._seeks.forget()
 
     def _close_pending(self, closed: ClosedRows) -> None:
         self._pending = closed
-        self._cache.forget()
+        self._forget_cached()

