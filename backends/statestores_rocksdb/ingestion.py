@@ -1,8 +1,9 @@
 """Sorted files that are written beside the database and taken in as a whole."""
 
 from collections.abc import Iterable
+from itertools import chain, islice
 from pathlib import Path
-from typing import Self
+from typing import Never, Self, cast
 
 from rocksdict import (
     IngestExternalFileOptions,
@@ -35,8 +36,7 @@ class SortedFiles:
         self._options = options
         self._paths: list[str] = []
         self._writer: SstFileWriter | None = None
-        """The file that is being written. No local variable holds it: an error's traceback would
-        keep it open."""
+        """The file that is being written."""
 
     def write(self, pairs: Iterable[tuple[bytes, bytes]]) -> Self:
         """Write *pairs* to files.
@@ -46,29 +46,28 @@ class SortedFiles:
             InvalidTypeError: A key or value is not bytes.
             StorageError: The disk is full or failed.
         """
+        rows = iter(pairs)
         previous: bytes | None = None
-        count = 0
-        for key, value in pairs:
-            if type(key) is not bytes:
-                raise InvalidTypeError(f"an ingested key must be bytes, got {key!r}")
-            if previous is not None and key <= previous:
-                raise InvalidArgumentError(
-                    f"ingested keys must ascend strictly, got {key!r} after {previous!r}; sort "
-                    "them and keep the last pair of each key"
-                )
-            previous = key
-            try:
-                (self._writer or self._next_file())[key] = value
-                count += 1
-                if count % _PAIRS_PER_CHECK == 0:
-                    self._finish_file(_FILE_BYTES)
-            except Exception as error:  # noqa: BLE001  # the driver raises the class itself
-                fail(error, f"write {self._paths[-1]!r}")
+        for first in rows:
+            previous = self._write_some(chain((first,), islice(rows, _PAIRS_PER_CHECK)), previous)
+        self._finish_file(0)
+        return self
+
+    def _write_some(self, pairs: Iterable[tuple[bytes, bytes]], previous: bytes | None) -> bytes:
+        """Write *pairs* behind the key *previous*, and return the last key."""
+        writer = self._writer or self._next_file()
         try:
-            self._finish_file(0)
+            for key, value in pairs:
+                if type(key) is not bytes or (previous is not None and key <= previous):
+                    _refuse(key, previous)
+                previous = key
+                writer[key] = value
         except Exception as error:  # noqa: BLE001  # the driver raises the class itself
             fail(error, f"write {self._paths[-1]!r}")
-        return self
+        finally:
+            del writer  # or the traceback of an error keeps the file open
+        self._finish_file(_FILE_BYTES)
+        return cast("bytes", previous)
 
     def move_into(self, database: Rdict) -> None:
         """Make all pairs visible at once, and durable.
@@ -103,9 +102,23 @@ class SortedFiles:
 
     def _finish_file(self, least_bytes: int) -> None:
         """Finish the file that is being written, if it has *least_bytes*."""
-        if self._writer is not None and self._writer.file_size() >= least_bytes:
+        if self._writer is None or self._writer.file_size() < least_bytes:
+            return
+        try:
             self._writer.finish()
-            self._writer = None
+        except Exception as error:  # noqa: BLE001  # the driver raises the class itself
+            fail(error, f"write {self._paths[-1]!r}")
+        self._writer = None
+
+
+def _refuse(key: object, previous: bytes | None) -> Never:
+    """Say why *key* cannot follow *previous*."""
+    if type(key) is not bytes:
+        raise InvalidTypeError(f"an ingested key must be bytes, got {key!r}")
+    raise InvalidArgumentError(
+        f"ingested keys must ascend strictly, got {key!r} after {previous!r}; sort them and keep "
+        "the last pair of each key"
+    )
 
 
 def remove_left_files(directory: Path) -> None:
