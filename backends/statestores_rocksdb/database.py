@@ -35,6 +35,11 @@ _RECOVERY = {
     WalRecovery.CUT_AT_DAMAGE: DBRecoveryMode.point_in_time,
 }
 
+_FILES_PER_THREAD = 4
+_MOST_THREADS = 16
+"""RocksDB's own number of threads that look at the files when it opens. Starting them takes a
+third of the time in which a small store opens."""
+
 _COLUMN_FAMILY = "default"
 """The only one: several cannot be flushed, ingested or recovered together."""
 
@@ -51,6 +56,7 @@ def open_database(path: Path, options: RocksDBOptions) -> Rdict:
     """
     tuned = driver_options(options)
     tuned.set_wal_recovery_mode(_RECOVERY[options.wal_recovery]())
+    tuned.set_max_file_opening_threads(_opening_threads(path))
     try:
         inspect(path, options.wal_recovery, lambda: _oldest_log(path, tuned))
         database = _open(path, tuned, AccessType.read_write())
@@ -63,6 +69,12 @@ def open_database(path: Path, options: RocksDBOptions) -> Rdict:
         database.close()
         raise
     return database
+
+
+def _opening_threads(path: Path) -> int:
+    """Return how many threads are worth starting for the files in *path*."""
+    files = sum(1 for _ in path.glob("*.sst"))
+    return min(1 + files // _FILES_PER_THREAD, _MOST_THREADS)
 
 
 def _leave_sequence_zero(database: Rdict) -> None:
