@@ -9,10 +9,9 @@
 The contract is `statestores.spi`; importing this package loads nothing from third parties.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from statestores.opening import open_existing, open_store
-from statestores.registry import available_backends, backend_names
 from statestores.serdes import float64, int64, int64_sorted, json, msgpack, raw, utf8
 from statestores.spi import (
     Changes,
@@ -43,10 +42,12 @@ from statestores.spi import (
     WindowRecord,
     WindowStore,
 )
-from statestores.state_root import StateRoot
 
 if TYPE_CHECKING:
     from statestores.logged_store import LoggedStore, open_logged_store
+    from statestores.opening import open_existing, open_store
+    from statestores.registry import available_backends, backend_names
+    from statestores.state_root import StateRoot
 
 SECOND = 1_000
 """A second in milliseconds."""
@@ -61,13 +62,31 @@ DAY = 24 * HOUR
 """A day in milliseconds."""
 
 
-def __getattr__(name: str) -> Any:
-    """Load what needs Arrow when it is first asked for (PEP 562)."""
-    if name in {"LoggedStore", "open_logged_store"}:
-        from statestores import logged_store  # noqa: PLC0415  # Arrow is an extra
+_LOADED_WHEN_ASKED_FOR = {
+    "LoggedStore": "statestores.logged_store",  # needs Arrow, which is an extra
+    "StateRoot": "statestores.state_root",
+    "available_backends": "statestores.registry",
+    "backend_names": "statestores.registry",
+    "open_existing": "statestores.opening",
+    "open_logged_store": "statestores.logged_store",
+    "open_store": "statestores.opening",
+}
+"""Names whose modules bring the stores themselves: who only describes stores, as the driver of
+Spark does, need not wait for them."""
 
-        return getattr(logged_store, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+def __getattr__(name: str) -> Any:
+    """Load a name that is asked for (PEP 562), once."""
+    module = _LOADED_WHEN_ASKED_FOR.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    loaded = globals()[name] = getattr(import_module(module), name)
+    return loaded
+
+
+def __dir__() -> list[str]:
+    """List the names that are not loaded yet as well."""
+    return sorted({*globals(), *__all__})
 
 
 __all__ = [

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from statestores.errors import InvalidArgumentError
-from statestores.semantics.arguments import as_list
 from statestores.semantics.wall_clock import Clock
 from statestores.serdes.delegation import DelegatingReadOnlyStore, DelegatingStateStore
 from statestores.spi import (
@@ -26,6 +25,7 @@ from statestores.spi import (
     TimestampedValue,
 )
 from statestores.spi.store import Values
+from statestores.spi.values import as_list
 from statestores_conformance.openers import StoreOnEngine
 from statestores_conformance.stores import KEYS, Content, Stores, StoreUnderTest
 

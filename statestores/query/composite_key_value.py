@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from statestores.query.local_partitions import CompositeStore
-from statestores.semantics.arguments import as_list
 from statestores.spi.key_value import ReadOnlyKeyValueStore
 from statestores.spi.store import Values
 from statestores.spi.timestamped_key_value import ReadOnlyTimestampedKeyValueStore
+from statestores.spi.values import as_list
 
 _MAX_ENTRIES = (1 << 63) - 1
 

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 from statestores.errors import InvalidArgumentError
 from statestores.query.local_partitions import CompositeStore
-from statestores.semantics.arguments import as_list
 from statestores.spi.records import VersionedRecord
 from statestores.spi.store import Values
+from statestores.spi.values import as_list
 from statestores.spi.versioned import ReadOnlyVersionedStore
 
 Store = ReadOnlyVersionedStore[bytes, bytes]

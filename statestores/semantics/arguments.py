@@ -3,12 +3,12 @@
 The hot paths test types in line and come here only to complain.
 """
 
-from collections.abc import Iterable
 from typing import Any, NoReturn
 
 from statestores.errors import InvalidArgumentError, InvalidTypeError
 from statestores.spi.durability import Durability
 from statestores.spi.store import Isolation, Values
+from statestores.spi.values import as_list
 
 MAX_TIME_MS = (1 << 63) - 1
 """Times are int64 milliseconds since the epoch, from 0."""
@@ -136,23 +136,6 @@ def refuse_put(key: object, value: object, timestamp_ms: object = 0) -> NoReturn
     check_value(value)
     check_time("timestamp_ms", timestamp_ms)
     raise AssertionError(f"{key!r}, {value!r} and {timestamp_ms!r} are in order")
-
-
-def as_list(name: str, values: object) -> list[Any]:
-    """Return the values of an iterable or of an Arrow column as a list.
-
-    Raises:
-        InvalidTypeError: It is neither, or it is a single ``str`` or ``bytes``.
-    """
-    if isinstance(values, list):
-        return values
-    to_pylist = getattr(values, "to_pylist", None)
-    if to_pylist is not None:
-        listed: list[Any] = to_pylist()
-        return listed
-    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
-        raise InvalidTypeError(f"{name} must be an iterable or an Arrow column, got {values!r}")
-    return list(values)
 
 
 def check_lengths(**columns: list[Any]) -> None:

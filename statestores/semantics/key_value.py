@@ -10,7 +10,6 @@ from typing import TypeVar
 
 from statestores.errors import InvalidArgumentError
 from statestores.semantics.arguments import (
-    as_list,
     check_key,
     check_key_range,
     check_keys,
@@ -44,6 +43,7 @@ from statestores.spi.key_value import KeyValueStore, ReadOnlyKeyValueStore
 from statestores.spi.records import Changes
 from statestores.spi.specification import StoreSpecification
 from statestores.spi.store import CommittedContent, Isolation, Values
+from statestores.spi.values import as_list
 
 T = TypeVar("T")
 

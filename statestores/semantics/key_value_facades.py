@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from statestores.semantics.arguments import as_list, check_key, check_key_range
+from statestores.semantics.arguments import check_key, check_key_range
 from statestores.semantics.engine_store import EngineStore
 from statestores.semantics.facade import EngineFacade
 from statestores.semantics.key_value_rows import (
@@ -18,6 +18,7 @@ from statestores.spi.engine import Engine
 from statestores.spi.key_value import ReadOnlyKeyValueStore
 from statestores.spi.offsets import Position
 from statestores.spi.store import Values
+from statestores.spi.values import as_list
 
 _ABSENT = object()
 

@@ -5,7 +5,6 @@ from typing import ClassVar
 
 from statestores.errors import InvalidArgumentError
 from statestores.semantics.arguments import (
-    as_list,
     check_key,
     check_key_range,
     check_keys,
@@ -30,6 +29,7 @@ from statestores.spi.records import Changes, SessionRecord
 from statestores.spi.session import ReadOnlySessionStore, SessionStore
 from statestores.spi.session_specification import Session
 from statestores.spi.store import Isolation, Values
+from statestores.spi.values import as_list
 
 
 class SessionReads(RetainedReads, ReadOnlySessionStore[bytes, bytes]):

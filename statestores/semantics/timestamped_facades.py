@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from statestores.semantics.arguments import as_list, check_key, check_key_range
+from statestores.semantics.arguments import check_key, check_key_range
 from statestores.semantics.content_chunks import until_closed
 from statestores.semantics.engine_store import EngineStore
 from statestores.semantics.expiry import Expiry
@@ -19,6 +19,7 @@ from statestores.spi.offsets import Position
 from statestores.spi.records import TimestampedValue
 from statestores.spi.store import Values
 from statestores.spi.timestamped_key_value import ReadOnlyTimestampedKeyValueStore
+from statestores.spi.values import as_list
 
 Uncommitted = Callable[[], tuple[int, dict[bytes, bytes | None], int]]
 

@@ -15,7 +15,6 @@ from typing import cast
 from statestores.errors import InvalidArgumentError, InvalidTypeError
 from statestores.semantics.arguments import (
     MAX_TIME_MS,
-    as_list,
     check_key,
     check_key_range,
     check_keys,
@@ -57,6 +56,7 @@ from statestores.spi.timestamped_key_value import (
     ReadOnlyTimestampedKeyValueStore,
     TimestampedKeyValueStore,
 )
+from statestores.spi.values import as_list
 
 _ABSENT = object()
 

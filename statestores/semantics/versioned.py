@@ -14,7 +14,6 @@ from operator import itemgetter
 from statestores.errors import InvalidArgumentError
 from statestores.semantics.arguments import (
     MAX_TIME_MS,
-    as_list,
     check_key,
     check_key_range,
     check_keys,
@@ -46,6 +45,7 @@ from statestores.spi.engine import Engine
 from statestores.spi.records import Changes, PutResult, VersionedRecord
 from statestores.spi.specification import Versioned
 from statestores.spi.store import CommittedContent, Isolation, Values
+from statestores.spi.values import as_list
 from statestores.spi.versioned import ReadOnlyVersionedStore, VersionedStore
 
 _NEWEST = PutResult(accepted=True, valid_to_ms=None)

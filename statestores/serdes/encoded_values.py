@@ -7,10 +7,10 @@ of it: a deletion as a value, an error as a key.
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from statestores.semantics.arguments import as_list
 from statestores.serdes.arrow_columns import is_arrow
 from statestores.spi.serde import Serde
 from statestores.spi.store import Values
+from statestores.spi.values import as_list
 
 T = TypeVar("T")
 

@@ -8,13 +8,13 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any, TypeVar
 
 from statestores.errors import InvalidArgumentError
-from statestores.semantics.arguments import as_list
 from statestores.serdes.delegation import DelegatingReadOnlyStore, DelegatingStateStore
 from statestores.serdes.encoded_values import decode_values, encode_values
 from statestores.serdes.raw_serde import serde_or_raw
 from statestores.spi.key_value import KeyValueStore, ReadOnlyKeyValueStore
 from statestores.spi.specification import StoreSpecification
 from statestores.spi.store import Isolation, Values
+from statestores.spi.values import as_list
 
 K = TypeVar("K")
 V = TypeVar("V")

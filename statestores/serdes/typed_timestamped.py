@@ -8,7 +8,6 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any, TypeVar
 
 from statestores.errors import InvalidArgumentError
-from statestores.semantics.arguments import as_list
 from statestores.serdes.delegation import DelegatingReadOnlyStore, DelegatingStateStore
 from statestores.serdes.encoded_values import encode_values
 from statestores.serdes.raw_serde import serde_or_raw
@@ -19,6 +18,7 @@ from statestores.spi.timestamped_key_value import (
     ReadOnlyTimestampedKeyValueStore,
     TimestampedKeyValueStore,
 )
+from statestores.spi.values import as_list
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from statestores.semantics.arguments import as_list, check_key
+from statestores.semantics.arguments import check_key
 from statestores.semantics.key_value import EngineKeyValueStore
 from statestores.semantics.key_value_facades import CommittedKeyValues, UncommittedKeyValues
 from statestores.semantics.versioned import EngineVersionedStore
@@ -19,6 +19,7 @@ from statestores.spi import (
     VersionedRecord,
 )
 from statestores.spi.store import Values
+from statestores.spi.values import as_list
 from statestores_mutants.registry import mutant
 
 Pairs = Iterator[tuple[bytes, bytes]]

@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Iterator
 
 from statestores.errors import InvalidArgumentError, StoreClosedError
-from statestores.semantics.arguments import as_list
 from statestores.semantics.key_value import EngineKeyValueStore
 from statestores.semantics.key_value_rows import without_namespace
 from statestores.semantics.layout import DATA
 from statestores.spi.store import Values
+from statestores.spi.values import as_list
 from statestores_mutants.registry import mutant
 
 Pairs = Iterator[tuple[bytes, bytes]]

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 
 from statestores.errors import InvalidArgumentError
-from statestores.semantics.arguments import as_list
 from statestores.semantics.versioned import EngineVersionedStore
 from statestores.spi import PutResult, VersionedRecord
 from statestores.spi.store import Values
+from statestores.spi.values import as_list
 from statestores_mutants.registry import mutant
 
 Record = VersionedRecord[bytes]

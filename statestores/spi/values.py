@@ -1,0 +1,23 @@
+"""Many values in one argument, of whatever type they come (COM-19)."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from statestores.errors import InvalidTypeError
+
+
+def as_list(name: str, values: object) -> list[Any]:
+    """Return the values of an iterable or of an Arrow column, the argument *name*, as a list.
+
+    Raises:
+        InvalidTypeError: It is neither, or it is a single ``str`` or ``bytes``.
+    """
+    if isinstance(values, list):
+        return values
+    to_pylist = getattr(values, "to_pylist", None)
+    if to_pylist is not None:
+        listed: list[Any] = to_pylist()
+        return listed
+    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+        raise InvalidTypeError(f"{name} must be an iterable or an Arrow column, got {values!r}")
+    return list(values)
