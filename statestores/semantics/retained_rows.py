@@ -8,7 +8,7 @@ duplicate. Each has two rows in the engine (spec/08):
 * in `HISTORY` no value, ordered by time, so that what expires lies together at the beginning.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from struct import Struct
 
 from statestores.semantics.escaped_keys import escape, unescape
@@ -16,10 +16,14 @@ from statestores.semantics.layout import DATA, HISTORY
 
 _TIME_BYTES = 8
 _TIME = Struct(">Q")
-_SUFFIX = Struct(">HQ")  # the key's terminator, two zero bytes, and the time
+SUFFIX_BYTES = 10
+"""The key's terminator, two zero bytes, and the time: a number of ten bytes, half the time of a
+``Struct``."""
 _SUFFIX_AND_NUMBER = Struct(">HQQ")
 
 pack_time = _TIME.pack
+
+_NEVER = pack_time(1 << 63)
 
 Row = tuple[bytes, bytes]
 """A row of `DATA`, key and value."""
@@ -42,14 +46,15 @@ class RetainedRows:
 
     def __init__(self, *, has_number: bool) -> None:
         self.has_number = has_number
-        self.suffix_bytes = (_SUFFIX_AND_NUMBER if has_number else _SUFFIX).size
+        self.suffix_bytes = _SUFFIX_AND_NUMBER.size if has_number else SUFFIX_BYTES
         self._time_from_end = self.suffix_bytes - 2
 
     def data_key(self, key: bytes, time_ms: int, number: int = 0) -> bytes:
         """Return the key of a row."""
         if self.has_number:
             return DATA + escape(key) + _SUFFIX_AND_NUMBER.pack(0, time_ms, number)
-        return DATA + escape(key) + _SUFFIX.pack(0, time_ms)
+        # `escape`, written out: a call costs a tenth of a fetch from the write buffer.
+        return DATA + key.replace(b"\x00", b"\x00\xff") + time_ms.to_bytes(SUFFIX_BYTES)
 
     def index_key(self, data_key: bytes) -> bytes:
         """Return the key in the index of the row *data_key*."""
@@ -84,12 +89,35 @@ class RetainedRows:
         Exact when both keys are the same. Otherwise `within` has to leave out the rows of the
         keys in between, the time of which is out of range.
         """
-        start = DATA if first_key is None else DATA + escape(first_key) + _SUFFIX.pack(0, first_ms)
+        start = DATA if first_key is None else _from(first_key, first_ms)
         if first_ms > last_ms:
             return start, start
         if last_key is None:
             return start, HISTORY
-        return start, DATA + escape(last_key) + _SUFFIX.pack(0, last_ms + 1)
+        return start, _from(last_key, last_ms + 1)
+
+    def batch_of(
+        self, pending: Mapping[bytes, bytes | None], horizon_ms: int
+    ) -> tuple[dict[bytes, bytes | None], int]:
+        """Return the rows that *pending* ones change, with the index, and their lowest time.
+
+        What has expired before it is committed is left out.
+        """
+        batch: dict[bytes, bytes | None] = {}
+        # `time_of` and `index_key`, written out; times compare as bytes like numbers.
+        horizon = pack_time(horizon_ms) if horizon_ms >= 0 else b""
+        lowest = _NEVER
+        from_end = self._time_from_end
+        for data_key, value in pending.items():
+            time_at = len(data_key) - from_end
+            time = data_key[time_at : time_at + _TIME_BYTES]
+            if time > horizon:
+                batch[data_key] = value
+                index_key = HISTORY + time + data_key[1:time_at] + data_key[time_at + _TIME_BYTES :]
+                batch[index_key] = None if value is None else b""
+                if time < lowest:  # noqa: PLR1730  # a call costs a tenth
+                    lowest = time
+        return batch, int.from_bytes(lowest, "big")
 
     def within(self, rows: Iterable[Row], first_ms: int, last_ms: int) -> Iterator[Row]:
         """Yield the rows with times from *first_ms* to *last_ms*, both inclusive."""
@@ -99,3 +127,8 @@ class RetainedRows:
             time_at = len(row[0]) - from_end
             if low <= row[0][time_at : time_at + _TIME_BYTES] <= high:
                 yield row
+
+
+def _from(key: bytes, time_ms: int) -> bytes:
+    """Return the lowest row of *key* with that time."""
+    return DATA + escape(key) + time_ms.to_bytes(SUFFIX_BYTES)

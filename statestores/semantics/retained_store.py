@@ -11,7 +11,7 @@ from itertools import islice
 from typing import ClassVar
 
 from statestores.errors import InvalidArgumentError
-from statestores.semantics.arguments import as_list, check_time
+from statestores.semantics.arguments import check_time
 from statestores.semantics.closed_rows import ClosedRows
 from statestores.semantics.content_chunks import (
     FIRST_CHUNK_ROWS,
@@ -35,6 +35,7 @@ from statestores.spi.engine import Engine, EngineReader
 from statestores.spi.records import Changes
 from statestores.spi.specification import StoreSpecification
 from statestores.spi.store import CommittedContent
+from statestores.spi.values import as_list
 
 _ABSENT = object()
 
@@ -234,15 +235,8 @@ class EngineRetainedStore(RetainedReads, EngineStore[bytes, bytes]):
             stream_time_ms=self._stream_time,
             next_sequence=self._next_sequence,
         )
-        batch: dict[bytes, bytes | None] = {}
-        time_of, index_key, horizon = self._rows.time_of, self._rows.index_key, self._horizon
-        floor = 1 << 63
-        for data_key, value in self._pending.items():
-            time_ms = time_of(data_key)
-            if time_ms > horizon:  # else it has expired before it was committed
-                batch[data_key] = value
-                batch[index_key(data_key)] = None if value is None else b""
-                floor = min(floor, time_ms)
+        horizon = self._horizon
+        batch, floor = self._rows.batch_of(self._pending, horizon)
         progress.remove_expired(self._engine, self._rows, batch, horizon)
         progress.floor_ms = min(progress.floor_ms, floor)
         if progress != self._progress:

@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 from statestores.errors import InvalidArgumentError
 from statestores.semantics.arguments import (
     MAX_TIME_MS,
-    as_list,
     check_key,
     check_key_range,
     check_keys,
@@ -19,18 +18,20 @@ from statestores.semantics.arguments import (
     isolation_of,
 )
 from statestores.semantics.engine_store import EngineStore
+from statestores.semantics.layout import DATA
 from statestores.semantics.retained_reads import (
     CommittedRetained,
     RetainedReads,
     Uncommitted,
     UncommittedRetained,
 )
-from statestores.semantics.retained_rows import RetainedRows, Row
+from statestores.semantics.retained_rows import SUFFIX_BYTES, RetainedRows, Row
 from statestores.semantics.retained_store import EngineRetainedStore, times_of
 from statestores.spi.durability import Durability
 from statestores.spi.engine import Engine
 from statestores.spi.records import Changes, WindowRecord
 from statestores.spi.store import Isolation, Values
+from statestores.spi.values import as_list
 from statestores.spi.window import ReadOnlyWindowStore, WindowStore
 from statestores.spi.window_specification import Window
 
@@ -41,10 +42,14 @@ class WindowReads(RetainedReads, ReadOnlyWindowStore[bytes, bytes]):
     _window_size_ms: int
 
     def fetch(self, key: bytes, start_ms: int) -> bytes | None:
-        check_key(key)
-        check_time("start_ms", start_ms)
+        if type(key) is not bytes:
+            check_key(key)
+        if type(start_ms) is not int or not 0 <= start_ms <= MAX_TIME_MS:
+            check_time("start_ms", start_ms)
         if not self._rows.has_number:
-            return self._visible_value(self._rows.data_key(key, start_ms), start_ms)
+            # `RetainedRows.data_key`, written out here and in `put`: a tenth of a fetch.
+            data_key = DATA + key.replace(b"\x00", b"\x00\xff") + start_ms.to_bytes(SUFFIX_BYTES)
+            return self._visible_value(data_key, start_ms)
         rows = self._visible_rows(key, key, start_ms, start_ms, reverse=True)
         with closing(rows):
             return next((value for _, value in rows), None)
@@ -132,10 +137,17 @@ class EngineWindowStore(EngineRetainedStore, WindowReads, WindowStore[bytes, byt
     # Writes.
 
     def put(self, key: bytes, value: bytes | None, window_start_ms: int) -> bool:
-        check_key(key)
-        check_value(value)
-        check_time("window_start_ms", window_start_ms)
-        return self._put_checked(key, value, window_start_ms)
+        if type(key) is not bytes:
+            check_key(key)
+        if value is not None and type(value) is not bytes:
+            check_value(value)
+        if type(window_start_ms) is not int or not 0 <= window_start_ms <= MAX_TIME_MS:
+            check_time("window_start_ms", window_start_ms)
+        if self._rows.has_number:
+            return self._put_checked(key, value, window_start_ms)
+        escaped = key.replace(b"\x00", b"\x00\xff")
+        data_key = DATA + escaped + window_start_ms.to_bytes(SUFFIX_BYTES)
+        return self._put(data_key, value, window_start_ms, len(key) + self._times_bytes)
 
     def put_many(
         self, keys: Values[bytes], values: Values[bytes | None], window_starts_ms: Values[int]

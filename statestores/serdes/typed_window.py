@@ -4,7 +4,7 @@ As in `typed_key_value`, everything is encoded before anything is written. Windo
 unchanged.
 """
 
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any, TypeVar
 
 from statestores.serdes.delegation import DelegatingReadOnlyStore, DelegatingStateStore
@@ -34,14 +34,20 @@ class TypedReadOnlyWindowStore(DelegatingReadOnlyStore, ReadOnlyWindowStore[K, V
         self._specification = specification
         self._key_serde = serde_or_raw(specification.key)
         self._value_serde = serde_or_raw(specification.value)
+        # Bound once: fetches and puts are what a windowed aggregate consists of.
+        self._encode_key = self._key_serde.encode
+        self._encode_value = self._value_serde.encode
+        self._decode_value = self._value_serde.decode
+        # Any, because None goes down as it is: see `encoded_values`.
+        self._store_fetch: Callable[[Any, int], bytes | None] = store.fetch
 
     @property
     def stream_time_ms(self) -> int | None:
         return self._store.stream_time_ms
 
     def fetch(self, key: K, start_ms: int) -> V | None:
-        data = self._store.fetch(self._encoded_key(key), start_ms)
-        return None if data is None else self._value_serde.decode(data)
+        data = self._store_fetch(None if key is None else self._encode_key(key), start_ms)
+        return None if data is None else self._decode_value(data)
 
     def fetch_range(
         self,
@@ -97,10 +103,14 @@ class TypedWindowStore(DelegatingStateStore, TypedReadOnlyWindowStore[K, V], Win
     ) -> None:
         """Take *store* over: closing this store closes it."""
         super().__init__(store, specification)
+        self._store_put: Callable[[Any, bytes | None, int], bool] = store.put
 
     def put(self, key: K, value: V | None, window_start_ms: int) -> bool:
-        encoded = None if value is None else self._value_serde.encode(value)
-        return self._store.put(self._encoded_key(key), encoded, window_start_ms)
+        return self._store_put(
+            None if key is None else self._encode_key(key),
+            None if value is None else self._encode_value(value),
+            window_start_ms,
+        )
 
     def put_many(
         self, keys: Values[K], values: Values[V | None], window_starts_ms: Values[int]
