@@ -31,6 +31,8 @@ def main(arguments: list[str]) -> None:
         SparkSession.builder.master("local[2,40]")
         .config("spark.ui.enabled", "false")
         .config("spark.driver.host", "127.0.0.1")
+        # What each micro-batch was made of is judged by the checkpoint, which forgets all but 100.
+        .config("spark.sql.streaming.minBatchesToRetain", "10000")
         .getOrCreate()
     )
     spark.sparkContext.setLogLevel("OFF")
