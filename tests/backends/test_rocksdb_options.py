@@ -1,5 +1,6 @@
 """The options of the RocksDB backend: read, bounded, and in force at each opening."""
 
+import random
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from statestores_rocksdb import (
     RocksDBEngine,
     RocksDBOptions,
     WalRecovery,
+    database,
 )
 
 pytestmark = pytest.mark.usefixtures("no_descriptor_leaks")
@@ -99,3 +101,17 @@ def test_data_of_any_compression_is_read_under_another(
 
     with RocksDBEngine.open(tmp_path, {"block_cache_bytes": 0, "max_open_files": 16}) as engine:
         assert engine.get(b"k") == b"v" * 10_000
+
+
+def test_the_text_logs_do_not_grow_without_end(tmp_path: Path) -> None:
+    """RocksDB writes kilobytes about each compaction: they once took as much as the store."""
+    options = {"write_buffer_bytes": 64 * 1024}
+    chance = random.Random(1)
+    with RocksDBEngine.open(tmp_path, options) as engine:
+        for number in range(600):
+            row = {b"%d" % (number % 20): chance.randbytes(64 * 1024)}
+            engine.apply(row, Durability.PROCESS_CRASH)
+        logs = sorted(tmp_path.glob("LOG*"))
+
+        assert len(logs) == 3, "too few compactions to show anything"
+        assert sum(log.stat().st_size for log in logs) < 4 * database._TEXT_LOG_BYTES
