@@ -115,6 +115,13 @@ def _open(path: Path, tuned: Options, access: AccessType) -> Rdict:
     return database.get_column_family(_COLUMN_FAMILY)
 
 
+_COMPACTED_BUFFERS = 4
+"""How much one compaction reads, unless a single file overlaps more: it is on the disk twice."""
+
+_MOST_WAITING_FILES = 6
+"""Files of the first level, of a write buffer each, with which writers are slowed down. Compaction
+begins with four; the driver's own limit is twenty."""
+
 _DELETIONS: Final = (1_000, 200, 0.3)
 """A table is compacted soon that has so many deletions (second) in so many rows on end (first), or
 that share of deletions in all of it."""
@@ -167,9 +174,13 @@ def _bound_garbage(tuned: Options, write_buffer_bytes: int) -> None:
     By default a store of up to 256 MiB is one sorted run, and a compaction holds all of it twice.
     Levels in proportion to the buffers are compacted in pieces. Deletions sink slowly through
     levels, a table of them being no bargain to the driver; so tables with many are taken first.
-    Either works with the other only (docs/decisions/0035-the-sweep-follows-what-it-finds.md).
+    Either works with the other only (docs/decisions/0035-the-sweep-follows-what-it-finds.md). And
+    a compaction reads little at a time, and writers wait for compactions before the files that have
+    not been compacted are a large part of the store.
     """
     tuned.set_level_compaction_dynamic_level_bytes(v=False)
     tuned.set_max_bytes_for_level_base(4 * write_buffer_bytes)
     tuned.set_target_file_size_base(write_buffer_bytes)
+    tuned.set_max_compaction_bytes(_COMPACTED_BUFFERS * write_buffer_bytes)
+    tuned.set_level_zero_slowdown_writes_trigger(_MOST_WAITING_FILES)
     tuned.add_compact_on_deletion_collector_factory(*_DELETIONS)

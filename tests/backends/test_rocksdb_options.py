@@ -115,3 +115,14 @@ def test_the_text_logs_do_not_grow_without_end(tmp_path: Path) -> None:
 
         assert len(logs) == 3, "too few compactions to show anything"
         assert sum(log.stat().st_size for log in logs) < 4 * database._TEXT_LOG_BYTES
+
+
+def test_what_bounds_the_disk_goes_by_the_write_buffer(tmp_path: Path) -> None:
+    """Compactions are small, and writers wait for them, in proportion to what a buffer holds."""
+    RocksDBEngine.open(tmp_path, {"write_buffer_bytes": 1 << 20}).close()
+
+    assert _stored(tmp_path, "max_compaction_bytes") == {str(4 << 20)}
+    assert _stored(tmp_path, "max_bytes_for_level_base") == {str(4 << 20)}
+    assert _stored(tmp_path, "target_file_size_base") == {str(1 << 20)}
+    assert _stored(tmp_path, "level0_slowdown_writes_trigger") == {"6"}
+    assert _stored(tmp_path, "max_log_file_size") == {str(256 << 10)}
