@@ -101,6 +101,9 @@ class Growth:
     most: float
     """The largest after a commit."""
 
+    above_twice: float
+    """The share of commits after which it was more than two."""
+
     closed: float
     """After the store was closed."""
 
@@ -143,6 +146,7 @@ def measure(
         max(settled) / live_bytes,
         median(sizes) / live_bytes,
         max(sizes) / live_bytes,
+        sum(size > 2 * live_bytes for size in sizes) / len(sizes),
         closed / live_bytes,
     )
 
@@ -188,8 +192,8 @@ def main(
     """Print how much disk each kind takes on each backend."""
     sys.stdout.write(
         f"{retentions} retentions of {live_rows:,} rows with values of {value_bytes:,} bytes\n\n"
-        "| kind | backend | at rest, most | median | most | closed |\n"
-        "|---|---|--:|--:|--:|--:|\n"
+        "| kind | backend | at rest, most | median | most | above two | closed |\n"
+        "|---|---|--:|--:|--:|--:|--:|\n"
     )
     for kind in KINDS:
         if not kind.name.startswith(tuple(kinds.split(","))):
@@ -206,7 +210,7 @@ def main(
             )
             sys.stdout.write(
                 f"| {kind.name} | {backend} | {grown.settled:.2f} | {grown.median:.2f} "
-                f"| {grown.most:.2f} | {grown.closed:.2f} |\n"
+                f"| {grown.most:.2f} | {grown.above_twice:.1%} | {grown.closed:.2f} |\n"
             )
             sys.stdout.flush()
 
