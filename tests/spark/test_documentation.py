@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from store_streams import needs_limits
 
 import statestores as ss
 from statestores.spark.options import ALIASES, SourceOptions
@@ -16,6 +17,7 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "spark.md"
 EXAMPLE = re.compile(r"^```py\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
+@needs_limits
 def test_the_examples_run(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -25,6 +25,7 @@ from statestores.errors import (
 from statestores.logged_store import open_logged_store
 from statestores.migration.spark_export import EXPORT_FILE, export_spark_checkpoint
 from statestores.partition_reader import PartitionReader
+from statestores.spark.older_pyspark import SINKS_TAKE_BATCHES
 from statestores.spark.state_catalog import (
     SparkStateStore,
     choose_state_store,
@@ -83,6 +84,8 @@ _QUERIES: dict[str, tuple[Callable[[DataFrame], DataFrame], str, bool]] = {
 @pytest.fixture(scope="module")
 def checkpoints(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The checkpoints of `_QUERIES`, of which each has run two batches."""
+    if not SINKS_TAKE_BATCHES:
+        pytest.skip("PySpark 4.0 slices a batch at a float, which the Arrow of today refuses")
     base = tmp_path_factory.mktemp("queries")
     source = base / "input"
     source.mkdir()

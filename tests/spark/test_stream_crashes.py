@@ -9,7 +9,7 @@ import pytest
 from dying_source import PUBLISHED
 from killed_processes import end_a_program
 from pyspark.sql import SparkSession
-from store_streams import add, changes_of, make_store, run
+from store_streams import add, changes_of, make_store, needs_limits, run
 
 KEYS = 40
 SOAK_KILLS = 50
@@ -41,6 +41,7 @@ def judge(source: str, target: str) -> None:
     assert [path.name for path in staging.iterdir() if path.is_dir()] == []
 
 
+@needs_limits
 @pytest.mark.timeout(600)
 def test_a_driver_that_is_killed_goes_on_where_it_was(spark: SparkSession, tmp_path: Path) -> None:
     """When a batch is committed and appended nowhere: nobody aborts it, and it comes again."""
@@ -54,6 +55,7 @@ def test_a_driver_that_is_killed_goes_on_where_it_was(spark: SparkSession, tmp_p
     judge(source, target)
 
 
+@needs_limits
 @pytest.mark.soak
 @pytest.mark.timeout(3 * 3600)
 def test_many_killed_drivers(spark: SparkSession, tmp_path: Path) -> None:

@@ -68,4 +68,4 @@ class DyingSource(StateStoresDataSource):
         dying = cast("DyingWriter", armed)  # since the line before
         dying.failpoint, dying.marker = failpoint, Path(marker)
         dying.victims = [int(victim) for victim in victims.split()]
-        return dying
+        return writer
