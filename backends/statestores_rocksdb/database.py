@@ -38,6 +38,9 @@ _RECOVERY = {
 _TEXT_LOG_BYTES = 256 * 1024
 """A text log of RocksDB, of which three are kept: for some hundred compactions."""
 
+_MANIFEST_BYTES = 1024 * 1024
+"""A list of the database's files and of their changes; the next one begins with the files alone."""
+
 _FILES_PER_THREAD = 4
 _MOST_THREADS = 16
 """RocksDB's own number of threads that look at the files when it opens. Starting them takes a
@@ -162,8 +165,10 @@ def driver_options(options: RocksDBOptions) -> Options:
     tuned.set_stats_dump_period_sec(0)
     tuned.set_stats_persist_period_sec(0)
     # And no text log without end: each compaction writes some kilobytes about itself, which over
-    # fifty retentions of a store of 40 MB came to as much as the store.
+    # fifty retentions of a store of 40 MB came to as much as the store. What it changes in the list
+    # of files is less, and by default kept up to a gigabyte.
     tuned.set_max_log_file_size(_TEXT_LOG_BYTES)
+    tuned.set_max_manifest_file_size(_MANIFEST_BYTES)
     tuned.set_keep_log_file_num(3)
     return tuned
 
