@@ -125,6 +125,10 @@ _MOST_WAITING_FILES = 6
 """Files of the first level, of a write buffer each, with which writers are slowed down. Compaction
 begins with four; the driver's own limit is twenty."""
 
+_MOST_WAITING_BUFFERS = 4
+"""What all levels have to compact, in write buffers, with which writers are slowed down. By default
+it is 64 GB."""
+
 _DELETIONS: Final = (1_000, 200, 0.3)
 """A table is compacted soon that has so many deletions (second) in so many rows on end (first), or
 that share of deletions in all of it."""
@@ -188,4 +192,5 @@ def _bound_garbage(tuned: Options, write_buffer_bytes: int) -> None:
     tuned.set_target_file_size_base(write_buffer_bytes)
     tuned.set_max_compaction_bytes(_COMPACTED_BUFFERS * write_buffer_bytes)
     tuned.set_level_zero_slowdown_writes_trigger(_MOST_WAITING_FILES)
+    tuned.set_soft_pending_compaction_bytes_limit(_MOST_WAITING_BUFFERS * write_buffer_bytes)
     tuned.add_compact_on_deletion_collector_factory(*_DELETIONS)

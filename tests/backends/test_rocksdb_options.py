@@ -127,3 +127,4 @@ def test_what_bounds_the_disk_goes_by_the_write_buffer(tmp_path: Path) -> None:
     assert _stored(tmp_path, "level0_slowdown_writes_trigger") == {"6"}
     assert _stored(tmp_path, "max_log_file_size") == {str(256 << 10)}
     assert _stored(tmp_path, "max_manifest_file_size") == {str(1 << 20)}
+    assert _stored(tmp_path, "soft_pending_compaction_bytes_limit") == {str(4 << 20)}
