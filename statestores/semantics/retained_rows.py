@@ -16,7 +16,7 @@ from statestores.semantics.layout import DATA, HISTORY
 
 _TIME_BYTES = 8
 _TIME = Struct(">Q")
-SUFFIX_BYTES = 10
+_SUFFIX_BYTES = 10
 """The key's terminator, two zero bytes, and the time: a number of ten bytes, half the time of a
 ``Struct``."""
 _SUFFIX_AND_NUMBER = Struct(">HQQ")
@@ -39,6 +39,12 @@ def index_time(index_key: bytes) -> int:
     return int.from_bytes(index_key[1 : 1 + _TIME_BYTES], "big")
 
 
+def unnumbered_key(key: bytes, time_ms: int) -> bytes:
+    """Return the key of a row without a number: the lowest of all with this key and time."""
+    # `escape`, written out: this is in the path of each fetch and put of a window.
+    return DATA + key.replace(b"\x00", b"\x00\xff") + time_ms.to_bytes(_SUFFIX_BYTES)
+
+
 class RetainedRows:
     """The keys of one store's rows: with a number behind the time, or without."""
 
@@ -46,15 +52,14 @@ class RetainedRows:
 
     def __init__(self, *, has_number: bool) -> None:
         self.has_number = has_number
-        self.suffix_bytes = _SUFFIX_AND_NUMBER.size if has_number else SUFFIX_BYTES
+        self.suffix_bytes = _SUFFIX_AND_NUMBER.size if has_number else _SUFFIX_BYTES
         self._time_from_end = self.suffix_bytes - 2
 
     def data_key(self, key: bytes, time_ms: int, number: int = 0) -> bytes:
         """Return the key of a row."""
         if self.has_number:
             return DATA + escape(key) + _SUFFIX_AND_NUMBER.pack(0, time_ms, number)
-        # `escape`, written out: a call costs a tenth of a fetch from the write buffer.
-        return DATA + key.replace(b"\x00", b"\x00\xff") + time_ms.to_bytes(SUFFIX_BYTES)
+        return unnumbered_key(key, time_ms)
 
     def index_key(self, data_key: bytes) -> bytes:
         """Return the key in the index of the row *data_key*."""
@@ -89,12 +94,12 @@ class RetainedRows:
         Exact when both keys are the same. Otherwise `within` has to leave out the rows of the
         keys in between, the time of which is out of range.
         """
-        start = DATA if first_key is None else _from(first_key, first_ms)
+        start = DATA if first_key is None else unnumbered_key(first_key, first_ms)
         if first_ms > last_ms:
             return start, start
         if last_key is None:
             return start, HISTORY
-        return start, _from(last_key, last_ms + 1)
+        return start, unnumbered_key(last_key, last_ms + 1)
 
     def batch_of(
         self, pending: Mapping[bytes, bytes | None], horizon_ms: int
@@ -127,8 +132,3 @@ class RetainedRows:
             time_at = len(row[0]) - from_end
             if low <= row[0][time_at : time_at + _TIME_BYTES] <= high:
                 yield row
-
-
-def _from(key: bytes, time_ms: int) -> bytes:
-    """Return the lowest row of *key* with that time."""
-    return DATA + escape(key) + time_ms.to_bytes(SUFFIX_BYTES)

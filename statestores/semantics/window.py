@@ -18,14 +18,13 @@ from statestores.semantics.arguments import (
     isolation_of,
 )
 from statestores.semantics.engine_store import EngineStore
-from statestores.semantics.layout import DATA
 from statestores.semantics.retained_reads import (
     CommittedRetained,
     RetainedReads,
     Uncommitted,
     UncommittedRetained,
 )
-from statestores.semantics.retained_rows import SUFFIX_BYTES, RetainedRows, Row
+from statestores.semantics.retained_rows import RetainedRows, Row, unnumbered_key
 from statestores.semantics.retained_store import EngineRetainedStore, times_of
 from statestores.spi.durability import Durability
 from statestores.spi.engine import Engine
@@ -47,9 +46,7 @@ class WindowReads(RetainedReads, ReadOnlyWindowStore[bytes, bytes]):
         if type(start_ms) is not int or not 0 <= start_ms <= MAX_TIME_MS:
             check_time("start_ms", start_ms)
         if not self._rows.has_number:
-            # `RetainedRows.data_key`, written out here and in `put`: a tenth of a fetch.
-            data_key = DATA + key.replace(b"\x00", b"\x00\xff") + start_ms.to_bytes(SUFFIX_BYTES)
-            return self._visible_value(data_key, start_ms)
+            return self._visible_value(unnumbered_key(key, start_ms), start_ms)
         rows = self._visible_rows(key, key, start_ms, start_ms, reverse=True)
         with closing(rows):
             return next((value for _, value in rows), None)
@@ -143,11 +140,7 @@ class EngineWindowStore(EngineRetainedStore, WindowReads, WindowStore[bytes, byt
             check_value(value)
         if type(window_start_ms) is not int or not 0 <= window_start_ms <= MAX_TIME_MS:
             check_time("window_start_ms", window_start_ms)
-        if self._rows.has_number:
-            return self._put_checked(key, value, window_start_ms)
-        escaped = key.replace(b"\x00", b"\x00\xff")
-        data_key = DATA + escaped + window_start_ms.to_bytes(SUFFIX_BYTES)
-        return self._put(data_key, value, window_start_ms, len(key) + self._times_bytes)
+        return self._put_checked(key, value, window_start_ms)
 
     def put_many(
         self, keys: Values[bytes], values: Values[bytes | None], window_starts_ms: Values[int]
@@ -165,7 +158,7 @@ class EngineWindowStore(EngineRetainedStore, WindowReads, WindowStore[bytes, byt
     def _put_checked(self, key: bytes, value: bytes | None, start_ms: int) -> bool:
         size = len(key) + self._times_bytes
         if not self._rows.has_number:
-            return self._put(self._rows.data_key(key, start_ms), value, start_ms, size)
+            return self._put(unnumbered_key(key, start_ms), value, start_ms, size)
         if value is None:
             self.check_open()
             return False
