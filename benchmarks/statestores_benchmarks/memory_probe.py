@@ -53,7 +53,9 @@ def grown_by(directory: Path, backend: str, budget_bytes: int, stores: int, rows
         for start in range(0, rows, COMMIT_ROWS):
             for store in opened:
                 for number in range(start, min(rows, start + COMMIT_ROWS)):
-                    store.put(b"key-%012d" % number, chance.randbytes(VALUE_BYTES))
+                    key = b"key-%012d" % number
+                    store.get(key)  # so that its row is kept
+                    store.put(key, chance.randbytes(VALUE_BYTES))
                 store.commit({})
             highest = max(highest, anonymous_bytes())
         for store in opened:

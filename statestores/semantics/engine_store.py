@@ -27,6 +27,7 @@ from statestores.errors import (
 from statestores.failpoints import reach
 from statestores.semantics.arguments import durability_of
 from statestores.semantics.closed_rows import ClosedRows
+from statestores.semantics.key_value_rows import NamespacedRows
 from statestores.semantics.layout import (
     POSITION_ROW,
     PROGRESS_ROW,
@@ -108,8 +109,11 @@ class EngineStore(MeteredStore, Generic[K, V]):
     # What a kind says.
 
     @abstractmethod
-    def _pending_rows(self) -> dict[bytes, bytes | None]:
-        """Return a new batch of the rows that the pending writes change."""
+    def _pending_rows(self) -> dict[bytes, bytes | None] | NamespacedRows:
+        """Return a new batch of the rows that the pending writes change.
+
+        It may be a view of these writes: it is done with when another write is made.
+        """
 
     @abstractmethod
     def _forget_pending(self, *, committed: bool) -> None:
@@ -268,7 +272,9 @@ class EngineStore(MeteredStore, Generic[K, V]):
         return self._judge_offsets(offsets)
 
     def _add_metadata(
-        self, batch: dict[bytes, bytes | None], staged: Mapping[TopicPartition, int | None]
+        self,
+        batch: dict[bytes, bytes | None] | NamespacedRows,
+        staged: Mapping[TopicPartition, int | None],
     ) -> None:
         """Add the rows of offsets and position to *batch*."""
         for partition, offset in staged.items():
@@ -294,7 +300,7 @@ class EngineStore(MeteredStore, Generic[K, V]):
         try:
             self._engine.apply(batch, durability)
         except BaseException:  # also an interrupt that came after the engine was done
-            self._in_doubt = batch
+            self._in_doubt = dict(batch)
             with suppress(StateStoreError):  # it cannot be asked now: whoever needs to know asks
                 self._settle()
             raise

@@ -28,6 +28,7 @@ from statestores.semantics.content_chunks import (
 from statestores.semantics.engine_store import EngineStore
 from statestores.semantics.key_value_facades import CommittedKeyValues, UncommittedKeyValues
 from statestores.semantics.key_value_rows import (
+    NamespacedRows,
     key_bounds,
     key_bounds_of,
     prefix_bounds,
@@ -63,6 +64,7 @@ class EngineKeyValueStore(EngineStore[bytes, bytes], KeyValueStore[bytes, bytes]
         self._engine_get = engine.get
         self._cache = cache or RowCache(DEFAULT_READ_CACHE_BYTES)
         self._cached = self._cache.rows
+        self._gets_before = 0  # how often the engine had been asked by the last commit
         self._buffer = WriteBuffer()
         self._rows = self._buffer.rows
 
@@ -212,15 +214,17 @@ class EngineKeyValueStore(EngineStore[bytes, bytes], KeyValueStore[bytes, bytes]
 
     # What the common part asks for.
 
-    def _pending_rows(self) -> dict[bytes, bytes | None]:
-        return {DATA + key: value for key, value in self._rows.items()}
+    def _pending_rows(self) -> NamespacedRows:
+        return NamespacedRows(self._rows)
 
     def _progress_rows(self, rows: SortedRows) -> dict[bytes, bytes | None]:
         return {}
 
     def _forget_pending(self, *, committed: bool) -> None:
         if committed:
-            self._cache.refresh(self._rows, self._uncommitted_bytes)
+            is_read = self._engine_gets != self._gets_before
+            self._cache.refresh(self._rows, self._uncommitted_bytes, is_read=is_read)
+            self._gets_before = self._engine_gets
         self._buffer = WriteBuffer()
         self._rows = self._buffer.rows
 

@@ -1,9 +1,62 @@
 """The rows of a key-value store: a namespace byte in front of the key."""
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, ItemsView, Iterator, Mapping
+from itertools import chain
 from typing import cast
 
 from statestores.semantics.layout import DATA, HISTORY, after_prefix
+
+
+class NamespacedRows(Mapping[bytes, bytes | None]):
+    r"""Pending rows as an engine has them, and rows of other namespaces: the batch of a commit.
+
+    It is a view, and costs a batch half of what a dictionary does: engines only iterate over it.
+
+    >>> batch = NamespacedRows({b"key": b"value"})
+    >>> batch[b"\x01row"] = b"1"
+    >>> list(batch.items())
+    [(b'\x02key', b'value'), (b'\x01row', b'1')]
+    """
+
+    __slots__ = ("_others", "_pending")
+
+    def __init__(self, pending: Mapping[bytes, bytes | None]) -> None:
+        """Show *pending*, whose keys have no namespace, as they are whenever somebody looks."""
+        self._pending = pending
+        self._others: dict[bytes, bytes | None] = {}
+
+    def __setitem__(self, row_key: bytes, row: bytes | None) -> None:
+        """Add a row of another namespace."""
+        self._others[row_key] = row
+
+    def __getitem__(self, row_key: bytes) -> bytes | None:
+        if row_key.startswith(DATA):
+            return self._pending[row_key[len(DATA) :]]
+        return self._others[row_key]
+
+    def __iter__(self) -> Iterator[bytes]:
+        return chain([DATA + key for key in self._pending], self._others)
+
+    def __len__(self) -> int:
+        return len(self._pending) + len(self._others)
+
+    def items(self) -> ItemsView[bytes, bytes | None]:
+        return _Pairs(self)
+
+    def pairs(self) -> Iterator[tuple[bytes, bytes | None]]:
+        """Iterate over the rows and their keys."""
+        pending = self._pending
+        keys = [DATA + key for key in pending]
+        return chain(zip(keys, pending.values(), strict=True), self._others.items())
+
+
+class _Pairs(ItemsView[bytes, bytes | None]):
+    """The rows and their keys: the mix-in's own iterator looks each of them up."""
+
+    _mapping: NamespacedRows
+
+    def __iter__(self) -> Iterator[tuple[bytes, bytes | None]]:
+        return self._mapping.pairs()
 
 
 def key_bounds(first: bytes | None, last: bytes | None) -> tuple[bytes, bytes]:

@@ -53,13 +53,15 @@ class RowCache:
             if self._held_bytes > self._capacity_bytes:
                 self._make_room()
 
-    def refresh(self, rows: Mapping[bytes, bytes | None], size_bytes: int) -> None:
+    def refresh(
+        self, rows: Mapping[bytes, bytes | None], size_bytes: int, *, is_read: bool
+    ) -> None:
         """Bring the rows up to a commit; *size_bytes* is the length of keys and values, or more.
 
-        Until the cache is full it takes all of them. From then on it has what is read again, and
-        of a commit it learns what it has: most rows that are only written would push out others.
+        Of a store that *is_read* the cache takes all of them until it is full. Otherwise it learns
+        what it has: most rows that are only written would cost time, and push out others.
         """
-        if not self._is_filled:
+        if is_read and not self._is_filled:
             size = size_bytes + ROW_OVERHEAD_BYTES * len(rows)
             if self._held_bytes + size <= self._capacity_bytes:
                 self.rows.update(rows)

@@ -55,7 +55,7 @@ def test_the_rows_never_take_more_than_the_capacity(
         elif number % 3 == 2:
             cache.take(rows, size)
         else:
-            cache.refresh(rows, size)
+            cache.refresh(rows, size, is_read=True)
 
         assert held_bytes(cache) <= capacity
         assert all(last[key] == value for key, value in cache.rows.items())
@@ -75,7 +75,10 @@ def test_rows_that_are_written_again_and_again_take_their_room_once() -> None:
     cache = RowCache(20 * (ROW_OVERHEAD_BYTES + 3))
     hot: dict[bytes, bytes | None] = {b"%02d" % number: b"v" for number in range(10)}
     for number in range(100):
-        (cache.take if number % 2 else cache.refresh)(hot, 30)
+        if number % 2:
+            cache.take(hot, 30)
+        else:
+            cache.refresh(hot, 30, is_read=True)
 
     assert cache.rows == hot
 
@@ -86,12 +89,22 @@ def test_rows_that_are_only_written_do_not_push_out_what_is_read() -> None:
     for number in range(4):
         cache.keep(b"r%02d" % number, b"")
     for number in range(100):
-        cache.refresh({b"w%02d" % number: b""}, 3)
-    cache.refresh({b"r00": b"new", b"w99": b""}, 9)
+        cache.refresh({b"w%02d" % number: b""}, 3, is_read=True)
+    cache.refresh({b"r00": b"new", b"w99": b""}, 9, is_read=True)
 
     assert cache.rows[b"r00"] == b"new"
     assert {b"r%02d" % number for number in range(4)} <= cache.rows.keys()
     assert b"w99" not in cache.rows
+
+
+def test_the_rows_of_a_store_that_nobody_reads_stay_out() -> None:
+    """They took their time and their room; what is there is brought up to date."""
+    cache = RowCache(1_000)
+    cache.keep(b"a", b"old")
+
+    cache.refresh({b"a": b"new", b"b": b""}, 5, is_read=False)
+
+    assert cache.rows == {b"a": b"new"}
 
 
 def test_a_load_larger_than_the_cache_leaves_nothing_old_behind() -> None:

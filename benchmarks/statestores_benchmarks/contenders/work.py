@@ -24,7 +24,7 @@ class Rows(Enum):
 
     ON_DISK = "in the files of a store that was opened again"
     PENDING = "put, and not committed"
-    JUST_COMMITTED = "committed by the same open store"
+    JUST_COMMITTED = "read, put and committed by the same open store"
 
 
 def cases(
@@ -93,6 +93,9 @@ def _getting(
         _fill(door, keys)
         door.commit()
     with contender.open(path) as door:  # opened again, it reads files and not memory
+        if rows is Rows.JUST_COMMITTED:
+            for key in keys:
+                door.get(key)
         if rows is not Rows.ON_DISK:
             _fill(door, keys)
         if rows is Rows.JUST_COMMITTED:
