@@ -39,7 +39,12 @@ from statestores.semantics.versioned_commit import resolve
 from statestores.semantics.versioned_content import version_chunks
 from statestores.semantics.versioned_facades import CommittedVersions, UncommittedVersions
 from statestores.semantics.versioned_rows import DELETED, HEADER_BYTES, unpack_header
-from statestores.semantics.versioned_view import VersionedView, new_tuple, stored_superseded
+from statestores.semantics.versioned_view import (
+    VersionedView,
+    new_tuple,
+    stored_start_after,
+    stored_superseded,
+)
 from statestores.spi.durability import Durability
 from statestores.spi.engine import Engine
 from statestores.spi.records import Changes, PutResult, VersionedRecord
@@ -109,6 +114,15 @@ class EngineVersionedStore(EngineStore[bytes, bytes], VersionedStore[bytes, byte
 
         ``None``: it is the latest of its key after all.
         """
+        if key not in self._pending:
+            if key in self._cached:
+                row = self._cached[key]
+            else:
+                row = self._engine.get(DATA + key)
+                self._cache.keep(key, row)  # the commit looks for it again
+            if row is None or (newest_ms := unpack_header(row)[0] & ~DELETED) <= timestamp_ms:
+                return None
+            return stored_start_after(self._seeks, key, timestamp_ms, newest_ms)
         view = VersionedView(
             self._seeks, self._pending, self._stream_time, self._retention_ms, self._cached
         )

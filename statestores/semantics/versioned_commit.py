@@ -17,22 +17,22 @@ from statestores.semantics.versioned_rows import (
     DELETED,
     HEADER_BYTES,
     SUFFIX_BYTES,
-    Version,
     data_key,
-    history_bounds,
-    history_from,
     history_key,
     history_row,
     latest_row,
     pack_header,
-    read_history,
     read_latest,
     start_of,
     unpack_header,
 )
+from statestores.semantics.versioned_view import stored_start_after
 from statestores.spi.engine import EngineReader
 
 Rows = dict[bytes, bytes | None]
+
+_NEVER_MS = -1
+"""Before every start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,23 +152,13 @@ def _resolve_late(
     newest = latest.valid_from_ms
     starts = sorted(versions)
     floor = MAX_TIME_MS
+    after = _NEVER_MS
     for index, start in enumerate(starts):
         if start >= newest:
             break
-        following = starts[index + 1] if index + 1 < len(starts) else newest
-        previous = _stored_up_to(reader, key, start)
-        if previous is None or previous.valid_to_ms is None or previous.valid_to_ms <= start:
-            end = _stored_after(reader, key, start, newest)
-        else:
-            end = previous.valid_to_ms
-            covered = previous.valid_from_ms < start
-            if covered and (index == 0 or starts[index - 1] < previous.valid_from_ms):
-                # The stored version before this one now ends where this one starts.
-                rows[history_key(key, previous.valid_from_ms)] = history_row(start, previous.value)
-                floor = min(floor, start)
-        end = min(end, following)
-        rows[history_key(key, start)] = history_row(end, versions[start])
-        floor = min(floor, end)
+        following = min(starts[index + 1], newest) if index + 1 < len(starts) else newest
+        floor = min(floor, _put_late(reader, rows, key, (start, versions[start]), after, following))
+        after = start
     # What is at or above the stored latest makes a chain with it.
     chain = [(start, versions[start]) for start in starts if start >= newest]
     if chain and chain[0][0] == newest and latest.value is None:
@@ -180,13 +170,35 @@ def _resolve_late(
     return floor
 
 
-def _stored_up_to(reader: EngineReader, key: bytes, start_ms: int) -> Version | None:
-    """Return the superseded version of *key* with the highest start up to *start_ms*."""
-    found = reader.first(*history_from(key, start_ms))
-    return None if found is None else read_history(*found)
+def _put_late(
+    reader: EngineReader,
+    rows: Rows,
+    key: bytes,
+    version: tuple[int, bytes | None],
+    after_ms: int,
+    following_ms: int,
+) -> int:
+    """Write a *version* of *key* that starts before the stored latest; return the lowest end.
 
-
-def _stored_after(reader: EngineReader, key: bytes, start_ms: int, newest_ms: int) -> int:
-    """Return the lowest stored start of *key* above *start_ms*, at most *newest_ms*."""
-    found = reader.last(history_bounds(key)[0], history_key(key, start_ms))
-    return newest_ms if found is None else min(newest_ms, start_of(found[0]))
+    The version of the same commit before it starts at *after_ms*. The one after it, or the stored
+    latest if that is earlier, starts at *following_ms*.
+    """
+    start, value = version
+    prefix = HISTORY + key.replace(b"\x00", b"\x00\xff")
+    row_key = prefix + (MAX_TIME_MS - start).to_bytes(SUFFIX_BYTES)
+    found = reader.first(row_key, prefix + b"\x00\x01")
+    end = floor = 0
+    if found is not None:
+        previous_key, previous = found
+        header: int = unpack_header(previous)[0]
+        end = header & ~DELETED
+        if end > start and previous_key != row_key and start_of(previous_key) > after_ms:
+            # The stored version before this one now ends where this one starts.
+            ended = header & DELETED | start
+            rows[previous_key] = ended.to_bytes(HEADER_BYTES) + previous[HEADER_BYTES:]
+            floor = start
+    if end <= start:
+        end = stored_start_after(reader, key, start, following_ms)
+    end = min(end, following_ms)
+    rows[row_key] = history_row(end, value)
+    return floor or end

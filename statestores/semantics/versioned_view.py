@@ -159,18 +159,9 @@ class VersionedView:
     def _stored_after(self, key: bytes, start_ms: int) -> int | None:
         """Return the lowest start of a stored version of *key* above *start_ms*."""
         row = self._latest_row(key)
-        if row is None or (latest := read_latest(row)).valid_from_ms <= start_ms:
+        if row is None or (newest_ms := unpack_header(row)[0] & ~DELETED) <= start_ms:
             return None
-        # A version that is valid then ends where the next one starts. Only in front of the oldest
-        # one, and behind versions that are gone, the next one has to be sought for itself: with an
-        # iterator in the other direction, of which most commits then make none.
-        valid = self._reader.first(*history_from(key, start_ms))
-        if valid is not None:
-            end: int = unpack_header(valid[1])[0] & ~DELETED
-            if end > start_ms:
-                return end
-        found = self._reader.last(history_bounds(key)[0], history_key(key, start_ms))
-        return latest.valid_from_ms if found is None else start_of(found[0])
+        return stored_start_after(self._reader, key, start_ms, newest_ms)
 
     def start_after(self, key: bytes, start_ms: int) -> int | None:
         """Return the lowest start of a version of *key* above *start_ms*, stored or pending."""
@@ -315,6 +306,23 @@ def stored_superseded(
         return None
     valid_from = MAX_TIME_MS - from_bytes(row_key[-8:], "big")
     return new_tuple(VersionedRecord, (row[HEADER_BYTES:], valid_from, valid_to))
+
+
+def stored_start_after(reader: EngineReader, key: bytes, start_ms: int, newest_ms: int) -> int:
+    """Return the lowest start above *start_ms* of a superseded version of *key*.
+
+    *newest_ms* if there is none: when the latest starts, or whatever else follows.
+    """
+    # A version that is valid then ends where the next one starts. Only in front of the oldest one,
+    # and behind versions that are gone, the next one has to be sought for itself: with an iterator
+    # in the other direction, of which most commits then make none.
+    valid = reader.first(*history_from(key, start_ms))
+    if valid is not None:
+        end: int = unpack_header(valid[1])[0] & ~DELETED
+        if end > start_ms:
+            return end
+    found = reader.last(history_bounds(key)[0], history_key(key, start_ms))
+    return newest_ms if found is None else start_of(found[0])
 
 
 def _record(version: Version | None) -> VersionedRecord[bytes] | None:
