@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from statestores.arrow.content_rows import EncodeContent, content_encoder
-from statestores.arrow.engine_rows import EncodeChanges, changes_encoder
+from statestores.arrow.engine_rows import EncodeChanges, changes_encoder, changes_folder
 from statestores.arrow.folded_rows import folded_encoder
 from statestores.arrow.progress import Meter
 from statestores.arrow.restore_mark import restore_mark
@@ -22,6 +22,7 @@ from statestores.arrow.restore_plan import RestorePlan
 from statestores.arrow.row_batches import even_batches
 from statestores.arrow.snapshot_reader import Snapshot
 from statestores.arrow.tail import concat
+from statestores.arrow.waiting_changes import WaitingChanges
 from statestores.changelog.contract import ReadOnlyChangelog
 from statestores.changelog.frame import FrameKind
 from statestores.changelog.rows import change_schema
@@ -47,7 +48,7 @@ LEAST_ROWS = 65_536
 """Fewer changes to a store that has rows are put one by one: no sorted file is made for them."""
 
 _CHUNK_BYTES = 48 * 1024 * 1024
-"""Bytes of columns between two commits: they are copied once or twice while they are sorted."""
+"""Bytes of columns that wait for a commit: they are copied once or twice while they are sorted."""
 
 _SORTED_CONTENT_BYTES = _CHUNK_BYTES // 2
 """The same for content, and changes, that become two runs, both of them in memory."""
@@ -68,17 +69,11 @@ class BulkRestore:
         self._encode_content = content
         # Where a version ends depends on what is there: only the first chunk can be encoded.
         self._only_if_empty = isinstance(store.specification, Versioned)
-        self._chunk_limit = _CHUNK_BYTES if content is None else _SORTED_CONTENT_BYTES
-        # 64-bit offsets, since the changes of many frames may exceed 2 GiB.
-        self._schema = pa.schema(
-            [
-                field.with_type(pa.large_binary()) if pa.types.is_binary(field.type) else field
-                for field in change_schema(store.specification.kind)
-            ]
+        self._waiting = WaitingChanges(
+            change_schema(store.specification.kind),
+            _CHUNK_BYTES if content is None else _SORTED_CONTENT_BYTES,
+            changes_folder(store.specification),
         )
-        self._chunk: list[pa.RecordBatch] = []
-        self._chunk_rows = self._chunk_bytes = 0
-        self._deletes = False
         self._is_empty = False
         self._lowest_ms = MAX_TIME_MS
         self._next_number = 0
@@ -177,23 +172,25 @@ class BulkRestore:
                 if frame.last_offset >= plan.stop:
                     break
                 if frame.kind is FrameKind.CLEAR:
-                    self._take()  # what waits goes with the rest
+                    self._waiting.clear()
                     store.truncate()
                     self._is_empty = True
                 else:
-                    if self._chunk_rows > APPLIED_ROWS and self._has_to_delete(frame.batch):
+                    deletes = self._has_to_delete(frame.batch)
+                    if deletes and self._waiting.rows > APPLIED_ROWS:
                         self._commit(reached)  # which has not, or it would not be so large
-                    self._add(frame.batch)
+                    self._waiting.add(frame.batch, deletes=deletes)
                 store.advance_position(frame.position)
                 reached = {plan.partition: frame.last_offset}
                 meter.add(frame.batch.num_rows, frame.batch.nbytes)
-                if self._is_full(min(limit, APPLIED_ROWS) if self._deletes else limit):
+                rows = min(limit, APPLIED_ROWS) if self._waiting.deletes else limit
+                if self._waiting.is_full(rows, is_empty=self._is_empty):
                     self._commit(reached)
                     if not self.replays:
                         return frame.last_offset + 1
         # As durable as the store's commits are, and so everything before it is.
-        if self._chunk:
-            store.commit_rows(self._encoded(concat(self._take(), self._schema)), reached)
+        if self._waiting.rows:
+            store.commit_rows(self._waiting.take(self._encoded), reached)
             self._remove_expired()
         else:
             store.commit(reached)
@@ -205,7 +202,7 @@ class BulkRestore:
     def _commit(self, reached: Mapping[TopicPartition, int]) -> None:
         """Commit what waits, on the way to more."""
         self._store.commit_rows(
-            self._encoded(concat(self._take(), self._schema)),
+            self._waiting.take(self._encoded),
             reached,
             durability=Durability.PROCESS_CRASH,
         )
@@ -226,16 +223,6 @@ class BulkRestore:
         """
         return bool(not self._is_empty and changes.column("value").null_count)
 
-    def _add(self, rows: pa.RecordBatch) -> None:
-        columns = [rows.column(field.name).cast(field.type) for field in self._schema]
-        self._chunk.append(pa.RecordBatch.from_arrays(columns, schema=self._schema))
-        self._chunk_rows += rows.num_rows
-        self._chunk_bytes += rows.nbytes
-        self._deletes = self._deletes or self._has_to_delete(rows)
-
-    def _is_full(self, batch_rows: int) -> bool:
-        return self._chunk_rows >= batch_rows or self._chunk_bytes >= self._chunk_limit
-
     def _encoded(self, changes: pa.RecordBatch) -> SortedRows:
         """Return *changes* as rows. Requires: `replays`."""
         if self._encode_changes is None:
@@ -244,13 +231,6 @@ class BulkRestore:
             )
         stream_time_ms = getattr(self._store, "stream_time_ms", None)
         return self._encode_changes(changes, self._is_empty, stream_time_ms)
-
-    def _take(self) -> list[pa.RecordBatch]:
-        chunk = self._chunk
-        self._chunk = []
-        self._chunk_rows = self._chunk_bytes = 0
-        self._deletes = False
-        return chunk
 
 
 def _pieces(snapshot: Snapshot, batch_rows: int, meter: Meter) -> Iterator[pa.RecordBatch]:

@@ -26,6 +26,10 @@ EncodeChanges: TypeAlias = Callable[[pa.RecordBatch, bool, int | None], SortedRo
 """Encodes changes in log order, those of one commit or several; the flag says that the store is
 empty, so that deletions need not be written. Then comes the store's stream time, if it has one."""
 
+FoldChanges: TypeAlias = Callable[[pa.RecordBatch, bool], tuple[pa.RecordBatch, int]]
+"""Returns those of changes in log order that have an effect, to be encoded in their place, and the
+highest time of all of them. The flag is that of `EncodeChanges`."""
+
 LARGE = pa.large_binary()
 """The type of encoded columns: many changes together may exceed the 2 GiB of 32-bit offsets."""
 
@@ -41,6 +45,21 @@ def changes_encoder(specification: StoreSpecification[Any, Any]) -> EncodeChange
         return _encode_timestamped
     if isinstance(specification, KeyValue):
         return _encode_key_values
+    return None
+
+
+def changes_folder(specification: StoreSpecification[Any, Any]) -> FoldChanges | None:
+    """Return what drops changes that others overwrite; ``None`` where each of them counts."""
+    if isinstance(specification, TimestampedKeyValue):
+        return lambda changes, is_empty: (
+            _last_of_each_key(changes, is_empty=is_empty),
+            _bound(pc.max, changes, NO_STREAM_TIME),
+        )
+    if isinstance(specification, KeyValue):
+        return lambda changes, is_empty: (
+            _last_of_each_key(changes, is_empty=is_empty),
+            NO_STREAM_TIME,
+        )
     return None
 
 
@@ -85,8 +104,11 @@ def _bound(bound: Callable[[pa.Array], pa.Scalar], changes: pa.RecordBatch, defa
 def _last_of_each_key(changes: pa.RecordBatch, *, is_empty: bool) -> pa.RecordBatch:
     """Return the last of *changes* of each key, in the order of keys."""
     order = key_order(changes.column("key"))
-    last = changes.take(pa.array(order.rows[order.is_last]))
-    return last.filter(pc.is_valid(last.column("value"))) if is_empty else last
+    if not order.is_last.all() or (order.rows[1:] < order.rows[:-1]).any():
+        changes = changes.take(pa.array(order.rows[order.is_last]))
+    if is_empty and changes.column("value").null_count:
+        changes = changes.filter(pc.is_valid(changes.column("value")))
+    return changes
 
 
 def pairs(keys: pa.Array, values: pa.Array, *, namespace: bytes = b"") -> Pairs:

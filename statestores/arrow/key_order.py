@@ -17,6 +17,9 @@ Flags = npt.NDArray[np.bool_]
 
 _WORD_BYTES = 8
 
+_ROW_BITS = 32
+"""Half of a word, for the number of a row; with more rows the slower sort is taken."""
+
 
 class KeyOrder(NamedTuple):
     """How the rows of a column of keys are sorted."""
@@ -33,9 +36,9 @@ def key_order(keys: pa.Array) -> KeyOrder:
     if not len(keys):
         return KeyOrder(np.empty(0, np.int64), np.empty(0, np.bool_))
     words, are_exact = _words(keys)
-    order: Numbers = np.argsort(words, kind="stable")
-    words = words[order]
-    differs: Flags = words[1:] != words[:-1]
+    if (words[1:] > words[:-1]).all():
+        return KeyOrder(np.arange(len(keys)), np.ones(len(keys), np.bool_))
+    order, differs = _sorted_words(words)
     if not are_exact and not differs.all():
         tied = ~(np.append(differs, values=True) & np.insert(differs, 0, values=True))
         places = np.flatnonzero(tied)
@@ -44,6 +47,26 @@ def key_order(keys: pa.Array) -> KeyOrder:
         both = np.diff(places) == 1
         differs[places[:-1][both]] |= differs_there[both]
     return KeyOrder(order, np.append(differs, values=True))
+
+
+def _sorted_words(words: npt.NDArray[np.uint64]) -> tuple[Numbers, Flags]:
+    """Return the rows sorted by *words*, and which of those words differ from the next one.
+
+    Two sorts that are not stable, first by words and then by row where words are equal, take half
+    of the time of one that is: numpy has vector instructions for them.
+    """
+    rows: Numbers = np.argsort(words, kind="stable" if len(words) >> _ROW_BITS else "quicksort")
+    words = words[rows]
+    differs: Flags = words[1:] != words[:-1]
+    if not len(words) >> _ROW_BITS and not differs.all():
+        ranked = np.zeros(len(words), np.uint64)
+        np.cumsum(differs, out=ranked[1:])
+        ranked <<= np.uint64(_ROW_BITS)
+        ranked |= rows.view(np.uint64)
+        ranked.sort()
+        ranked &= np.uint64((1 << _ROW_BITS) - 1)
+        rows = ranked.view(np.int64)
+    return rows, differs
 
 
 def _sorted_bytes(keys: pa.Array, rows: Numbers) -> tuple[Numbers, Flags]:
@@ -70,6 +93,8 @@ def _words(keys: pa.Array) -> tuple[npt.NDArray[np.uint64], bool]:
         return np.zeros(len(keys), np.uint64), True
     data = np.frombuffer(data_buffer, np.uint8)
     shortest, longest = int(lengths.min()), int(lengths.max())
+    if shortest == longest:
+        return _words_of_table(data[offsets[0] : offsets[-1]].reshape(len(keys), longest))
     shared = _shared_bytes(data, starts, shortest)
     starts += shared
     words = np.zeros(len(keys), np.uint64)
@@ -83,8 +108,19 @@ def _words(keys: pa.Array) -> tuple[npt.NDArray[np.uint64], bool]:
         if place + shared >= shortest:
             found = np.where(at < stops, found, np.uint8(0))
         words |= found
-    # A key that ends within the word looks like one that goes on with zeros.
-    return words, shortest == longest and longest <= shared + _WORD_BYTES
+    return words, False  # a key that ends within the word looks like one that goes on with zeros
+
+
+def _words_of_table(table: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.uint64], bool]:
+    """Return the same for keys of one length, a row each."""
+    length = table.shape[1]
+    shared = 0
+    while shared < length and (table[:, shared] == table[0, shared]).all():
+        shared += 1
+    used = table[:, shared : shared + _WORD_BYTES]
+    words = np.zeros((len(table), _WORD_BYTES), np.uint8)
+    words[:, : used.shape[1]] = used
+    return words.view(">u8").ravel().astype(np.uint64), length <= shared + _WORD_BYTES
 
 
 def _shared_bytes(data: npt.NDArray[np.uint8], starts: Numbers, shortest: int) -> int:

@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from statestores.arrow.key_order import key_order
@@ -21,11 +21,18 @@ def _keys(draw: st.DrawFn) -> list[bytes]:
 
 
 @pytest.mark.parametrize("kind", [pa.binary(), pa.large_binary()], ids=str)
+@pytest.mark.parametrize("row_bits", [32, 2], ids=["", "more rows than half a word counts"])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(keys=_keys(), skipped=st.integers(0, 2))
 def test_rows_come_in_the_order_of_bytes(
-    kind: pa.DataType, keys: list[bytes], skipped: int
+    kind: pa.DataType,
+    row_bits: int,
+    monkeypatch: pytest.MonkeyPatch,
+    keys: list[bytes],
+    skipped: int,
 ) -> None:
     """Equal keys in their own order; a slice of a longer column as a column of its own."""
+    monkeypatch.setattr("statestores.arrow.key_order._ROW_BITS", row_bits)
     column = pa.array([b"before"] * skipped + keys, kind)[skipped:]
     expected = sorted(range(len(keys)), key=lambda row: keys[row])
     following = [keys[row] for row in expected[1:]]
