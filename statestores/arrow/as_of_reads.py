@@ -1,8 +1,9 @@
 """Many keys of a versioned store, each at a time of its own, as columns.
 
 The latest row of each key is read once, and answers every question from its start on. What is left
-is sorted by key and time, so that one seek answers all questions between the start and the end of
-the version that it finds. Rows stay rows; their headers are read as columns.
+is sorted by key and time, as the rows of the history are: one seek answers all questions between
+the start and the end of the version that it finds, and where they are dense a scan goes by them.
+Rows stay rows; their headers are read as columns.
 """
 
 from typing import Any, NamedTuple
@@ -13,8 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from statestores.arrow.as_of_index import Found
+from statestores.arrow.ascending_seeks import AscendingSeeks
 from statestores.arrow.store_of_bytes import store_of_bytes
 from statestores.semantics.arguments import MAX_TIME_MS
+from statestores.semantics.layout import END
 from statestores.semantics.versioned import EngineVersionedStore
 from statestores.semantics.versioned_facades import CommittedVersions
 from statestores.semantics.versioned_rows import (
@@ -124,8 +127,10 @@ def _ask_view(
     view: VersionedView, encoded: pa.DictionaryArray, times: Numbers, answers: _Answers
 ) -> None:
     """Answer each of the *encoded* keys at its time."""
-    keys: list[bytes] = encoded.dictionary.to_pylist()
-    codes: Numbers = encoded.indices.to_numpy().astype(np.int64)
+    # Keys in their order, which is that of their rows: engines find neighbours together.
+    order = pc.array_sort_indices(encoded.dictionary).to_numpy()
+    keys: list[bytes] = encoded.dictionary.take(pa.array(order)).to_pylist()
+    codes: Numbers = np.argsort(order)[encoded.indices.to_numpy()]
     questions = np.arange(len(codes))
     if view.pending:
         is_pending = np.array([key in view.pending for key in keys], np.bool_)[codes]
@@ -178,7 +183,7 @@ def _ask_history(
     rows: list[bytes] = []
     starts: list[int] = []
     places: list[int] = []
-    first = view.reader.first
+    first = AscendingSeeks(view.reader, END).first
     place, of_code, since = _NOWHERE, _NOWHERE, 0
     prefix = stop = b""
     for code, time_ms in zip(codes[questions].tolist(), asked.tolist(), strict=True):
@@ -210,7 +215,7 @@ def _ask_history(
 
 
 def _by_key_and_time(codes: Numbers, times: Numbers) -> Numbers:
-    """Return an order in which keys are together, and the times of each descend."""
+    """Return an order in which keys ascend, and the times of each descend, as history rows do."""
     highest = int(times.max())
     span = highest - int(times.min()) + 1
     if span < MAX_TIME_MS // (int(codes.max()) + 1):  # one number says both
