@@ -146,7 +146,11 @@ class RocksDBEngine(Engine):
             writes = DriverBatch(raw_mode=True)
             put = writes.put
             delete = writes.delete
-            for key, value in batch.items():
+            # In order, each finds its place beside the one before. For puts alone, sorting costs as
+            # much as that saves; beside deletions, which add keys to the table of recent writes and
+            # take none away, it costs half.
+            for key in sorted(batch) if None in batch.values() else batch:
+                value = batch[key]
                 if value is None:
                     delete(key)
                 else:

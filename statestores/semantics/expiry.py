@@ -1,13 +1,18 @@
 """Which timestamped values have expired, and the sweep that deletes their rows (TTL).
 
-An expired value is hidden by its timestamp alone. The sweep only frees its space: it looks for
-expired rows along a cursor that walks the keys round and round, and turns them into deletions
-among the pending writes, so that they go through the changelog like the owner's own. How many rows
-it looks at is bounded by what the commit has written, so no commit pays for a backlog (TTL-8), and
-within that bound follows what it finds: where keys are put again before they expire, there is
-little to find. Its place is stored, so a crash or a reopening only pauses it.
+An expired value is hidden by its timestamp alone. The sweep only frees its space: it turns expired
+rows into deletions among the pending writes, so that they go through the changelog like the owner's
+own. Of rows that this opening knows it remembers when they expire. For others it looks along a
+cursor that walks the keys round and round. How many rows it looks at is bounded by what the commit
+has written, so no commit pays for a backlog (TTL-8), and within that bound follows what it finds:
+where keys are put again before they expire, there is little to find. Its place is stored, so a
+crash or a reopening only pauses it.
 """
 
+from collections.abc import Mapping
+
+from statestores.semantics.arguments import MAX_TIME_MS
+from statestores.semantics.due_rows import DELETIONS_PER_COMMIT, DELETIONS_PER_WRITE, Dated, DueRows
 from statestores.semantics.layout import DATA, HISTORY
 from statestores.semantics.progress import Progress
 from statestores.semantics.sweep_rate import SweepRate
@@ -30,6 +35,10 @@ _LEAST_ROWS = 64
 
 NOTHING_EXPIRES_MS = -1
 """A horizon below every timestamp."""
+
+
+_UNDATED = b"\x80"
+"""Below the rows without a timestamp, as bytes, and above all others."""
 
 
 class Expiry:
@@ -64,12 +73,16 @@ class Expiry:
 
 
 class Sweep:
-    """The sweep of one open store: how much it may do before the next commit."""
+    """The sweep of one open store: what it remembers, and how much it may do with a commit."""
 
-    __slots__ = ("_allowance", "_is_granted", "_rows_counted", "rate")
+    __slots__ = ("_allowance", "_dated", "_due", "_is_granted", "_rows_counted", "_undated", "rate")
 
-    def __init__(self) -> None:
+    def __init__(self, ttl_ms: int | None, capacity_bytes: int) -> None:
+        """Remember rows in up to *capacity_bytes* of memory."""
         self.rate = SweepRate(least=LEAST_FACTOR, most=MOST_FACTOR)
+        self._due = DueRows(ttl_ms or 0, capacity_bytes)
+        self._dated: Dated | None = None
+        self._undated: list[bytes] = []
         self._allowance = 0.0
         self.begin_commit()
 
@@ -77,6 +90,40 @@ class Sweep:
         """Forget what has been granted to the last commit, done or rolled back."""
         self._rows_counted = 0
         self._is_granted = False
+
+    def forget(self) -> None:
+        """Forget when rows expire: the engine may have changed otherwise."""
+        self._due.forget()
+        self._dated, self._undated = None, []
+
+    def read_times(self, rows: Mapping[bytes, bytes | None]) -> int:
+        """Read when the *rows* of a commit expire; return the lowest timestamp."""
+        keys = [key for key, row in rows.items() if row is not None]
+        # Timestamps compare as bytes like numbers, and that of rows without one above all others.
+        stored = [row for row in rows.values() if row is not None]
+        self._dated, self._undated = None, []
+        if stored and max(stored) >= _UNDATED:
+            self._undated = [key for key in keys if rows[key] >= _UNDATED]  # type: ignore[operator]  # not None
+            keys = [key for key in keys if rows[key] < _UNDATED]  # type: ignore[operator]  # likewise
+            stored = [row for row in stored if row < _UNDATED]
+        if not stored:
+            return MAX_TIME_MS
+        lowest_ms: int = unpack_timestamp(min(stored))[0]
+        highest_ms: int = unpack_timestamp(max(stored))[0]
+        self._dated = Dated(
+            keys,
+            lowest_ms,
+            highest_ms,
+            lambda key: unpack_timestamp(rows[key])[0],  # type: ignore[arg-type]
+        )
+        return lowest_ms
+
+    def end_commit(self, rows: Mapping[bytes, bytes | None]) -> None:
+        """Take note that the engine has *rows*."""
+        if self._due.has_begun:
+            deleted = [key for key, row in rows.items() if row is None]
+            self._due.commit(rows, self._dated, deleted + self._undated)
+        self._dated, self._undated = None, []
 
     def run(
         self,
@@ -92,19 +139,46 @@ class Sweep:
         """
         if progress.floor_ms > horizon_ms:
             return
-        self._allowance += self.rate.grant(len(rows) - self._rows_counted)
+        written = len(rows) - self._rows_counted
+        self._allowance += self.rate.grant(written)
+        most = DELETIONS_PER_WRITE * written
         if not self._is_granted:
+            most += DELETIONS_PER_COMMIT
             self._allowance += _CONSTANT_ROWS
             self._is_granted = True
-        if self._allowance >= _LEAST_ROWS:
-            budget, self._allowance = int(self._allowance), 0
-            found, pass_floor = 0, progress.pass_floor_ms
-            for row_key, row in progress.walk(reader, DATA, HISTORY, budget):
-                timestamp: int = unpack_timestamp(row)[0]
-                if timestamp > horizon_ms:
-                    pass_floor = min(pass_floor, timestamp)
-                elif timestamp >= 0 and row_key not in rows:
-                    rows[row_key] = None
-                    found += 1
-            self.rate.learn(found, is_pass_over=progress.end_walk(DATA, pass_floor))
+        self._due.take(rows, horizon_ms, most)
+        if self._due.is_complete:
+            self._allowance = 0.0
+        elif self._allowance >= _LEAST_ROWS:
+            budget, self._allowance = int(self._allowance), 0.0
+            self._walk(reader, rows, progress, horizon_ms, budget)
         self._rows_counted = len(rows)
+
+    def _walk(
+        self,
+        reader: EngineReader,
+        rows: dict[bytes, bytes | None],
+        progress: Progress,
+        horizon_ms: int,
+        budget: int,
+    ) -> None:
+        """Look at *budget* rows, from where the last walk has ended."""
+        found, pass_floor = 0, progress.pass_floor_ms
+        learned: dict[bytes, int] = {}
+        if progress.cursor == DATA:
+            self._due.begin_pass()
+        learns = self._due.learns
+        for row_key, row in progress.walk(reader, DATA, HISTORY, budget):
+            timestamp: int = unpack_timestamp(row)[0]
+            if timestamp > horizon_ms:
+                pass_floor = min(pass_floor, timestamp)
+                if learns and row_key not in rows:
+                    learned[row_key] = timestamp
+            elif timestamp >= 0 and row_key not in rows:
+                rows[row_key] = None
+                found += 1
+        is_pass_over = progress.end_walk(DATA, pass_floor)
+        self.rate.learn(found, is_pass_over=is_pass_over)
+        self._due.learn(learned)
+        if is_pass_over:
+            self._due.end_pass()

@@ -104,7 +104,8 @@ def open_on_engine(
     is closed with the store, and also when this raises. *clock* takes the place of the machine's
     where values expire by it, for tests. Key-value and versioned stores keep rows that
     were committed or read lately in up to *read_cache_bytes* of memory, or less where
-    *memory_budget* has less; 0 keeps none.
+    *memory_budget* has less; 0 keeps none. Of that much memory, in versioned stores half as much
+    besides, stores with a time to live and versioned ones remember when rows expire.
 
     Raises:
         InvalidTypeError: The specification is of no known kind.
@@ -114,13 +115,17 @@ def open_on_engine(
     """
     try:
         if isinstance(specification, TimestampedKeyValue):
-            return EngineTimestampedKeyValueStore(engine, specification, durability, clock)
+            due_bytes = _granted(read_cache_bytes, memory_budget)
+            return EngineTimestampedKeyValueStore(
+                engine, specification, durability, clock, due_bytes
+            )
         if isinstance(specification, KeyValue):
             cache = RowCache(read_cache_bytes, memory_budget)
             return EngineKeyValueStore(engine, specification, durability, cache)
         if isinstance(specification, Versioned):
-            cache = RowCache(read_cache_bytes, memory_budget)
-            return EngineVersionedStore(engine, specification, durability, cache)
+            both_bytes = _granted(read_cache_bytes + read_cache_bytes // 2, memory_budget)
+            cache = RowCache(both_bytes - both_bytes // 3)
+            return EngineVersionedStore(engine, specification, durability, cache, both_bytes // 3)
         if isinstance(specification, Window):
             return EngineWindowStore(engine, specification, durability)
         if isinstance(specification, Session):
@@ -132,3 +137,8 @@ def open_on_engine(
     except BaseException:
         engine.close()
         raise
+
+
+def _granted(wanted_bytes: int, budget: MemoryBudget | None) -> int:
+    """Return *wanted_bytes* of memory, or what *budget* has."""
+    return wanted_bytes if budget is None else min(wanted_bytes, budget.cache_bytes)

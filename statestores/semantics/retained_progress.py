@@ -7,6 +7,7 @@ over the tombstones of rows that are gone.
 """
 
 from dataclasses import dataclass, field
+from itertools import islice
 from struct import Struct, error
 
 from statestores.errors import StoreCorruptedError
@@ -69,21 +70,18 @@ class RetainedProgress:
         self.owed -= besides
         budget = REMOVALS_PER_COMMIT + REMOVALS_PER_WRITE * len(batch) + besides
         above = index_above(horizon_ms)
-        for index_key, _ in reader.scan(self.cursor, _STOP):
-            if index_key >= above:
-                self.floor_ms = index_time(index_key)
-                break
-            if budget == 0:
-                self.cursor = index_key
-                reach("vacuum.swept")
-                return
-            budget -= 1
-            batch[index_key] = None
-            batch[rows.indexed_key(index_key)] = None
+        found = reader.scan(self.cursor, max(self.cursor, above))
+        expired = [index_key for index_key, _ in islice(found, budget + 1)]
+        if len(expired) > budget:
+            self.cursor = expired.pop()
         else:
-            self.floor_ms = 1 << 63
-        self.owed = 0
-        self.cursor = max(self.cursor, above)
+            self.owed = 0
+            self.cursor = max(self.cursor, above)
+            following = reader.first(self.cursor, _STOP)
+            self.floor_ms = 1 << 63 if following is None else index_time(following[0])
+        # All of the index, and then all rows: an engine that sorts has less to do so.
+        batch.update(dict.fromkeys(expired))
+        batch.update(dict.fromkeys(rows.indexed_keys(expired)))
         reach("vacuum.swept")
 
 

@@ -67,11 +67,15 @@ class RetainedRows:
         number_at = time_at + _TIME_BYTES
         return HISTORY + data_key[time_at:number_at] + data_key[1:time_at] + data_key[number_at:]
 
-    def indexed_key(self, index_key: bytes) -> bytes:
-        """Return the key of the row that a row of the index stands for."""
+    def indexed_keys(self, index_keys: list[bytes]) -> list[bytes]:
+        """Return the keys of the rows that rows of the index stand for."""
         time_end = 1 + _TIME_BYTES
-        number_at = len(index_key) - _TIME_BYTES if self.has_number else len(index_key)
-        return DATA + index_key[time_end:number_at] + index_key[1:time_end] + index_key[number_at:]
+        if not self.has_number:
+            return [DATA + key[time_end:] + key[1:time_end] for key in index_keys]
+        return [
+            DATA + key[time_end:-_TIME_BYTES] + key[1:time_end] + key[-_TIME_BYTES:]
+            for key in index_keys
+        ]
 
     def time_of(self, data_key: bytes) -> int:
         """Return the time of a row."""
@@ -109,6 +113,7 @@ class RetainedRows:
         What has expired before it is committed is left out.
         """
         batch: dict[bytes, bytes | None] = {}
+        index: dict[bytes, bytes | None] = {}
         # `time_of` and `index_key`, written out; times compare as bytes like numbers.
         horizon = pack_time(horizon_ms) if horizon_ms >= 0 else b""
         lowest = _NEVER
@@ -119,9 +124,10 @@ class RetainedRows:
             if time > horizon:
                 batch[data_key] = value
                 index_key = HISTORY + time + data_key[1:time_at] + data_key[time_at + _TIME_BYTES :]
-                batch[index_key] = None if value is None else b""
+                index[index_key] = None if value is None else b""
                 if time < lowest:  # noqa: PLR1730  # a call costs a tenth
                     lowest = time
+        batch.update(index)
         return batch, int.from_bytes(lowest, "big")
 
     def within(self, rows: Iterable[Row], first_ms: int, last_ms: int) -> Iterator[Row]:

@@ -15,7 +15,8 @@ class StoreOptions:
 
     read_cache_bytes: int = DEFAULT_READ_CACHE_BYTES
     """Memory for rows that were committed or read lately, in key-value and versioned stores. They
-    are Python objects, read without asking the engine; 0 keeps none."""
+    are Python objects, read without asking the engine; 0 keeps none. Stores with a time to live
+    remember in as much memory when rows expire, and versioned ones in half as much besides."""
 
     memory_budget: MemoryBudget | None = None
     """What the store's cache and the engine's memory are taken from, with other stores of the

@@ -32,6 +32,7 @@ from statestores.semantics.expiry import Expiry, Sweep
 from statestores.semantics.key_value_rows import key_bounds, prefix_bounds
 from statestores.semantics.layout import DATA, HISTORY, PROGRESS_ROW, read_offsets, read_position
 from statestores.semantics.progress import NO_STREAM_TIME, Progress
+from statestores.semantics.row_cache import DEFAULT_READ_CACHE_BYTES
 from statestores.semantics.sorted_rows import SortedRows
 from statestores.semantics.timestamped_content import pending_columns, stamped_chunks
 from statestores.semantics.timestamped_facades import CommittedTimestamped, UncommittedTimestamped
@@ -72,13 +73,17 @@ class EngineTimestampedKeyValueStore(
         specification: TimestampedKeyValue[bytes, bytes],
         durability: Durability,
         clock: Clock | None = None,
+        memory_bytes: int = DEFAULT_READ_CACHE_BYTES,
     ) -> None:
-        """Take *engine* over; *clock* takes the place of the machine's, for tests."""
+        """Take *engine* over, and remember in *memory_bytes* when rows expire.
+
+        *clock* takes the place of the machine's, for tests.
+        """
         prepare(engine, specification, durability)
         super().__init__(engine, specification, durability)
         self._expiry = Expiry(specification, clock)
         self._expires = specification.ttl_ms is not None
-        self._sweep = Sweep()
+        self._sweep = Sweep(specification.ttl_ms, memory_bytes)
         self._engine_get = engine.get
         self._buffer = WriteBuffer()
         self._rows = self._buffer.rows
@@ -336,6 +341,7 @@ class EngineTimestampedKeyValueStore(
         """
         self.check_open()
         self._next_progress.cursor = cursor
+        self._sweep.forget()  # what the cursor leaps over has not been looked at
 
     # What the common part asks for.
 
@@ -359,8 +365,7 @@ class EngineTimestampedKeyValueStore(
         batch = self._rows.copy()
         progress: Progress = replace(self._next_progress, stream_time_ms=self._stream_time)
         if self._expires:
-            stamps = [unpack_timestamp(row)[0] for row in batch.values() if row is not None]
-            progress.lower(min((stamp for stamp in stamps if stamp >= 0), default=MAX_TIME_MS))
+            progress.lower(self._sweep.read_times(batch))
         if progress != self._progress:
             batch[PROGRESS_ROW] = progress.pack()
         self._committing = progress
@@ -376,6 +381,8 @@ class EngineTimestampedKeyValueStore(
     def _forget_pending(self, *, committed: bool) -> None:
         if committed:
             self._progress = self._committing
+            if self._expires:
+                self._sweep.end_commit(self._rows)
         self._next_progress = replace(self._progress)
         self._stream_time = self._progress.stream_time_ms
         self._highest = None
@@ -384,5 +391,9 @@ class EngineTimestampedKeyValueStore(
         self._buffer = WriteBuffer()
         self._rows = self._buffer.rows
 
+    def _forget_cached(self) -> None:
+        self._sweep.forget()
+
     def _close_pending(self, closed: ClosedRows) -> None:
         self._rows = closed
+        self._sweep.forget()

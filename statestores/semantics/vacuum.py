@@ -1,16 +1,23 @@
 """Superseded versions that have expired are deleted, a bounded number of rows with each commit.
 
-A cursor walks the history round and round; its place is stored, so a crash or a reopening only
-pauses it (VRS-15). A pass is skipped while no row can have expired: `Progress.floor_ms` is below
-every end. The deletions are part of the commit's own batch, so no reader waits for them.
+Of history rows that this opening knows it remembers when they end. For others a cursor walks the
+history round and round; its place is stored, so a crash or a reopening only pauses it (VRS-15). A
+pass is skipped while no row can have expired: `Progress.floor_ms` is below every end. The deletions
+are part of the commit's own batch, so no reader waits for them.
+
+A row that has expired can be deleted without a look at it: it is superseded for good, and what ends
+a version later than before would have to be put below the horizon. Only a *marker* tells of another
+row. Rows without a value may be markers, and are read.
 """
 
 from statestores.failpoints import reach
+from statestores.semantics.due_rows import DELETIONS_PER_COMMIT, DELETIONS_PER_WRITE, Dated, DueRows
 from statestores.semantics.layout import END, HISTORY
 from statestores.semantics.progress import Progress
 from statestores.semantics.sweep_rate import SweepRate
 from statestores.semantics.versioned_rows import (
     DELETED,
+    HEADER_BYTES,
     data_key,
     key_of,
     read_latest,
@@ -31,51 +38,140 @@ _LEAST_ROWS = 64
 """Fewer are not worth a new iterator: the allowance of small commits adds up to this first."""
 
 
+Rows = dict[bytes, bytes | None]
+
+
 class Vacuum:
     """The vacuum of one open store."""
 
-    __slots__ = ("_allowance", "rate")
+    __slots__ = ("_allowance", "_bare", "_due", "_rows", "rate")
 
-    def __init__(self) -> None:
+    def __init__(self, retention_ms: int, capacity_bytes: int) -> None:
+        """Remember rows in up to *capacity_bytes* of memory."""
         self.rate = SweepRate(least=LEAST_FACTOR, most=MOST_FACTOR)
+        self._due = DueRows(retention_ms, capacity_bytes)
+        self._bare: set[bytes] = set()  # of the keys that are remembered, those without a value
+        self._rows: Rows = {}
         self._allowance = 0.0
+
+    def forget(self) -> None:
+        """Forget when rows expire: the engine may have changed otherwise."""
+        self._due.forget()
+        self._bare = set()
+        self._rows = {}
+
+    def end_commit(self) -> None:
+        """Take note that the engine has the rows of the last sweep."""
+        rows, self._rows = self._rows, {}
+        if not self._due.has_begun:
+            return
+        history = HISTORY[0]
+        ends = {
+            key: unpack_header(row)[0] & ~DELETED
+            for key, row in rows.items()
+            if row is not None and key[0] == history
+        }
+        dated = None
+        if ends:
+            dated = Dated(ends, min(ends.values()), max(ends.values()), ends.__getitem__)
+        if self._bare:
+            self._bare -= {key for key in self._bare & rows.keys() if rows[key] is None}
+        self._due.commit(rows, dated)
+        self._keep_bare([key for key in ends if len(rows[key] or b"") == HEADER_BYTES])
+
+    def _keep_bare(self, keys: list[bytes]) -> None:
+        """Remember of *keys* that they have no value, if they are remembered at all."""
+        if keys:
+            self._bare.update([key for key in keys if key in self._due])
 
     def sweep(
         self,
         reader: EngineReader,
-        rows: dict[bytes, bytes | None],
+        rows: Rows,
         progress: Progress,
         horizon_ms: int,
     ) -> None:
         """Add to *rows*, the batch of a commit, the deletion of rows that have expired."""
+        self._rows = rows
         if progress.floor_ms > horizon_ms:
             return
-        self._allowance += self.rate.grant(len(rows))
-        if self._allowance < _LEAST_ROWS:
+        written = len(rows)
+        self._allowance += self.rate.grant(written)
+        most = DELETIONS_PER_COMMIT + DELETIONS_PER_WRITE * written
+        self._delete_due(reader, rows, horizon_ms, most)
+        if self._due.is_complete:
+            self._allowance = 0.0
+        elif self._allowance >= _LEAST_ROWS:
+            budget, self._allowance = int(self._allowance), 0.0
+            self._walk(reader, rows, progress, horizon_ms, budget)
+        reach("vacuum.swept")
+
+    def _delete_due(self, reader: EngineReader, rows: Rows, horizon_ms: int, most: int) -> None:
+        """Delete up to *most* rows that are known to have expired."""
+        if not self._bare:
+            self._due.take(rows, horizon_ms, most)
             return
-        budget, self._allowance = int(self._allowance), 0
+        found: Rows = {}
+        due = self._due.take(found, horizon_ms, most)
+        bare = [key for key in due if key in self._bare and key not in rows]
+        for row_key, row in zip(bare, reader.get_many(bare), strict=True):
+            if row is not None and _end_of_kept(reader, rows, row_key, row, horizon_ms) is not None:
+                del found[row_key]  # it comes again
+        for row_key in found:
+            rows.setdefault(row_key)
+
+    def _walk(
+        self,
+        reader: EngineReader,
+        rows: Rows,
+        progress: Progress,
+        horizon_ms: int,
+        budget: int,
+    ) -> None:
+        """Look at *budget* rows, from where the last walk has ended."""
         expired, pass_floor = 0, progress.pass_floor_ms
+        learned: dict[bytes, int] = {}
+        bare: list[bytes] = []
+        if progress.cursor == HISTORY:
+            self._due.begin_pass()
+        learns = self._due.learns
         for row_key, row in progress.walk(reader, HISTORY, END, budget):
             if row_key in rows:
                 continue  # written just now, and counted by the floor
-            header: int = unpack_header(row)[0]
-            end = header & ~DELETED
-            if end > horizon_ms:
-                pass_floor = min(pass_floor, end)
-            elif header != DELETED | start_of(row_key):
-                rows[row_key] = None
+            end = _end_of_kept(reader, rows, row_key, row, horizon_ms)
+            if end is None:
                 expired += 1
-            elif _expire_deletion(reader, rows, row_key, end, horizon_ms):
-                expired += 1
-            else:
-                pass_floor = min(pass_floor, end)
-        self.rate.learn(expired, is_pass_over=progress.end_walk(HISTORY, pass_floor))
-        reach("vacuum.swept")
+                continue
+            pass_floor = min(pass_floor, end)
+            if learns:
+                learned[row_key] = end
+                if len(row) == HEADER_BYTES:
+                    bare.append(row_key)
+        is_pass_over = progress.end_walk(HISTORY, pass_floor)
+        self.rate.learn(expired, is_pass_over=is_pass_over)
+        self._due.learn(learned)
+        self._keep_bare(bare)
+        if is_pass_over:
+            self._due.end_pass()
+
+
+def _end_of_kept(
+    reader: EngineReader, rows: Rows, row_key: bytes, row: bytes, horizon_ms: int
+) -> int | None:
+    """Return when the version of a row ends, or ``None`` once its deletion is among *rows*."""
+    header: int = unpack_header(row)[0]
+    end = header & ~DELETED
+    if end > horizon_ms:
+        return end
+    if header != DELETED | start_of(row_key):
+        rows[row_key] = None
+        return None
+    return None if _expire_deletion(reader, rows, row_key, end, horizon_ms) else end
 
 
 def _expire_deletion(
     reader: EngineReader,
-    rows: dict[bytes, bytes | None],
+    rows: Rows,
     marker: bytes,
     start_ms: int,
     horizon_ms: int,

@@ -66,13 +66,17 @@ class EngineVersionedStore(EngineStore[bytes, bytes], VersionedStore[bytes, byte
         specification: Versioned[bytes, bytes],
         durability: Durability,
         cache: RowCache | None = None,
+        memory_bytes: int = DEFAULT_READ_CACHE_BYTES // 2,
     ) -> None:
-        """Take *engine* over, and keep in *cache* the latest rows that were used lately."""
+        """Take *engine* over, and keep in *cache* the latest rows that were used lately.
+
+        In *memory_bytes* it remembers when superseded versions expire.
+        """
         super().__init__(engine, specification, durability)
         self._retention_ms = specification.history_retention_ms
         self._engine_get = engine.get
         self._stream_time = self._progress.stream_time_ms
-        self._vacuum = Vacuum()
+        self._vacuum = Vacuum(specification.history_retention_ms, memory_bytes)
         self._seeks = RememberedSeeks(engine)
         self._cache = cache or RowCache(DEFAULT_READ_CACHE_BYTES)
         self._cached = self._cache.rows
@@ -362,6 +366,7 @@ class EngineVersionedStore(EngineStore[bytes, bytes], VersionedStore[bytes, byte
     def _forget_pending(self, *, committed: bool) -> None:
         if committed:
             self._progress = self._next_progress
+            self._vacuum.end_commit()
             self._cache.take(self._committing, self._uncommitted_bytes)
             self._committing = {}
         self._stream_time = self._progress.stream_time_ms
@@ -371,6 +376,7 @@ class EngineVersionedStore(EngineStore[bytes, bytes], VersionedStore[bytes, byte
     def _forget_cached(self) -> None:
         self._cache.forget()
         self._seeks.forget()
+        self._vacuum.forget()
 
     def _close_pending(self, closed: ClosedRows) -> None:
         self._pending = closed

@@ -122,6 +122,7 @@ def test_a_sweep_looks_at_little_where_nothing_expires(tmp_path: Path) -> None:
             engine,
             ss.TimestampedKeyValue("s", ttl_ms=1_000),
             durability=ss.Durability.PROCESS_CRASH,
+            read_cache_bytes=0,  # else it knows
         )
         for now_ms in range(60_000):
             store.put(b"%d" % (now_ms % 900), b"v", now_ms)

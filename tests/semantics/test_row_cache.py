@@ -15,6 +15,8 @@ from statestores.semantics import key_value, open_on_engine, row_cache, versione
 from statestores.semantics.layout import DATA
 from statestores.semantics.row_cache import ROW_OVERHEAD_BYTES, RowCache
 from statestores.semantics.sorted_rows import SortedRows
+from statestores.semantics.vacuum import Vacuum
+from statestores.semantics.versioned import EngineVersionedStore
 from statestores.semantics.versioned_rows import latest_row
 from statestores.spi import Changes, Engine
 from statestores_conformance.faulty_engine import Fault, FaultyEngine, Moment
@@ -133,6 +135,9 @@ class Lockstep:
             open_on_engine(engine, SPECIFICATIONS[kind], read_cache_bytes=size)
             for engine, size in zip(self.engines, (capacity, 0), strict=True)
         ]
+        for store in self.stores:
+            if isinstance(store, EngineVersionedStore):  # so that commits have the same rows
+                store._vacuum = Vacuum(store._retention_ms, capacity)
         self.hits = 0
 
     @staticmethod

@@ -2,6 +2,7 @@
 
 from statestores.semantics.layout import DATA, HISTORY
 from statestores.semantics.progress import NO_STREAM_TIME, Progress
+from statestores.semantics.row_cache import DEFAULT_READ_CACHE_BYTES
 from statestores.semantics.vacuum import Vacuum
 from statestores.semantics.versioned import EngineVersionedStore
 from statestores.semantics.versioned_rows import read_latest
@@ -93,7 +94,7 @@ class VacuumEatsTheLatest(EngineVersionedStore):
         self, engine: Engine, specification: Versioned[bytes, bytes], durability: Durability
     ) -> None:
         super().__init__(engine, specification, durability)
-        self._vacuum = _EatsTheLatest()
+        self._vacuum = _EatsTheLatest(specification.history_retention_ms, DEFAULT_READ_CACHE_BYTES)
 
 
 class _Idle(Vacuum):
@@ -112,12 +113,14 @@ class NothingIsEverRemoved(EngineVersionedStore):
         self, engine: Engine, specification: Versioned[bytes, bytes], durability: Durability
     ) -> None:
         super().__init__(engine, specification, durability)
-        self._vacuum = _Idle()
+        self._vacuum = _Idle(specification.history_retention_ms, DEFAULT_READ_CACHE_BYTES)
 
 
 class _Thorough(Vacuum):
     def sweep(self, reader: EngineReader, rows: Rows, progress: Progress, horizon_ms: int) -> None:
-        self._allowance += 10**9 if progress.floor_ms <= horizon_ms else 0
+        if progress.floor_ms <= horizon_ms:
+            self._due.forget()
+            self._allowance += 10**9
         super().sweep(reader, rows, progress, horizon_ms)
         self._allowance = 0
 
@@ -133,7 +136,7 @@ class OneCommitPaysForTheBacklog(EngineVersionedStore):
         self, engine: Engine, specification: Versioned[bytes, bytes], durability: Durability
     ) -> None:
         super().__init__(engine, specification, durability)
-        self._vacuum = _Thorough()
+        self._vacuum = _Thorough(specification.history_retention_ms, DEFAULT_READ_CACHE_BYTES)
 
 
 @mutant("VRS-28", "COM-1")

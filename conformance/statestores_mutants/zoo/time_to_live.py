@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from statestores.semantics.expiry import NOTHING_EXPIRES_MS, Expiry, Sweep
 from statestores.semantics.layout import DATA, HISTORY
 from statestores.semantics.progress import NO_STREAM_TIME, Progress
+from statestores.semantics.row_cache import DEFAULT_READ_CACHE_BYTES
 from statestores.semantics.timestamped_content import pending_columns
 from statestores.semantics.timestamped_facades import UncommittedTimestamped
 from statestores.semantics.timestamped_key_value import EngineTimestampedKeyValueStore
@@ -44,7 +45,7 @@ class _OtherRule(EngineTimestampedKeyValueStore):
     ) -> None:
         super().__init__(engine, specification, durability, clock)
         self._expiry = self.expiry(specification, clock)
-        self._sweep = self.sweep()
+        self._sweep = self.sweep(specification.ttl_ms, DEFAULT_READ_CACHE_BYTES)
 
 
 class _OneLater(Expiry):
@@ -285,7 +286,9 @@ class _Unbounded(Sweep):
     __slots__ = ()
 
     def run(self, reader: EngineReader, rows: Rows, progress: Progress, horizon_ms: int) -> None:
-        self._allowance += 10**9 if progress.floor_ms <= horizon_ms else 0
+        if progress.floor_ms <= horizon_ms:
+            self._due.forget()
+            self._allowance += 10**9
         super().run(reader, rows, progress, horizon_ms)
         self._allowance = 0
 

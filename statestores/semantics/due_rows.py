@@ -1,0 +1,223 @@
+"""When rows expire, remembered for as many as there is memory for: they need not be looked for.
+
+A sweep finds expired rows by reading several others for each, and on an engine that keeps sorted
+what was written lately it passes over all that was deleted there as well. Of the rows that an
+opening has written, or met on its way, it can know when they expire.
+
+Keys lie in buckets by time, and a bucket is deleted when all of its times have passed. Invariants:
+
+* a row whose key is in `_bucket_of` has no time above those of that bucket, and is as the engine
+  has it: what is pending comes here with `commit`;
+* each of these keys is in one bucket exactly, or among those that were taken since the last commit.
+  It may be another bucket than its own: it moves on when that one is due.
+
+Nothing of this is stored. What it does not know, a sweep has to find.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from heapq import heappop, heappush
+from typing import NamedTuple
+
+BUCKETS = 32
+"""Buckets in the time for which a row lives: it is kept longer by up to three of them."""
+
+_SPANNED = 2
+"""The times of a commit lie in one bucket if they differ by so many of them at most."""
+
+ROW_OVERHEAD_BYTES = 160
+"""What a row takes besides the bytes of its key: an object's header, and places in a list and in a
+dictionary that may be one third full."""
+
+DELETIONS_PER_WRITE = 2
+"""Of rows that are known to have expired, how many a commit deletes for each row that it writes.
+One keeps their number where it is, two work off what a leap of time has left."""
+
+DELETIONS_PER_COMMIT = 64
+"""How many it deletes in any case."""
+
+_GONE = -1
+"""In the place of a bucket's number: the row does not expire any more."""
+
+
+class Dated(NamedTuple):
+    """Rows that can expire, and when."""
+
+    keys: Collection[bytes]
+    """Of the rows; at least one."""
+
+    lowest_ms: int
+    highest_ms: int
+    """Bounds of their times."""
+
+    time_of: Callable[[bytes], int]
+    """Returns the time of each."""
+
+
+class DueRows:
+    """The keys of rows, by when they expire."""
+
+    __slots__ = (
+        "_bucket_of",
+        "_buckets",
+        "_capacity_bytes",
+        "_held_bytes",
+        "_is_pass_whole",
+        "_numbers",
+        "_taken",
+        "_width_ms",
+        "has_begun",
+        "is_complete",
+    )
+
+    def __init__(self, lifetime_ms: int, capacity_bytes: int) -> None:
+        """Begin with none. Rows live for *lifetime_ms*; with a capacity of 0 it stays so."""
+        self._width_ms = max(1, lifetime_ms // BUCKETS)
+        self._capacity_bytes = capacity_bytes
+        self.has_begun = False
+        """Whether rows expire already, and are remembered: it would be a tenth of a put before."""
+        self.forget()
+
+    def forget(self) -> None:
+        """Forget everything: the engine may have changed otherwise."""
+        self.is_complete = False
+        """Whether these are all rows of the store that can expire."""
+        self._is_pass_whole = False
+        self._bucket_of: dict[bytes, int] = {}
+        self._buckets: dict[int, list[bytes]] = {}
+        self._numbers: list[int] = []  # a heap of the keys of _buckets
+        self._taken: list[bytes] = []
+        self._held_bytes = 0
+
+    def __contains__(self, key: bytes) -> bool:
+        """Whether it knows the row."""
+        return key in self._bucket_of
+
+    @property
+    def learns(self) -> bool:
+        """Whether there is room for rows that are met, else a walk need not be told of."""
+        if self._held_bytes < self._capacity_bytes:
+            return True
+        self._is_pass_whole = False
+        return False
+
+    def take(
+        self, rows: dict[bytes, bytes | None], horizon_ms: int, most: int
+    ) -> Collection[bytes]:
+        """Add to *rows*, the batch of a commit, the deletion of up to *most* that have expired.
+
+        What is among *rows* is left as it is. Return the keys of those that have expired, in order:
+        engines that sort take them faster so.
+        """
+        self.has_begun = self._capacity_bytes > 0
+        due: list[bytes] = []
+        last = (horizon_ms + 1) // self._width_ms - 1
+        bucket_of, numbers = self._bucket_of, self._numbers
+        while most > 0 and numbers and numbers[0] <= last:
+            number = numbers[0]
+            keys = self._buckets[number]
+            if len(keys) <= most:
+                heappop(numbers)
+                del self._buckets[number]
+            else:
+                self._buckets[number] = keys[most:]
+                del keys[most:]
+            most -= len(keys)
+            found = [key for key in keys if bucket_of[key] == number]
+            if len(found) < len(keys):
+                self._move_on([key for key in keys if bucket_of[key] != number])
+            due += found
+        if due:
+            self._taken += due
+            due.sort()
+            if rows.keys().isdisjoint(due):
+                rows.update(dict.fromkeys(due))
+            else:
+                for key in due:
+                    rows.setdefault(key)
+        return due
+
+    def commit(
+        self, rows: Mapping[bytes, bytes | None], dated: Dated | None, gone: Collection[bytes] = ()
+    ) -> None:
+        """Take note that the engine has the batch *rows*.
+
+        Of them the *dated* ones can expire, and those that are *gone* cannot any more.
+        """
+        bucket_of = self._bucket_of
+        taken, self._taken = self._taken, []
+        deleted = [key for key in taken if rows.get(key, b"") is None]
+        if len(gone) > len(deleted):  # others as well
+            bucket_of.update({key: _GONE for key in gone if key in bucket_of})
+        if dated is not None:
+            self._enter(dated)
+        if len(deleted) < len(taken):  # put again since, or not deleted after all
+            self._move_on([key for key in taken if rows.get(key, b"") is not None])
+        self._drop(deleted)
+
+    def begin_pass(self) -> None:
+        """A walk over all rows of the store begins: each of them will be given to `learn`."""
+        self._is_pass_whole = True
+
+    def learn(self, times_ms: dict[bytes, int]) -> None:
+        """Take rows that the engine was found to have, with no change of them pending."""
+        bucket_of = self._bucket_of
+        fresh = {key: time_ms for key, time_ms in times_ms.items() if key not in bucket_of}
+        if fresh:
+            times = fresh.values()
+            self._enter(Dated(fresh, min(times), max(times), fresh.__getitem__))
+
+    def end_pass(self) -> None:
+        """A walk over all rows is over."""
+        self.is_complete = self.is_complete or self._is_pass_whole
+
+    def _enter(self, dated: Dated) -> None:
+        """Put keys into buckets."""
+        width_ms = self._width_ms
+        if dated.highest_ms - dated.lowest_ms <= _SPANNED * width_ms:
+            self._fill(dated.highest_ms // width_ms, dated.keys)
+            return
+        buckets: dict[int, list[bytes]] = {}
+        for key in dated.keys:
+            buckets.setdefault(dated.time_of(key) // width_ms, []).append(key)
+        for number, keys in buckets.items():
+            self._fill(number, keys)
+
+    def _fill(self, number: int, keys: Collection[bytes]) -> None:
+        """Have *keys* in the bucket *number*, unless there is no room."""
+        bucket_of = self._bucket_of
+        if bucket_of.keys().isdisjoint(keys):
+            fresh = list(keys)
+        else:
+            fresh = [key for key in keys if key not in bucket_of]
+        size = ROW_OVERHEAD_BYTES * len(fresh) + sum(map(len, fresh))
+        if self._held_bytes + size > self._capacity_bytes:
+            self.is_complete = self._is_pass_whole = False
+            keys = [key for key in keys if key in bucket_of]
+        else:
+            self._held_bytes += size
+            self._append(number, fresh)
+        for key in keys:
+            bucket_of[key] = number
+
+    def _append(self, number: int, keys: list[bytes]) -> None:
+        bucket = self._buckets.get(number)
+        if bucket is not None:
+            bucket += keys
+        elif keys:
+            self._buckets[number] = keys
+            heappush(self._numbers, number)
+
+    def _move_on(self, keys: Collection[bytes]) -> None:
+        """Put *keys*, which are in no bucket, into their own, or drop them if they are gone."""
+        bucket_of = self._bucket_of
+        for key in keys:
+            if bucket_of[key] != _GONE:
+                self._append(bucket_of[key], [key])
+        self._drop([key for key in keys if bucket_of[key] == _GONE])
+
+    def _drop(self, keys: list[bytes]) -> None:
+        """Forget *keys*, which are in no bucket."""
+        bucket_of = self._bucket_of
+        for key in keys:
+            del bucket_of[key]
+        self._held_bytes -= ROW_OVERHEAD_BYTES * len(keys) + sum(map(len, keys))
