@@ -20,6 +20,7 @@ from statestores.semantics.versioned_rows import (
     HEADER_BYTES,
     data_key,
     key_of,
+    pack_header,
     read_latest,
     start_of,
     unpack_header,
@@ -37,6 +38,9 @@ number of rows, 2 keeps 1.1 to 1.3 times, and 4 no fewer at half again the cost.
 _LEAST_ROWS = 64
 """Fewer are not worth a new iterator: the allowance of small commits adds up to this first."""
 
+
+_DELETED_ROW = pack_header(DELETED)
+"""Above the rows of superseded values, as bytes, and not above those of deletions."""
 
 Rows = dict[bytes, bytes | None]
 
@@ -66,18 +70,21 @@ class Vacuum:
         if not self._due.has_begun:
             return
         history = HISTORY[0]
-        ends = {
-            key: unpack_header(row)[0] & ~DELETED
-            for key, row in rows.items()
-            if row is not None and key[0] == history
-        }
+        ended = {key: row for key, row in rows.items() if key[0] == history and row is not None}
         dated = None
-        if ends:
-            dated = Dated(ends, min(ends.values()), max(ends.values()), ends.__getitem__)
+        if ended:
+            # Headers compare as bytes like numbers, and those of deletions above all others.
+            last = max(ended.values())
+            if last < _DELETED_ROW:
+                first = min(ended.values())
+                dated = Dated(ended, _end_of(first), _end_of(last), lambda key: _end_of(ended[key]))
+            else:
+                ends = {key: _end_of(row) for key, row in ended.items()}
+                dated = Dated(ends, min(ends.values()), max(ends.values()), ends.__getitem__)
         if self._bare:
             self._bare -= {key for key in self._bare & rows.keys() if rows[key] is None}
         self._due.commit(rows, dated)
-        self._keep_bare([key for key in ends if len(rows[key] or b"") == HEADER_BYTES])
+        self._keep_bare([key for key, row in ended.items() if len(row) == HEADER_BYTES])
 
     def _keep_bare(self, keys: list[bytes]) -> None:
         """Remember of *keys* that they have no value, if they are remembered at all."""
@@ -153,6 +160,12 @@ class Vacuum:
         self._keep_bare(bare)
         if is_pass_over:
             self._due.end_pass()
+
+
+def _end_of(row: bytes) -> int:
+    """Return when the version of a history row ends."""
+    header: int = unpack_header(row)[0]
+    return header & ~DELETED
 
 
 def _end_of_kept(
