@@ -5,8 +5,10 @@ validity of the batch's last one.
 """
 
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple, Self
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from statestores.arrow.schemas import end_validity, rows_from_changes
 from statestores.spi.records import Changes
@@ -16,6 +18,51 @@ BATCH_ROWS = 65_536
 
 BATCH_BYTES = 16 * 1024 * 1024
 """Bytes of a batch before compression, so that large values do not make large memory."""
+
+
+_LONGEST = (1 << 31) - 1
+"""Longer than every key."""
+
+
+class BatchParts(NamedTuple):
+    """The rows of one batch as they came, so that another thread can copy them together."""
+
+    rows: pa.Table
+    """The rows."""
+
+    following: pa.RecordBatch | None
+    """What begins with the row after the last one; ``None`` at the end."""
+
+    key_starts: int = 0
+    """How many bytes there are in front of each key."""
+
+    def of_engine(self) -> Self:
+        """Return the same for keys that are behind a namespace."""
+        return self._replace(key_starts=1)
+
+    def join(self) -> pa.RecordBatch:
+        """Return the batch, `valid_to` filled in."""
+        (batch,) = self.rows.combine_chunks().to_batches()
+        if self.key_starts:
+            keys = pc.binary_slice(batch.column("key"), self.key_starts, _LONGEST)
+            batch = batch.set_column(0, batch.schema.field("key"), keys)
+        return end_validity(batch, self.following)
+
+
+def parts_from_changes(
+    kind: str,
+    chunks: Iterable[Changes],
+    *,
+    batch_rows: int = BATCH_ROWS,
+    batch_bytes: int = BATCH_BYTES,
+) -> Iterator[BatchParts]:
+    """Yield what `batches_from_changes` yields, to be joined.
+
+    Raises:
+        InvalidArgumentError: The columns do not fit the kind.
+    """
+    rows = (rows_from_changes(kind, chunk) for chunk in chunks)
+    return even_parts(rows, batch_rows=batch_rows, batch_bytes=batch_bytes)
 
 
 def batches_from_changes(
@@ -32,8 +79,8 @@ def batches_from_changes(
     Raises:
         InvalidArgumentError: The columns do not fit the kind.
     """
-    rows = (rows_from_changes(kind, chunk) for chunk in chunks)
-    return even_batches(rows, batch_rows=batch_rows, batch_bytes=batch_bytes)
+    parts = parts_from_changes(kind, chunks, batch_rows=batch_rows, batch_bytes=batch_bytes)
+    return (each.join() for each in parts)
 
 
 def even_batches(
@@ -43,6 +90,17 @@ def even_batches(
     batch_bytes: int = BATCH_BYTES,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of *batches*, which are consecutive content, in batches of even size."""
+    parts = even_parts(batches, batch_rows=batch_rows, batch_bytes=batch_bytes)
+    return (each.join() for each in parts)
+
+
+def even_parts(
+    batches: Iterable[pa.RecordBatch],
+    *,
+    batch_rows: int = BATCH_ROWS,
+    batch_bytes: int = BATCH_BYTES,
+) -> Iterator[BatchParts]:
+    """Yield what `even_batches` yields, to be joined."""
     waiting: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
@@ -52,18 +110,15 @@ def even_batches(
         while rows > 1 and (rows > batch_rows or size > batch_bytes):
             take = max(1, min(rows - 1, batch_rows, rows * batch_bytes // size))
             head, waiting = _split(waiting, take)
-            yield end_validity(head, waiting[0])
+            yield BatchParts(head, waiting[0])
             rows -= take
             size = sum(part.nbytes for part in waiting)
     if rows:
         head, _ = _split(waiting, rows)
-        yield end_validity(head, None)
+        yield BatchParts(head, None)
 
 
-def _split(
-    batches: list[pa.RecordBatch], count: int
-) -> tuple[pa.RecordBatch, list[pa.RecordBatch]]:
-    """Return the first *count* rows as one batch, and the others without copying them."""
+def _split(batches: list[pa.RecordBatch], count: int) -> tuple[pa.Table, list[pa.RecordBatch]]:
+    """Return the first *count* rows and the others, none of them copied."""
     table = pa.Table.from_batches(batches)
-    (head,) = table.slice(0, count).combine_chunks().to_batches()
-    return head, table.slice(count).to_batches()
+    return table.slice(0, count), table.slice(count).to_batches()

@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
+from statestores.arrow.committed_parts import CommittedParts, committed_parts
 from statestores.arrow.restore_mark import check_not_half_restored
-from statestores.arrow.row_batches import batches_from_changes
 from statestores.arrow.schemas import row_schema
 from statestores.arrow.snapshot_reader import Snapshot
 from statestores.arrow.typed_columns import decode_rows, typed_schema
@@ -60,9 +60,9 @@ def open_rows(source: RowSource, *, typed: bool) -> Iterator[Rows]:
         description = source.specification.describe()
         schema, total = row_schema(source.specification.kind), None
         specification = source.specification if typed else None
-        content = source.committed_content()
+        content = committed_parts(source)
         stream_time_ms = content.stream_time_ms
-        batches = _until_closed(source.specification.kind, content.changes)
+        batches = _until_closed(content)
     with closing(batches):
         rows: Iterator[pa.RecordBatch] = batches
         if specification is not None:
@@ -84,12 +84,11 @@ def with_origin(
     return schema.with_metadata({METADATA_NAME: json.dumps(said, sort_keys=True).encode("ascii")})
 
 
-def _until_closed(
-    kind: str, changes: Generator[Any, None, None]
-) -> Generator[pa.RecordBatch, None, None]:
-    """Yield the content *changes* as rows, and close it at the end."""
-    with closing(changes):
-        yield from batches_from_changes(kind, changes)
+def _until_closed(content: CommittedParts) -> Generator[pa.RecordBatch, None, None]:
+    """Yield the rows of *content*, and close it at the end."""
+    with closing(content.source):
+        for parts in content.parts:
+            yield parts.join()
 
 
 def _decoded(

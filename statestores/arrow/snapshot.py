@@ -1,19 +1,21 @@
 """A store's committed content as an immutable, checksummed directory of Arrow files (SNP-1)."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.metadata import version
-from itertools import chain, count, pairwise
+from itertools import chain, count, islice, pairwise
 from os import PathLike
 from pathlib import Path
 from struct import Struct
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
+from statestores.arrow.committed_parts import committed_parts
 from statestores.arrow.file_access import checksums_of, make_durable, reporting, write_durably
 from statestores.arrow.manifest import (
     MANIFEST_NAME,
@@ -28,7 +30,7 @@ from statestores.arrow.manifest import (
 )
 from statestores.arrow.progress import Meter, ProgressCallback
 from statestores.arrow.restore_mark import check_not_half_restored
-from statestores.arrow.row_batches import BATCH_ROWS, batches_from_changes, even_batches
+from statestores.arrow.row_batches import BATCH_ROWS, BatchParts, even_batches
 from statestores.arrow.schemas import row_schema
 from statestores.arrow.snapshot_directory import (
     publish,
@@ -45,13 +47,15 @@ from statestores.errors import (
 )
 from statestores.failpoints import reach
 from statestores.spi.offsets import TopicPartition
-from statestores.spi.store import CommittedContent, StateStore
+from statestores.spi.store import StateStore
 
 ROWS_PER_FILE = 4_000_000
 """A new file begins after so many rows, so that readers can share the work."""
 
 BYTES_PER_FILE = 256 * 1024 * 1024
 """A new file begins after so many bytes on disk."""
+
+T = TypeVar("T")
 
 _PREAMBLE = Struct("<8s4xi")  # magic; mark of a message; length of the schema's metadata
 
@@ -122,21 +126,19 @@ def write_snapshot(
         if size < 1:
             raise InvalidArgumentError(f"{name} must be from 1, got {size!r}")
     parent = Path(directory)
-    kind = store.specification.kind
-    schema = row_schema(kind)
-    content = store.committed_content()
-    with closing(content.changes):
-        batches = batches_from_changes(kind, content.changes, batch_rows=batch_rows)
-        first = list(_take_one(batches))  # from here on, closing reaches the engine's snapshot
+    schema = row_schema(store.specification.kind)
+    content = committed_parts(store, batch_rows)
+    with closing(content.source):
+        first = list(islice(content.parts, 1))  # closing reaches the engine's snapshot from now on
         check_not_half_restored(store.specification, content.offsets)
-        partition = _choose(partition, content, store.name)
+        partition = _choose(partition, content.offsets, store.name)
         with reporting("write a snapshot into", parent):
             remove_stale_temporaries(parent)
             with temporary_directory(parent) as temporary:
                 files = _write_files(
                     temporary,
                     schema,
-                    chain(first, batches),
+                    chain(first, content.parts),
                     rows_per_file,
                     bytes_per_file,
                     Meter(progress),
@@ -166,22 +168,22 @@ def write_snapshot(
 
 
 def _choose(
-    partition: TopicPartition | None, content: CommittedContent, name: str
+    partition: TopicPartition | None, offsets: Mapping[TopicPartition, int], name: str
 ) -> TopicPartition:
     """Return the partition at whose offset the snapshot stands.
 
     Raises:
         InvalidArgumentError: There is no offset for it, or more than one partition to choose from.
     """
-    known = ", ".join(f"{topic}-{number}" for topic, number in sorted(content.offsets)) or "none"
+    known = ", ".join(f"{topic}-{number}" for topic, number in sorted(offsets)) or "none"
     if partition is None:
-        if len(content.offsets) != 1:
+        if len(offsets) != 1:
             raise InvalidArgumentError(
                 f"the store {name!r} has committed offsets of: {known}; a snapshot stands at one "
                 "of them: commit one, or name the partition"
             )
-        (partition,) = content.offsets
-    if partition not in content.offsets:
+        (partition,) = offsets
+    if partition not in offsets:
         raise InvalidArgumentError(
             f"the store {name!r} has committed no offset of {partition!r}; known: {known}; "
             "commit one before you write a snapshot"
@@ -189,25 +191,18 @@ def _choose(
     return partition
 
 
-def _take_one(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the first of *batches*, if there is one."""
-    for batch in batches:
-        yield batch
-        return
-
-
 def _write_files(
     directory: Path,
     schema: pa.Schema,
-    batches: Iterator[pa.RecordBatch],
+    batches: Iterator[BatchParts],
     rows_per_file: int,
     bytes_per_file: int,
     meter: Meter,
 ) -> Iterator[FileEntry]:
     """Write *batches* into as many files as they need, each of them durable when it is yielded."""
-    batch = next(batches, None)
+    parts = next(batches, None)
     for number in count():
-        if batch is None:
+        if parts is None:
             return
         path = directory / data_name(number)
         entries = []
@@ -218,47 +213,57 @@ def _write_files(
                 pa.ipc.new_file(file, schema, options=_COMPRESSION) as writer,
                 ThreadPoolExecutor(1, thread_name_prefix="snapshot") as pool,
             ):
-                while batch is not None:
-                    # Arrow compresses and writes it while the engine gives the next one.
-                    wait_until_written = _begin(pool, writer.write_batch, batch)
-                    following = next(batches, None)
-                    wait_until_written()
-                    entries.append(_describe(batch))
+                while parts is not None:
+                    # Arrow joins, compresses and writes it while the engine gives the next one.
+                    wait_until_written = _begin(pool, partial(_write_batch, writer, parts))
+                    parts = next(batches, None)
+                    entry, size = wait_until_written()
+                    entries.append(entry)
                     ends.append(file.tell())
-                    rows += batch.num_rows
-                    meter.add(batch.num_rows, batch.nbytes)
-                    batch = following
+                    rows += entry.rows
+                    meter.add(entry.rows, size)
                     if rows >= rows_per_file or file.tell() >= bytes_per_file:
                         break
             size = file.tell()
         reach("snapshot.data-written")
         make_durable(path)
-        parts = list(pairwise([_preamble_bytes(path), *ends]))
-        whole, sums = checksums_of(path, parts)
+        places = list(pairwise([_preamble_bytes(path), *ends]))
+        whole, sums = checksums_of(path, places)
         yield FileEntry(
             name=path.name,
             bytes=size,
             crc32c=whole,
             batches=tuple(
                 replace(entry, place=BatchPlace(at=start, bytes=stop - start, crc32c=checksum))
-                for entry, (start, stop), checksum in zip(entries, parts, sums, strict=True)
+                for entry, (start, stop), checksum in zip(entries, places, sums, strict=True)
             ),
         )
 
 
-def _begin(
-    pool: ThreadPoolExecutor, write: Callable[[pa.RecordBatch], object], batch: pa.RecordBatch
-) -> Callable[[], object]:
+def _write_batch(writer: pa.ipc.RecordBatchFileWriter, parts: BatchParts) -> tuple[BatchEntry, int]:
+    """Write *parts* as one batch; return what the manifest says about it, and its bytes."""
+    batch = parts.join()
+    writer.write_batch(batch)
+    keys = batch.column("key")
+    entry = BatchEntry(
+        rows=batch.num_rows,
+        first_key=lower_bound(keys[0].as_py()),
+        last_key=upper_bound(keys[-1].as_py()),
+    )
+    return entry, batch.nbytes
+
+
+def _begin(pool: ThreadPoolExecutor, write: Callable[[], T]) -> Callable[[], T]:
     """Begin to *write* a batch, and return what waits for it and raises what it raises.
 
     Where there are no threads any more, because the interpreter is ending, it is written at once.
     """
     try:
-        return pool.submit(write, batch).result
+        return pool.submit(write).result
     except RuntimeError:
         pool.shutdown(cancel_futures=True)  # it may be in the queue; and the next ones come here
-        write(batch)
-        return lambda: None
+        written = write()
+        return lambda: written
 
 
 def _preamble_bytes(path: Path) -> int:
@@ -270,16 +275,6 @@ def _preamble_bytes(path: Path) -> int:
     with path.open("rb") as file:
         _, length = _PREAMBLE.unpack(file.read(_PREAMBLE.size))
     return _PREAMBLE.size + int(length)
-
-
-def _describe(batch: pa.RecordBatch) -> BatchEntry:
-    """Return what the manifest says about *batch*."""
-    keys = batch.column("key")
-    return BatchEntry(
-        rows=batch.num_rows,
-        first_key=lower_bound(keys[0].as_py()),
-        last_key=upper_bound(keys[-1].as_py()),
-    )
 
 
 def _place(snapshot: Snapshot, parent: Path) -> Snapshot | None:

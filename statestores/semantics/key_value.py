@@ -20,6 +20,7 @@ from statestores.semantics.arguments import (
     refuse_put,
 )
 from statestores.semantics.closed_rows import ClosedRows
+from statestores.semantics.committed_rows import CommittedRows
 from statestores.semantics.content_chunks import (
     FIRST_CHUNK_ROWS,
     next_chunk_rows,
@@ -211,6 +212,11 @@ class EngineKeyValueStore(EngineStore[bytes, bytes], KeyValueStore[bytes, bytes]
             stream_time_ms=None,
             changes=until_closed(snapshot, _chunks(snapshot)),
         )
+
+    def committed_rows(self) -> CommittedRows:
+        """Return the rows of `committed_content` as the engine has them, behind `DATA`."""
+        self.check_open()
+        return CommittedRows(self._engine.snapshot(), DATA, HISTORY)
 
     # What the common part asks for.
 
