@@ -150,7 +150,10 @@ def _ours(make: MakeLog, path: Path) -> Iterator[Timed]:
         for start in range(0, log.rows(), _LOG_ROWS):
             stop = start + _LOG_ROWS
             changes = Changes(log.keys[start:stop], log.values[start:stop])
-            changelog.append(changes, durability=Durability.PROCESS_CRASH)
+            # A log is on the disk when a store is restored from it: else the restore, which waits
+            # for its own files, would wait for those of the log as well.
+            durability = Durability.PROCESS_CRASH if stop < log.rows() else Durability.POWER_LOSS
+            changelog.append(changes, durability=durability)
     with open_key_values("rocksdb", path / "ours") as store:
 
         def timed() -> Outcome:
