@@ -145,6 +145,52 @@ def test_few_commits_where_little_remains(
     assert sum(sizes) == keys
 
 
+@pytest.mark.spec("COM-1", "SNP-10", "SNP-14")
+@pytest.mark.parametrize("specification", [PLAIN, STAMPED], ids=["plain", "stamped"])
+@pytest.mark.parametrize("whole", [0, 1, 3])
+def test_an_interrupted_restore_stands_at_a_prefix(
+    source: str,
+    whole: int,
+    specification: Any,
+    open_store: Any,
+    make_changelog: Callable[[str], Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """However much of it was folded; and what is called again goes on from there."""
+    monkeypatch.setattr("statestores.arrow.bulk_restore._CHUNK_BYTES", 2_000)
+    changelog = make_changelog(specification.kind)
+    live = open_store(specification)
+    states: dict[int, list[Any]] = {}
+    for number in range(400):
+        # Half of the keys are overwritten again and again, the others come once.
+        key = b"%d" % (number % 8) if number % 2 else b"once-%03d" % number
+        value = None if number % 13 == 0 else b"%03d" % number * 4
+        _live_through(live, changelog, [("put", key, value, number)])
+        states[live.committed_offset(LOG)] = list(live.range())
+    copy = open_store(specification, source)
+    commits = 0
+    take = copy.commit_rows
+
+    def interrupt(*arguments: Any, **named: Any) -> None:
+        nonlocal commits
+        commits += 1
+        if commits > whole:
+            raise OSError("the process is killed")
+        take(*arguments, **named)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(copy, "commit_rows", interrupt)
+        with pytest.raises(OSError, match="killed"):
+            restore(copy, changelog=changelog)
+
+    reached = copy.committed_offset(LOG)
+    assert (reached is None) == (whole == 0)
+    assert list(copy.range()) == ([] if reached is None else states[reached])
+    restore(copy, changelog=changelog)
+    assert list(copy.range()) == list(live.range())
+    assert copy.committed_offsets() == live.committed_offsets()
+
+
 def test_what_waits_is_counted_before_it_is_folded() -> None:
     """So that a commit comes after as many changes as were asked for, at the latest."""
     waiting = _waiting(limit=100)
