@@ -4,10 +4,11 @@ A sweep finds expired rows by reading several others for each, and on an engine 
 what was written lately it passes over all that was deleted there as well. Of the rows that an
 opening has written, or met on its way, it can know when they expire.
 
-Keys lie in buckets by time, and a bucket is deleted when all of its times have passed. Invariants:
+Keys lie in buckets, the number of which is the time at which all of their rows have expired.
+Invariants:
 
-* a row whose key is in `_bucket_of` has no time above those of that bucket, and is as the engine
-  has it: what is pending comes here with `commit`;
+* a row whose key is in `_bucket_of` has no time above that number, and is as the engine has it:
+  what is pending comes here with `commit`;
 * each of these keys is in one bucket exactly, or among those that were taken since the last commit.
   It may be another bucket than its own: it moves on when that one is due.
 
@@ -19,10 +20,12 @@ from heapq import heappop, heappush
 from typing import NamedTuple
 
 BUCKETS = 32
-"""Buckets in the time for which a row lives: it is kept longer by up to three of them."""
+"""Buckets in the time for which a row lives: it is kept longer by one of them at most, or by what a
+commit spans."""
 
-_SPANNED = 2
-"""The times of a commit lie in one bucket if they differ by so many of them at most."""
+_SPANNED = 8
+"""A commit that spans more times than one bucket, and up to so many, has one of its own, unless it
+is small."""
 
 ROW_OVERHEAD_BYTES = 160
 """What a row takes besides the bytes of its key: an object's header, and places in a list and in a
@@ -110,9 +113,8 @@ class DueRows:
         """
         self.has_begun = self._capacity_bytes > 0
         due: list[bytes] = []
-        last = (horizon_ms + 1) // self._width_ms - 1
         bucket_of, numbers = self._bucket_of, self._numbers
-        while most > 0 and numbers and numbers[0] <= last:
+        while most > 0 and numbers and numbers[0] <= horizon_ms:
             number = numbers[0]
             keys = self._buckets[number]
             if len(keys) <= most:
@@ -172,15 +174,21 @@ class DueRows:
 
     def _enter(self, dated: Dated) -> None:
         """Put keys into buckets."""
-        width_ms = self._width_ms
-        if dated.highest_ms - dated.lowest_ms <= _SPANNED * width_ms:
-            self._fill(dated.highest_ms // width_ms, dated.keys)
+        width_ms, last_ms = self._width_ms, dated.highest_ms
+        spanned_ms = last_ms - dated.lowest_ms
+        if spanned_ms <= _SPANNED * width_ms:
+            has_its_own = spanned_ms > width_ms and len(dated.keys) >= BUCKETS
+            self._fill(last_ms if has_its_own else self._end_of(last_ms), dated.keys)
             return
         buckets: dict[int, list[bytes]] = {}
         for key in dated.keys:
-            buckets.setdefault(dated.time_of(key) // width_ms, []).append(key)
+            buckets.setdefault(self._end_of(dated.time_of(key)), []).append(key)
         for number, keys in buckets.items():
             self._fill(number, keys)
+
+    def _end_of(self, time_ms: int) -> int:
+        """Return the last time of the bucket that has *time_ms*, which is its number."""
+        return time_ms - time_ms % self._width_ms + self._width_ms - 1
 
     def _fill(self, number: int, keys: Collection[bytes]) -> None:
         """Have *keys* in the bucket *number*, unless there is no room."""

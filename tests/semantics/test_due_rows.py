@@ -61,6 +61,15 @@ class TestDueRows:
         assert due.take(batch, 40, 10) == [b"a"]
         assert batch == {b"a": None}
 
+    def test_a_commit_that_spans_some_buckets_goes_at_its_highest_time(self) -> None:
+        """To the millisecond: in a bucket it would wait for the bucket's end, and for another commit."""
+        due = DueRows(320, PLENTY)
+        times = {b"%02d" % number: number for number in range(26, 66)}
+        due.commit(dict.fromkeys(times, b""), dated(times))
+
+        assert due.take({}, 64, 100) == []
+        assert due.take({}, 65, 100) == sorted(times)
+
     def test_a_row_that_was_not_deleted_after_all_comes_again(self) -> None:
         """The batch of a commit that failed is made anew by a versioned store."""
         due = DueRows(320, PLENTY)
