@@ -62,7 +62,7 @@ class TestDueRows:
         assert batch == {b"a": None}
 
     def test_a_commit_that_spans_some_buckets_goes_at_its_highest_time(self) -> None:
-        """To the millisecond: in a bucket it would wait for the bucket's end, and for another commit."""
+        """In a bucket with others it would wait for the end of that, and so for another commit."""
         due = DueRows(320, PLENTY)
         times = {b"%02d" % number: number for number in range(26, 66)}
         due.commit(dict.fromkeys(times, b""), dated(times))

@@ -1,7 +1,8 @@
 """Timestamped stores whose values expire at the wrong time, in some reads only, or not at all."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 
+from statestores.semantics.due_rows import Dated, DueRows
 from statestores.semantics.expiry import NOTHING_EXPIRES_MS, Expiry, Sweep
 from statestores.semantics.layout import DATA, HISTORY
 from statestores.semantics.progress import NO_STREAM_TIME, Progress
@@ -242,6 +243,36 @@ class SweepDeletesRefreshedKeys(_OtherRule):
     """
 
     sweep = _Greedy
+
+
+class _Blind(DueRows):
+    __slots__ = ()
+
+    def commit(
+        self, rows: Mapping[bytes, bytes | None], dated: Dated | None, gone: Collection[bytes] = ()
+    ) -> None:
+        if dated is not None:
+            fresh = [key for key in dated.keys if key not in self]
+            dated = dated._replace(keys=fresh) if fresh else None
+        super().commit(rows, dated, gone)
+
+
+class _Remembering(Sweep):
+    __slots__ = ()
+
+    def __init__(self, ttl_ms: int | None, capacity_bytes: int) -> None:
+        super().__init__(ttl_ms, capacity_bytes)
+        self._due = _Blind(ttl_ms or 0, capacity_bytes)
+
+
+@mutant("TTL-6")
+class WhatIsRememberedIsNotBroughtUpToDate(_OtherRule):
+    """A key that is put again is deleted when its first value would have expired.
+
+    Imitates timers that are registered with each put, and not moved by the next one.
+    """
+
+    sweep = _Remembering
 
 
 class _Broad(Sweep):
