@@ -15,7 +15,7 @@ Invariants:
 Nothing of this is stored. What it does not know, a sweep has to find.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from heapq import heappop, heappush
 from typing import NamedTuple
 
@@ -52,8 +52,8 @@ class Dated(NamedTuple):
     highest_ms: int
     """Bounds of their times."""
 
-    time_of: Callable[[bytes], int]
-    """Returns the time of each."""
+    times_ms: Callable[[], Iterable[int]]
+    """Returns the times, in the order of the keys."""
 
 
 class DueRows:
@@ -166,7 +166,7 @@ class DueRows:
         fresh = {key: time_ms for key, time_ms in times_ms.items() if key not in bucket_of}
         if fresh:
             times = fresh.values()
-            self._enter(Dated(fresh, min(times), max(times), fresh.__getitem__))
+            self._enter(Dated(fresh, min(times), max(times), fresh.values))
 
     def end_pass(self) -> None:
         """A walk over all rows is over."""
@@ -181,8 +181,8 @@ class DueRows:
             self._fill(last_ms if has_its_own else self._end_of(last_ms), dated.keys)
             return
         buckets: dict[int, list[bytes]] = {}
-        for key in dated.keys:
-            buckets.setdefault(self._end_of(dated.time_of(key)), []).append(key)
+        for key, time_ms in zip(dated.keys, dated.times_ms(), strict=True):
+            buckets.setdefault(self._end_of(time_ms), []).append(key)
         for number, keys in buckets.items():
             self._fill(number, keys)
 

@@ -111,10 +111,7 @@ class Sweep:
         lowest_ms: int = unpack_timestamp(min(stored))[0]
         highest_ms: int = unpack_timestamp(max(stored))[0]
         self._dated = Dated(
-            keys,
-            lowest_ms,
-            highest_ms,
-            lambda key: unpack_timestamp(rows[key])[0],  # type: ignore[arg-type]
+            keys, lowest_ms, highest_ms, lambda: [unpack_timestamp(row)[0] for row in stored]
         )
         return lowest_ms
 

@@ -77,10 +77,12 @@ class Vacuum:
             last = max(ended.values())
             if last < _DELETED_ROW:
                 first = min(ended.values())
-                dated = Dated(ended, _end_of(first), _end_of(last), lambda key: _end_of(ended[key]))
+                dated = Dated(
+                    ended, _end_of(first), _end_of(last), lambda: map(_end_of, ended.values())
+                )
             else:
                 ends = {key: _end_of(row) for key, row in ended.items()}
-                dated = Dated(ends, min(ends.values()), max(ends.values()), ends.__getitem__)
+                dated = Dated(ends, min(ends.values()), max(ends.values()), ends.values)
         if self._bare:
             self._bare -= {key for key in self._bare & rows.keys() if rows[key] is None}
         self._due.commit(rows, dated)

@@ -45,7 +45,7 @@ def settled(store: Any, now_ms: int, commits: int = 60) -> int:
 def dated(times_ms: dict[bytes, int]) -> Dated:
     """Return rows with times."""
     times = times_ms.values()
-    return Dated(times_ms, min(times), max(times), times_ms.__getitem__)
+    return Dated(times_ms, min(times), max(times), times_ms.values)
 
 
 class TestDueRows:

@@ -252,8 +252,9 @@ class _Blind(DueRows):
         self, rows: Mapping[bytes, bytes | None], dated: Dated | None, gone: Collection[bytes] = ()
     ) -> None:
         if dated is not None:
-            fresh = [key for key in dated.keys if key not in self]
-            dated = dated._replace(keys=fresh) if fresh else None
+            times = zip(dated.keys, dated.times_ms(), strict=True)
+            fresh = {key: time_ms for key, time_ms in times if key not in self}
+            dated = dated._replace(keys=fresh, times_ms=fresh.values) if fresh else None
         super().commit(rows, dated, gone)
 
 
