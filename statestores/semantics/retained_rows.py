@@ -67,6 +67,10 @@ class RetainedRows:
         number_at = time_at + _TIME_BYTES
         return HISTORY + data_key[time_at:number_at] + data_key[1:time_at] + data_key[number_at:]
 
+    def indexed_key(self, index_key: bytes) -> bytes:
+        """Return the key of the row that a row of the index stands for."""
+        return self.indexed_keys([index_key])[0]
+
     def indexed_keys(self, index_keys: list[bytes]) -> list[bytes]:
         """Return the keys of the rows that rows of the index stand for."""
         time_end = 1 + _TIME_BYTES
