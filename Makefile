@@ -12,6 +12,10 @@ STAMP := $(VENV)/.installed
 # may have a Spark session (see tests/conftest.py).
 PYTEST := $(BIN)/python -m pytest
 WORKERS ?= 3
+# Where the files of tests lie: in memory if there is plenty, else tests wait for the disk a quarter
+# of their time. TEST_TMP=/tmp takes the disk.
+TEST_TMP ?= $(shell free=$$(df --output=avail -m /dev/shm 2>/dev/null | tail -n 1); \
+	if [ "$${free:-0}" -ge 8192 ]; then echo /dev/shm; else echo "$${TMPDIR:-/tmp}"; fi)
 REPORT_SEED ?= 1
 REPORT_PROFILE ?= quick
 BENCH_VENV := .venv-bench
@@ -63,7 +67,8 @@ layers: $(STAMP)
 	$(BIN)/lint-imports --no-logo
 
 pytest: $(STAMP)
-	$(PYTEST) -n $(WORKERS) --dist loadgroup $(TEST_ARGS)
+	@directory=$$(mktemp -d -p $(TEST_TMP) ss.XXXXXX); trap 'rm -rf "$$directory"' EXIT; \
+	TMPDIR=$$directory $(PYTEST) -n $(WORKERS) --dist loadgroup $(TEST_ARGS)
 
 .PHONY: requirements
 requirements: $(STAMP) ## Write the suite's requirements.json from spec/
