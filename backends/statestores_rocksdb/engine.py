@@ -14,6 +14,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from operator import itemgetter
 from os import PathLike
 from pathlib import Path
 from threading import Lock
@@ -47,6 +48,8 @@ _LOG = logging.getLogger(__name__)
 
 _KEYS_PER_READ = 256
 """Keys of one driver call in `get_many`: fewer cost more calls, more gain nothing."""
+
+_key_of = itemgetter(0)
 
 _EXACT_COUNT = 10_000
 """Up to here `approximate_num_keys` counts, in a few milliseconds."""
@@ -149,8 +152,10 @@ class RocksDBEngine(Engine):
             # In order, each finds its place beside the one before. For puts alone, sorting costs as
             # much as that saves; beside deletions, which add keys to the table of recent writes and
             # take none away, it costs half.
-            for key in sorted(batch) if None in batch.values() else batch:
-                value = batch[key]
+            pairs: Iterable[tuple[bytes, bytes | None]] = batch.items()
+            if None in batch.values():
+                pairs = sorted(pairs, key=_key_of)
+            for key, value in pairs:
                 if value is None:
                     delete(key)
                 else:

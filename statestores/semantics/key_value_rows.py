@@ -1,6 +1,6 @@
 """The rows of a key-value store: a namespace byte in front of the key."""
 
-from collections.abc import Generator, ItemsView, Iterator, Mapping
+from collections.abc import Generator, ItemsView, Iterator, Mapping, ValuesView
 from itertools import chain
 from typing import cast
 
@@ -43,20 +43,33 @@ class NamespacedRows(Mapping[bytes, bytes | None]):
     def items(self) -> ItemsView[bytes, bytes | None]:
         return _Pairs(self)
 
-    def pairs(self) -> Iterator[tuple[bytes, bytes | None]]:
-        """Iterate over the rows and their keys."""
-        pending = self._pending
-        keys = [DATA + key for key in pending]
-        return chain(zip(keys, pending.values(), strict=True), self._others.items())
+    def values(self) -> ValuesView[bytes | None]:
+        return _Rows(self)
+
+    def rows(self) -> Iterator[bytes | None]:
+        """Iterate over the rows."""
+        return chain(self._pending.values(), self._others.values())
 
 
 class _Pairs(ItemsView[bytes, bytes | None]):
-    """The rows and their keys: the mix-in's own iterator looks each of them up."""
+    """Keys and rows: the mix-in's own iterator looks each of them up."""
 
     _mapping: NamespacedRows
 
     def __iter__(self) -> Iterator[tuple[bytes, bytes | None]]:
-        return self._mapping.pairs()
+        return zip(self._mapping, self._mapping.rows(), strict=True)
+
+
+class _Rows(ValuesView[bytes | None]):
+    """The rows: likewise."""
+
+    _mapping: NamespacedRows
+
+    def __contains__(self, row: object) -> bool:
+        return row in cast("Iterator[object]", self._mapping.rows())
+
+    def __iter__(self) -> Iterator[bytes | None]:
+        return self._mapping.rows()
 
 
 def key_bounds(first: bytes | None, last: bytes | None) -> tuple[bytes, bytes]:
