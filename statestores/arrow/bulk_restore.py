@@ -172,7 +172,7 @@ class BulkRestore:
                 if frame.last_offset >= plan.stop:
                     break
                 if frame.kind is FrameKind.CLEAR:
-                    self._waiting.clear()
+                    self._waiting.clear()  # it goes with the rest
                     store.truncate()
                     self._is_empty = True
                 else:

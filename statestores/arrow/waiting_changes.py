@@ -28,9 +28,10 @@ class WaitingChanges:
         self._schema = schema
         self._limit = limit
         self._fold = fold
-        self._forget()
+        self.clear()
 
-    def _forget(self) -> None:
+    def clear(self) -> None:
+        """Wait for nothing any more."""
         self._batches: list[pa.RecordBatch] = []
         self._highest_ms = NO_STREAM_TIME
         self.rows = 0
@@ -68,13 +69,9 @@ class WaitingChanges:
     def take(self, encode: Callable[[pa.RecordBatch], SortedRows]) -> SortedRows:
         """Return what waits as *encode* makes rows of it, and wait for nothing any more."""
         changes, highest_ms = self._joined(), self._highest_ms
-        self._forget()
+        self.clear()
         rows = encode(changes)
         return replace(rows, highest_ms=max(rows.highest_ms, highest_ms))
-
-    def clear(self) -> None:
-        """Drop what waits: the log says that everything was deleted."""
-        self._forget()
 
     def _joined(self) -> pa.RecordBatch:
         """Return what waits as one batch."""
