@@ -4,8 +4,8 @@ from collections.abc import Collection, Iterator, Mapping
 
 from statestores.semantics.due_rows import Dated, DueRows
 from statestores.semantics.expiry import NOTHING_EXPIRES_MS, Expiry, Sweep
-from statestores.semantics.layout import DATA, HISTORY
-from statestores.semantics.progress import NO_STREAM_TIME, Progress
+from statestores.semantics.layout import DATA
+from statestores.semantics.progress import Progress
 from statestores.semantics.row_cache import DEFAULT_READ_CACHE_BYTES
 from statestores.semantics.timestamped_content import pending_columns
 from statestores.semantics.timestamped_facades import UncommittedTimestamped
@@ -357,98 +357,6 @@ class ReplaySweeps(EngineTimestampedKeyValueStore):
     def replay(self, changes: Changes) -> None:
         super().replay(changes)
         self._is_replayed = False
-
-
-@mutant("TKV-1")
-class TimestampsAreLostByTheCommit(EngineTimestampedKeyValueStore):
-    """Committed values have no timestamp.
-
-    Imitates KAFKA-8455's family: a plain store under a timestamped facade.
-    """
-
-    def _pending_rows(self) -> Rows:
-        batch = super()._pending_rows()
-        return {
-            key: b"\xff" * 8 + row[8:] if row is not None and DATA <= key < HISTORY else row
-            for key, row in batch.items()
-        }
-
-
-@mutant("TKV-2")
-class TheHighestTimestampWins(EngineTimestampedKeyValueStore):
-    """A put with a lower timestamp than the stored one is ignored.
-
-    Imitates last-write-wins by timestamp, which other stores have.
-    """
-
-    def put(self, key: bytes, value: bytes | None, timestamp_ms: int | None = None) -> None:
-        if type(key) is bytes and type(value) is bytes and type(timestamp_ms) is int:
-            present = self.get(key)
-            if present is not None and (present.timestamp_ms or 0) > timestamp_ms >= 0:
-                return
-        super().put(key, value, timestamp_ms)
-
-
-@mutant("TKV-4")
-class DeletionsMoveStreamTime(EngineTimestampedKeyValueStore):
-    """The timestamp that is given with a deletion moves stream time.
-
-    Imitates a tombstone that is a put like any other.
-    """
-
-    def put(self, key: bytes, value: bytes | None, timestamp_ms: int | None = None) -> None:
-        super().put(key, value, timestamp_ms)
-        if value is None and timestamp_ms is not None:
-            self._stream_time = max(self._stream_time, timestamp_ms)
-
-
-@mutant("TKV-5")
-class OverwrittenPutsMoveNoTimeInTheLog(EngineTimestampedKeyValueStore):
-    """The changes of a commit lack the overwritten put that moved stream time the furthest.
-
-    Imitates a change for each key: a replica's stream time stays behind, and so does its expiry.
-    """
-
-    def pending_changes(self) -> Changes:
-        super().pending_changes()
-        return pending_columns(self._rows, None)
-
-
-@mutant("TKV-5")
-class StreamTimeOfValuesIsLostAtReopening(_OtherRule):
-    """Reopened, a store has no stream time, and shows again what had expired.
-
-    Imitates a clock that is kept in memory (Kafka's observed stream time).
-    """
-
-    def _read_committed(self) -> None:
-        super()._read_committed()
-        self._progress.stream_time_ms = NO_STREAM_TIME
-
-
-@mutant("COM-20", "TKV-5")
-class LoadingForgetsStreamTimeOfValues(EngineTimestampedKeyValueStore):
-    """A load takes stream time from the rows, not from what it is told.
-
-    Imitates an import of rows alone: the row that moved time furthest may have been overwritten.
-    """
-
-    def load(self, changes: Changes, *, stream_time_ms: int | None = None) -> None:
-        super().load(changes)
-
-
-@mutant("TKV-6")
-class ValuesWithoutTimestampExpire(EngineTimestampedKeyValueStore):
-    """A value that has no timestamp is taken for one of 1970.
-
-    Imitates a default of 0, which is a time.
-    """
-
-    def get(self, key: bytes) -> TimestampedValue[bytes] | None:
-        found = super().get(key)
-        if found is None or found.timestamp_ms is not None:
-            return found
-        return None if self._expiry.horizon_ms(self._stream_time) >= 0 else found
 
 
 @mutant("TTL-1", "TTL-2")
