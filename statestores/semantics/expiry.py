@@ -30,9 +30,6 @@ MOST_FACTOR = 3
 _CONSTANT_ROWS = 32
 """Rows to look at for each commit besides, so that a store that is hardly written is swept too."""
 
-_LEAST_ROWS = 64
-"""Fewer are not worth a new iterator: the allowance of small commits adds up to this first."""
-
 NOTHING_EXPIRES_MS = -1
 """A horizon below every timestamp."""
 
@@ -75,7 +72,7 @@ class Expiry:
 class Sweep:
     """The sweep of one open store: what it remembers, and how much it may do with a commit."""
 
-    __slots__ = ("_allowance", "_dated", "_due", "_is_granted", "_rows_counted", "_undated", "rate")
+    __slots__ = ("_dated", "_due", "_is_granted", "_rows_counted", "_undated", "rate")
 
     def __init__(self, ttl_ms: int | None, capacity_bytes: int) -> None:
         """Remember rows in up to *capacity_bytes* of memory."""
@@ -83,7 +80,6 @@ class Sweep:
         self._due = DueRows(ttl_ms or 0, capacity_bytes)
         self._dated: Dated | None = None
         self._undated: list[bytes] = []
-        self._allowance = 0.0
         self.begin_commit()
 
     def begin_commit(self) -> None:
@@ -137,17 +133,15 @@ class Sweep:
         if progress.floor_ms > horizon_ms:
             return
         written = len(rows) - self._rows_counted
-        self._allowance += self.rate.grant(written)
         most = DELETIONS_PER_WRITE * written
-        if not self._is_granted:
+        if self._is_granted:
+            self.rate.grant(written)
+        else:
             most += DELETIONS_PER_COMMIT
-            self._allowance += _CONSTANT_ROWS
+            self.rate.grant(written, besides=_CONSTANT_ROWS)
             self._is_granted = True
         self._due.take(rows, horizon_ms, most)
-        if self._due.is_complete:
-            self._allowance = 0.0
-        elif self._allowance >= _LEAST_ROWS:
-            budget, self._allowance = int(self._allowance), 0.0
+        if budget := self.rate.spend(rests=self._due.is_complete):
             self._walk(reader, rows, progress, horizon_ms, budget)
         self._rows_counted = len(rows)
 

@@ -16,16 +16,21 @@ _LEAST_LEFT = 7 / 8
 """How much of that share is left after a pass that found little, at the least."""
 
 
+_LEAST_ROWS = 64
+"""Fewer are not worth a new iterator: the allowance of small commits adds up to this first."""
+
+
 class SweepRate:
     """The number of rows to look at for each row written, within bounds. Not stored."""
 
-    __slots__ = ("_found", "_least", "_most", "_share", "_unseen_rows", "_written")
+    __slots__ = ("_allowance", "_found", "_least", "_most", "_share", "_unseen_rows", "_written")
 
     def __init__(self, *, least: float, most: float) -> None:
         """Begin with *most*, for the worst case."""
         self._least = least
         self._most = most
         self._share = most / ROWS_PER_EXPIRED  # of the rows written, how many expire
+        self._allowance = 0.0  # granted, and not spent
         self._unseen_rows = 0  # written since rows were last looked at
         self._written = self._found = 0  # during this pass: rows written, and expired ones
 
@@ -34,10 +39,22 @@ class SweepRate:
         """The number of rows to look at for each row written."""
         return min(max(ROWS_PER_EXPIRED * self._share, self._least), self._most)
 
-    def grant(self, written: int) -> float:
-        """Return how many rows may be looked at for *written* ones."""
+    def grant(self, written: int, *, besides: int = 0) -> None:
+        """Allow rows to be looked at for *written* ones, and *besides* some in any case."""
         self._unseen_rows += written
-        return self.factor * written
+        self._allowance += self.factor * written + besides
+
+    def spend(self, *, rests: bool) -> int:
+        """Return how many rows to look at now, of those that were granted and not looked at yet.
+
+        0 as long as they are few. While the sweep *rests*, none are, and none add up.
+        """
+        if rests:
+            self._allowance = 0.0
+        if self._allowance < _LEAST_ROWS:
+            return 0
+        budget, self._allowance = int(self._allowance), 0.0
+        return budget
 
     def learn(self, found: int, *, is_pass_over: bool) -> None:
         """Take note of how many expired rows were *found* with what was granted.

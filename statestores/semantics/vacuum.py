@@ -35,9 +35,6 @@ MOST_FACTOR = 3
 """The same when many expire. Measured without learning how many: 1 keeps 1.4 to 2.2 times the ideal
 number of rows, 2 keeps 1.1 to 1.3 times, and 4 no fewer at half again the cost."""
 
-_LEAST_ROWS = 64
-"""Fewer are not worth a new iterator: the allowance of small commits adds up to this first."""
-
 
 _DELETED_ROW = pack_header(DELETED)
 """Above the rows of superseded values, as bytes, and not above those of deletions."""
@@ -48,7 +45,7 @@ Rows = dict[bytes, bytes | None]
 class Vacuum:
     """The vacuum of one open store."""
 
-    __slots__ = ("_allowance", "_bare", "_due", "_rows", "rate")
+    __slots__ = ("_bare", "_due", "_rows", "rate")
 
     def __init__(self, retention_ms: int, capacity_bytes: int) -> None:
         """Remember rows in up to *capacity_bytes* of memory."""
@@ -56,7 +53,6 @@ class Vacuum:
         self._due = DueRows(retention_ms, capacity_bytes)
         self._bare: set[bytes] = set()  # of the keys that are remembered, those without a value
         self._rows: Rows = {}
-        self._allowance = 0.0
 
     def forget(self) -> None:
         """Forget when rows expire: the engine may have changed otherwise."""
@@ -105,13 +101,10 @@ class Vacuum:
         if progress.floor_ms > horizon_ms:
             return
         written = len(rows)
-        self._allowance += self.rate.grant(written)
+        self.rate.grant(written)
         most = DELETIONS_PER_COMMIT + DELETIONS_PER_WRITE * written
         self._delete_due(reader, rows, horizon_ms, most)
-        if self._due.is_complete:
-            self._allowance = 0.0
-        elif self._allowance >= _LEAST_ROWS:
-            budget, self._allowance = int(self._allowance), 0.0
+        if budget := self.rate.spend(rests=self._due.is_complete):
             self._walk(reader, rows, progress, horizon_ms, budget)
         reach("vacuum.swept")
 

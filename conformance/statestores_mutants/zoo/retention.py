@@ -120,9 +120,9 @@ class _Thorough(Vacuum):
     def sweep(self, reader: EngineReader, rows: Rows, progress: Progress, horizon_ms: int) -> None:
         if progress.floor_ms <= horizon_ms:
             self._due.forget()
-            self._allowance += 10**9
+            self.rate.grant(0, besides=10**9)
         super().sweep(reader, rows, progress, horizon_ms)
-        self._allowance = 0
+        self.rate.spend(rests=True)
 
 
 @mutant("VRS-27")

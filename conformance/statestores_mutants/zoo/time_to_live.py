@@ -320,9 +320,9 @@ class _Unbounded(Sweep):
     def run(self, reader: EngineReader, rows: Rows, progress: Progress, horizon_ms: int) -> None:
         if progress.floor_ms <= horizon_ms:
             self._due.forget()
-            self._allowance += 10**9
+            self.rate.grant(0, besides=10**9)
         super().run(reader, rows, progress, horizon_ms)
-        self._allowance = 0
+        self.rate.spend(rests=True)
 
 
 @mutant("TTL-8")
