@@ -14,6 +14,9 @@ import pytest
 
 _START_SECONDS = 60.0
 
+# Tests of soak runs alone, so many that collecting them to be skipped would be felt.
+collect_ignore = [] if os.environ.get("STATESTORES_SOAK") == "1" else ["test_postgresql_stores.py"]
+
 
 @dataclass(frozen=True)
 class PostgreSQLServer:

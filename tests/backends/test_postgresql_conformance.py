@@ -7,7 +7,7 @@ import pytest
 
 from statestores.errors import StoreLockedError
 from statestores.spi import Durability, Engine
-from statestores_conformance import BackendTests, EngineTests, OpenEngine
+from statestores_conformance import EngineTests, OpenEngine
 from statestores_conformance.engine_damage import EngineDamageTests
 from statestores_conformance.engines import Engines
 
@@ -44,17 +44,3 @@ class TestPostgreSQL(EngineTests):
             persistent_engine.close()
             with open_engine(tmp_path / "left") as opened:
                 assert opened.get(b"k") == b"v"
-
-
-@pytest.mark.soak
-class TestStoresOnPostgreSQL(BackendTests):
-    """The stores over it. What they do with an engine, the tests of SQLite show in less time."""
-
-    class TestEngine(TestPostgreSQL):
-        """As above."""
-
-    @pytest.fixture
-    def open_engine(self, postgresql_url: str) -> OpenEngine:
-        """Open an engine on the server."""
-        opened: OpenEngine = sqlite.PostgreSQLEngine.open
-        return opened

@@ -3,11 +3,9 @@
 import ast
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
-
-import pytest
 
 from statestores_conformance.differences import DIFFERENCES
 
@@ -82,6 +80,22 @@ def spec_markers(tree: ast.AST) -> Iterator[str]:
                     assert ast.unparse(argument) == "difference.requirement"
 
 
+def unknown(files: Iterable[Path], cited: Callable[[Path], set[str]]) -> dict[str, set[str]]:
+    """Return, by file, what *cited* finds in it that no chapter has."""
+    found = {name_of(path): cited(path) - KNOWN for path in files}
+    return {name: identifiers for name, identifiers in found.items() if identifiers}
+
+
+def numbers_if(wanted: Callable[[str], bool]) -> Callable[[Path], set[str]]:
+    """Return a function that gives what a file cites of the series that are *wanted*."""
+
+    def numbers(path: Path) -> set[str]:
+        found = CITATION.findall(path.read_text("utf-8"))
+        return {f"{series}-{number}" for series, number in found if wanted(series)}
+
+    return numbers
+
+
 def anchors_of(document: Path) -> set[str]:
     """Return the anchors that GitHub gives to a document's headings."""
     headings = HEADING.findall(FENCED.sub("", document.read_text("utf-8")))
@@ -119,26 +133,23 @@ def test_each_series_is_in_one_chapter() -> None:
     assert {series: found for series, found in chapters.items() if len(found) != 1} == {}
 
 
-@pytest.mark.parametrize("chapter", CHAPTERS, ids=name_of)
-def test_requirements_begin_as_they_should(chapter: Path) -> None:
+def test_requirements_begin_as_they_should() -> None:
     """What looks like the beginning of a requirement is one, level included."""
-    text = chapter.read_text("utf-8")
-    proper = [match.start() for match in REQUIREMENT.finditer(text)]
-    alike = [match.start() for match in REQUIREMENT_LIKE.finditer(text)]
+    improper = []
+    for chapter in CHAPTERS:
+        text = chapter.read_text("utf-8")
+        proper = {match.start() for match in REQUIREMENT.finditer(text)}
+        alike = [match.start() for match in REQUIREMENT_LIKE.finditer(text)]
+        improper += [text[start : start + 40] for start in alike if start not in proper]
 
-    assert [text[start : start + 40] for start in alike if start not in proper] == []
+    assert improper == []
 
 
-@pytest.mark.parametrize("source", python_files("statestores", "pyspark_statestores"), ids=name_of)
-def test_what_the_code_cites_exists(source: Path) -> None:
+def test_what_the_code_cites_exists() -> None:
     """A number in a docstring or comment is one of a requirement."""
-    cited = {
-        f"{series}-{number}"
-        for series, number in CITATION.findall(source.read_text("utf-8"))
-        if series not in OTHER_NAMES
-    }
+    code = python_files("statestores", "pyspark_statestores")
 
-    assert cited - KNOWN == set()
+    assert unknown(code, numbers_if(lambda series: series not in OTHER_NAMES)) == {}
 
 
 def test_what_the_differences_from_kafka_cite_exists() -> None:
@@ -146,47 +157,36 @@ def test_what_the_differences_from_kafka_cite_exists() -> None:
     assert {difference.requirement for difference in DIFFERENCES.values()} - KNOWN == set()
 
 
-@pytest.mark.parametrize("source", python_files("tests", "conformance"), ids=name_of)
-def test_what_a_test_proves_exists(source: Path) -> None:
+def test_what_a_test_proves_exists() -> None:
     """``@pytest.mark.spec`` names requirements."""
-    assert set(spec_markers(ast.parse(source.read_text("utf-8")))) - KNOWN == set()
+    tests = python_files("tests", "conformance")
+
+    assert unknown(tests, lambda path: set(spec_markers(ast.parse(path.read_text("utf-8"))))) == {}
 
 
-@pytest.mark.parametrize("source", python_files("backends", "conformance", "tests"), ids=name_of)
-def test_known_series_are_cited_with_known_numbers(source: Path) -> None:
+def test_known_series_are_cited_with_known_numbers() -> None:
     """Backends and tests may name other things alike, but not a requirement that is none."""
-    cited = {
-        f"{series}-{number}"
-        for series, number in CITATION.findall(source.read_text("utf-8"))
-        if series in SERIES
-    }
+    sources = python_files("backends", "conformance", "tests")
 
-    assert cited - KNOWN == set()
+    assert unknown(sources, numbers_if(SERIES.__contains__)) == {}
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
-def test_what_a_document_cites_exists(document: Path) -> None:
+def test_what_a_document_cites_exists() -> None:
     """Requirements that are named in prose exist."""
-    cited = {
-        f"{series}-{number}"
-        for series, number in CITATION.findall(document.read_text("utf-8"))
-        if series in SERIES
-    }
-
-    assert cited - KNOWN == set()
+    assert unknown(DOCUMENTS, numbers_if(SERIES.__contains__)) == {}
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
-def test_links_resolve(document: Path) -> None:
+def test_links_resolve() -> None:
     """Every relative link leads to a file, and to a heading in it if it names one."""
     broken = []
-    for link in LINK.findall(FENCED.sub("", document.read_text("utf-8"))):
-        if "://" in link:
-            continue
-        path, _, anchor = link.partition("#")
-        target = (document.parent / path).resolve() if path else document
-        if not target.exists() or (anchor and anchor not in anchors_of(target)):
-            broken.append(link)
+    for document in DOCUMENTS:
+        for link in LINK.findall(FENCED.sub("", document.read_text("utf-8"))):
+            if "://" in link:
+                continue
+            path, _, anchor = link.partition("#")
+            target = (document.parent / path).resolve() if path else document
+            if not target.exists() or (anchor and anchor not in anchors_of(target)):
+                broken.append(f"{name_of(document)}: {link}")
 
     assert broken == []
 
