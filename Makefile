@@ -68,7 +68,7 @@ layers: $(STAMP)
 
 pytest: $(STAMP)
 	@directory=$$(mktemp -d -p $(TEST_TMP) ss.XXXXXX); trap 'rm -rf "$$directory"' EXIT; \
-	TMPDIR=$$directory $(PYTEST) -n $(WORKERS) --dist loadgroup $(TEST_ARGS)
+	TMPDIR=$$directory $(PYTEST) -n $(WORKERS) --dist loadscope --no-loadscope-reorder $(TEST_ARGS)
 
 .PHONY: requirements
 requirements: $(STAMP) ## Write the suite's requirements.json from spec/
@@ -122,7 +122,7 @@ bench-publish: $(BENCH_STAMP) ## Write the last results into benchmarks/README.m
 
 .PHONY: soak
 soak: $(STAMP) ## Long kill and Hypothesis runs (an hour or so)
-	STATESTORES_SOAK=1 $(PYTEST) -n $(WORKERS) --dist loadgroup --timeout 3600 $(TEST_ARGS)
+	STATESTORES_SOAK=1 $(PYTEST) -n $(WORKERS) --dist loadscope --no-loadscope-reorder --timeout 3600 $(TEST_ARGS)
 
 # Spark's own warnings of sockets that it left open are not ours to mend.
 OLDEST_SPARK := 4.0.0

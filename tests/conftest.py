@@ -8,13 +8,26 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+# pytest-xdist says nothing of its types.
+from xdist.remote import Producer  # type: ignore[import-untyped]
+from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
+
 from statestores.errors import StateStoreError
 from statestores.registry import load_backend
 
 _SOAK = os.environ.get("STATESTORES_SOAK") == "1"
 
-# A Spark session costs seconds: the tests of one file share it.
-_SPARK_AREAS = {"spark", "examples"}
+# A Spark session, a wheel, an environment cost seconds: the tests of one file share them.
+_SHARED_PREPARATIONS = (
+    "tests/conformance/test_mutants.py",
+    "tests/conformance/test_runner.py",
+    "tests/examples/",
+    "tests/packaging/",
+    "tests/spark/",
+)
+
+_LONG = (*_SHARED_PREPARATIONS, "tests/benchmarks/", "tests/faults/", "Crash", "kill", "Model")
+"""What the identifiers of tests have that take seconds, or share a class with such."""
 
 _DESCRIPTORS = Path("/proc/self/fd")
 
@@ -76,31 +89,26 @@ def pytest_configure(config: pytest.Config) -> None:
     _check_required_backends()
 
 
-# Before pytest-xdist reads the groups.
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Send the tests of a file with Spark to one worker."""
-    tests = config.rootpath / "tests"
-    for item in items:
-        area = item.path.relative_to(tests).parts[0] if item.path.is_relative_to(tests) else ""
-        if area in _SPARK_AREAS or "spark" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group(f"spark {item.path.name}"))
+    """Begin with what takes long: begun last, it would be waited for by all other workers."""
+    items.sort(key=lambda item: not any(word in item.nodeid for word in _LONG))
 
 
-def pytest_collection_finish(session: pytest.Session) -> None:
-    """Refuse to start when groups mean nothing: each worker would do their long preparations.
+class ByClassScheduling(LoadScopeScheduling):  # type: ignore[misc]
+    """Each worker takes a class of tests, or a file of those whose preparations take seconds.
 
-    pytest-xdist 3.8 tells them by a suffix of the node id, which pytest 9.2 no longer lets it
-    change (pytest-dev/pytest-xdist#1386). Nothing fails then, all is only slow.
+    pytest-xdist's own groups would be one for each of the other tests: its bookkeeping goes through
+    all of them whenever one ends.
     """
-    grouped = [item for item in session.items if item.get_closest_marker("xdist_group")]
-    if session.config.getoption("loadgroup", default=False) and any(
-        "@" not in item.nodeid for item in grouped
-    ):
-        raise pytest.UsageError(
-            f"pytest-xdist does not keep groups of tests together with pytest {pytest.__version__};"
-            " install what constraints.txt says: make setup"
-        )
+
+    def _split_scope(self, nodeid: str) -> str:
+        if nodeid.startswith(_SHARED_PREPARATIONS):
+            return nodeid.partition("::")[0]
+        return nodeid.rpartition("::")[0]
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByClassScheduling:
+    return ByClassScheduling(config, log)
 
 
 @pytest.fixture

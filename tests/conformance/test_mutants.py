@@ -15,9 +15,6 @@ from statestores_mutants.registry import Mutant, all_mutants, mutant, sound
 from statestores_mutants.report import markdown
 from statestores_mutants.verdict import Outcome, Verdict
 
-# One run for all tests of this module, on one worker.
-pytestmark = pytest.mark.xdist_group("mutants")
-
 _ROOT = Path(__file__).parents[2]
 
 _REQUIREMENT = re.compile(r"^\*\*([A-Z]+-\d+) \((?:MUST|SHOULD)\)\*\*", re.MULTILINE)

@@ -9,9 +9,6 @@ from statestores.errors import InvalidArgumentError, MissingDriverError, Unknown
 from statestores_conformance.report import Report, Status
 from statestores_conformance.runner import Progress, run_conformance
 
-# One run for all tests of this module, on one worker.
-pytestmark = pytest.mark.xdist_group("troubled engine")
-
 _TIME_LIMIT_S = 30.0
 """Long for every test but the one that hangs."""
 

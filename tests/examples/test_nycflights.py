@@ -16,8 +16,7 @@ from checks import Checks
 from statestores.errors import MissingDriverError
 
 # Two Spark sessions at once take half a minute on an idle machine, and minutes on a busy one.
-# One demo for all tests of this module, on one worker.
-pytestmark = [pytest.mark.timeout(900), pytest.mark.xdist_group("demo")]
+pytestmark = pytest.mark.timeout(900)
 
 _DEMO = Path(__file__).resolve().parents[2] / "examples" / "nycflights"
 _BACKENDS = ("rocksdb", "sqlite")

@@ -15,8 +15,6 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.xdist_group("third-party")
-
 _REPOSITORY = Path(__file__).resolve().parents[2]
 _EXAMPLE = _REPOSITORY / "examples" / "lmdb_backend"
 _SEED = 1035

@@ -10,9 +10,6 @@ from pathlib import Path
 
 import pytest
 
-# Built once for all tests of this module, on one worker.
-pytestmark = pytest.mark.xdist_group("wheel")
-
 _REPOSITORY = Path(__file__).resolve().parents[2]
 
 _PACKAGES = {
