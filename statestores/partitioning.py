@@ -4,10 +4,12 @@ A store that was written under one partitioner and is read under another finds n
 remembers the partitioner's name, and `fingerprint` tells whether a name still means the same.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from hashlib import sha256
 from struct import unpack_from
 from typing import Any, Final, Protocol
+from zlib import crc32
 
 from statestores.errors import InvalidArgumentError, InvalidTypeError
 from statestores.serdes.arrow_columns import (
@@ -18,6 +20,7 @@ from statestores.serdes.arrow_columns import (
     numpy,
     pyarrow,
 )
+from statestores.spi.specification import StoreSpecification
 
 MAX_PARTITIONS: Final = (1 << 31) - 1
 """A partition's number is an int32, as it is in Kafka."""
@@ -27,6 +30,9 @@ _FACTOR: Final = 0x5BD1E995
 _UINT32: Final = 0xFFFFFFFF
 _POSITIVE: Final = 0x7FFFFFFF
 _WORD_BYTES: Final = 4
+
+_NOWHERE: Final = _UINT32
+"""What `fingerprint` takes for the partition of a key that has none: above all of them."""
 
 _BLOCK_KEYS: Final = 1 << 15
 """Keys that are hashed together: what is in use then fits into a core's cache."""
@@ -47,7 +53,8 @@ class Partitioner(Protocol):
 
         Raises:
             InvalidTypeError: The key is not bytes, or the number of partitions not an int.
-            InvalidArgumentError: There are no partitions, or too many.
+            InvalidArgumentError: There are no partitions, or too many; or such a key may be in
+                any of them.
         """
 
     def partition_array(self, keys: Any, partitions: int) -> Any:
@@ -56,7 +63,8 @@ class Partitioner(Protocol):
         Raises:
             InvalidTypeError: It is no Arrow column, or a key is null.
             SerializationError: The column does not hold bytes.
-            InvalidArgumentError: There are no partitions, or too many.
+            InvalidArgumentError: There are no partitions, or too many; or a key may be in any of
+                them.
         """
 
 
@@ -68,17 +76,73 @@ class Murmur2Partitioner:
 
     def partition(self, key: bytes, partitions: int) -> int:
         """Return the partition of *key*, where a Kafka producer would put it."""
-        if type(key) is not bytes:
-            raise InvalidTypeError(f"a key is bytes, got {key!r}; encode it with its serde first")
+        _check_key(key)
         _check_partitions(partitions)
         return (murmur2(key) & _POSITIVE) % partitions
 
     def partition_array(self, keys: Any, partitions: int) -> Any:
         """Return the partition of each of *keys*; some ten million keys a second."""
         _check_partitions(partitions)
-        return map_chunks(
-            lambda array: _partition_chunk(array, partitions), keys, pyarrow().int32()
-        )
+
+        def place(array: Any) -> Any:
+            positive = murmur2_array(array) & numpy().uint32(_POSITIVE)
+            return positive % numpy().uint32(partitions)
+
+        return _partition_column(place, keys)
+
+
+@dataclass(frozen=True, slots=True)
+class Crc32Partitioner:
+    """librdkafka's ``consistent``: CRC-32 of the key bytes modulo the partitions (PAR-8).
+
+    The empty key, like no key at all, goes to partition 0.
+    """
+
+    name: str = field(default="crc32", init=False)
+
+    def partition(self, key: bytes, partitions: int) -> int:
+        """Return the partition of *key*, where librdkafka's ``consistent`` would put it."""
+        _check_key(key)
+        _check_partitions(partitions)
+        return crc32(key) % partitions
+
+    def partition_array(self, keys: Any, partitions: int) -> Any:
+        """Return the partition of each of *keys*; some million keys a second."""
+        _check_partitions(partitions)
+        return _partition_column(lambda array: _crc32_array(array) % partitions, keys)
+
+
+@dataclass(frozen=True, slots=True)
+class Crc32RandomPartitioner:
+    """librdkafka's default, ``consistent_random``: as ``consistent``, but for empty keys (PAR-9).
+
+    librdkafka puts these, like records without a key, into any partition. So there is no partition
+    in which to look for the empty key.
+    """
+
+    name: str = field(default="crc32_random", init=False)
+
+    def partition(self, key: bytes, partitions: int) -> int:
+        """Return the partition of *key*, where librdkafka's default would put it."""
+        found = crc32_partitioner.partition(key, partitions)
+        if not key:
+            raise InvalidArgumentError(
+                "the empty key may be in any partition, where librdkafka puts it at random: name "
+                "the partition that is meant"
+            )
+        return found
+
+    def partition_array(self, keys: Any, partitions: int) -> Any:
+        """Return the partition of each of *keys*; some million keys a second."""
+
+        def place(array: Any) -> Any:
+            lengths = numpy().diff(binary_offsets(array))
+            if not lengths.all():
+                self.partition(b"", partitions)
+            return _crc32_array(array) % partitions
+
+        _check_partitions(partitions)
+        return _partition_column(place, keys)
 
 
 def murmur2(data: bytes) -> int:
@@ -119,14 +183,18 @@ def murmur2_array(array: Any) -> Any:
 def fingerprint(partitioner: Partitioner) -> str:
     """Return 16 hexadecimal digits that change when *partitioner* puts keys elsewhere.
 
-    They are computed from where it puts 256 keys of 0 to 31 bytes. Equal digits do not prove that
-    two functions are the same; different ones prove that they are not.
+    They are computed from where it puts 256 keys of 0 to 31 bytes, refusals among them. Equal
+    digits do not prove that two functions are the same; different ones prove that they are not.
     """
     digest = sha256()
     for number in range(256):
         key = sha256(number.to_bytes(2, "big")).digest()[: number % 32]
         for partitions in (2, 12, 1_009):
-            digest.update(partitioner.partition(key, partitions).to_bytes(4, "big"))
+            try:
+                place = partitioner.partition(key, partitions)
+            except InvalidArgumentError:
+                place = _NOWHERE
+            digest.update(place.to_bytes(4, "big"))
     return digest.hexdigest()[:16]
 
 
@@ -159,6 +227,43 @@ def partitioner_by_name(name: str) -> Partitioner:
     return found
 
 
+def placed_elsewhere(
+    key: bytes, specification: StoreSpecification[Any, Any], partitions: int, found_in: int
+) -> str:
+    """Return in words that *key* is in the partition *found_in*, where its store does not look.
+
+    They end with what to declare, so that the caller can add how to read the key as it is.
+    """
+    agreeing = [
+        repr(each.name) for each in _registered.values() if _puts(each, key, partitions, found_in)
+    ]
+    others = f", where {' and '.join(agreeing)} would put it" if agreeing else ""
+    name = specification.partitioner
+    return (
+        f"the key {key!r} is in partition {found_in} of {specification.name!r}{others}, and "
+        f"{name!r}, the store's partitioner, looks for it in "
+        f"{partitioner_by_name(name).partition(key, partitions)}: declare the one that the writer "
+        "uses, as partitioner=... of the specification, "
+    )
+
+
+def _puts(partitioner: Partitioner, key: bytes, partitions: int, number: int) -> bool:
+    try:
+        return partitioner.partition(key, partitions) == number
+    except InvalidArgumentError:
+        return False  # it may be in any of them
+
+
+def _check_key(key: object) -> None:
+    """Accept a key.
+
+    Raises:
+        InvalidTypeError: It is not ``bytes``.
+    """
+    if type(key) is not bytes:
+        raise InvalidTypeError(f"a key is bytes, got {key!r}; encode it with its serde first")
+
+
 def _check_partitions(partitions: object) -> None:
     """Accept a number of partitions.
 
@@ -174,14 +279,21 @@ def _check_partitions(partitions: object) -> None:
         )
 
 
-def _partition_chunk(array: Any, partitions: int) -> Any:
-    """Return the partition of each key of *array*."""
-    if array.null_count:
-        row = array.is_null().index(True).as_py()
-        raise InvalidTypeError(f"a key is bytes, got null in row {row}; it has no partition")
-    np = numpy()
-    positive = murmur2_array(as_binary(array, "bytes")) & np.uint32(_POSITIVE)
-    return pyarrow().array((positive % np.uint32(partitions)).astype(np.int32))
+def _partition_column(place: Callable[[Any], Any], keys: Any) -> Any:
+    """Return an int32 column of what *place* gives of the keys of each chunk of *keys*."""
+
+    def chunk(array: Any) -> Any:
+        if array.null_count:
+            row = array.is_null().index(True).as_py()
+            raise InvalidTypeError(f"a key is bytes, got null in row {row}; it has no partition")
+        return pyarrow().array(place(as_binary(array, "bytes")).astype(numpy().int32))
+
+    return map_chunks(chunk, keys, pyarrow().int32())
+
+
+def _crc32_array(array: Any) -> Any:
+    """Return the CRC-32 of each value of a ``pyarrow.binary()`` array, as numpy ``int64``."""
+    return numpy().fromiter(map(crc32, array.to_pylist()), "int64", len(array))
 
 
 def _murmur2_block(data: Any, offsets: Any) -> Any:
@@ -248,4 +360,12 @@ _registered: dict[str, Partitioner] = {}
 murmur2_partitioner = Murmur2Partitioner()
 """The default of every specification."""
 
+crc32_partitioner = Crc32Partitioner()
+"""For stores whose keys librdkafka's ``consistent`` has placed."""
+
+crc32_random_partitioner = Crc32RandomPartitioner()
+"""For stores whose keys librdkafka has placed by default, with ``consistent_random``."""
+
 register_partitioner(murmur2_partitioner)
+register_partitioner(crc32_partitioner)
+register_partitioner(crc32_random_partitioner)
