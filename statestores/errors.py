@@ -131,3 +131,20 @@ class InvalidStateStoreError(StateStoreError, LookupError):
     """
 
     retryable = True
+
+
+class NotUpToBoundError(StateStoreError, LookupError):
+    """A partition has not yet reached the position that a query asks for (KIP-796).
+
+    The message names the partition, what it has and what was asked. Try again, or elsewhere.
+    """
+
+    retryable = True
+
+
+class MisplacedKeyError(StateStoreError, LookupError):
+    """A key is not in the partition that the store's partitioner gives it, and is in another one.
+
+    The message names the partition that has it. Declare the partitioner that the writer uses, or
+    ask that partition.
+    """

@@ -8,6 +8,7 @@ A composite store holds nothing: each operation looks anew for the partitions th
 """
 
 from statestores.query.local_partitions import LocalPartitions, StoreSource
+from statestores.query.position_bound import AtLeast
 from statestores.query.queryable_stores import QueryableStores
 from statestores.query.store_types import (
     QueryableStoreType,
@@ -19,6 +20,7 @@ from statestores.query.store_types import (
 )
 
 __all__ = [
+    "AtLeast",
     "LocalPartitions",
     "QueryableStoreType",
     "QueryableStores",

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from statestores.query.local_partitions import CompositeStore
+from statestores.query.composite_store import CompositeStore
 from statestores.spi.key_value import ReadOnlyKeyValueStore
 from statestores.spi.store import Values
 from statestores.spi.timestamped_key_value import ReadOnlyTimestampedKeyValueStore
@@ -25,7 +25,10 @@ class CompositeKeyValueStore(
         return self._partitions.one(key, lambda store: store.get(key))
 
     def get_many(self, keys: Values[bytes]) -> list[Any]:
-        return [self.get(key) for key in as_list("keys", keys)]
+        wanted = as_list("keys", keys)
+        return self._partitions.many(
+            wanted, lambda store, rows: store.get_many([wanted[row] for row in rows])
+        )
 
     def range(
         self, first: bytes | None = None, last: bytes | None = None, *, reverse: bool = False

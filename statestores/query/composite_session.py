@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from statestores.query.local_partitions import CompositeStore
+from statestores.query.composite_store import CompositeStore
 from statestores.spi.records import SessionRecord
 from statestores.spi.session import ReadOnlySessionStore
 

@@ -2,11 +2,10 @@
 
 from collections.abc import Iterator
 
-from statestores.errors import InvalidArgumentError
-from statestores.query.local_partitions import CompositeStore
+from statestores.query.composite_store import CompositeStore
+from statestores.semantics.arguments import keys_and_times
 from statestores.spi.records import VersionedRecord
 from statestores.spi.store import Values
-from statestores.spi.values import as_list
 from statestores.spi.versioned import ReadOnlyVersionedStore
 
 Store = ReadOnlyVersionedStore[bytes, bytes]
@@ -25,16 +24,13 @@ class CompositeVersionedStore(CompositeStore[Store], ReadOnlyVersionedStore[byte
     def get_many(
         self, keys: Values[bytes], as_of_ms: int | Values[int] | None = None
     ) -> list[VersionedRecord[bytes] | None]:
-        wanted = as_list("keys", keys)
-        if as_of_ms is None or isinstance(as_of_ms, int):
-            return [self.get(key, as_of_ms) for key in wanted]
-        times = as_list("as_of_ms", as_of_ms)
-        if len(times) != len(wanted):
-            raise InvalidArgumentError(
-                f"there are {len(wanted)} keys and {len(times)} times; give one time for each key, "
-                "or one for all"
-            )
-        return [self.get(key, time) for key, time in zip(wanted, times, strict=True)]
+        wanted, times = keys_and_times(keys, as_of_ms)
+
+        def read(store: Store, rows: list[int]) -> list[VersionedRecord[bytes] | None]:
+            asked = [time for time in (times[row] for row in rows) if time is not None]
+            return store.get_many([wanted[row] for row in rows], asked or None)
+
+        return self._partitions.many(wanted, read)
 
     def history(
         self,

@@ -2,22 +2,37 @@
 
 Partitions come and go while an application runs. So nothing here keeps a store between two
 operations, and what closes while it is read is an `InvalidStateStoreError`, which says: ask again.
+
+Every read of a composite store is one of the methods here, so what holds for reads is written once:
+a bound is judged on the commit that is read, and a key is missed only where it is not elsewhere.
 """
 
 import heapq
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any, Generic, Protocol, TypeVar
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any, Generic, Protocol, TypeVar, cast
 
-from statestores.errors import InvalidStateStoreError, StoreClosedError, UnknownStateStoreError
-from statestores.partitioning import partitioner_by_name
+from statestores.errors import (
+    CapabilityNotSupportedError,
+    InvalidArgumentError,
+    InvalidStateStoreError,
+    MisplacedKeyError,
+    StoreClosedError,
+    UnknownStateStoreError,
+)
+from statestores.partitioning import partitioner_by_name, placed_elsewhere
+from statestores.query.position_bound import AtLeast, PositionBound
+from statestores.semantics.content_chunks import until_closed
+from statestores.semantics.facade import EngineFacade
 from statestores.serdes.delegation import DelegatingReadOnlyStore
-from statestores.spi.offsets import Position, TopicPartition
+from statestores.spi.offsets import Position
 from statestores.spi.specification import StoreSpecification
 from statestores.spi.store import ReadOnlyStore
 
 S = TypeVar("S", bound=ReadOnlyStore)
 T = TypeVar("T")
+
+_END = object()
 
 
 class StoreSource(Protocol):
@@ -59,15 +74,29 @@ class LocalPartitions(Generic[S]):
         *,
         include_stale: bool = False,
         partition: int | None = None,
+        at_least: AtLeast | None = None,
     ) -> None:
-        """Look for *name* in *source*, or only for one *partition* of it."""
+        """Look for *name* in *source*, or only for one *partition* of it.
+
+        Raises:
+            UnknownStateStoreError: There is no store of that name.
+            InvalidTypeError: *at_least* is neither a position nor a mapping of such.
+            InvalidArgumentError: The store has no such partition.
+        """
+        count = source.partition_count(name)
+        if partition is not None and (type(partition) is not int or not 0 <= partition < count):
+            raise InvalidArgumentError(
+                f"{name!r} has the partitions 0 to {count - 1}, got {partition!r}"
+            )
         self._source = source
         self._name = name
         self._accepts = accepts
         self._include_stale = include_stale
         self._partition = partition
+        self._bound = PositionBound(name, count, at_least)
+        self._is_bounded = at_least is not None
         self._specification = source.specification(name)
-        self._partitions = source.partition_count(name)
+        self._partitions = count
         self._partition_of = partitioner_by_name(self._specification.partitioner).partition
 
     @property
@@ -82,6 +111,8 @@ class LocalPartitions(Generic[S]):
 
     def find(self) -> dict[int, S]:
         """Return the partitions that are here now, in their order: at least one.
+
+        Whether they have reached a bound is judged by the reads below, not here.
 
         Raises:
             InvalidStateStoreError: None is here, or they are moving.
@@ -107,30 +138,16 @@ class LocalPartitions(Generic[S]):
                 )
         return chosen
 
-    def holding(self, key: bytes) -> S:
-        """Return the partition that the store's partitioner gives *key*.
+    def positions(self) -> dict[int, Position]:
+        """Return the input offsets that each partition here reflects, whatever the bound (QRY-8).
 
         Raises:
-            InvalidStateStoreError: It is not here.
-            InvalidTypeError: The key is not bytes.
-            UnknownStateStoreError: As `find`.
+            InvalidStateStoreError: None is here, or one is closed meanwhile.
         """
-        number = self._partition_of(key, self._partitions)
-        found = self.find()
-        try:
-            return found[number]
-        except KeyError as error:
-            raise InvalidStateStoreError(
-                f"the key {key!r} is in partition {number} of {self._name!r}, which is not here; "
-                f"here: {', '.join(map(str, found))}"
-            ) from error
+        with reading(self._name):
+            return {number: store.position for number, store in self.find().items()}
 
-    def of_bytes(self, store: S) -> S:
-        """Return *store* without its serdes: partitions are merged by the bytes of their keys."""
-        inner: Any = store
-        if isinstance(inner, DelegatingReadOnlyStore):
-            inner = inner.store_of_bytes
-        return inner  # type: ignore[no-any-return]  # of the same kind, without types
+    # Reads of many keys.
 
     def merge(
         self,
@@ -142,11 +159,14 @@ class LocalPartitions(Generic[S]):
         """Yield what *read* gives of every partition, in one *order* (QRY-3).
 
         Raises:
-            InvalidStateStoreError: A partition was closed before the end.
+            InvalidStateStoreError: None is here, or one was closed before the end.
+            NotUpToBoundError: A partition has not reached the bound.
         """
-        with reading(self._name):
-            parts = [read(self.of_bytes(store)) for store in self.find().values()]
-        return self._merged(parts, order, reverse=reverse)
+        with reading(self._name), ExitStack() as held:
+            parts = [
+                read(self._as_read(number, store, held)) for number, store in self.find().items()
+            ]
+            return self._held(held, self._merged(parts, order, reverse=reverse))
 
     def _merged(
         self, parts: list[Iterator[T]], order: Callable[[T], Any], *, reverse: bool
@@ -154,81 +174,171 @@ class LocalPartitions(Generic[S]):
         with reading(self._name):
             yield from heapq.merge(*parts, key=order, reverse=reverse)
 
-    def one(self, key: bytes, read: Callable[[S], T]) -> T:
-        """Return what *read* gives of the partition that has *key*.
-
-        Raises:
-            InvalidStateStoreError: It is not here, or is closed meanwhile.
-        """
-        with reading(self._name):
-            return read(self.of_bytes(self.holding(key)))
-
-    def iterate(self, key: bytes, read: Callable[[S], Iterator[T]]) -> Iterator[T]:
-        """Yield what *read* gives of the partition that has *key*.
-
-        Raises:
-            InvalidStateStoreError: It is not here, or is closed before the end.
-        """
-        return self._merged([self.one(key, read)], lambda _: 0, reverse=False)
-
     def each(self, read: Callable[[S], T]) -> list[T]:
-        """Return what *read* gives of every partition.
+        """Return what *read* gives of every partition: a value, and nothing that goes on reading.
 
         Raises:
             InvalidStateStoreError: None is here, or one is closed meanwhile.
+            NotUpToBoundError: A partition has not reached the bound.
         """
-        with reading(self._name):
-            return [read(self.of_bytes(store)) for store in self.find().values()]
+        with reading(self._name), ExitStack() as held:
+            return [
+                read(self._as_read(number, store, held)) for number, store in self.find().items()
+            ]
 
+    # Reads of one key.
 
-class CompositeStore(ReadOnlyStore, Generic[S]):
-    """What the composite stores of every kind have in common."""
+    def one(self, key: bytes, read: Callable[[S], T]) -> T:
+        """Return what *read* gives of the partition that has *key*; ``None`` is a miss.
 
-    def __init__(self, partitions: LocalPartitions[S]) -> None:
-        """Read *partitions* as one."""
-        self._partitions = partitions
+        A miss is asked of the other partitions here too, since a wrong one is the worst answer
+        that there is (QRY-10).
 
-    @property
-    def name(self) -> str:
-        """The store's name."""
-        return self._partitions.name
+        Raises:
+            InvalidStateStoreError: The partition is not here, or is closed meanwhile.
+            NotUpToBoundError: It has not reached the bound.
+            MisplacedKeyError: The key is missed, and *read* gives something of another partition.
+        """
 
-    @property
-    def specification(self) -> StoreSpecification[Any, Any]:
-        """What the store is."""
-        return self._partitions.specification
+        def find_in(store: S) -> bytes | None:
+            return None if read(store) is None else key
 
-    @property
-    def local_partitions(self) -> list[int]:
-        """The partitions that are read, now. Reads of many keys are of these only."""
-        return list(self._partitions.find())
+        with reading(self._name), ExitStack() as held:
+            found = self.find()
+            number = self._place_of(key, found, find_in)
+            answer = read(self._as_read(number, found[number], held))
+            if answer is None:
+                self._refuse_if_elsewhere(number, found, find_in)
+            return answer
 
-    @property
-    def is_open(self) -> bool:
-        """Whether a partition is here."""
-        try:
-            self._partitions.find()
-        except InvalidStateStoreError:
-            return False
-        return True
+    def many(self, keys: Sequence[bytes], read: Callable[[S, list[int]], Sequence[T]]) -> list[T]:
+        """Return what *read* gives for each of *keys*, asked once of each partition that has some.
 
-    @property
-    def position(self) -> Position:
-        """The input offsets that the partitions here reflect, together."""
-        position = Position()
-        for reached in self._partitions.each(lambda store: store.position):
-            position = position.merge(reached)
-        return position
+        It is given the rows of *keys* that are in the partition, and answers in their order. So
+        all of them are of one commit of it (QRY-2).
 
-    def _highest(self, time_of: Callable[[S], int | None]) -> int | None:
-        """Return the highest of the partitions' times; ``None`` when none of them has one."""
-        times = self._partitions.each(time_of)
-        return max((time for time in times if time is not None), default=None)
+        Raises:
+            InvalidStateStoreError, NotUpToBoundError, MisplacedKeyError: As `one`, of any key.
+        """
 
-    def committed_offset(self, partition: TopicPartition) -> int | None:
-        """Return the offset that the partition here which has one has committed."""
-        found = self._partitions.each(lambda store: store.committed_offset(partition))
-        return max((offset for offset in found if offset is not None), default=None)
+        def find_of(rows: list[int]) -> Callable[[S], bytes | None]:
+            def find_in(store: S) -> bytes | None:
+                answers = zip(rows, read(store, rows), strict=True)
+                return next((keys[row] for row, answer in answers if answer is not None), None)
+
+            return find_in
+
+        answers: dict[int, T] = {}
+        with reading(self._name), ExitStack() as held:
+            found = self.find()
+            rows_of: dict[int, list[int]] = {}
+            for row, key in enumerate(keys):
+                rows_of.setdefault(self._place_of(key, found, find_of([row])), []).append(row)
+            for number, rows in rows_of.items():
+                store = self._as_read(number, found[number], held)
+                answers.update(zip(rows, read(store, rows), strict=True))
+                missed = [row for row in rows if answers[row] is None]
+                if missed:
+                    self._refuse_if_elsewhere(number, found, find_of(missed))
+        return [answers[row] for row in range(len(keys))]
+
+    def iterate(self, key: bytes, read: Callable[[S], Iterator[T]]) -> Iterator[T]:
+        """Yield what *read* gives of the partition that has *key*; nothing at all is a miss.
+
+        Raises:
+            InvalidStateStoreError, NotUpToBoundError: As `one`, at the call.
+            MisplacedKeyError: As `one`, at the end.
+        """
+
+        def find_in(store: S) -> bytes | None:
+            items = read(store)
+            try:
+                return key if next(items, _END) is not _END else None
+            finally:
+                if isinstance(items, Generator):
+                    items.close()
+
+        def items_or_error(items: Iterator[T], number: int) -> Iterator[T]:
+            with reading(self._name):
+                first = next(items, _END)
+                if first is _END:
+                    self._refuse_if_elsewhere(number, found, find_in)
+                    return
+                yield cast("T", first)
+                yield from items
+
+        with reading(self._name), ExitStack() as held:
+            found = self.find()
+            number = self._place_of(key, found, find_in)
+            items = read(self._as_read(number, found[number], held))
+            return self._held(held, items_or_error(items, number))
+
+    # Where a key is, and at which commit.
+
+    def _place_of(
+        self, key: bytes, found: Mapping[int, S], find_in: Callable[[S], bytes | None]
+    ) -> int:
+        """Return the partition in which to look for *key*, which is one of *found*."""
+        if self._partition is not None:
+            return self._partition
+        number = self._partition_of(key, self._partitions)
+        if number not in found:
+            self._refuse_if_elsewhere(number, found, find_in)
+            raise InvalidStateStoreError(
+                f"the key {key!r} is in partition {number} of {self._name!r}, which is not here; "
+                f"here: {', '.join(map(str, found))}"
+            )
+        return number
+
+    def _refuse_if_elsewhere(
+        self, home: int, found: Mapping[int, S], find_in: Callable[[S], bytes | None]
+    ) -> None:
+        """Return if none of *found* but *home*, where it was missed, has what is looked for.
+
+        *find_in* gives a key that a partition has. A caller who names the partition knows where
+        the data is, and is not contradicted.
+        """
+        if self._partition is not None:
+            return
+        for number, store in found.items():
+            key = None if number == home else find_in(self.of_bytes(store))
+            if key is not None:
+                raise MisplacedKeyError(
+                    placed_elsewhere(key, self._specification, self._partitions, number)
+                    + f"or read it with partition={number}"
+                )
+
+    def _held(self, held: ExitStack, items: Iterator[T]) -> Iterator[T]:
+        """Return *items*, at the end of which all is closed that *held* closes."""
+        return until_closed(held.pop_all(), items) if self._is_bounded else items
+
+    def of_bytes(self, store: S) -> S:
+        """Return *store* without its serdes: partitions are merged by the bytes of their keys."""
+        inner: Any = store
+        if isinstance(inner, DelegatingReadOnlyStore):
+            inner = inner.store_of_bytes
+        return inner  # type: ignore[no-any-return]  # of the same kind, without types
+
+    def _as_read(self, number: int, store: S, held: ExitStack) -> S:
+        """Return *store*, partition *number*, as a read sees it: of bytes, and up to the bound.
+
+        With a bound it is frozen at one commit, the position of which was judged. *held* closes
+        what that takes.
+        """
+        inner = self.of_bytes(store)
+        wanted = self._bound.of(number)
+        if wanted is None:
+            return inner
+        facade: object = inner
+        if not isinstance(facade, EngineFacade):
+            raise CapabilityNotSupportedError(
+                f"partition {number} of {self._name!r} is {type(facade).__name__}, which cannot be "
+                "read at one commit, so no bound can be judged; read it without at_least"
+            )
+        frozen, snapshot = facade.at_one_commit()
+        held.enter_context(snapshot)
+        self._bound.check(number, wanted, frozen.position)
+        return frozen  # type: ignore[return-value]  # of the same class as *inner*
 
 
 @contextmanager

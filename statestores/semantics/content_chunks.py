@@ -1,9 +1,8 @@
 """How much of a store's content is handed out at once, and what is held meanwhile."""
 
 from collections.abc import Generator, Iterator
-from typing import TypeVar, cast
-
-from statestores.spi.engine import EngineSnapshot
+from contextlib import AbstractContextManager
+from typing import Any, TypeVar, cast
 
 T = TypeVar("T")
 
@@ -31,7 +30,9 @@ def next_chunk_rows(rows: int, size: int) -> int:
     return max(1, min(2 * rows, CHUNK_ROWS, fitting))
 
 
-def until_closed(snapshot: EngineSnapshot, items: Iterator[T]) -> Generator[T, None, None]:
+def until_closed(
+    snapshot: AbstractContextManager[Any], items: Iterator[T]
+) -> Generator[T, None, None]:
     """Return *items*, which are read from *snapshot*; it is closed at their end, or with them.
 
     A generator that was never started is not there to be closed: its ``finally`` does not run. So
@@ -42,7 +43,9 @@ def until_closed(snapshot: EngineSnapshot, items: Iterator[T]) -> Generator[T, N
     return cast("Generator[T, None, None]", running)
 
 
-def _holding(snapshot: EngineSnapshot, items: Iterator[T]) -> Generator[T | None, None, None]:
+def _holding(
+    snapshot: AbstractContextManager[Any], items: Iterator[T]
+) -> Generator[T | None, None, None]:
     with snapshot:
         yield None
         yield from items

@@ -1,21 +1,47 @@
 """What the read-only facades of every kind have in common (ROF)."""
 
-from typing import Any
+from copy import copy
+from typing import Any, ClassVar, Self
 
+from statestores.errors import CapabilityNotSupportedError
 from statestores.semantics.engine_store import EngineStore
+from statestores.semantics.frozen_engine import FrozenEngine
 from statestores.semantics.layout import read_offset, read_position
-from statestores.spi.engine import Engine
+from statestores.spi.engine import Engine, EngineSnapshot
 from statestores.spi.offsets import Position, TopicPartition, check_partition
 from statestores.spi.specification import StoreSpecification
-from statestores.spi.store import ReadOnlyStore
+from statestores.spi.store import Isolation, ReadOnlyStore
 
 
 class EngineFacade(ReadOnlyStore):
     """What the facades of every kind have in common. The engine holds committed rows only."""
 
+    isolation: ClassVar[Isolation] = Isolation.READ_COMMITTED
+    """What it sees of the writer's pending writes."""
+
     def __init__(self, store: EngineStore[Any, Any], engine: Engine) -> None:
         self._store = store
-        self._engine = engine
+        self._engine: Engine | FrozenEngine = engine
+
+    def at_one_commit(self) -> tuple[Self, EngineSnapshot]:
+        """Return a facade whose reads, `position` among them, all see the last commit of now.
+
+        With it the snapshot that it reads; close that when all has been read, iterators included.
+
+        Raises:
+            StoreClosedError: The store is closed.
+            CapabilityNotSupportedError: This facade sees pending writes.
+        """
+        if self.isolation is not Isolation.READ_COMMITTED:
+            raise CapabilityNotSupportedError(
+                f"the facade of {self.name!r} sees pending writes, which are of no commit; read "
+                "one with Isolation.READ_COMMITTED"
+            )
+        self._store.check_open()
+        snapshot = self._engine.snapshot()
+        frozen = copy(self)
+        frozen._engine = FrozenEngine(self._engine, snapshot)  # noqa: SLF001  # of this class
+        return frozen, snapshot
 
     @property
     def name(self) -> str:

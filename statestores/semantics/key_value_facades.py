@@ -17,7 +17,7 @@ from statestores.semantics.write_buffer import merge
 from statestores.spi.engine import Engine
 from statestores.spi.key_value import ReadOnlyKeyValueStore
 from statestores.spi.offsets import Position
-from statestores.spi.store import Values
+from statestores.spi.store import Isolation, Values
 from statestores.spi.values import as_list
 
 _ABSENT = object()
@@ -66,6 +66,8 @@ class UncommittedKeyValues(CommittedKeyValues):
     Single reads look at the live buffer; the others copy it. A commit between the copy and the
     look into the engine would hide newer rows behind older ones, so they try again then.
     """
+
+    isolation = Isolation.READ_UNCOMMITTED
 
     def __init__(
         self,

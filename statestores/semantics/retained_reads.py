@@ -18,6 +18,7 @@ from statestores.semantics.retained_rows import RetainedRows, Row
 from statestores.semantics.write_buffer import merge
 from statestores.spi.engine import Engine, EngineSnapshot
 from statestores.spi.offsets import Position
+from statestores.spi.store import Isolation
 
 PendingRows = dict[bytes, bytes | None]
 
@@ -143,6 +144,8 @@ class UncommittedRetained(CommittedRetained):
     Iterators copy them. A commit between the copy and the snapshot would hide newer rows behind
     older ones, so they try again then.
     """
+
+    isolation = Isolation.READ_UNCOMMITTED
 
     def __init__(
         self,

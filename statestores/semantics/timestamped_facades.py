@@ -17,7 +17,7 @@ from statestores.semantics.write_buffer import merge
 from statestores.spi.engine import Engine, EngineReader
 from statestores.spi.offsets import Position
 from statestores.spi.records import TimestampedValue
-from statestores.spi.store import Values
+from statestores.spi.store import Isolation, Values
 from statestores.spi.timestamped_key_value import ReadOnlyTimestampedKeyValueStore
 from statestores.spi.values import as_list
 
@@ -106,6 +106,8 @@ class UncommittedTimestamped(CommittedTimestamped):
     Single reads look at the live buffer; the others copy it. A commit between the copy and the
     look into the engine would hide newer rows behind older ones, so they try again then.
     """
+
+    isolation = Isolation.READ_UNCOMMITTED
 
     @property
     def position(self) -> Position:

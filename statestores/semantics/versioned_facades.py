@@ -22,7 +22,7 @@ from statestores.semantics.versioned_view import Pending, VersionedView
 from statestores.spi.engine import Engine, EngineSnapshot
 from statestores.spi.offsets import Position
 from statestores.spi.records import VersionedRecord
-from statestores.spi.store import Values
+from statestores.spi.store import Isolation, Values
 from statestores.spi.versioned import ReadOnlyVersionedStore
 
 Uncommitted = Callable[[], tuple[int, dict[bytes, dict[int, bytes | None]], int]]
@@ -122,6 +122,8 @@ class UncommittedVersions(CommittedVersions):
     Each operation copies them. A commit between the copy and the snapshot would hide newer
     versions behind older ones, so it tries again then.
     """
+
+    isolation = Isolation.READ_UNCOMMITTED
 
     def __init__(
         self,
