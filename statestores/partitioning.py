@@ -221,7 +221,7 @@ def partitioner_by_name(name: str) -> Partitioner:
     found = _registered.get(name)
     if found is None:
         raise InvalidArgumentError(
-            f"no partitioner is registered as {name!r}; known: {', '.join(sorted(_registered))}; "
+            f"no partitioner is registered as {name!r}; known: {', '.join(partitioner_names())}; "
             "register your own with register_partitioner(...)"
         )
     return found
@@ -235,9 +235,9 @@ def placed_elsewhere(
     They end with what to declare, so that the caller can add how to read the key as it is.
     """
     agreeing = [
-        repr(each.name) for each in _registered.values() if _puts(each, key, partitions, found_in)
+        name for name in partitioner_names() if _puts(_registered[name], key, partitions, found_in)
     ]
-    others = f", where {' and '.join(agreeing)} would put it" if agreeing else ""
+    others = f", where {' and '.join(map(repr, agreeing))} would put it" if agreeing else ""
     name = specification.partitioner
     return (
         f"the key {key!r} is in partition {found_in} of {specification.name!r}{others}, and "
@@ -262,6 +262,11 @@ def _check_key(key: object) -> None:
     """
     if type(key) is not bytes:
         raise InvalidTypeError(f"a key is bytes, got {key!r}; encode it with its serde first")
+
+
+def partitioner_names() -> list[str]:
+    """Return the names of the partitioners that are registered, in their order."""
+    return sorted(_registered)
 
 
 def _check_partitions(partitions: object) -> None:

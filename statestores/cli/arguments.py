@@ -36,6 +36,15 @@ RawOption: TypeAlias = Annotated[
 KeyHexOption: TypeAlias = Annotated[
     bool, typer.Option("--key-hex", help="KEY is the key's bytes in hexadecimal.")
 ]
+PartitionOption: TypeAlias = Annotated[
+    int | None,
+    typer.Option(
+        "--partition",
+        min=0,
+        metavar="N",
+        help="Look into this partition, wherever the store's partitioner would look.",
+    ),
+]
 AsOfOption: TypeAlias = Annotated[
     str | None,
     typer.Option(

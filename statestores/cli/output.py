@@ -98,7 +98,7 @@ class Output:
 
     def finding(self, status: str, check: str, path: str, detail: str) -> None:
         """Print the outcome of a check, the damaged ones in red."""
-        styles = {"ok": "green", "skipped": "dim", "warning": "yellow"}
+        styles = {"ok": "green", "skipped": "dim", "misplaced": "yellow"}
         style = styles.get(status, "bold red")
         line = Text(f"{status:<11}", style=style)
         line.append(f"  {check:<9}  {path}: {as_text(detail)}", style="")

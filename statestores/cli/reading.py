@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from heapq import merge
+from itertools import chain
 from typing import Annotated, Any
 
 import typer
@@ -15,6 +16,7 @@ from statestores.cli.arguments import (
     KeyArgument,
     KeyHexOption,
     LimitOption,
+    PartitionOption,
     PathArgument,
     RawOption,
     StoreOption,
@@ -28,6 +30,7 @@ from statestores.cli.records import TIME_COLUMNS, Record, times_of
 from statestores.cli.store_views import StoreViews, views_at
 from statestores.cli.times import format_time, parse_time
 from statestores.cli.values import as_json, as_text
+from statestores.cli.views import View
 from statestores.errors import InvalidArgumentError
 from statestores.spi.session_specification import Session
 from statestores.spi.specification import StoreSpecification, Versioned
@@ -50,6 +53,7 @@ def get(
         typer.Option(metavar="TIME", help="Of a window or session store: the one that starts so."),
     ] = None,
     store: StoreOption = None,
+    partition: PartitionOption = None,
     key_hex: KeyHexOption = False,
     raw: RawOption = False,
     json: JsonOption = False,
@@ -61,29 +65,36 @@ def get(
     """
     output = Output(json=json)
     as_of_ms = None if as_of is None else parse_time(as_of)
-    views, index, encoded = _find(path, key, store, backend_option, key_hex=key_hex)
-    with views.open(index) as view:
-        specification = view.specification
-        in_rows = isinstance(specification, Window | Session)
-        if start is not None and not in_rows:
-            raise InvalidArgumentError(
-                f"{specification.name!r} is a {specification.kind} store, which has no windows or "
-                "sessions; leave --start out"
-            )
-        decoder = Decoder(specification, raw=raw)
+    start_ms = None if start is None else parse_time(start)
+    views, encoded = _find(path, key, store, backend_option, key_hex=key_hex)
+    specification = views.specification
+    in_rows = isinstance(specification, Window | Session)
+    if start is not None and not in_rows:
+        raise InvalidArgumentError(
+            f"{specification.name!r} is a {specification.kind} store, which has no windows or "
+            "sessions; leave --start out"
+        )
+
+    def read(view: View) -> list[Record]:
         records = view.records(_exactly(encoded), as_of_ms=as_of_ms, limit=0 if in_rows else 1)
-        start_ms = None if start is None else parse_time(start)
-        found = [record for record in records if start_ms in (None, record.start_ms)]
-    partition = views.partition_number(index)
+        return [record for record in records if start_ms in (None, record.start_ms)]
+
+    index = views.index_of(encoded, partition)
+    with views.open(index) as view:
+        found = read(view)
+    if not found and partition is None:
+        views.check_not_elsewhere(encoded, index, lambda view: bool(read(view)))
+    number = views.partition_number(index)
+    decoder = Decoder(specification, raw=raw)
     shown_key = decoder.key(encoded)
     if not found and not json:
         at = "" if as_of_ms is None else f" as of {format_time(as_of_ms)}"
         at = at if start_ms is None else f" that starts at {format_time(start_ms)}"
         output.remark(f"there is no value of {as_text(shown_key)!r}{at}")
     elif in_rows:
-        _print_spans(output, specification, found, decoder, shown_key, partition)
+        _print_spans(output, specification, found, decoder, shown_key, number)
     else:
-        _print_value(output, specification, next(iter(found), None), decoder, shown_key, partition)
+        _print_value(output, specification, next(iter(found), None), decoder, shown_key, number)
     if not found:
         raise typer.Exit(_NOT_FOUND)
 
@@ -204,6 +215,7 @@ def history(
     limit: LimitOption = DEFAULT_LIMIT,
     reverse: Annotated[bool, typer.Option("--reverse", help="The newest first.")] = False,
     store: StoreOption = None,
+    partition: PartitionOption = None,
     key_hex: KeyHexOption = False,
     raw: RawOption = False,
     json: JsonOption = False,
@@ -216,9 +228,18 @@ def history(
     output = Output(json=json)
     first_ms = None if first is None else parse_time(first)
     last_ms = None if last is None else parse_time(last)
-    views, index, encoded = _find(path, key, store, backend_option, key_hex=key_hex)
+    views, encoded = _find(path, key, store, backend_option, key_hex=key_hex)
+
+    def read(view: View) -> Iterator[Record]:
+        return view.history(encoded, first_ms, last_ms, reverse=reverse)
+
+    index = views.index_of(encoded, partition)
     with views.open(index) as view:
-        versions = view.history(encoded, first_ms, last_ms, reverse=reverse)
+        found = read(view)
+        first_one = next(found, None)
+        if first_one is None and partition is None:
+            views.check_not_elsewhere(encoded, index, lambda view: any(True for _ in read(view)))
+        versions = iter(()) if first_one is None else chain((first_one,), found)
         numbered = _numbered(versions, views.partition_number(index))
         count = _print_records(output, view.specification, numbered, limit, raw=raw)
     if not count:
@@ -228,11 +249,10 @@ def history(
 
 def _find(
     path: str, key: str, store: str | None, backend_option: list[str] | None, *, key_hex: bool
-) -> tuple[StoreViews, int, bytes]:
-    """Return the store at *path*, the index of the partition of *key*, and the key's bytes."""
+) -> tuple[StoreViews, bytes]:
+    """Return the store at *path*, and the bytes of *key*."""
     views = views_at(locate(path), store, parse_backend_options(backend_option))
-    encoded = parse_key(key, views.specification, is_hex=key_hex)
-    return views, views.index_of(encoded), encoded
+    return views, parse_key(key, views.specification, is_hex=key_hex)
 
 
 def _exactly(key: bytes) -> KeySelection:

@@ -1,6 +1,6 @@
 """The partitions of one store as views: which there are, and through which door each is read."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -13,9 +13,9 @@ from statestores.cli.locations import (
     SnapshotDirectory,
 )
 from statestores.cli.views import EngineView, LogView, SnapshotView, View
-from statestores.errors import InvalidArgumentError, StoreNotFoundError
+from statestores.errors import InvalidArgumentError, MisplacedKeyError, StoreNotFoundError
 from statestores.partition_reader import end_offsets
-from statestores.partitioning import partitioner_by_name
+from statestores.partitioning import partitioner_by_name, placed_elsewhere
 from statestores.spi.specification import StoreSpecification
 
 
@@ -50,12 +50,38 @@ class StoreViews:
         """Return the number of the partition at *index*; ``None`` outside of a state root."""
         return None if isinstance(self._sources, SnapshotDirectory) else self._sources[index].number
 
-    def index_of(self, key: bytes) -> int:
-        """Return the index of the partition that holds *key*."""
+    def index_of(self, key: bytes, partition: int | None = None) -> int:
+        """Return the index of the partition that holds *key*: the one named, or its own.
+
+        Raises:
+            InvalidArgumentError: The one named is not here, or the key has none of its own.
+        """
+        if partition is not None:
+            numbers = [self.partition_number(each) for each in range(self.number_of_partitions)]
+            if partition not in numbers:
+                here = ", ".join(map(str, numbers)) if numbers != [None] else "no numbered one"
+                raise InvalidArgumentError(f"--partition {partition} is not here; here: {here}")
+            return numbers.index(partition)
         if self.number_of_partitions == 1:
             return 0
         partitioner = partitioner_by_name(self.specification.partitioner)
         return partitioner.partition(key, self.number_of_partitions)
+
+    def check_not_elsewhere(self, key: bytes, index: int, is_found: Callable[[View], bool]) -> None:
+        """Return if *key*, which is not in the partition at *index*, is in no other one (QRY-10).
+
+        Raises:
+            MisplacedKeyError: It is in another one.
+            StateStoreError: Another one cannot be read, so nobody knows.
+        """
+        for other in range(self.number_of_partitions):
+            if other == index:
+                continue
+            with self.open(other) as view:
+                is_there = is_found(view)
+            if is_there:
+                words = placed_elsewhere(key, self.specification, self.number_of_partitions, other)
+                raise MisplacedKeyError(f"{words}or read it with --partition {other}")
 
     @contextmanager
     def open_all(self) -> Iterator[list[View]]:

@@ -12,6 +12,7 @@ from statestores.arrow.key_selection import KeySelection
 from statestores.cli.locations import locate
 from statestores.cli.store_views import views_at
 from statestores.logged_store import open_logged_store
+from statestores.partitioning import murmur2_partitioner
 
 Run: TypeAlias = Callable[..., Any]
 PartitionOf: TypeAlias = Callable[[str], int]
@@ -285,3 +286,51 @@ def test_partitions_are_read_as_of_one_moment(root: Path, tmp_path: Path, succee
 
     assert after == before
     assert rows == 15
+
+
+@pytest.mark.spec("PAR-10", "QRY-10", "QRY-11")
+def test_a_key_in_another_partition_is_never_said_to_be_absent(tmp_path: Path, run: Run) -> None:
+    """``get`` said "there is no value" of a key that ``scan`` of the same store showed.
+
+    Another partitioner had placed it. Now a miss is asked of the other partitions, and the error
+    names the one that has the key; ``--partition`` reads it there.
+    """
+    root = ss.StateRoot.create(tmp_path / "state")
+    root.add_store(
+        ss.Versioned("rates", history_retention_ms=1_000, key=ss.utf8, value=ss.int64), partitions=3
+    )
+    root.add_store(
+        ss.Window("hits", retention_ms=100, window_size_ms=10, key=ss.utf8, value=ss.int64),
+        partitions=3,
+    )
+    home = murmur2_partitioner.partition(b"word", 3)
+    place = (home + 1) % 3
+    with open_logged_store(root, "rates", place, backend="memory") as rates:
+        rates.store.put("word", 5, timestamp_ms=1)
+        rates.commit()
+    with open_logged_store(root, "hits", place, backend="memory") as hits:
+        hits.store.put("word", 6, window_start_ms=10)
+        hits.commit()
+    for command in ("get", "history"):
+        call = (command, root.path / "rates", "word")
+        outcome = run(*call)
+        assert (outcome.code, outcome.out) == (1, "")
+        assert f"the key b'word' is in partition {place} of 'rates'" in outcome.err
+        assert f"looks for it in {home}" in outcome.err
+        assert f"or read it with --partition {place}" in outcome.err
+        assert run(*call, "--json").out == ""
+        assert "5" in run(*call, "--partition", place).out
+        assert run(*call, "--partition", home).code == 1
+        absent = run(command, root.path / "rates", "nobody")
+        assert (absent.code, absent.err[:3]) == (1, "the" if command == "get" else "no ")
+    outcome = run("get", root.path / "hits", "word")
+    assert (outcome.code, outcome.out) == (1, "")
+    assert f"--partition {place}" in outcome.err
+    assert run("get", root.path / "hits", "word", "--partition", place).code == 0
+    outcome = run("get", root.path / "hits", "word", "--partition", 3)
+    assert (outcome.code, outcome.err) == (
+        2,
+        "statestores: --partition 3 is not here; here: 0, 1, 2\n",
+    )
+    outcome = run("get", root.path / "rates" / str(place), "word", "--partition", home)
+    assert (outcome.code, f"here: {place}" in outcome.err) == (2, True)

@@ -4,15 +4,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import pyarrow as pa
 import pytest
 
 import statestores as ss
-from statestores.arrow import put_many
 from statestores.cli.verification.engine_rows import examine_rows
 from statestores.logged_store import open_logged_store
 from statestores.opening import backend_of
-from statestores.partitioning import murmur2_partitioner
+from statestores.partitioning import crc32_partitioner, murmur2_partitioner
 from statestores.registry import load_backend
 from statestores.semantics import open_on_engine
 from statestores.semantics.layout import DATA, HISTORY, PROGRESS_ROW
@@ -152,22 +150,72 @@ def test_a_row_that_flips_is_found(tmp_path: Path, specification: Any, run: Run)
     assert "k' with value 'v', " in outcome.out
 
 
-@pytest.mark.spec("PAR-1")
-def test_a_key_in_a_wrong_partition_is_a_warning(tmp_path: Path, run: Run, succeed: Run) -> None:
-    """Nothing is damaged, so the exit code is 0; a read of the key misses it."""
-    root = ss.StateRoot.create(tmp_path / "state")
-    root.add_store(ss.KeyValue("counts"), partitions=3)
-    keys = [b"k%d" % number for number in range(300)]
-    table = pa.table({"key": pa.array(keys, pa.binary()), "value": pa.array(keys, pa.binary())})
-    with open_logged_store(root, "counts", 1, backend="sqlite") as logged:
-        put_many(logged.store, table)
-        logged.commit()
-    document = succeed("verify", tmp_path / "state", "--json").document
+@pytest.mark.spec("PAR-10")
+def test_keys_in_a_wrong_partition_are_a_finding(tmp_path: Path, run: Run) -> None:
+    """They were a warning, and the last line said "nothing is wrong" and the exit code 0.
 
-    homes = [murmur2_partitioner.partition(key, 3) for key in keys]
-    (found,) = [check for check in document["checks"] if check["check"] == "partition"]
-    assert document["ok"] is True
-    assert found["status"] == "warning"
-    assert f"{300 - homes.count(1)} of 300 rows have keys that 'murmur2'" in found["detail"]
-    strangers = [key.decode() for key, home in zip(keys, homes, strict=True) if home != 1]
-    assert run("get", tmp_path / "state", strangers[0]).code == 1
+    Who looked why a query had missed a key was told that all was well. Now it is a failure that
+    says how many keys, names one, by whose rule they are where they are, and what to do.
+    """
+    root = ss.StateRoot.create(tmp_path / "state")
+    root.add_store(ss.Versioned("counts", history_retention_ms=1_000), partitions=3)
+    keys = [b"k%d" % number for number in range(300)]
+    with open_logged_store(root, "counts", 1, backend="sqlite") as logged:
+        for time_ms in (1, 2):
+            for key in keys:
+                logged.store.put(key, key, timestamp_ms=time_ms)
+        logged.commit()
+    outcome = run("verify", tmp_path / "state", "--json")
+
+    strangers = sorted(key for key in keys if murmur2_partitioner.partition(key, 3) != 1)
+    home = murmur2_partitioner.partition(strangers[0], 3)
+    (found,) = [check for check in outcome.document["checks"] if check["check"] == "partition"]
+    assert (outcome.code, outcome.document["ok"], found["status"]) == (1, False, "misplaced")
+    assert f"{len(strangers)} keys are here, and 'murmur2'" in found["detail"]
+    assert f"for {strangers[0].decode()!r} in {home}" in found["detail"]
+    assert "import it into one whose specification names the partitioner" in found["detail"]
+    outcome = run("verify", tmp_path / "state")
+    assert (outcome.code, "nothing is wrong" in outcome.err) == (1, False)
+    assert "failed checks: 1" in outcome.err
+
+
+@pytest.mark.spec("PAR-8", "PAR-9", "PAR-10")
+def test_keys_that_librdkafka_placed_are_recognised(tmp_path: Path, run: Run) -> None:
+    """The finding names the partitioners that would have put all of the keys where they are."""
+    root = ss.StateRoot.create(tmp_path / "state")
+    specifications = {
+        name: ss.Window("w" + name, retention_ms=100, window_size_ms=10, partitioner=name)
+        for name in ("murmur2", "crc32_random")
+    }
+    for name, specification in specifications.items():
+        root.add_store(specification, partitions=2)
+        for number in range(2):
+            with open_logged_store(root, "w" + name, number, backend="memory") as logged:
+                for key in (b"k%d" % each for each in range(50)):
+                    if crc32_partitioner.partition(key, 2) == number:
+                        logged.store.put(key, b"v", window_start_ms=10)
+                        logged.store.put(key, b"v", window_start_ms=20)
+                logged.commit()
+    checks = run("verify", tmp_path / "state", "--json").document["checks"]
+    placed = {
+        (Path(check["path"]).parent.name, check["status"]): check["detail"]
+        for check in checks
+        if check["check"] == "partition"
+    }
+
+    assert set(placed) == {("wmurmur2", "misplaced"), ("wcrc32_random", "ok")}
+    assert (
+        "where 'crc32' and 'crc32_random' would put all of them"
+        in (placed["wmurmur2", "misplaced"])
+    )
+    with open_logged_store(root, "wcrc32_random", 1, backend="memory") as logged:
+        logged.store.put(b"", b"v", window_start_ms=20)
+        logged.commit()
+    outcome = run("verify", tmp_path / "state/wcrc32_random", "--json")
+    (found,) = [
+        check
+        for check in outcome.document["checks"]
+        if (check["check"], check["status"]) == ("partition", "misplaced")
+    ]
+    assert outcome.code == 1
+    assert "the empty key may be in any partition" in found["detail"]

@@ -55,7 +55,8 @@ def verify(
 ) -> None:
     """Check checksums, order, offsets and rows, and that a store equals its changelog.
 
-    Exit code 1 when something is damaged, or could not be checked because its owner has it open.
+    Exit code 1 when something is damaged, when keys are not where reads look for them, or when
+    something could not be checked because its owner has it open.
 
     Example: statestores verify state/
     """

@@ -14,8 +14,8 @@ class Status(StrEnum):
     DAMAGED = "damaged"
     """Something is wrong; the detail says what."""
 
-    WARNING = "warning"
-    """Nothing is damaged, and something may surprise; the detail says what."""
+    MISPLACED = "misplaced"
+    """Nothing is damaged, and keys are where reads of one key do not look for them."""
 
     NOT_CHECKED = "not checked"
     """It could not be looked at, though it should have been."""
@@ -43,4 +43,4 @@ class Finding:
     @property
     def is_failure(self) -> bool:
         """Whether it is not as it should be, or nobody knows."""
-        return self.status in {Status.DAMAGED, Status.NOT_CHECKED}
+        return self.status in {Status.DAMAGED, Status.MISPLACED, Status.NOT_CHECKED}

@@ -1,10 +1,12 @@
 """Whether each key lies in the partition to which the store's partitioner sends its reads (PAR-1).
 
-A key elsewhere is no damage, and scans show it. A read of that key through the state root, or
-through a facade over partitions, looks into another partition and misses it.
+A key elsewhere is no damage, and scans show it. But a read of that key through the state root, or
+of a facade over partitions, looks into another one: where that has all the partitions it raises an
+error, and in a process that has not, it finds nothing. So it is a failure.
 """
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ import pyarrow.compute as pc
 from statestores.cli.values import as_text
 from statestores.cli.verification.findings import Finding, Status
 from statestores.errors import InvalidArgumentError
-from statestores.partitioning import partitioner_by_name
+from statestores.partitioning import Partitioner, partitioner_by_name, partitioner_names
 from statestores.spi.specification import StoreSpecification
 
 
@@ -35,26 +37,80 @@ def check_placement(
         partitioner = partitioner_by_name(specification.partitioner)
     except InvalidArgumentError:
         return  # the check of the store says so
-    rows = strangers = 0
-    example: tuple[bytes, int] | None = None
-    for batch in batches:
-        keys = batch.column("key")
-        chosen = partitioner.partition_array(keys, partitions)
-        elsewhere = pc.not_equal(chosen, number)
-        count = pc.sum(elsewhere).as_py() or 0
-        rows += batch.num_rows
-        strangers += count
-        if count and example is None:
-            place = pc.index(elsewhere, pa.scalar(True)).as_py()  # noqa: FBT003  # the value sought
-            example = keys[place].as_py(), chosen[place].as_py()
-    if example is None:
-        words = f"{rows:,} rows, where {specification.partitioner!r} looks for their keys"
+    try:
+        misplaced, rows = _misplaced(batches, partitioner, number, partitions)
+    except InvalidArgumentError as error:  # of a key that the partitioner refuses
+        words = f"{partitioner.name!r} knows no partition for a key here: {error}"
+        yield Finding("partition", path, Status.MISPLACED, words)
+        return
+    if not misplaced.keys:
+        words = f"{rows:,} rows, where {partitioner.name!r} looks for their keys"
         yield Finding("partition", path, Status.OK, words)
         return
-    key, home = example
+    agreeing = " and ".join(map(repr, misplaced.partitioners))
+    writer = f", where {agreeing} would put all of them" if agreeing else ""
     words = (
-        f"{strangers:,} of {rows:,} rows have keys that {specification.partitioner!r} looks for in "
-        f"another partition, first of them {as_text(key)!r}, in {home}: a read of one key through "
-        "the state root misses them, and scans do not"
+        f"{misplaced.keys:,} keys are here{writer}, and {partitioner.name!r}, the store's "
+        f"partitioner, looks for them elsewhere, for {as_text(misplaced.first)!r} in "
+        f"{misplaced.home}: a read of one key is an error or misses them, and scans do not; export "
+        "the store, and import it into one whose specification names the partitioner that its "
+        f"writers use, or read such a key with --partition {number}"
     )
-    yield Finding("partition", path, Status.WARNING, words)
+    yield Finding("partition", path, Status.MISPLACED, words)
+
+
+@dataclass(slots=True)
+class _Misplaced:
+    """The keys of a partition that belong into others."""
+
+    partitioners: list[str]
+    """The registered ones that put all of them here."""
+
+    keys: int = 0
+    """How many there are."""
+
+    first: bytes = b""
+    """The first of them."""
+
+    home: int = 0
+    """Where that is looked for."""
+
+    last: bytes | None = None
+    """The last one so far: further rows of it are no further key."""
+
+    def add(self, keys: Any, homes: Any, number: int, partitions: int) -> None:
+        """Count *keys*, rows in the order of their keys, which belong into *homes*."""
+        if not self.keys:
+            self.first, self.home = keys[0].as_py(), homes[0].as_py()
+        self.keys += pc.count_distinct(keys).as_py() - (keys[0].as_py() == self.last)
+        self.last = keys[-1].as_py()
+        self.partitioners = [
+            name for name in self.partitioners if _puts_all(name, keys, number, partitions)
+        ]
+
+
+def _misplaced(
+    batches: Iterable[pa.RecordBatch], partitioner: Partitioner, number: int, partitions: int
+) -> tuple[_Misplaced, int]:
+    """Return the keys of *batches* that *partitioner* puts elsewhere, and how many rows there are.
+
+    Raises:
+        InvalidArgumentError: A key has no partition.
+    """
+    misplaced, rows = _Misplaced(partitioner_names()), 0
+    for batch in batches:
+        keys = batch.column("key")
+        homes = partitioner.partition_array(keys, partitions)
+        elsewhere = pc.not_equal(homes, number)
+        rows += batch.num_rows
+        if pc.any(elsewhere).as_py():
+            misplaced.add(keys.filter(elsewhere), homes.filter(elsewhere), number, partitions)
+    return misplaced, rows
+
+
+def _puts_all(name: str, keys: Any, number: int, partitions: int) -> bool:
+    try:
+        places = partitioner_by_name(name).partition_array(keys, partitions)
+    except InvalidArgumentError:
+        return False  # one of them has no partition
+    return bool(pc.all(pc.equal(places, number)).as_py())
