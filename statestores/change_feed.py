@@ -77,7 +77,9 @@ class ChangeFeed:
     def read(
         self, from_offset: int | None, to_offset: int | None, schema: pa.Schema, *, typed: bool
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the columns of *schema* of the changes from one offset up to another one.
+        """Return the columns of *schema* of the changes from one offset up to another one.
+
+        The offsets are those of this call, also where they are the first one and the end.
 
         Raises:
             OffsetOutOfRangeError, InvalidArgumentError: See `PartitionReader.changes`.
@@ -96,6 +98,12 @@ class ChangeFeed:
                 f"from_offset must not exceed to_offset, got {start!r} and {stop!r}"
             )
         images = self._before(start, stop) if BEFORE in schema.names else None
+        return self._read(start, stop, schema, images, typed=typed)
+
+    def _read(
+        self, start: int, stop: int, schema: pa.Schema, images: BeforeImages | None, *, typed: bool
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the columns of *schema* of the changes; *images* follow them."""
         serdes = serdes_of(self._specification) if typed else {}
         for frame in self._log.frames(start, stop):
             changes = self._described(frame)

@@ -154,6 +154,8 @@ class PartitionReader:
     ) -> Iterator[pa.RecordBatch]:
         """Yield the content in key order: what a store would show after its last commit.
 
+        It is that of this call: what is written before the first step, or later, does not show.
+
         Args:
             as_of_ms: Versioned stores: the versions valid then, inclusive; by default the latest.
             history: Versioned stores: every version that the retention keeps.
@@ -179,7 +181,7 @@ class PartitionReader:
         if history and as_of_ms is not None:
             raise InvalidArgumentError("give as_of_ms or history, not both")
         schema = selected_fields(self.schema(typed=typed), columns)
-        batches = self._content(offset, keys or KeySelection(), as_of_ms, history=history)
+        batches = _shown(self.replay(offset, keys), as_of_ms, history=history)
         serdes = serdes_of(self._specification) if typed else {}
         return (decoded(batch, schema, serdes) for batch in batches)
 
@@ -196,9 +198,9 @@ class PartitionReader:
     ) -> Iterator[pa.RecordBatch]:
         """Yield the changes with ``from_offset <= offset < to_offset``, in the order of the log.
 
-        ``None`` is the first offset that the changelog still has, and the end. Changes that a
-        compaction has dropped are not there. A versioned store's changes include versions that
-        came too late to be in its content.
+        ``None`` is the first offset that the changelog still has, and the end, both at this call.
+        Changes that a compaction has dropped are not there. A versioned store's changes include
+        versions that came too late to be in its content.
 
         Args:
             from_offset: The first offset.
@@ -263,23 +265,6 @@ class PartitionReader:
         return Replay(tail, snapshot, keys)
 
     # The content.
-
-    def _content(
-        self, offset: int | None, keys: KeySelection, as_of_ms: int | None, *, history: bool
-    ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows to show, as bytes."""
-        replay = self.replay(offset, keys)
-        tail = replay.tail
-        for batch in replay.rows():
-            shown = batch
-            if isinstance(tail, VersionedTail):
-                shown = (
-                    batch.filter(pc.is_valid(batch.column("value")))
-                    if history
-                    else valid_at(batch, as_of_ms, tail.horizon_ms)
-                )
-            if shown.num_rows:
-                yield shown
 
     def _is_engine_alone(self) -> bool:
         return backend_of(self._directory.path) is not None and not list_snapshots(
@@ -352,6 +337,21 @@ class Replay:
     def rows(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows in key order; of versions also those that say that a key was deleted."""
         return self.tail.merge(_stored(self.snapshot, self.keys))
+
+
+def _shown(replay: Replay, as_of_ms: int | None, *, history: bool) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of *replay* that a read shows, as bytes."""
+    tail = replay.tail
+    for batch in replay.rows():
+        shown = batch
+        if isinstance(tail, VersionedTail):
+            shown = (
+                batch.filter(pc.is_valid(batch.column("value")))
+                if history
+                else valid_at(batch, as_of_ms, tail.horizon_ms)
+            )
+        if shown.num_rows:
+            yield shown
 
 
 def end_offsets(readers: Sequence[PartitionReader]) -> list[int]:

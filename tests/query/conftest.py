@@ -43,6 +43,8 @@ class Kind:
     """The reads of one key: they give ``None`` when it is not there."""
     all_keys: Mapping[str, Read]
     """The reads of all partitions."""
+    iterators: Mapping[str, Callable[[Any, str], Iterator[Any]]]
+    """Reads that are drained bit by bit."""
 
 
 KINDS = (
@@ -59,6 +61,11 @@ KINDS = (
             "range": lambda store, _: _drained(store.range()),
             "prefix_scan": lambda store, _: _drained(store.prefix_scan(b"")),
         },
+        iterators={
+            "range bit by bit": lambda store, _: store.range(),
+            "range backwards": lambda store, _: store.range("k05", "k20", reverse=True),
+            "prefix bit by bit": lambda store, _: store.prefix_scan(b"k1"),
+        },
     ),
     Kind(
         name="timestamped",
@@ -72,6 +79,11 @@ KINDS = (
         all_keys={
             "range": lambda store, _: _drained(store.range()),
             "stream_time_ms": lambda store, _: store.stream_time_ms,
+        },
+        iterators={
+            "range bit by bit": lambda store, _: store.range(),
+            "range backwards": lambda store, _: store.range("k05", "k20", reverse=True),
+            "prefix bit by bit": lambda store, _: store.prefix_scan(b"k1"),
         },
     ),
     Kind(
@@ -90,6 +102,11 @@ KINDS = (
             "scan_as_of": lambda store, _: _drained(store.scan_as_of(500)),
             "stream_time_ms": lambda store, _: store.stream_time_ms,
         },
+        iterators={
+            "scan bit by bit": lambda store, _: store.scan_as_of(None),
+            "scan backwards": lambda store, _: store.scan_as_of(130, reverse=True),
+            "history bit by bit": lambda store, word: store.history(word),
+        },
     ),
     Kind(
         name="window",
@@ -106,6 +123,11 @@ KINDS = (
             "fetch_all": lambda store, _: _drained(store.fetch_all()),
             "stream_time_ms": lambda store, _: store.stream_time_ms,
         },
+        iterators={
+            "fetch_all bit by bit": lambda store, _: store.fetch_all(),
+            "fetch_all backwards": lambda store, _: store.fetch_all(reverse=True),
+            "fetch_range bit by bit": lambda store, word: store.fetch_range(word),
+        },
     ),
     Kind(
         name="session",
@@ -119,6 +141,11 @@ KINDS = (
         all_keys={
             "find_all_sessions": lambda store, _: _drained(store.find_all_sessions()),
             "find_sessions_by_end": lambda store, _: _drained(store.find_sessions_by_end()),
+        },
+        iterators={
+            "sessions bit by bit": lambda store, _: store.find_all_sessions(),
+            "by end backwards": lambda store, _: store.find_sessions_by_end(reverse=True),
+            "one key bit by bit": lambda store, word: store.find_sessions(word),
         },
     ),
 )
