@@ -27,7 +27,7 @@ from statestores.spi.store import Isolation
 BACKENDS = ["memory", "rocksdb", "leveldb", "sqlite"]
 SEED = 13
 STEPS = 120
-SOAK_SCHEDULES = 100
+SOAK_SCHEDULES = 20
 OPEN_QUERIES = 6
 KEYS = [f"k{number:02d}" for number in range(24)]
 INPUT = ss.TopicPartition("in", 0)
@@ -137,6 +137,7 @@ def test_queries_of_one_store_do_not_touch_each_other(
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_queries_of_one_store_do_not_touch_each_other_for_long(
     open_members: Callable[..., Any], kinds: Any, backend: str
@@ -149,7 +150,9 @@ def _run_stores(open_members: Any, kinds: Any, backend: str, seeds: Iterable[int
     for seed in seeds:
         rng = random.Random(seed)  # repeatable, not secret
         for kind in kinds:
-            _run_store(kind, open_members(kind.specification, backend).stores[0], rng)
+            members = open_members(kind.specification, backend)
+            _run_store(kind, members.stores[0], rng)
+            members.close()
 
 
 def _run_store(kind: Any, store: Any, rng: random.Random) -> None:
@@ -178,6 +181,7 @@ def test_queries_of_one_composite_do_not_touch_each_other(
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_queries_of_one_composite_do_not_touch_each_other_for_long(
     open_members: Callable[..., Any], kinds: Any, backend: str
@@ -190,7 +194,9 @@ def _run_composites(open_members: Any, kinds: Any, backend: str, seeds: Iterable
     for seed in seeds:
         rng = random.Random(seed)  # repeatable, not secret
         for kind in kinds:
-            _run_composite(kind, open_members(kind.specification, backend), rng)
+            members = open_members(kind.specification, backend)
+            _run_composite(kind, members, rng)
+            members.close()
 
 
 def _run_composite(kind: Any, members: Any, rng: random.Random) -> None:
@@ -265,6 +271,7 @@ def test_queries_of_one_partitions_files_do_not_touch_each_other(tmp_path: Path)
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(3600)
 def test_queries_of_one_partitions_files_do_not_touch_each_other_for_long(tmp_path: Path) -> None:
     """The same with many seeds."""
     _run_readers(tmp_path, range(SOAK_SCHEDULES))
