@@ -280,8 +280,9 @@ def finish_staged_writes(
     """
     directories = _partitions(root, store)
     directory = root.path / store
-    if not staging_directory(directory).is_dir():
-        return False
+    with reporting("look into", directory):
+        if not staging_directory(directory).is_dir():
+            return False
     intent = read_intent(directory)
     unfinished = intent is not None and not intent.finished
     abandoned = list(_abandoned(directory, abandoned_after_ms))

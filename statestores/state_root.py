@@ -10,7 +10,6 @@ partition of each store, the live engine, the changelog and the snapshots::
     ROOT/<store>/<partition>/snapshots/<offset>/manifest.json
 """
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
@@ -206,8 +205,21 @@ def is_state_root(path: str | PathLike[str]) -> bool:
 
 
 def _is_taken(root: Path) -> bool:
-    """Return whether there is anything where the state root's file would be, readable or not."""
-    return os.path.lexists(root / ROOT_FILE)
+    """Return whether there is anything where the state root's file would be, readable or not.
+
+    Raises:
+        StorageError: It cannot be told, and an empty file must not replace one that is there.
+    """
+    try:
+        (root / ROOT_FILE).lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        raise StorageError(
+            f"cannot look for {str(root / ROOT_FILE)!r}: {error.strerror or error}; check the path "
+            "and the rights"
+        ) from error
+    return True
 
 
 def _read_stores(root: Path) -> dict[str, StoreEntry]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from statestores.changelog import ChangelogReader, Frame, change_schema
+from statestores.changelog.failures import storage_error
 from statestores.errors import OffsetOutOfRangeError, StoreLockedError, StoreNotFoundError
 from statestores.spi.offsets import Position
 from statestores.spi.specification import StoreSpecification
@@ -199,6 +200,8 @@ class VisibleChangelog:
                 size += segment.path.stat().st_size
             except FileNotFoundError:
                 continue  # replaced by a compaction since
+            except OSError as error:
+                raise storage_error("look at", segment.path, error) from error
             changes += stop - segment.first_offset
         return size / changes if changes else 0.0
 

@@ -68,8 +68,17 @@ def _missing(directory: Path) -> str | None:
 
 
 def log_numbers(directory: Path) -> list[int]:
-    """Return the numbers of the write-ahead logs in *directory*, in order."""
-    found = (_LOG.fullmatch(path.name) for path in directory.iterdir())
+    """Return the numbers of the write-ahead logs in *directory*, in order.
+
+    Raises:
+        StorageError: The directory cannot be read.
+    """
+    try:
+        found = [_LOG.fullmatch(path.name) for path in directory.iterdir()]
+    except OSError as error:
+        raise StorageError(
+            f"cannot list the logs in {str(directory)!r}: {error}; check the rights and the disk"
+        ) from error
     return sorted(int(match[1]) for match in found if match)
 
 
@@ -89,16 +98,16 @@ def commit_logs(directory: Path) -> None:
     for number in log_numbers(directory):
         try:
             descriptor = os.open(_log_path(directory, number), os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
         except FileNotFoundError:
             continue
-        try:
-            os.fsync(descriptor)
         except OSError as error:
             raise StorageError(
                 f"the log {number:06d}.log in {str(directory)!r} cannot be committed: {error}"
             ) from error
-        finally:
-            os.close(descriptor)
 
 
 @contextmanager
@@ -109,10 +118,9 @@ def kept_info_log(directory: Path) -> Iterator[None]:
     the text that tells how the trouble began by that of the attempts.
     """
     log, kept = directory / "LOG", directory / _KEPT_INFO_LOG
-    if not log.exists():
+    if not _rename(log, kept):
         yield
         return
-    _rename(log, kept)
     try:
         yield
     except BaseException:
@@ -121,8 +129,12 @@ def kept_info_log(directory: Path) -> Iterator[None]:
     _rename(kept, directory / "LOG.old")
 
 
-def _rename(old: Path, new: Path) -> None:
+def _rename(old: Path, new: Path) -> bool:
+    """Rename *old* to *new*; return whether it was there."""
     try:
         old.replace(new)
+    except FileNotFoundError:
+        return False
     except OSError as error:
         raise StorageError(f"cannot rename {str(old)!r}: {error}; check the rights") from error
+    return True

@@ -1,5 +1,6 @@
 """Opening the files: the driver's options, and the ways in which RocksDB recovers."""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -62,8 +63,8 @@ def open_database(path: Path, options: RocksDBOptions) -> Rdict:
     """
     tuned = driver_options(options)
     tuned.set_wal_recovery_mode(_RECOVERY[options.wal_recovery]())
-    tuned.set_max_file_opening_threads(_opening_threads(path))
     try:
+        tuned.set_max_file_opening_threads(_opening_threads(path))
         inspect(path, options.wal_recovery, lambda: _oldest_log(path, tuned))
         database = _open(path, tuned, AccessType.read_write())
     except Exception as error:  # noqa: BLE001  # the driver raises the class itself
@@ -72,7 +73,9 @@ def open_database(path: Path, options: RocksDBOptions) -> Rdict:
         break_seal(path)
         _leave_sequence_zero(database)
     except StorageError:
-        database.close()
+        # It fails to close where it failed to write, and the first failure is the one to tell.
+        with suppress(Exception):
+            database.close()
         raise
     return database
 

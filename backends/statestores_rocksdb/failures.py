@@ -2,7 +2,8 @@
 
 rocksdict knows two classes: `DbClosedError`, and plain ``Exception`` with the text of RocksDB's
 status, which begins with the status code ("Corruption: ...", "IO error: ..."). The texts matched
-here are those of RocksDB 9 and 10; a text that is not known is a `StorageError`.
+here are those of RocksDB 9 and 10; a text that is not known is a `StorageError`. What the driver
+itself does with files, as looking for stored options when it opens, raises ``OSError``.
 """
 
 from typing import NoReturn
@@ -11,6 +12,7 @@ from rocksdict import DbClosedError
 
 from statestores.errors import (
     InvalidTypeError,
+    StateStoreError,
     StorageError,
     StoreClosedError,
     StoreCorruptedError,
@@ -30,7 +32,10 @@ def fail(error: Exception, action: str) -> NoReturn:
         raise StoreClosedError(f"cannot {action}: the RocksDB engine is closed") from error
     if isinstance(error, KeyError | ValueError) and "only support bytes" in text:
         raise InvalidTypeError(f"cannot {action}: keys and values must be bytes") from error
-    if type(error) is not Exception:
+    if isinstance(error, OSError) and not isinstance(error, StateStoreError):
+        # The driver reads some files itself, outside of RocksDB.
+        text = f"IO error: {text}"
+    elif type(error) is not Exception:
         raise error
     if text.startswith("Corruption"):
         raise StoreCorruptedError(

@@ -19,7 +19,7 @@ from statestores_sqlite.reads import SQLReads
 from statestores_sqlite.row_cursor import RowCursor
 from statestores_sqlite.snapshot import SQLiteSnapshot
 from statestores_sqlite.sqlite_file import FILE, SQLiteFile
-from statestores_sqlite.table_file import has_table
+from statestores_sqlite.table_file import has_table, is_there
 
 
 class SQLiteEngine(SQLReads, Engine):
@@ -138,7 +138,7 @@ class PostgreSQLEngine(SQLiteEngine):
     @classmethod
     def open(cls, path: str | PathLike[str], options: Mapping[str, object] | None = None) -> Self:
         directory = _directory(path)
-        if (directory / FILE).exists():
+        if is_there(directory / FILE):
             raise StoreMismatchError(
                 f"the engine in {str(directory)!r} has its pairs in a SQLite file; open it without "
                 "the option 'url', or choose another directory"

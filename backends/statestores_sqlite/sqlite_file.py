@@ -142,6 +142,12 @@ class SQLiteFile(Database):
         except self.errors as error:
             writer.close()
             raise self.translated(error) from driver_error(error)
+        except OSError as error:
+            writer.close()
+            raise StorageError(
+                f"cannot look at {str(self._file)!r}: {error.strerror or error}; check the rights "
+                "and the disk"
+            ) from error
         except BaseException:
             writer.close()
             raise

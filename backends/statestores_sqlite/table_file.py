@@ -12,8 +12,27 @@ FILE = "postgresql.json"
 
 
 def has_table(directory: Path) -> bool:
-    """Whether the engine in *directory* has its pairs on a server."""
-    return (directory / FILE).exists()
+    """Whether the engine in *directory* has its pairs on a server.
+
+    Raises:
+        StorageError: The directory may not be looked into.
+    """
+    return is_there(directory / FILE)
+
+
+def is_there(file: Path) -> bool:
+    """Whether there is anything named *file*.
+
+    Raises:
+        StorageError: It cannot be told.
+    """
+    try:
+        return file.exists()
+    except OSError as error:
+        raise StorageError(
+            f"cannot look for {str(file)!r}: {error.strerror or error}; check the rights and the "
+            "disk"
+        ) from error
 
 
 def table_of(directory: Path, wanted: str | None) -> str:

@@ -90,13 +90,18 @@ def remove_stale_temporaries(directory: str | PathLike[str]) -> list[Path]:
 
 @contextmanager
 def temporary_directory(directory: Path) -> Iterator[Path]:
-    """Give a new, locked directory inside *directory*; at the end it is gone unless renamed."""
+    """Give a new, locked directory inside *directory*; at the end it is gone unless renamed.
+
+    Where it cannot be removed, its lock is given up nevertheless, so that somebody else can.
+    """
     path, descriptor = _create_locked(directory)
     try:
-        yield path
+        try:
+            yield path
+        finally:
+            if path.is_dir():  # not after `publish`
+                shutil.rmtree(path)
     finally:
-        if path.is_dir():  # not after `publish`
-            shutil.rmtree(path)
         os.close(descriptor)
 
 
@@ -142,9 +147,13 @@ def _create_locked(directory: Path) -> tuple[Path, int]:
             descriptor = _open_directory(path)
         except FileNotFoundError:
             continue
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        if path.is_dir():
-            return path, descriptor
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            if path.is_dir():
+                return path, descriptor
+        except BaseException:
+            os.close(descriptor)
+            raise
         os.close(descriptor)  # someone cleaned up between the creation and the lock
 
 

@@ -237,11 +237,12 @@ def read_snapshot(path: str | PathLike[str]) -> Snapshot:
         StorageError: The directory cannot be read.
     """
     directory = Path(path)
-    if not directory.is_dir():
-        raise StoreNotFoundError(
-            f"there is no snapshot at {str(directory)!r}; list_snapshots() shows those there are"
-        )
     with reporting("read", directory):
+        if not directory.is_dir():
+            raise StoreNotFoundError(
+                f"there is no snapshot at {str(directory)!r}; list_snapshots() shows those there "
+                "are"
+            )
         names = {entry.name for entry in directory.iterdir()}
         if MANIFEST_NAME not in names:
             raise SnapshotCorruptedError(

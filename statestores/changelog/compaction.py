@@ -14,6 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from statestores.changelog.active_segment import ActiveSegment
+from statestores.changelog.failures import storage_error
 from statestores.changelog.file_log import FileChangelog
 from statestores.changelog.frame import Frame, FrameKind
 from statestores.changelog.merged_frames import MergedFrames
@@ -158,5 +159,15 @@ def _write(
 
 
 def _size(segments: list[SegmentInfo]) -> int:
-    """Return the size of *segments* on disk."""
-    return sum(segment.path.stat().st_size for segment in segments)
+    """Return the size of *segments* on disk.
+
+    Raises:
+        StorageError: One cannot be looked at.
+    """
+    total = 0
+    for segment in segments:
+        try:
+            total += segment.path.stat().st_size
+        except OSError as error:
+            raise storage_error("look at", segment.path, error) from error
+    return total

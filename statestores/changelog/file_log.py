@@ -33,6 +33,7 @@ from statestores.changelog.segment_directory import (
     has_segments,
     leftovers,
     list_segments,
+    may_be_there,
     remove_files,
     segment_name,
 )
@@ -283,7 +284,7 @@ class FileChangelog(Changelog):
         try:
             self._active, self._tail = _begin_segment(self._directory, head)
         except BaseException:
-            if (self._directory / segment_name(tail.end_offset)).exists():
+            if may_be_there(self._directory / segment_name(tail.end_offset)):
                 # Nobody knows which of the two a power failure would leave as the last one.
                 active.refuse_appends("the segment after it could not be made durable")
             raise

@@ -96,8 +96,12 @@ class Segment(Closing):
 
     @property
     def identity(self) -> tuple[int, int, int, int | None]:
-        """What tells this file from another one of the same name, or in the same place."""
-        status = os.fstat(self._descriptor)
+        """What tells this file from another one of the same name, or in the same place.
+
+        Raises:
+            StorageError: The file cannot be looked at.
+        """
+        status = self._status()
         return status.st_dev, status.st_ino, self.head.base_offset, self.head.compacted_to
 
     @property
@@ -106,16 +110,23 @@ class Segment(Closing):
 
         Its clock is coarse: two changes may have one time. So a file that has changed in the last
         seconds has no stamp.
+
+        Raises:
+            StorageError: The file cannot be looked at.
         """
-        status = os.fstat(self._descriptor)
+        status = self._status()
         changed_ns = max(status.st_mtime_ns, status.st_ctime_ns)
         if abs(time.time_ns() - changed_ns) < _SETTLED_NS:
             return None
         return status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
     def size(self) -> int:
-        """Return the present length of the file."""
-        return os.fstat(self._descriptor).st_size
+        """Return the present length of the file.
+
+        Raises:
+            StorageError: The file cannot be looked at.
+        """
+        return self._status().st_size
 
     def frame_at(self, start: int, *, fresh: bool = False) -> StoredFrame | None:
         """Return the frame that begins at *start*; ``None`` when no intact one does.
@@ -249,6 +260,10 @@ class Segment(Closing):
     def _forget(self) -> None:
         """Drop what has been read, so that it is read again."""
         self._data, self._buffer, self._buffer_at = b"", pa.py_buffer(b""), 0
+
+    def _status(self) -> os.stat_result:
+        with reporting("look at", self.path):
+            return os.fstat(self._descriptor)
 
     def _load(self, start: int, length: int) -> bool:
         """Have *length* bytes from *start* on in memory; return whether the file has them."""

@@ -152,21 +152,42 @@ def remove_files(paths: tuple[Path, ...], directory: Path) -> None:
         make_names_durable(directory)
 
 
-def leftovers(directory: Path) -> tuple[Path, ...]:
-    """Return the temporary files that a crash has left in *directory*."""
-    return tuple(sorted(directory.glob(f"*{TEMPORARY_SUFFIX}")))
-
-
-def _bases(directory: Path) -> list[int]:
-    """Return the base offsets that the names in *directory* give, in order."""
+def may_be_there(path: Path) -> bool:
+    """Return whether there is a file *path*, also when nobody can tell."""
     try:
-        names = [path.name for path in directory.iterdir()]
+        path.lstat()
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def leftovers(directory: Path) -> tuple[Path, ...]:
+    """Return the temporary files that a crash has left in *directory*.
+
+    Raises:
+        StorageError: The directory cannot be read.
+    """
+    return tuple(
+        directory / name for name in sorted(_names(directory)) if name.endswith(TEMPORARY_SUFFIX)
+    )
+
+
+def _names(directory: Path) -> list[str]:
+    """Return the names in *directory*; none when it is not there."""
+    try:
+        return [path.name for path in directory.iterdir()]
     except FileNotFoundError:
         return []
     except OSError as error:
         raise storage_error("list", directory, error) from error
+
+
+def _bases(directory: Path) -> list[int]:
+    """Return the base offsets that the names in *directory* give, in order."""
     bases = []
-    for name in names:
+    for name in _names(directory):
         if not name.endswith(SUFFIX):
             continue
         digits = name.removesuffix(SUFFIX)

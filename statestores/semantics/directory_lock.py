@@ -95,3 +95,5 @@ def _owner(descriptor: int) -> str:
         return f"in process {owner['pid']} on {owner['host']!r} since {owner['since']}"
     except (ValueError, KeyError, TypeError):
         return "elsewhere, by an owner that has not signed yet"
+    except OSError as error:
+        return f"elsewhere, by an owner whose name cannot be read ({error.strerror or error})"

@@ -16,6 +16,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Literal
 
+from statestores.arrow.file_access import reporting
 from statestores.errors import InvalidArgumentError, StorageError, StoreLockedError
 from statestores.opening import ENGINE_DIRECTORY, ENGINE_FILE
 from statestores.semantics.directory_lock import DirectoryLock
@@ -74,13 +75,18 @@ class LocalDirectory:
         return self._path / store / str(partition)
 
     def engines(self) -> dict[tuple[str, int], Path]:
-        """Return the engines that are there, by store and partition."""
-        return {
-            (store.name, int(partition.name)): partition
-            for store in _directories(self._path)
-            for partition in _directories(store)
-            if partition.name.isdecimal() and (partition / ENGINE_DIRECTORY).is_dir()
-        }
+        """Return the engines that are there, by store and partition.
+
+        Raises:
+            StorageError: The directory cannot be read.
+        """
+        with reporting("look into", self._path):
+            return {
+                (store.name, int(partition.name)): partition
+                for store in _directories(self._path)
+                for partition in _directories(store)
+                if partition.name.isdecimal() and (partition / ENGINE_DIRECTORY).is_dir()
+            }
 
     def orphans(self, root: StateRoot) -> list[Orphan]:
         """Return what no store of *root* claims. Nothing is removed.
@@ -88,7 +94,8 @@ class LocalDirectory:
         Raises:
             StorageError: The directory cannot be read.
         """
-        return sorted(self._orphans(root), key=lambda orphan: orphan.path)
+        with reporting("look into", self._path):
+            return sorted(self._orphans(root), key=lambda orphan: orphan.path)
 
     def _orphans(self, root: StateRoot) -> Iterator[Orphan]:
         known = root.stores
