@@ -7,7 +7,7 @@ skipped by name. The tests of each format have the same by failing calls, everyw
 import os
 import random
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -23,6 +23,7 @@ from statestores.registry import load_backend
 from statestores.semantics import open_on_engine
 from statestores.spi import KeyValueStore
 from statestores.staged_write import publish, stage
+from statestores.tasks import open_task
 from statestores.write_intent import read_intent
 
 _DISK_BYTES = 56 * 1024 * 1024
@@ -223,3 +224,35 @@ def test_a_staged_write_on_a_full_disk_has_not_happened(disk: Disk) -> None:
     assert read_intent(root.path / "wide") is None
     disk.free()
     assert publish(root, "wide", "one", [staged]).rows == 20
+
+
+@pytest.mark.spec("COM-27", "TSK-3")
+@pytest.mark.parametrize("state", ["full", "read-only"])
+def test_what_opens_on_a_disk_without_room_fails_in_our_words_and_opens_later(
+    disk: Disk, state: str
+) -> None:
+    """A root, a logged store and a task: nothing comes out raw, and nothing stays in the way."""
+    root = ss.StateRoot.create(disk.path / "state")
+    for name in ("one", "two"):
+        root.add_store(ss.KeyValue(name), partitions=1)
+    disk.fill()
+    if state == "read-only":
+        disk.make_read_only()
+    doors: list[Callable[[], object]] = [
+        lambda: ss.StateRoot.create(disk.path / "other"),
+        lambda: root.add_store(ss.KeyValue("three"), partitions=1),
+        lambda: ss.open_logged_store(root, "one", backend="sqlite"),
+        lambda: open_task(root, "0_0", ["one", "two"], backend="sqlite"),
+    ]
+    for door in doors:
+        with pytest.raises(StorageError):
+            door()
+    if state == "read-only":
+        _mount("-o", "remount,rw", str(disk.path))
+    disk.free()
+    ss.StateRoot.create(disk.path / "other")
+    with open_task(root, "0_0", ["one", "two"], backend="sqlite") as task:
+        for logged in task.stores.values():
+            logged.store.put(b"k", b"v")
+        task.commit({INPUT: 1})
+        assert task.snapshot() == {"one": 0, "two": 0}
