@@ -58,7 +58,10 @@ class LevelDBReads(EngineReader):
         try:
             return self._get(key)
         except DRIVER_ERRORS as error:
-            raise translated(error, self._path) from error
+            raise translated(error, self._path) from error.with_traceback(None)
+        except BaseException as error:
+            error.__traceback__ = None  # see `_stop_reads`
+            raise
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         if not self._reading:
@@ -68,7 +71,10 @@ class LevelDBReads(EngineReader):
             # it, too, and `_stop_reads` would wait for that.
             return [self._get(key) for key in keys]
         except DRIVER_ERRORS as error:
-            raise translated(error, self._path) from error
+            raise translated(error, self._path) from error.with_traceback(None)
+        except BaseException as error:
+            error.__traceback__ = None  # see `_stop_reads`
+            raise
 
     def first(self, start: bytes, stop: bytes | None = None) -> tuple[bytes, bytes] | None:
         with self._lock:
@@ -181,6 +187,11 @@ class LevelDBReads(EngineReader):
 
         A ``get`` that is inside LevelDB holds a reference to the callable that `_get` was, and so
         the last one to return is the end of that callable. This is what makes `get` free of locks.
+
+        One that raised would hold it as well, by the frame in the traceback of its error, for as
+        long as anybody keeps that: closing the engine while the error is handled would wait for
+        itself. So `get` and `get_many` cut their tracebacks above the callable, whatever was raised
+        in it, also an interrupt.
         """
         returned = Event()
         with self._lock:

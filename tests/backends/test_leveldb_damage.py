@@ -2,8 +2,11 @@
 
 import os
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from threading import Thread
+from types import FrameType
 
 import pytest
 
@@ -215,3 +218,59 @@ class TestDamagedBlocks:
 
             assert engine.first(b"0100") == (b"0100", b"v" * 100)
             assert engine.last(b"", b"0101") == (b"0100", b"v" * 100)
+
+
+def _get_text(engine: Engine) -> None:
+    """Ask for what the driver refuses."""
+    engine.get("0000")  # type: ignore[arg-type]
+
+
+def _get_and_be_interrupted(engine: Engine) -> None:
+    """Ask for a row, and have the interrupt of an impatient user arrive in the innermost frame."""
+
+    def interrupt(frame: FrameType, event: str, argument: object) -> None:
+        if frame.f_code.co_name == "verified":
+            raise KeyboardInterrupt
+
+    before = sys.gettrace()
+    sys.settrace(interrupt)
+    try:
+        engine.get(b"0000")
+    finally:
+        sys.settrace(before)
+
+
+class TestClosingAfterAnError:
+    """Closing while the error of a read is being handled, as every `with` does."""
+
+    @pytest.mark.spec("ENG-10", "ENG-14")
+    @pytest.mark.parametrize(
+        ("fail", "error"),
+        [
+            (_READS["get"], StoreCorruptedError),
+            (_READS["get_many"], StoreCorruptedError),
+            (_get_text, TypeError),
+            (_get_and_be_interrupted, KeyboardInterrupt),
+        ],
+        ids=["damage", "damage, many keys", "a wrong type", "an interrupt"],
+    )
+    def test_it_ends(
+        self, tmp_path: Path, fail: Callable[[Engine], object], error: type[BaseException]
+    ) -> None:
+        """Opening a damaged store never did.
+
+        The read of its description raised, and `close` waited for that read to return, which the
+        traceback of the error kept alive.
+        """
+        (file,) = _write_sorted_files(tmp_path, {b"%04d" % n: b"v" for n in range(20)})
+        if error is StoreCorruptedError:
+            _flip(file, 50)
+        engine = LevelDBEngine.open(tmp_path)
+        closing = Thread(target=engine.close, daemon=True)
+        with pytest.raises(error) as kept:
+            fail(engine)
+        closing.start()
+        closing.join(20)
+
+        assert kept.value.__traceback__ is not None
+        assert not closing.is_alive()
