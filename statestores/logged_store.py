@@ -204,14 +204,15 @@ def open_logged_store(
     """
     state = root if isinstance(root, StateRoot) else StateRoot.open(root)
     specification = state.store(name).specification
-    beside_changelog = state.partition(name, partition).path
+    source = state.partition(name, partition)
     finish_staged_writes(state, name)
     store = open_bytes_store(
-        beside_changelog if directory is None else directory,
+        source.path if directory is None else directory,
         specification,
         backend=backend,
         options=options,
         durability=durability,
+        restorable=source.changelog.is_dir(),
     )
     try:
         return join_changelog(

@@ -16,11 +16,13 @@ from statestores.errors import (
     StoreCorruptedError,
     StoreMismatchError,
     StoreNotFoundError,
+    UnknownBackendError,
     UnsupportedFormatError,
 )
 from statestores.failpoints import reach
 from statestores.registry import load_backend
 from statestores.semantics import open_on_engine
+from statestores.semantics.layout import FORMAT_ROW
 from statestores.semantics.opening import AnyEngineStore
 from statestores.semantics.self_description import read_description
 from statestores.semantics.store_options import StoreOptions, split_options
@@ -158,11 +160,27 @@ def open_bytes_store(
     backend: str | None = None,
     options: Mapping[str, object] | None = None,
     durability: Durability = Durability.POWER_LOSS,
+    restorable: bool = False,
 ) -> BytesStore:
-    """Open the same as `open_store`, without the serdes: keys and values are bytes."""
+    """Open the same as `open_store`, without the serdes: keys and values are bytes.
+
+    With *restorable* the caller restores what the store lacks: an engine whose files are gone is
+    begun anew, and is otherwise an error.
+    """
     chosen, of_engine = split_options(options)
-    engine = _open_engine(Path(path), backend, of_engine)
-    return _open_on(engine, specification, durability, chosen)
+    directory = Path(path)
+    engine, known = _open_engine(directory, backend, of_engine, restorable=restorable)
+    store = _open_on(engine, specification, durability, chosen)
+    if known is None and engine.capabilities.persistent:
+        try:
+            reach("store.engine-created")
+            # Behind the store's description, which is on disk: see `_check_content`.
+            name = backend or DEFAULT_BACKEND
+            write_json(directory / ENGINE_FILE, {"format": _FORMAT, "backend": name})
+        except BaseException:
+            store.close()
+            raise
+    return store
 
 
 def open_existing(
@@ -185,7 +203,7 @@ def open_existing(
     if backend_of(directory) is None:
         raise StoreNotFoundError(f"there is no store in {str(directory)!r}; check the path")
     chosen, of_engine = split_options(options)
-    engine = _open_engine(directory, None, of_engine)
+    engine, _ = _open_engine(directory, None, of_engine, restorable=False)
     try:
         specification = _stored_specification(engine, directory)
     except BaseException:
@@ -249,9 +267,13 @@ def _stored_specification(engine: Engine, directory: Path) -> StoreSpecification
 
 
 def _open_engine(
-    directory: Path, backend: str | None, options: Mapping[str, object] | None
-) -> Engine:
-    """Open the engine in *directory*, and note its backend when it is new."""
+    directory: Path,
+    backend: str | None,
+    options: Mapping[str, object] | None,
+    *,
+    restorable: bool,
+) -> tuple[Engine, str | None]:
+    """Open the engine in *directory*; return it, and the backend that is noted there."""
     known = backend_of(directory)
     name = backend or known or DEFAULT_BACKEND
     if known is not None and name != known:
@@ -259,13 +281,51 @@ def _open_engine(
             f"the store in {str(directory)!r} was written by the backend {known!r}, not {name!r}; "
             "to change the backend, export it and import it into a new directory"
         )
-    engine_class = load_backend(name)
-    engine = engine_class.open(os.path.join(directory, ENGINE_DIRECTORY), options)  # noqa: PTH118  # an engine takes text
-    if known is None and engine.capabilities.persistent:
+    engine_class = (
+        _load_noted(directory, known) if backend is None and known else load_backend(name)
+    )
+    path = directory / ENGINE_DIRECTORY
+    expected = None if restorable else known
+    if expected is not None and engine_class.capabilities.persistent and not path.is_dir():
+        raise _gone(directory, expected)
+    engine = engine_class.open(os.fspath(path), options)  # an engine takes text
+    if expected is not None:
         try:
-            reach("store.engine-created")
-            write_json(directory / ENGINE_FILE, {"format": _FORMAT, "backend": name})
+            _check_content(engine, directory, expected)
         except BaseException:
             engine.close()
             raise
-    return engine
+    return engine, known
+
+
+def _load_noted(directory: Path, known: str) -> type[Engine]:
+    """Load the backend *known*, which nobody named but ``engine.json`` (LAY-10)."""
+    try:
+        return load_backend(known)
+    except UnknownBackendError as error:
+        raise UnknownBackendError(
+            f"{str(directory / ENGINE_FILE)!r} names a backend that cannot be loaded: {error}; "
+            "install what registers it, or correct the name if the file is damaged"
+        ) from error
+
+
+def _check_content(engine: Engine, directory: Path, known: str) -> None:
+    """Raise when the engine is empty that ``engine.json`` speaks of (LAY-23).
+
+    The file is written once the store's description is in the engine, and on disk. So an engine
+    without a row has lost its files, and the driver has made new ones: none of them can tell.
+    """
+    if not engine.capabilities.durable_commit or engine.get(FORMAT_ROW) is not None:
+        return
+    if engine.first(b"") is None:
+        raise _gone(directory, known)
+
+
+def _gone(directory: Path, known: str) -> StoreCorruptedError:
+    """Return the error for an engine whose files are gone."""
+    return StoreCorruptedError(
+        f"{str(directory / ENGINE_FILE)!r} says that the backend {known!r} has a store in "
+        f"{str(directory / ENGINE_DIRECTORY)!r}, and there is none: its files were removed or "
+        "emptied; put them back, or remove both and restore the store from its changelog or a "
+        "snapshot"
+    )

@@ -46,6 +46,9 @@ def claim(
 ) -> None:
     """Write *specification* into an empty engine, or check that it is the stored one.
 
+    What is written is on disk when this returns, whatever the *durability* of later commits: an
+    engine that is found empty afterwards has lost its files (LAY-23).
+
     Raises:
         StoreMismatchError: The stored specification differs; the message says in which fields.
     """
@@ -53,6 +56,8 @@ def claim(
     stored = read_description(engine)
     if stored is None:
         text = json.dumps(wanted, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        if engine.capabilities.durable_commit:
+            durability = Durability.POWER_LOSS
         engine.apply(
             {FORMAT_ROW: str(FORMAT_VERSION).encode(), SPECIFICATION_ROW: text.encode()}, durability
         )

@@ -80,7 +80,12 @@ def open_local(
 
     def opened() -> BytesStore:
         return open_bytes_store(
-            directory, specification, backend=backend, options=options, durability=durability
+            directory,
+            specification,
+            backend=backend,
+            options=options,
+            durability=durability,
+            restorable=source.changelog.is_dir(),
         )
 
     is_new = backend_of(directory) is None

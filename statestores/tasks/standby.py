@@ -320,7 +320,12 @@ def open_standby(
 
     def open_copy() -> BytesStore:
         return open_bytes_store(
-            own, specification, backend=backend, options=options, durability=durability
+            own,
+            specification,
+            backend=backend,
+            options=options,
+            durability=durability,
+            restorable=True,
         )
 
     return Standby(state, source, partition, own, open_copy)

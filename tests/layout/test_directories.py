@@ -2,22 +2,25 @@
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import statestores as ss
-from statestores import durable_json
+from statestores import durable_json, opening
 from statestores.errors import (
     StorageError,
     StoreCorruptedError,
     StoreMismatchError,
     StoreNotFoundError,
+    UnknownBackendError,
     UnsupportedFormatError,
 )
 from statestores.registry import load_backend
 from statestores.semantics import open_on_engine
-from statestores.spi.durability import Durability
+from statestores.spi import Capabilities, Durability, WriteBatch
+from statestores_memory import MemoryEngine
 
 GOLDEN = Path(__file__).parent / "golden"
 BACKENDS = ["leveldb", "rocksdb", "sqlite"]
@@ -159,6 +162,90 @@ def test_a_backend_file_that_cannot_be_read_is_refused(
         ss.open_store(tmp_path, ss.KeyValue("s"))
 
     assert [path.name for path in tmp_path.iterdir()] == ["engine.json"]
+
+
+@pytest.mark.spec("LAY-10")
+def test_a_flipped_backend_name_is_told_with_its_file(tmp_path: Path) -> None:
+    """The error said that no backend is registered as 'sqlitf', which nobody had asked for."""
+    ss.open_store(tmp_path, ss.KeyValue("s"), backend="sqlite").close()
+    file = tmp_path / "engine.json"
+    file.write_bytes(file.read_bytes().replace(b"sqlite", b"sqlitf"))
+    with pytest.raises(UnknownBackendError, match="'sqlitf'") as refused:
+        ss.open_store(tmp_path, ss.KeyValue("s"))
+
+    assert str(file) in str(refused.value)
+
+
+def _remove_engine(engine: Path) -> None:
+    shutil.rmtree(engine)
+
+
+def _remove_files(engine: Path) -> None:
+    for file in engine.iterdir():
+        file.unlink()
+
+
+def _empty_files(engine: Path) -> None:
+    for file in engine.iterdir():
+        file.write_bytes(b"")
+
+
+@pytest.mark.spec("LAY-23")
+@pytest.mark.parametrize("backend", ["rocksdb", "leveldb", "sqlite"])
+@pytest.mark.parametrize("lose", [_remove_engine, _remove_files, _empty_files])
+def test_a_store_that_lost_its_engine_is_not_begun_anew(
+    tmp_path: Path, backend: str, lose: Callable[[Path], None]
+) -> None:
+    """The store opened as an empty one: a driver makes the files that it does not find."""
+    with ss.open_store(tmp_path, ss.KeyValue("s"), backend=backend) as store:
+        store.put(b"k", b"v")
+        store.commit({})
+    lose(tmp_path / "engine")
+    for _ in range(2):  # also when the first attempt has left new files
+        with pytest.raises(StoreCorruptedError) as refused:
+            ss.open_store(tmp_path, ss.KeyValue("s"))
+        with pytest.raises(StoreCorruptedError):
+            ss.open_existing(tmp_path)
+
+        assert str(tmp_path) in str(refused.value)
+
+
+@pytest.mark.spec("LAY-23")
+def test_a_store_without_a_commit_is_not_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor is one whose creation a crash has cut short, wherever: its description is there first."""
+    specification = ss.KeyValue("s")
+    ss.open_store(tmp_path / "whole", specification, backend="sqlite").close()
+    ss.open_store(tmp_path / "whole", specification).close()
+
+    def die(path: Path, content: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(opening, "write_json", die)
+    with pytest.raises(KeyboardInterrupt):
+        ss.open_store(tmp_path / "cut", specification, backend="sqlite")
+    monkeypatch.undo()
+    with ss.open_store(tmp_path / "cut", specification, backend="sqlite") as store:
+        assert list(store.range()) == []
+
+
+@pytest.mark.spec("LAY-23")
+def test_the_description_is_on_disk_before_its_backend_is_noted(tmp_path: Path) -> None:
+    """Else a power failure could leave the note alone, and a new store would count as lost."""
+    applied = []
+
+    class Watched(MemoryEngine):
+        capabilities = Capabilities(durable_commit=True)
+
+        def apply(self, batch: WriteBatch, durability: Durability) -> None:
+            applied.append(durability)
+            super().apply(batch, durability)
+
+    engine = Watched.open("")
+    open_on_engine(engine, ss.KeyValue("s"), durability=Durability.PROCESS_CRASH).close()
+
+    assert applied == [Durability.POWER_LOSS]
 
 
 @pytest.mark.spec("LAY-10")

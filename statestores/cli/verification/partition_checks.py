@@ -110,7 +110,10 @@ def _check_open_engine(
     path = partition.engine
     examined = examine_rows(engine, tell)
     if examined is None:
-        yield Finding("engine", path, Status.OK, f"opened by {engine.name!r}; it is empty")
+        lost = engine.capabilities.durable_commit  # see `statestores.opening`
+        words = "; its files were removed or emptied" if lost else ""
+        status = Status.DAMAGED if lost else Status.OK
+        yield Finding("engine", path, status, f"opened by {engine.name!r}; it is empty{words}")
         return
     if partition.specification is not None:
         check_description(
