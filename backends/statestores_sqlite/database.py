@@ -19,6 +19,9 @@ class Database(ABC):
     mark: ClassVar[str]
     """How the driver spells a parameter."""
 
+    reader: type[Reader]
+    """What `open_reader` opens."""
+
     def __init__(self, directory: Path, engine: Engine, table: str) -> None:
         self.path = str(directory)
         self.errors = errors_of(engine)

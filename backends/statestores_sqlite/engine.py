@@ -27,7 +27,7 @@ class SQLiteEngine(SQLReads, Engine):
 
     name: ClassVar[str] = "sqlite"
     capabilities: ClassVar[Capabilities] = Capabilities(
-        persistent=True, durable_commit=True, native_checkpoint=True
+        persistent=True, durable_commit=True, detects_corruption=True, native_checkpoint=True
     )
 
     def __init__(self, database: Database) -> None:
@@ -43,7 +43,8 @@ class SQLiteEngine(SQLReads, Engine):
         directory = _directory(path)
         if has_table(directory) or any(name.lower() == "url" for name in options or {}):
             return cast("Self", PostgreSQLEngine.open(path, options))
-        return cls(SQLiteFile(directory, parse_options(SQLiteOptions, options)))
+        file = SQLiteFile(directory, parse_options(SQLiteOptions, options))
+        return cls(file) if file.has_checksums else cast("Self", PlainSQLiteEngine(file))
 
     @property
     def is_open(self) -> bool:
@@ -65,7 +66,7 @@ class SQLiteEngine(SQLReads, Engine):
 
     def approximate_num_keys(self, start: bytes, stop: bytes | None = None) -> int:
         """Count the keys: exact, and inside the database."""
-        return self._read(Reader.count, start, stop)
+        return self._read(self._reader.count, start, stop)
 
     def checkpoint(self, path: str | PathLike[str]) -> None:
         """Copy the engine's present state into the new directory *path*, without its free space.
@@ -121,6 +122,14 @@ def _finish_scan(database: Database, pool: ReaderPool, reader: Reader, rows: Dri
         reader.close()
     else:
         pool.give(reader)
+
+
+class PlainSQLiteEngine(SQLiteEngine):
+    """The same engine on a file without checksums: an older one, or one that was wanted so."""
+
+    capabilities: ClassVar[Capabilities] = Capabilities(
+        persistent=True, durable_commit=True, native_checkpoint=True
+    )
 
 
 class PostgreSQLEngine(SQLiteEngine):

@@ -17,6 +17,9 @@ from statestores.errors import (
 _PRIMARY_CODE = 0xFF
 """SQLite's extended codes have the primary code in their lowest byte."""
 
+_NO_FORMAT = "unsupported file format"
+"""The number of the schema's format is none of SQLite's four, which has no code of its own."""
+
 _PROGRAM_LIMIT_EXCEEDED = "54000"
 _DATA_CORRUPTED = frozenset({"XX001", "XX002"})
 
@@ -57,7 +60,7 @@ def translated(error: Exception, path: str) -> StateStoreError:
 def _from_sqlite(error: sqlite3.Error, said: str, path: str) -> StateStoreError:
     # An error that the sqlite3 module itself found has no code.
     code = getattr(error, "sqlite_errorcode", 0) & _PRIMARY_CODE
-    if code in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}:
+    if code in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB} or said == _NO_FORMAT:
         return _corrupted(said, path)
     if code in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
         return StoreLockedError(

@@ -35,6 +35,11 @@ class SQLiteOptions:
     of the file, but not below 2 MiB. A small log moves a page that is changed often more often. An
     open scan or snapshot holds the move up, and the log grows on."""
 
+    checksums: bool = True
+    """Whether each row of a new file has a checksum, which every read compares, and the file one
+    of its own, which every opening compares. A file that exists stays as it was created. Without,
+    damage to the structure is found, and a changed value is read as data."""
+
     memory_budget: MemoryBudget | None = None
     """What the caches of four connections are taken from, together with other engines: of the one
     that writes, and of three that read at the same moment; more read beyond the budget. Where there

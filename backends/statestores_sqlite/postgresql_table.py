@@ -94,6 +94,7 @@ class PostgreSQLTable(Database):
     """A table, the session that writes it, and the lock that this session holds."""
 
     mark = "%s"
+    reader = PostgreSQLReader
 
     def __init__(self, directory: Path, options: PostgreSQLOptions) -> None:
         """Lock the directory and the table, and create the table when it is missing."""

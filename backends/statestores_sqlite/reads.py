@@ -20,6 +20,7 @@ class SQLReads(EngineReader):
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._reader = database.reader
         self._cursors: weakref.WeakSet[RowCursor] = weakref.WeakSet()
         self._cursors_lock = Lock()
         self._reading = True
@@ -37,16 +38,16 @@ class SQLReads(EngineReader):
         """Take *reader* back after a failure."""
 
     def get(self, key: bytes) -> bytes | None:
-        return self._read(Reader.get, key)
+        return self._read(self._reader.get, key)
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        return self._read(Reader.get_many, keys)
+        return self._read(self._reader.get_many, keys)
 
     def first(self, start: bytes, stop: bytes | None = None) -> tuple[bytes, bytes] | None:
-        return self._read(Reader.edge, start, stop, reverse=False)
+        return self._read(self._reader.edge, start, stop, reverse=False)
 
     def last(self, start: bytes, stop: bytes | None = None) -> tuple[bytes, bytes] | None:
-        return self._read(Reader.edge, start, stop, reverse=True)
+        return self._read(self._reader.edge, start, stop, reverse=True)
 
     def scan(
         self, start: bytes, stop: bytes | None = None, *, reverse: bool = False

@@ -23,14 +23,14 @@ class SQLiteSnapshot(SQLReads, EngineSnapshot):
         """Take a reader of *pool* for the lifetime of the snapshot."""
         super().__init__(database)
         self._lock = Lock()
-        self._reader = pool.take()
+        self._frozen = pool.take()
         try:
-            self._reader.freeze()
+            self._frozen.freeze()
         except database.errors as error:
-            self._reader.close()
+            self._frozen.close()
             raise database.translated(error) from error
         # Also when the snapshot is merely forgotten.
-        self._release = weakref.finalize(self, _thaw, database, pool, self._reader)
+        self._release = weakref.finalize(self, _thaw, database, pool, self._frozen)
         self._release.atexit = False
 
     def _take(self) -> Reader:
@@ -38,7 +38,7 @@ class SQLiteSnapshot(SQLReads, EngineSnapshot):
         if not self._reading:
             self._lock.release()
             raise self._database.closed()
-        return self._reader
+        return self._frozen
 
     def _give(self, reader: Reader) -> None:
         self._lock.release()

@@ -5,12 +5,13 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 from shutil import rmtree
-from typing import cast
+from typing import Any, cast
 from urllib.parse import quote
+from zlib import crc32
 
 from sqlalchemy import create_engine
 from sqlalchemy.engine import Connection
-from sqlalchemy.pool import NullPool
+from sqlalchemy.pool import NullPool, PoolProxiedConnection
 
 from statestores.errors import (
     InvalidArgumentError,
@@ -20,21 +21,32 @@ from statestores.errors import (
 )
 from statestores.semantics.directory_lock import DirectoryLock
 from statestores.spi import Durability, MemoryShare, WriteBatch
+from statestores_sqlite.checked_rows import CheckedRows, checked, damaged_row
+from statestores_sqlite.clean_close import break_seal, is_sealed, seal
 from statestores_sqlite.database import Database
 from statestores_sqlite.failures import driver_error
+from statestores_sqlite.inspection import TABLE, check_length, check_rows, check_structure, damaged
 from statestores_sqlite.log_limit import LogLimit
 from statestores_sqlite.options import SQLiteOptions
 from statestores_sqlite.readers import DriverRows, Reader
-from statestores_sqlite.statements import create_table
+from statestores_sqlite.statements import Statements, create_table
 
 FILE = "engine.db"
 """The name of the database inside the engine's directory."""
 
-_TABLE = "pairs"
-_FORMAT = 1
-"""The number of this layout, stored as SQLite's ``user_version``."""
+_PLAIN_FORMAT = 1
+"""The layout of keys and values alone, which every release reads and writes."""
 
-_WRITE_FORMAT = f"PRAGMA user_version = {_FORMAT}"
+_CHECKED_FORMAT = 2
+"""The layout in which each row has a checksum. Older releases refuse it by its number, and change
+nothing."""
+
+_APPLICATION_ID = 0x53545300
+"""Together with a format above 1 it is stored as SQLite's ``application_id``. The format alone is
+its ``user_version``. So a format that this release does not know and a flipped bit look unlike."""
+
+_FORMATS = 256
+"""There are fewer: those that fit into the last byte of the application id."""
 
 _BUSY_SECONDS = 5.0
 """How long to wait for a program that writes to the file without statestores' lock."""
@@ -47,11 +59,18 @@ log to the file, so a power failure loses the last commits and never damages. OF
 class SQLiteReader(Reader):
     """A connection that reads the file."""
 
+    def __init__(
+        self, connection: PoolProxiedConnection, statements: Statements, path: str
+    ) -> None:
+        super().__init__(connection, statements)
+        self._path = path
+
     def _find(self, keys: list[bytes]) -> list[tuple[bytes, bytes]]:
         # The last, shorter query would have to be compiled for each number of keys: its marks are
         # filled up to a power of two by repeating a key.
         marks = 1 << (len(keys) - 1).bit_length()
-        query = f"SELECT key, value FROM {_TABLE} WHERE key IN ({','.join('?' * marks)})"  # noqa: S608
+        columns = self._statements.columns
+        query = f"SELECT {columns} FROM {TABLE} WHERE key IN ({','.join('?' * marks)})"  # noqa: S608
         found: list[tuple[bytes, bytes]] = self._cursor.execute(
             query, keys + keys[-1:] * (marks - len(keys))
         ).fetchall()
@@ -74,10 +93,60 @@ class SQLiteReader(Reader):
         return rows
 
 
+class CheckedReader(SQLiteReader):
+    """A connection that reads a file whose rows have checksums."""
+
+    def __init__(
+        self, connection: PoolProxiedConnection, statements: Statements, path: str
+    ) -> None:
+        super().__init__(connection, statements, path)
+        # Damage can make text of a blob, which would then have to be UTF-8.
+        self._connection.text_factory = bytes
+
+    def get(self, key: bytes) -> bytes | None:
+        self._cursor.execute(self._statements.get, (key,))
+        row: tuple[bytes, int] | None = self._cursor.fetchone()
+        if row is None:
+            return None
+        value, stored = row
+        try:
+            if crc32(value, crc32(key)) == stored:
+                return value
+        except TypeError as error:
+            # Of the caller's key, or of a value that damage has made a number.
+            if not isinstance(key, bytes):
+                raise
+            raise damaged_row([key], self._path) from error
+        raise damaged_row([key], self._path)
+
+    def edge(
+        self, start: bytes, stop: bytes | None, *, reverse: bool
+    ) -> tuple[bytes, bytes] | None:
+        self._cursor.execute(*self._statements.edge(start, stop, reverse=reverse))
+        row: tuple[bytes, bytes, int] | None = self._cursor.fetchone()
+        if row is None:
+            return None
+        found, value, stored = row
+        try:
+            if crc32(value, crc32(found)) == stored:
+                return found, value
+        except TypeError as error:  # damage can change the types of the columns as well
+            raise damaged_row([found], self._path) from error
+        raise damaged_row([found], self._path)
+
+    def _find(self, keys: list[bytes]) -> list[tuple[bytes, bytes]]:
+        found: Any = super()._find(keys)  # rows of three columns
+        return checked(found, self._path)
+
+    def rows(self, start: bytes, stop: bytes | None, *, reverse: bool) -> DriverRows:
+        return CheckedRows(super().rows(start, stop, reverse=reverse), self._path)
+
+
 class SQLiteFile(Database):
     """A database file in a directory of its own, with SQLite's write-ahead log beside it."""
 
     mark = "?"
+    reader: type[SQLiteReader]
 
     def __init__(self, directory: Path, options: SQLiteOptions) -> None:
         """Lock the directory, and open or create the file in it."""
@@ -90,17 +159,20 @@ class SQLiteFile(Database):
             poolclass=NullPool,
             pool_reset_on_return=None,  # a connection is closed, and not used by somebody else
         )
-        super().__init__(directory, engine, _TABLE)
+        super().__init__(directory, engine, TABLE)
+        self.has_checksums = False
         self._lock = DirectoryLock.acquire(directory)
         try:
             self._options, self._memory = options.within_budget()
             _prepare(self._file)
-            self._writer = self._open_writer()
+            sealed = is_sealed(self._file)
+            self._writer = self._open_writer(sealed=sealed)
         except BaseException:
             self._lock.release()
             self._release_memory()
             raise
         self._synchronous: Durability | None = None
+        self._is_closed = False
         # What an earlier process has applied may not be on disk yet.
         self._uncommitted = True
 
@@ -121,8 +193,8 @@ class SQLiteFile(Database):
             raise
         return connection
 
-    def _open_writer(self) -> Connection:
-        """Open the connection that writes, and create the table."""
+    def _open_writer(self, *, sealed: bool) -> Connection:
+        """Open the connection that writes, and create the table, or check what is there."""
         try:
             writer = self._engine.connect()
         except self.errors as error:
@@ -136,9 +208,14 @@ class SQLiteFile(Database):
                 self._log_limit = LogLimit(self._file, self._options.wal_bytes, driver)
                 # On macOS, what the disk reports without it may still be in its cache (ASM-1).
                 writer.exec_driver_sql("PRAGMA fullfsync = ON")
-                self._check_format(writer)
+                check_length(self._file, writer)
             with writer.begin():
-                create_table(writer, _TABLE)
+                self._settle_format(writer)
+            if self.has_checksums and not sealed:
+                check_structure(self._file, writer)
+                with closing(self.open_reader()) as reader:
+                    check_rows(reader)
+            break_seal(self._file)
         except self.errors as error:
             writer.close()
             raise self.translated(error) from driver_error(error)
@@ -160,16 +237,33 @@ class SQLiteFile(Database):
                 f"{mode!r}; use a local file system"
             )
 
-    def _check_format(self, writer: Connection) -> None:
-        """Write the format's number into a new file, and refuse one that is not known."""
+    def _settle_format(self, writer: Connection) -> None:
+        """Create the table in a new file, and take the format of one that exists."""
         stored = writer.exec_driver_sql("PRAGMA user_version").scalar_one()
-        if stored == 0:
-            writer.exec_driver_sql(_WRITE_FORMAT)
-        elif stored != _FORMAT:
+        application = writer.exec_driver_sql("PRAGMA application_id").scalar_one()
+        if (stored, application) == (0, 0):
+            if writer.exec_driver_sql("SELECT count(*) FROM sqlite_schema").scalar_one():
+                raise damaged(self._file, "its header names no format")
+            stored = _CHECKED_FORMAT if self._options.checksums else _PLAIN_FORMAT
+            writer.exec_driver_sql("BEGIN")
+            if stored == _CHECKED_FORMAT:
+                application = _APPLICATION_ID + stored
+                writer.exec_driver_sql(f"PRAGMA application_id = {application}")
+            writer.exec_driver_sql(f"PRAGMA user_version = {stored}")
+            create_table(writer, TABLE, checksums=stored == _CHECKED_FORMAT)
+        elif (stored, application) == (_PLAIN_FORMAT, 0):
+            create_table(writer, TABLE)  # a crash may have come before it
+        elif not 0 < stored < _FORMATS or application != _APPLICATION_ID + stored:
+            raise damaged(self._file, f"its header has format {stored!r} of {application:#x}")
+        elif stored != _CHECKED_FORMAT:
             raise UnsupportedFormatError(
-                f"{str(self._file)!r} has format {stored!r}, and this release knows {_FORMAT}; "
-                "open it with the release that wrote it"
+                f"{str(self._file)!r} has format {stored!r}, and this release knows up to "
+                f"{_CHECKED_FORMAT}; open it with the release that wrote it"
             )
+        self.has_checksums = stored == _CHECKED_FORMAT
+        self._statements = Statements(TABLE, self.mark, checksums=self.has_checksums)
+        self.reader = CheckedReader if self.has_checksums else SQLiteReader
+        self._write_format = f"PRAGMA user_version = {stored}"
 
     def open_reader(self) -> SQLiteReader:
         try:
@@ -177,15 +271,16 @@ class SQLiteFile(Database):
             proxy.cursor().execute("PRAGMA query_only = ON").close()
         except self.errors as error:
             raise self.translated(error) from driver_error(error)
-        return SQLiteReader(proxy, self._statements)
+        return self.reader(proxy, self._statements, self.path)
 
     def apply(self, batch: WriteBatch, durability: Durability) -> None:
-        puts, deletes = [], []
-        for key, value in batch.items():
-            if value is None:
-                deletes.append((key,))
-            else:
-                puts.append((key, value))
+        deletes = [(key,) for key, value in batch.items() if value is None]
+        items = batch.items()
+        puts: list[tuple[bytes, bytes, int]] | list[tuple[bytes, bytes]] = (
+            [(key, value, crc32(value, crc32(key))) for key, value in items if value is not None]
+            if self.has_checksums
+            else [(key, value) for key, value in items if value is not None]
+        )
         wait = durability is Durability.POWER_LOSS
         try:
             with self._writer.begin():
@@ -201,7 +296,7 @@ class SQLiteFile(Database):
                 if wait and self._uncommitted and not batch:
                     # Without a change SQLite would not wait for what it wrote before. This writes
                     # what is there already.
-                    write(_WRITE_FORMAT)
+                    write(self._write_format)
         except self.errors as error:
             raise self.translated(error) from driver_error(error)
         self._uncommitted = not wait and (self._uncommitted or bool(batch))
@@ -237,6 +332,9 @@ class SQLiteFile(Database):
 
     def close(self) -> None:
         self._writer.close()
+        if self.has_checksums and not self._is_closed:
+            seal(self._file)
+        self._is_closed = True
         self._lock.release()
         self._release_memory()
 

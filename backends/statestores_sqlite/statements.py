@@ -1,8 +1,11 @@
 """The SQL of reading and writing pairs, the same for SQLite and PostgreSQL."""
 
-from sqlalchemy import Column, LargeBinary, MetaData, Table
+from sqlalchemy import BigInteger, Column, LargeBinary, MetaData, Table
 from sqlalchemy.engine import Connection
 from sqlalchemy.schema import CreateTable
+
+CHECKSUM = "crc32"
+"""The column of a row's checksum, in files that have them."""
 
 
 class Statements:
@@ -11,22 +14,31 @@ class Statements:
     The name of the table has been checked, and everything else arrives as a parameter.
     """
 
-    __slots__ = ("_counts", "_edges", "_rows", "delete", "get", "table", "upsert")
+    __slots__ = ("_counts", "_edges", "_rows", "columns", "delete", "get", "table", "upsert")
 
-    def __init__(self, table: str, mark: str) -> None:
-        """Form the statements on *table*; *mark* is how the driver spells a parameter."""
+    def __init__(self, table: str, mark: str, *, checksums: bool = False) -> None:
+        """Form the statements on *table*; *mark* is how the driver spells a parameter.
+
+        With *checksums* each row has one behind its value, which is read and written with it.
+        """
         self.table = table
+        checksum, its_mark, its_update = (
+            (f", {CHECKSUM}", f", {mark}", f", {CHECKSUM} = excluded.{CHECKSUM}")
+            if checksums
+            else ("", "", "")
+        )
+        self.columns = f"key, value{checksum}"
         above = f"WHERE key >= {mark}"
         ranges = {False: above, True: f"{above} AND key < {mark}"}
         orders = {False: "ASC", True: "DESC"}
-        self.get = f"SELECT value FROM {table} WHERE key = {mark}"  # noqa: S608
+        self.get = f"SELECT value{checksum} FROM {table} WHERE key = {mark}"  # noqa: S608
         self.upsert = (
-            f"INSERT INTO {table} (key, value) VALUES ({mark}, {mark}) "  # noqa: S608
-            "ON CONFLICT (key) DO UPDATE SET value = excluded.value"
+            f"INSERT INTO {table} ({self.columns}) VALUES ({mark}, {mark}{its_mark}) "  # noqa: S608
+            f"ON CONFLICT (key) DO UPDATE SET value = excluded.value{its_update}"
         )
         self.delete = f"DELETE FROM {table} WHERE key = {mark}"  # noqa: S608
         self._rows = {
-            (bounded, reverse): f"SELECT key, value FROM {table} {keys} ORDER BY key {order}"  # noqa: S608
+            (bounded, reverse): f"SELECT {self.columns} FROM {table} {keys} ORDER BY key {order}"  # noqa: S608
             for bounded, keys in ranges.items()
             for reverse, order in orders.items()
         }
@@ -53,13 +65,15 @@ def _bounds(start: bytes, stop: bytes | None) -> list[bytes]:
     return [start] if stop is None else [start, stop]
 
 
-def create_table(connection: Connection, name: str) -> None:
+def create_table(connection: Connection, name: str, *, checksums: bool = False) -> None:
     """Create the table *name* unless it is there."""
+    checksum = [Column(CHECKSUM, BigInteger, nullable=False)] if checksums else []
     table = Table(
         name,
         MetaData(),
         Column("key", LargeBinary, primary_key=True),
         Column("value", LargeBinary, nullable=False),
+        *checksum,
         # The rows lie in the tree of the key: one descent for each read instead of two.
         sqlite_with_rowid=False,
     )

@@ -27,7 +27,7 @@ BACKENDS = ["leveldb", "rocksdb", "sqlite"]
 
 
 @pytest.mark.spec("LAY-17")
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", [*BACKENDS, "sqlite-checksums"])
 def test_a_golden_key_value_store_opens(tmp_path: Path, backend: str) -> None:
     """Content, offset, position and serdes are those that were written."""
     shutil.copytree(GOLDEN / backend / "counts", tmp_path / "counts")

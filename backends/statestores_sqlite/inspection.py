@@ -1,0 +1,69 @@
+"""What is looked at in a SQLite file when it is opened."""
+
+from pathlib import Path
+
+from sqlalchemy.engine import Connection
+
+from statestores.errors import StoreCorruptedError
+from statestores_sqlite.readers import Reader
+from statestores_sqlite.statements import CHECKSUM
+
+TABLE = "pairs"
+"""The table of a file."""
+
+_COLUMNS = ["key", "value", CHECKSUM]
+_ROWS_AT_ONCE = 1_000
+
+
+def damaged(file: Path, reason: str) -> StoreCorruptedError:
+    """Return the error for *file*."""
+    return StoreCorruptedError(
+        f"{str(file)!r} is damaged: {reason}; restore the store from a snapshot or its changelog"
+    )
+
+
+def check_length(file: Path, writer: Connection) -> None:
+    """Raise when *file* ends before its last page does. Requires: *writer* has written nothing.
+
+    SQLite rounds up, and takes what is missing of the last page for zeros. What it misses beside a
+    log may be in that.
+
+    Raises:
+        StoreCorruptedError: It does.
+    """
+    log = file.with_name(f"{file.name}-wal")
+    if log.exists() and log.stat().st_size:
+        return
+    pages = writer.exec_driver_sql("PRAGMA page_count").scalar_one()
+    page_bytes = writer.exec_driver_sql("PRAGMA page_size").scalar_one()
+    length = file.stat().st_size
+    if length < pages * page_bytes:
+        raise damaged(file, f"it has {length} of {pages * page_bytes} bytes")
+
+
+def check_structure(file: Path, writer: Connection) -> None:
+    """Raise when the pages of *file*, or of its log, do not make up the table.
+
+    It finds rows that are gone, of which no checksum tells.
+
+    Raises:
+        StoreCorruptedError: They do not.
+    """
+    with writer.begin():
+        columns = list(writer.exec_driver_sql(f"PRAGMA table_info({TABLE})").scalars(1))
+        if columns != _COLUMNS:
+            raise damaged(file, f"its table has the columns {columns}")
+        found = writer.exec_driver_sql("PRAGMA quick_check(1)").scalar_one()
+        if found != "ok":
+            raise damaged(file, found)
+
+
+def check_rows(reader: Reader) -> None:
+    """Read every row, which compares its checksum.
+
+    Raises:
+        StoreCorruptedError: One is not right.
+    """
+    rows = reader.rows(b"", None, reverse=False)
+    while rows.fetchmany(_ROWS_AT_ONCE):
+        pass
