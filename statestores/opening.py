@@ -6,7 +6,8 @@ names the backend, so that a reader who knows only the path can open it (LAY-10)
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar, cast, overload
@@ -170,7 +171,8 @@ def open_bytes_store(
     chosen, of_engine = split_options(options)
     directory = Path(path)
     engine, known = _open_engine(directory, backend, of_engine, restorable=restorable)
-    store = _open_on(engine, specification, durability, chosen)
+    with _naming(directory):
+        store = _open_on(engine, specification, durability, chosen)
     if known is None and engine.capabilities.persistent:
         try:
             reach("store.engine-created")
@@ -204,13 +206,25 @@ def open_existing(
         raise StoreNotFoundError(f"there is no store in {str(directory)!r}; check the path")
     chosen, of_engine = split_options(options)
     engine, _ = _open_engine(directory, None, of_engine, restorable=False)
-    try:
-        specification = _stored_specification(engine, directory)
-    except BaseException:
-        engine.close()
-        raise
-    store = _open_on(engine, specification, durability, chosen)
+    with _naming(directory):
+        try:
+            specification = _stored_specification(engine, directory)
+        except BaseException:
+            engine.close()
+            raise
+        store = _open_on(engine, specification, durability, chosen)
     return typed_store(store, specification) if decoded else store
+
+
+@contextmanager
+def _naming(directory: Path) -> Iterator[None]:
+    """Put *directory* in front of what is said of the store in it, by who does not know where."""
+    try:
+        yield
+    except (StoreMismatchError, StoreCorruptedError, UnsupportedFormatError) as error:
+        if str(directory) in str(error):
+            raise
+        raise type(error)(f"in {str(directory)!r}, {error}") from error
 
 
 def _open_on(

@@ -164,6 +164,16 @@ def test_a_backend_file_that_cannot_be_read_is_refused(
     assert [path.name for path in tmp_path.iterdir()] == ["engine.json"]
 
 
+@pytest.mark.spec("COM-13")
+def test_a_mismatch_names_the_directory(tmp_path: Path) -> None:
+    """A flipped bit in `statestores.json` was told with the name of the store alone."""
+    ss.open_store(tmp_path / "s", ss.KeyValue("s"), backend="sqlite").close()
+    with pytest.raises(StoreMismatchError, match="differs") as refused:
+        ss.open_store(tmp_path / "s", ss.KeyValue("other"))
+
+    assert str(tmp_path / "s") in str(refused.value)
+
+
 @pytest.mark.spec("LAY-10")
 def test_a_flipped_backend_name_is_told_with_its_file(tmp_path: Path) -> None:
     """The error said that no backend is registered as 'sqlitf', which nobody had asked for."""
