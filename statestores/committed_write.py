@@ -62,6 +62,11 @@ def finish(
     if intent is None or intent.finished:
         return False
     store_directory = directories[0].path.parent
+    if strangers := intent.partitions.keys() - directories.keys():
+        raise StoreCorruptedError(
+            f"the unfinished write {intent.write_id!r} in {str(store_directory)!r} has rows for "
+            f"the partition {min(strangers)}, and the store has {len(directories)}"
+        )
 
     def finish_one(number: int) -> None:
         with open_log(directories[number], specification) as log:

@@ -4,7 +4,6 @@ A partition's directory holds ``engine/``, the live engine's own files, and ``en
 names the backend, so that a reader who knows only the path can open it (LAY-10).
 """
 
-import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -12,7 +11,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar, cast, overload
 
-from statestores.durable_json import read_json, write_json
+from statestores.durable_json import check_format, read_fields, write_json
 from statestores.errors import (
     StoreCorruptedError,
     StoreMismatchError,
@@ -257,17 +256,11 @@ def backend_of(path: str | PathLike[str]) -> str | None:
         StoreCorruptedError, UnsupportedFormatError: ``engine.json`` cannot be read.
     """
     file = Path(path) / ENGINE_FILE
-    content = read_json(file)
-    if content is None:
+    fields = read_fields(file)
+    if fields is None:
         return None
-    if content.get("format") != _FORMAT:
-        raise UnsupportedFormatError(
-            f"{str(file)!r} has format {content.get('format')!r}, and this release knows {_FORMAT}"
-        )
-    backend = content.get("backend")
-    if not isinstance(backend, str):
-        raise StoreCorruptedError(f"{str(file)!r} names no backend: {json.dumps(content)}")
-    return backend
+    check_format(fields, file, _FORMAT)
+    return fields.text("backend")
 
 
 def _stored_specification(engine: Engine, directory: Path) -> StoreSpecification[Any, Any]:

@@ -16,7 +16,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Self
 
-from statestores.durable_json import read_json, write_json
+from statestores.durable_json import check_format, read_fields, write_json
 from statestores.errors import (
     InvalidArgumentError,
     InvalidTypeError,
@@ -24,11 +24,11 @@ from statestores.errors import (
     StoreCorruptedError,
     StoreMismatchError,
     StoreNotFoundError,
-    UnsupportedFormatError,
 )
 from statestores.partitioning import partitioner_by_name
-from statestores.semantics.directory_lock import DirectoryLock
+from statestores.semantics.directory_lock import LOCK_FILE, DirectoryLock
 from statestores.semantics.self_description import check_description
+from statestores.semantics.strict_json import Fields
 from statestores.serdes import specification_from_description
 from statestores.spi.specification import StoreSpecification
 
@@ -37,6 +37,9 @@ ROOT_FILE = "statestores.json"
 
 MAX_PARTITIONS = 100_000
 """More partitions than this is a mistake: each is a directory and a file lock."""
+
+_RESERVED_NAMES = frozenset({ROOT_FILE, LOCK_FILE})
+"""Files of the state root itself: a store of that name would have to be a directory there."""
 
 _FORMAT = 1
 
@@ -157,6 +160,10 @@ class StateRoot:
             raise InvalidArgumentError(
                 f"partitions must be from 1 to {MAX_PARTITIONS}, got {partitions}"
             )
+        if specification.name in _RESERVED_NAMES:
+            raise InvalidArgumentError(
+                f"a state root has a file named {specification.name!r}; give the store another name"
+            )
         partitioner_by_name(specification.partitioner)
         entry = StoreEntry(specification=specification, partitions=partitions)
         lock = DirectoryLock.acquire(self._path)
@@ -224,32 +231,31 @@ def _is_taken(root: Path) -> bool:
 
 def _read_stores(root: Path) -> dict[str, StoreEntry]:
     """Return the stores that ``statestores.json`` names."""
-    content = read_json(root / ROOT_FILE)
-    if content is None:
+    file = root / ROOT_FILE
+    fields = read_fields(file)
+    if fields is None:
         raise StoreNotFoundError(
             f"there is no state root at {str(root)!r}: it has no {ROOT_FILE}; check the path"
         )
-    if content.get("format") != _FORMAT:
-        raise UnsupportedFormatError(
-            f"the state root {str(root)!r} has format {content.get('format')!r}, and this release "
-            f"knows {_FORMAT}; upgrade statestores"
-        )
+    check_format(fields, file, _FORMAT)
+    return {name: _read_entry(file, name, entry) for name, entry in fields.inside("stores").items()}
+
+
+def _read_entry(file: Path, name: str, entry: Fields) -> StoreEntry:
+    """Return what *file* says of the store *name*, which names a directory, so it is checked."""
+    partitions = entry.integer("partitions", 1, MAX_PARTITIONS)
     try:
-        return {
-            name: StoreEntry(
-                specification=specification_from_description(entry["specification"]),
-                partitions=int(entry["partitions"]),
-            )
-            for name, entry in content["stores"].items()
-        }
+        specification = specification_from_description(entry.mapping("specification"))
     except (InvalidArgumentError, InvalidTypeError) as error:
         raise StoreCorruptedError(
-            f"{str(root / ROOT_FILE)!r} is malformed, or of a later release: {error}"
+            f"{str(file)!r} describes the store {name!r} wrongly, or is of a later release: {error}"
         ) from error
-    except (KeyError, TypeError, AttributeError) as error:
+    if specification.name != name or name in _RESERVED_NAMES:
         raise StoreCorruptedError(
-            f"{str(root / ROOT_FILE)!r} is malformed: {error!r} is missing or wrong"
-        ) from error
+            f"{str(file)!r} has the store {specification.name!r} under the name {name!r}, which is "
+            "not its own or one that no store can have; it is damaged or was edited"
+        )
+    return StoreEntry(specification=specification, partitions=partitions)
 
 
 def _content(stores: Mapping[str, StoreEntry]) -> dict[str, Any]:

@@ -22,11 +22,17 @@ import google_crc32c
 import numpy as np
 import pyarrow as pa
 
-from statestores.arrow.staged_rows import StagedFile, in_frames, staged_batches
+from statestores.arrow.staged_rows import (
+    StagedFile,
+    in_frames,
+    staged_batches,
+    staged_file_from_fields,
+)
 from statestores.changelog.frame import Frame, FrameKind
 from statestores.changelog.rows import empty_batch
-from statestores.durable_json import read_json, write_json
-from statestores.errors import InvalidArgumentError, StoreCorruptedError, UnsupportedFormatError
+from statestores.durable_json import check_format, read_json, write_json
+from statestores.errors import InvalidArgumentError, StoreCorruptedError
+from statestores.semantics.strict_json import Fields
 from statestores.spi.offsets import Position
 
 STAGING_DIRECTORY = ".writes"
@@ -159,21 +165,37 @@ def read_intent(store_directory: Path) -> WriteIntent | None:
         raise StoreCorruptedError(
             f"{str(file)!r} does not have the checksum that it says: it is damaged or was edited"
         )
-    if content.pop("format") not in _FORMATS:
-        raise UnsupportedFormatError(
-            f"{str(file)!r} has another format than those from {min(_FORMATS)} to {max(_FORMATS)}, "
-            "which this release knows; upgrade statestores"
-        )
-    partitions = {
-        int(number): PartitionWrite(
-            base_offset=write["base_offset"],
-            end_offset=write["end_offset"],
-            files=tuple(StagedFile(**staged) for staged in write["files"]),
-            first_sequence=write.get("first_sequence"),
-        )
-        for number, write in content.pop("partitions").items()
-    }
-    return WriteIntent(partitions=partitions, **content)
+    fields = Fields(content, repr(str(file)))
+    check_format(fields, file, *sorted(_FORMATS))
+    fields.only("format", "write_id", "overwrite", "finished", "partitions", "batches")
+    if not _WRITE_ID.fullmatch(fields.text("write_id")):
+        fields.refuse("write_id", "the id of a write")
+    writes = fields.inside("partitions")
+    batches = fields.inside("batches") if "batches" in content else None
+    return WriteIntent(
+        write_id=fields.text("write_id"),
+        overwrite=fields.flag("overwrite"),
+        finished=fields.flag("finished"),
+        partitions={
+            number: _partition_write(number, writes.inside(name))
+            for number, name in writes.numbered()
+        },
+        batches={} if batches is None else {stream: batches.integer(stream) for stream in batches},
+    )
+
+
+def _partition_write(number: int, fields: Fields) -> PartitionWrite:
+    fields.only("base_offset", "end_offset", "files", "first_sequence")
+    base = fields.integer("base_offset")
+    files = tuple(map(staged_file_from_fields, fields.objects("files")))
+    if any(file.partition != number for file in files):
+        fields.refuse("files", f"files of the partition {number}")
+    return PartitionWrite(
+        base_offset=base,
+        end_offset=fields.integer("end_offset", base),
+        files=files,
+        first_sequence=fields.integer_or_none("first_sequence"),
+    )
 
 
 def finished(intent: WriteIntent) -> WriteIntent:

@@ -14,7 +14,12 @@ from typing import Any, TypeAlias
 import google_crc32c
 
 from statestores.arrow.key_selection import KeySelection
-from statestores.errors import SnapshotCorruptedError, StateStoreError, UnsupportedFormatError
+from statestores.errors import (
+    SnapshotCorruptedError,
+    StoreCorruptedError,
+    UnsupportedFormatError,
+)
+from statestores.semantics.strict_json import Fields
 from statestores.spi.offsets import Position, TopicPartition
 
 MANIFEST_NAME = "manifest.json"
@@ -224,9 +229,11 @@ def parse_manifest(data: bytes, where: str) -> Manifest:
             f"{_OLDEST_VERSION} to {FORMAT_VERSION}; upgrade statestores"
         )
     try:
-        manifest = _manifest_from_json(content)
+        manifest = _manifest_from_fields(Fields(content, where))
         rendered = render_manifest(manifest)
-    except (KeyError, TypeError, ValueError, AttributeError, StateStoreError) as error:
+    except StoreCorruptedError as error:
+        raise SnapshotCorruptedError(f"{error}; {_ADVICE}") from error
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise SnapshotCorruptedError(f"{where} is malformed: {error!r}; {_ADVICE}") from error
     if rendered != data:
         raise SnapshotCorruptedError(f"{where} contradicts itself or has extra fields; {_ADVICE}")
@@ -240,9 +247,10 @@ def _read_checked(data: bytes, where: str) -> Json:
     """Return the content of a manifest file without its checksum, which fits."""
     try:
         content = json.loads(data)
-    except ValueError as error:
+        spelled = _spell(content)
+    except (ValueError, RecursionError) as error:
         raise SnapshotCorruptedError(f"{where} is not JSON: {error}; {_ADVICE}") from error
-    if not isinstance(content, dict) or _spell(content) != data:
+    if not isinstance(content, dict) or spelled != data:
         raise SnapshotCorruptedError(
             f"{where} is not spelled as a writer spells it: it is damaged or was edited; {_ADVICE}"
         )
@@ -256,7 +264,7 @@ def _read_checked(data: bytes, where: str) -> Json:
     return content
 
 
-def _spell(content: Json) -> bytes:
+def _spell(content: object) -> bytes:
     """Return the one legal spelling: ASCII, sorted names, an indent of one, a final newline."""
     return json.dumps(content, sort_keys=True, indent=1).encode("ascii") + b"\n"
 
@@ -271,8 +279,8 @@ def _rows_from_offsets(offsets: Mapping[TopicPartition, int]) -> list[list[str |
     return sorted([topic, number, offset] for (topic, number), offset in offsets.items())
 
 
-def _offsets_from_rows(rows: list[list[Any]]) -> dict[TopicPartition, int]:
-    return {TopicPartition(topic, number): offset for topic, number, offset in rows}
+def _offsets_from_rows(fields: Fields, name: str) -> dict[TopicPartition, int]:
+    return {TopicPartition(topic, number): offset for topic, number, offset in fields.rows(name)}
 
 
 def _json_from_file(entry: FileEntry) -> Json:
@@ -297,50 +305,59 @@ def _json_from_batch(batch: BatchEntry) -> Json:
     return content
 
 
-def _manifest_from_json(content: Json) -> Manifest:
-    offsets = Position(_offsets_from_rows(content["offsets"]))  # checks partitions and offsets
+def _manifest_from_fields(fields: Fields) -> Manifest:
+    version = fields.integer("format_version")
+    described = fields.inside("specification")
+    for name in ("kind", "name"):
+        described.text(name)
+    topic, number = fields.row("partition")
+    offsets = Position(_offsets_from_rows(fields, "offsets"))  # checks partitions and offsets
     return Manifest(
-        specification=dict(content["specification"]),
-        partition=TopicPartition(*content["partition"]),
+        specification={name: described.text_or_integer(name) for name in described},
+        partition=TopicPartition(topic, number),
         offsets=dict(offsets),
-        position=Position(_offsets_from_rows(content["position"])),
-        stream_time_ms=content["stream_time_ms"],
+        position=Position(_offsets_from_rows(fields, "position")),
+        stream_time_ms=fields.integer_or_none("stream_time_ms"),
         files=tuple(
-            _file_from_json(entry, placed=content["format_version"] >= _PLACED_VERSION)
-            for entry in content["files"]
+            _file_from_fields(entry, placed=version >= _PLACED_VERSION)
+            for entry in fields.objects("files")
         ),
-        created_at_ms=content["created_at_ms"],
-        library_version=content["library_version"],
-        format_version=content["format_version"],
+        created_at_ms=fields.integer("created_at_ms"),
+        library_version=fields.text("library_version"),
+        format_version=version,
     )
 
 
-def _file_from_json(entry: Json, *, placed: bool) -> FileEntry:
-    batches = tuple(
-        BatchEntry(
-            rows=batch["rows"],
-            first_key=bytes.fromhex(batch["first_key"]),
-            last_key=None if batch["last_key"] is None else bytes.fromhex(batch["last_key"]),
-            place=_place_from_json(batch) if placed else None,
-        )
-        for batch in entry["batches"]
-    )
-    if not _DATA_NAME.fullmatch(entry["name"]):
-        raise ValueError(f"{entry['name']!r} is not the name of a data file")
-    if min(batch.rows for batch in batches) < 1:
-        raise ValueError(f"{entry['name']!r} has a batch without rows")
+def _file_from_fields(entry: Fields, *, placed: bool) -> FileEntry:
+    name, size = entry.text("name"), entry.integer("bytes")
+    if not _DATA_NAME.fullmatch(name):
+        entry.refuse("name", "the name of a data file")
+    batches = tuple(_batch_from_fields(batch, placed=placed) for batch in entry.objects("batches"))
+    if not batches:
+        entry.refuse("batches", "one or more batches")
     end = 0
     for place in (batch.place for batch in batches if batch.place is not None):
-        if not end <= place.at < place.at + place.bytes <= entry["bytes"]:
-            raise ValueError(f"a batch of {entry['name']!r} is not where one can be")
+        if not end <= place.at < place.at + place.bytes <= size:
+            entry.refuse("batches", f"where batches of a file of {size} bytes can be")
         end = place.at + place.bytes
-    return FileEntry(
-        name=entry["name"],
-        bytes=entry["bytes"],
-        crc32c=int(entry["crc32c"], 16),
-        batches=batches,
+    return FileEntry(name=name, bytes=size, crc32c=_sum_from_fields(entry), batches=batches)
+
+
+def _batch_from_fields(batch: Fields, *, placed: bool) -> BatchEntry:
+    last_key = batch.text_or_none("last_key")
+    return BatchEntry(
+        rows=batch.integer("rows", 1),
+        first_key=bytes.fromhex(batch.text_or_none("first_key") or ""),
+        last_key=None if last_key is None else bytes.fromhex(last_key),
+        place=_place_from_fields(batch) if placed else None,
     )
 
 
-def _place_from_json(batch: Json) -> BatchPlace:
-    return BatchPlace(at=batch["at"], bytes=batch["bytes"], crc32c=int(batch[_CHECKSUM], 16))
+def _place_from_fields(batch: Fields) -> BatchPlace:
+    return BatchPlace(
+        at=batch.integer("at"), bytes=batch.integer("bytes"), crc32c=_sum_from_fields(batch)
+    )
+
+
+def _sum_from_fields(fields: Fields) -> int:
+    return int(fields.text(_CHECKSUM), 16)

@@ -6,6 +6,7 @@ always the same one: in the order of files and rows, and for kinds with a retent
 time, so that no change makes a later one too late.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,9 +24,12 @@ from statestores.errors import StoreCorruptedError, StoreNotFoundError
 from statestores.failpoints import reach
 from statestores.partitioning import Partitioner
 from statestores.semantics.durable_directory import make_directory
+from statestores.semantics.strict_json import Fields
 
 SPILL_BYTES = 128 * 1024 * 1024
 """Rows that a task holds before it writes them into files."""
+
+_NAME = re.compile(r"[A-Za-z0-9_-]+\.arrow")
 
 # A reader of versions holds a batch of every file at once, and there may be hundreds of files.
 _STORED_ROWS = 8_192
@@ -50,6 +54,24 @@ class StagedFile:
 
     crc32c: int
     """The CRC32C of all of its bytes."""
+
+
+def staged_file_from_fields(fields: Fields) -> StagedFile:
+    """Return the staged file that a record describes, whose name is one that a writer gives.
+
+    Raises:
+        StoreCorruptedError: It describes none.
+    """
+    fields.only("name", "partition", "rows", "bytes", "crc32c")
+    if not _NAME.fullmatch(fields.text("name")):
+        fields.refuse("name", "the name of a staged file")
+    return StagedFile(
+        name=fields.text("name"),
+        partition=fields.integer("partition"),
+        rows=fields.integer("rows", 1),
+        bytes=fields.integer("bytes"),
+        crc32c=fields.integer("crc32c", last=0xFFFFFFFF),
+    )
 
 
 class StagedWriter:

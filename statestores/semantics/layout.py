@@ -8,6 +8,7 @@ import json
 from struct import Struct
 
 from statestores.errors import StoreCorruptedError
+from statestores.semantics.strict_json import parse
 from statestores.spi.engine import EngineReader
 from statestores.spi.offsets import Position, TopicPartition
 
@@ -65,6 +66,8 @@ def pack_offset(offset: int) -> bytes:
 def read_offset(reader: EngineReader, partition: TopicPartition) -> int | None:
     """Return the committed offset of *partition* as it is stored."""
     row = reader.get(offset_row(partition))
+    if row is not None and len(row) != _OFFSET.size:
+        raise StoreCorruptedError(f"the committed offset {row!r} of {partition!r} is malformed")
     return None if row is None else int(_OFFSET.unpack(row)[0])
 
 
@@ -79,7 +82,13 @@ def read_offsets(reader: EngineReader) -> dict[TopicPartition, int]:
         topic, partition = key[1:-5], key[-4:]
         if len(key) < 1 + 1 + 5 or len(value) != _OFFSET.size:
             raise StoreCorruptedError(f"the row {key!r} of the committed offsets is malformed")
-        offsets[TopicPartition(topic.decode(), _PARTITION.unpack(partition)[0])] = int(
+        try:
+            name = topic.decode()
+        except UnicodeDecodeError as error:
+            raise StoreCorruptedError(
+                f"the row {key!r} of the committed offsets is malformed: {error}"
+            ) from error
+        offsets[TopicPartition(name, _PARTITION.unpack(partition)[0])] = int(
             _OFFSET.unpack(value)[0]
         )
     return offsets
@@ -102,7 +111,10 @@ def read_position(reader: EngineReader) -> Position:
         return Position()
     try:
         return Position(
-            {TopicPartition(topic, number): offset for topic, number, offset in json.loads(row)}
+            {
+                TopicPartition(topic, number): offset
+                for topic, number, offset in parse(row, "the stored position")
+            }
         )
     except (ValueError, TypeError) as error:
         raise StoreCorruptedError(f"the stored position {row!r} is malformed") from error

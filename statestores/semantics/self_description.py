@@ -4,8 +4,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from statestores.errors import StoreCorruptedError, StoreMismatchError, UnsupportedFormatError
+from statestores.errors import StoreMismatchError, UnsupportedFormatError
 from statestores.semantics.layout import FORMAT_ROW, FORMAT_VERSION, SPECIFICATION_ROW
+from statestores.semantics.strict_json import parse_object
 from statestores.spi.durability import Durability
 from statestores.spi.engine import Engine, EngineReader
 from statestores.spi.specification import StoreSpecification
@@ -31,14 +32,7 @@ def read_description(reader: EngineReader) -> dict[str, str | int] | None:
             f"the store has format version {version.decode(errors='replace')!r}, and this release "
             f"knows version {FORMAT_VERSION}; upgrade statestores, or restore a snapshot"
         )
-    stored = reader.get(SPECIFICATION_ROW)
-    try:
-        description = json.loads(stored or b"")
-    except ValueError as error:
-        raise StoreCorruptedError(f"the stored specification {stored!r} is malformed") from error
-    if not isinstance(description, dict):
-        raise StoreCorruptedError(f"the stored specification {stored!r} is malformed")
-    return description
+    return parse_object(reader.get(SPECIFICATION_ROW) or b"", "the stored specification")
 
 
 def claim(

@@ -12,12 +12,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # as Spark's documentation has it
 
 from statestores.arrow.typed_columns import DERIVED_COLUMNS
-from statestores.durable_json import read_json
+from statestores.durable_json import check_format, read_fields
 from statestores.errors import (
     InvalidArgumentError,
+    InvalidTypeError,
     SerializationError,
+    StoreCorruptedError,
     StoreMismatchError,
-    UnsupportedFormatError,
 )
 from statestores.migration.spark_export import EXPORT_FILE
 from statestores.partition_reader import PartitionReader
@@ -221,16 +222,16 @@ def _exported(checkpoint: Path) -> _Exported | None:
         UnsupportedFormatError: A later release has exported it.
         StoreCorruptedError, StorageError: The file cannot be read.
     """
-    content = read_json(checkpoint / EXPORT_FILE)
-    if content is None:
+    file = checkpoint / EXPORT_FILE
+    fields = read_fields(file)
+    if fields is None:
         return None
-    if content.get("format") != _EXPORT_FORMAT:
-        raise UnsupportedFormatError(
-            f"{str(checkpoint / EXPORT_FILE)!r} has format {content.get('format')!r}, and this "
-            f"release knows {_EXPORT_FORMAT}; upgrade statestores"
-        )
-    specification = specification_from_description(content["specification"])
-    return _Exported(specification, bool(content["raw"]))
+    check_format(fields, file, _EXPORT_FORMAT)
+    try:
+        specification = specification_from_description(fields.mapping("specification"))
+    except (InvalidArgumentError, InvalidTypeError) as error:
+        raise StoreCorruptedError(f"{str(file)!r} describes no store: {error}") from error
+    return _Exported(specification, fields.flag("raw"))
 
 
 def _exported_columns(

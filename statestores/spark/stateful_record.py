@@ -15,13 +15,13 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from statestores.arrow.file_access import reporting
-from statestores.arrow.staged_rows import StagedFile
-from statestores.durable_json import read_json, write_json
-from statestores.errors import StoreCorruptedError, UnsupportedFormatError
-from statestores.write_intent import StreamBatch
+from statestores.arrow.staged_rows import StagedFile, staged_file_from_fields
+from statestores.durable_json import check_format, read_fields, write_json
+from statestores.errors import InvalidArgumentError, StoreCorruptedError
+from statestores.semantics.strict_json import Fields
+from statestores.write_intent import StreamBatch, check_write_id
 
 RECORD_FILE = "batch.json"
 
@@ -90,35 +90,26 @@ def read_record(directory: Path) -> BatchRecord | None:
         StoreCorruptedError, UnsupportedFormatError, StorageError: It cannot be read.
     """
     path = directory / RECORD_FILE
-    content = read_json(path)
-    if content is None:
+    fields = read_fields(path)
+    if fields is None:
         return None
-    if content.pop("format", None) != _FORMAT:
-        raise UnsupportedFormatError(
-            f"{str(path)!r} has another format than {_FORMAT}, which this release knows; upgrade "
-            "statestores"
-        )
+    check_format(fields, path, _FORMAT)
     try:
-        return BatchRecord(
-            operator=content["operator"],
-            query=content["query"],
-            number=content["number"],
-            write_id=content["write_id"],
-            stores={
-                name: StoreChanges(
-                    end_offsets={int(number): end for number, end in each["end_offsets"].items()},
-                    files=_files(each["files"]),
-                )
-                for name, each in content["stores"].items()
-            },
-            outputs=_files(content["outputs"]),
-            columns=content["columns"],
-        )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise StoreCorruptedError(
-            f"{str(path)!r} is malformed: {error!r} is missing or wrong; it was edited, or is of "
-            "another program"
-        ) from error
+        check_write_id(fields.text("write_id"))
+    except InvalidArgumentError as error:
+        raise StoreCorruptedError(f"{str(path)!r} is malformed: {error}") from error
+    return BatchRecord(
+        operator=fields.text("operator"),
+        query=fields.text("query"),
+        number=fields.integer("number"),
+        write_id=fields.text("write_id"),
+        stores={
+            name: StoreChanges(end_offsets=_ends(each.inside("end_offsets")), files=_files(each))
+            for name, each in fields.inside("stores").items()
+        },
+        outputs=_files(fields, "outputs"),
+        columns=fields.text("columns"),
+    )
 
 
 def forget_record(directory: Path) -> None:
@@ -143,5 +134,9 @@ def remove_other_outputs(directory: Path, kept: str) -> None:
                 shutil.rmtree(path)
 
 
-def _files(content: list[dict[str, Any]]) -> tuple[StagedFile, ...]:
-    return tuple(StagedFile(**file) for file in content)
+def _ends(fields: Fields) -> dict[int, int]:
+    return {number: fields.integer(name) for number, name in fields.numbered()}
+
+
+def _files(fields: Fields, name: str = "files") -> tuple[StagedFile, ...]:
+    return tuple(map(staged_file_from_fields, fields.objects(name)))

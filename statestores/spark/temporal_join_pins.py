@@ -22,7 +22,7 @@ from uuid import uuid4
 from pyspark import TaskContext
 
 from statestores.arrow.file_access import make_durable, reporting
-from statestores.durable_json import read_json, write_json
+from statestores.durable_json import read_fields, write_json
 from statestores.errors import StoreCorruptedError
 from statestores.partition_reader import PartitionReader, end_offsets
 from statestores.semantics.durable_directory import make_directory
@@ -71,8 +71,8 @@ class TablePins:
         """Return the pins of a micro-batch, and make them if nobody has."""
         name = self.specification.name
         path = directory / f"{name}-{batch}.json"
-        content = read_json(path)
-        if content is None:
+        fields = read_fields(path)
+        if fields is None:
             make_directory(directory)
             ends = table_ends(self.root, self.specification, self.partitions)
             proposed = directory / f"{uuid4().hex}.json"
@@ -86,12 +86,9 @@ class TablePins:
                     self._remove_older(directory, batch)
                 proposed.unlink()
                 make_durable(directory)
-            content = read_json(path)
-        try:
-            pins = {int(number): int(end) for number, end in (content or {}).items()}
-        except (TypeError, ValueError):
-            pins = {}
-        if len(pins) != self.partitions:
+            fields = read_fields(path)
+        pins = {} if fields is None else {n: fields.integer(name) for n, name in fields.numbered()}
+        if pins.keys() != set(range(self.partitions)):
             raise StoreCorruptedError(
                 f"{str(path)!r} does not say where the {self.partitions} partitions of {name!r} "
                 "end; it was edited, or is of another table"

@@ -7,16 +7,17 @@ opens the task next appends what a crash has kept from being appended.
 """
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from statestores.arrow.file_access import make_durable, reporting
 from statestores.changelog import ChangelogReader, FileChangelog
-from statestores.durable_json import read_json, write_json
-from statestores.errors import StoreCorruptedError, UnsupportedFormatError
+from statestores.durable_json import check_format, read_fields, write_json
+from statestores.errors import StoreCorruptedError
 from statestores.failpoints import reach
 from statestores.logged_store import LoggedStore
+from statestores.semantics.strict_json import Fields
 from statestores.spi.durability import Durability
 from statestores.spi.offsets import Position
 from statestores.state_root import StateRoot
@@ -79,10 +80,11 @@ def finish_commit(directory: Path, root: StateRoot, partition: int) -> bool:
         UnsupportedFormatError, StorageError: It cannot be read, or the disk failed.
     """
     record = directory / _RECORD
-    content = read_json(record / _RECORD_FILE)
-    if content is None:
+    file = record / _RECORD_FILE
+    fields = read_fields(file)
+    if fields is None:
         return False
-    bases = _base_offsets(record, content)
+    bases = _base_offsets(root, file, fields)
     ends = {name: _end_offset(root, name, partition) for name in bases}
     if all(ends[name] < bases[name] for name in bases):
         # A power failure took the commits before this one, as PROCESS_CRASH allows, whole ones.
@@ -150,17 +152,14 @@ def _end_offset(root: StateRoot, name: str, partition: int) -> int:
         return log.end_offset
 
 
-def _base_offsets(record: Path, content: Mapping[str, Any]) -> dict[str, int]:
+def _base_offsets(root: StateRoot, file: Path, fields: Fields) -> dict[str, int]:
     """Return the offset at which the recorded changes of each store begin."""
-    if content.get("format") != _FORMAT:
-        raise UnsupportedFormatError(
-            f"{str(record)!r} has format {content.get('format')!r}, and this release knows "
-            f"{_FORMAT}; upgrade statestores"
-        )
-    bases = content.get("base_offsets")
-    if not isinstance(bases, dict) or not all(type(base) is int for base in bases.values()):
-        raise StoreCorruptedError(f"{str(record / _RECORD_FILE)!r} names no offsets: {content!r}")
-    return bases
+    check_format(fields, file, _FORMAT)
+    bases = fields.inside("base_offsets")
+    for name in bases:  # which names a directory
+        if name not in root.stores:
+            bases.refuse(name, f"the name of a store of {str(root.path)!r}")
+    return {name: bases.integer(name) for name in bases}
 
 
 def _remove(directory: Path) -> None:
