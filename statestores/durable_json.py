@@ -12,6 +12,12 @@ from statestores.errors import StorageError, StoreCorruptedError, UnsupportedFor
 from statestores.failpoints import reach
 from statestores.semantics.strict_json import Fields, parse_object
 
+ROOT_FILE = "statestores.json"
+"""The file by which a state root is recognised."""
+
+ENGINE_FILE = "engine.json"
+"""The file by which the directory of one partition's engine is recognised."""
+
 MAX_FILE_BYTES = 256 * 1024 * 1024
 """A larger file is none of ours: the longest, a staged write's intent, has 200 bytes for a file."""
 

@@ -11,18 +11,20 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar, cast, overload
 
-from statestores.durable_json import check_format, read_fields, write_json
+from statestores.durable_json import ENGINE_FILE, ROOT_FILE, check_format, read_fields, write_json
 from statestores.errors import (
+    InvalidArgumentError,
+    InvalidTypeError,
     StoreCorruptedError,
     StoreMismatchError,
     StoreNotFoundError,
-    UnknownBackendError,
     UnsupportedFormatError,
 )
 from statestores.failpoints import reach
-from statestores.registry import load_backend
+from statestores.registry import load_backend, load_recorded_backend
 from statestores.semantics import open_on_engine
 from statestores.semantics.layout import FORMAT_ROW
+from statestores.semantics.local_path import local_path
 from statestores.semantics.opening import AnyEngineStore
 from statestores.semantics.self_description import read_description
 from statestores.semantics.store_options import StoreOptions, split_options
@@ -61,7 +63,6 @@ DEFAULT_BACKEND = "rocksdb"
 """The backend of a new store when none is named: the one for most states and machines."""
 
 ENGINE_DIRECTORY = "engine"
-ENGINE_FILE = "engine.json"
 _FORMAT = 1
 
 
@@ -144,7 +145,8 @@ def open_store(
     Raises:
         UnknownBackendError, MissingDriverError, InvalidOptionError: The backend cannot be used.
         StoreLockedError: The store is open elsewhere; the message says where.
-        StoreMismatchError: The directory holds another store, or another backend's.
+        StoreMismatchError: The directory holds another store, or another backend's, or is a state
+            root or one of its stores, whose partitions `open_logged_store` opens.
         StoreCorruptedError, UnsupportedFormatError, StorageError: It cannot be read.
     """
     store = open_bytes_store(
@@ -168,9 +170,9 @@ def open_bytes_store(
     begun anew, and is otherwise an error.
     """
     chosen, of_engine = split_options(options)
-    directory = Path(path)
+    directory = local_path(path)
     engine, known = _open_engine(directory, backend, of_engine, restorable=restorable)
-    with _naming(directory):
+    with _telling(directory):
         store = _open_on(engine, specification, durability, chosen)
     if known is None and engine.capabilities.persistent:
         try:
@@ -187,25 +189,30 @@ def open_bytes_store(
 def open_existing(
     path: str | PathLike[str],
     *,
+    backend: str | None = None,
     options: Mapping[str, object] | None = None,
     durability: Durability = Durability.POWER_LOSS,
     decoded: bool = True,
 ) -> AnyStore:
     """Open the store in the directory *path* as it describes itself; nothing is created.
 
-    With ``decoded=False`` keys and values are bytes, whatever serdes the store names.
+    With ``decoded=False`` keys and values are bytes, whatever serdes the store names. *backend* is
+    needed only where the store names ``module:Class`` and no registered backend: what is on disk
+    does not decide what is imported.
 
     Raises:
         StoreNotFoundError: There is no store.
+        UnknownBackendError: The store names a backend that is not registered.
+        StoreMismatchError: It names another one than *backend*.
         StoreLockedError, StoreCorruptedError, UnsupportedFormatError, StorageError: As in
             `open_store`.
     """
-    directory = Path(path)
+    directory = local_path(path)
     if backend_of(directory) is None:
         raise StoreNotFoundError(f"there is no store in {str(directory)!r}; check the path")
     chosen, of_engine = split_options(options)
-    engine, _ = _open_engine(directory, None, of_engine, restorable=False)
-    with _naming(directory):
+    engine, _ = _open_engine(directory, backend, of_engine, restorable=False)
+    with _telling(directory):
         try:
             specification = _stored_specification(engine, directory)
         except BaseException:
@@ -213,17 +220,6 @@ def open_existing(
             raise
         store = _open_on(engine, specification, durability, chosen)
     return typed_store(store, specification) if decoded else store
-
-
-@contextmanager
-def _naming(directory: Path) -> Iterator[None]:
-    """Put *directory* in front of what is said of the store in it, by who does not know where."""
-    try:
-        yield
-    except (StoreMismatchError, StoreCorruptedError, UnsupportedFormatError) as error:
-        if str(directory) in str(error):
-            raise
-        raise type(error)(f"in {str(directory)!r}, {error}") from error
 
 
 def _open_on(
@@ -255,7 +251,7 @@ def backend_of(path: str | PathLike[str]) -> str | None:
     Raises:
         StoreCorruptedError, UnsupportedFormatError: ``engine.json`` cannot be read.
     """
-    file = Path(path) / ENGINE_FILE
+    file = local_path(path) / ENGINE_FILE
     fields = read_fields(file)
     if fields is None:
         return None
@@ -270,7 +266,26 @@ def _stored_specification(engine: Engine, directory: Path) -> StoreSpecification
         raise StoreNotFoundError(
             f"the engine in {str(directory)!r} is empty: no store was created in it"
         )
-    return specification_from_description(description)
+    try:
+        return specification_from_description(description)
+    except (InvalidArgumentError, InvalidTypeError) as error:
+        raise StoreCorruptedError(
+            f"the stored specification describes no store, or one of a later release: {error}"
+        ) from error
+
+
+@contextmanager
+def _telling(directory: Path) -> Iterator[None]:
+    """Say in what the block raises about stored rows in which *directory* they are.
+
+    The layers below know an engine and not where it lies.
+    """
+    try:
+        yield
+    except (StoreCorruptedError, StoreMismatchError, UnsupportedFormatError) as error:
+        if str(directory) in str(error):
+            raise
+        raise type(error)(f"{error}; the store is in {str(directory)!r}") from error
 
 
 def _open_engine(
@@ -282,6 +297,8 @@ def _open_engine(
 ) -> tuple[Engine, str | None]:
     """Open the engine in *directory*; return it, and the backend that is noted there."""
     known = backend_of(directory)
+    if known is None:
+        _refuse_state_root(directory)
     name = backend or known or DEFAULT_BACKEND
     if known is not None and name != known:
         raise StoreMismatchError(
@@ -289,7 +306,9 @@ def _open_engine(
             "to change the backend, export it and import it into a new directory"
         )
     engine_class = (
-        _load_noted(directory, known) if backend is None and known else load_backend(name)
+        load_recorded_backend(name, directory / ENGINE_FILE)
+        if backend is None and known is not None
+        else load_backend(name)
     )
     path = directory / ENGINE_DIRECTORY
     expected = None if restorable else known
@@ -303,17 +322,6 @@ def _open_engine(
             engine.close()
             raise
     return engine, known
-
-
-def _load_noted(directory: Path, known: str) -> type[Engine]:
-    """Load the backend *known*, which nobody named but ``engine.json`` (LAY-10)."""
-    try:
-        return load_backend(known)
-    except UnknownBackendError as error:
-        raise UnknownBackendError(
-            f"{str(directory / ENGINE_FILE)!r} names a backend that cannot be loaded: {error}; "
-            "install what registers it, or correct the name if the file is damaged"
-        ) from error
 
 
 def _check_content(engine: Engine, directory: Path, known: str) -> None:
@@ -336,3 +344,20 @@ def _gone(directory: Path, known: str) -> StoreCorruptedError:
         "emptied; put them back, or remove both and restore the store from its changelog or a "
         "snapshot"
     )
+
+
+def _refuse_state_root(directory: Path) -> None:
+    """Accept a directory for a new engine that is no state root, nor a store's in one.
+
+    Raises:
+        StoreMismatchError: It is.
+    """
+    for root, name in ((directory, None), (directory.parent, directory.name)):
+        fields = read_fields(root / ROOT_FILE)
+        if fields is None or (name is not None and name not in fields.mapping("stores")):
+            continue
+        what = "a state root" if name is None else f"the store {name!r} of a state root"
+        raise StoreMismatchError(
+            f"{str(directory)!r} is {what}, and no directory of one partition; open a partition "
+            f"with open_logged_store({str(root)!r}, {name or '...'!r}, partition)"
+        )

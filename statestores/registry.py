@@ -4,6 +4,7 @@ Nothing is imported until a backend is asked for, so a missing driver hurts only
 built-in backends are registered in the way a stranger's are.
 """
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from statestores.errors import MissingDriverError, StateStoreError, UnknownBackendError
@@ -43,6 +44,27 @@ def load_backend(name: str) -> type[Engine]:
     if loaded is None:
         loaded = _loaded[name] = _load(_entry(name), name)
     return loaded
+
+
+def load_recorded_backend(name: str, file: Path) -> type[Engine]:
+    """Return the engine class of the backend *name*, which the *file* of a store names.
+
+    Who can write the file must not choose what this process imports, so ``module:Class`` is
+    taken only when the program itself has named it before, to `load_backend` (LAY-26).
+
+    Raises:
+        UnknownBackendError: No installed package registers the name, nor has the program named it.
+        MissingDriverError: The package that the backend drives is not installed.
+    """
+    if name not in _loaded and name not in backend_names():
+        known = ", ".join(backend_names()) or "none; is statestores installed?"
+        raise UnknownBackendError(
+            f"{str(file)!r} names the backend {name!r}, which no installed package registers, and "
+            f"what a file names is not imported; known: {known}; if it is damaged, put the name "
+            f"right, and if you trust it, open the store with backend={name!r} (on the command "
+            f"line: statestores --trust-backend {name} ...)"
+        )
+    return load_backend(name)
 
 
 _loaded: dict[str, type[Engine]] = {}

@@ -34,6 +34,7 @@ from statestores.errors import (
 from statestores.failpoints import reach
 from statestores.partitioning import partitioner_by_name
 from statestores.semantics.directory_lock import LOCK_FILE, DirectoryLock
+from statestores.semantics.local_path import local_path
 from statestores.spi.specification import StoreSpecification
 from statestores.spi.window_specification import Window
 from statestores.state_root import PartitionDirectory, StateRoot
@@ -104,7 +105,7 @@ def stage(
         StorageError: The files cannot be written.
     """
     writer = StagedWriter(
-        write_directory(Path(root) / specification.name, write_id),
+        write_directory(local_path(root, "root") / specification.name, write_id),
         check_write_id(attempt),
         change_schema(specification.kind),
         partitioner_by_name(specification.partitioner),
@@ -322,7 +323,7 @@ def discard(root: str | PathLike[str], store: str, write_id: str) -> None:
     Raises:
         StorageError: They cannot be removed.
     """
-    directory = Path(root) / store
+    directory = local_path(root, "root") / store
     if _is_committed(directory, write_id):
         return
     remove_write(write_directory(directory, write_id))

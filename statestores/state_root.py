@@ -16,7 +16,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Self
 
-from statestores.durable_json import check_format, read_fields, write_json
+from statestores.durable_json import ENGINE_FILE, ROOT_FILE, check_format, read_fields, write_json
 from statestores.errors import (
     InvalidArgumentError,
     InvalidTypeError,
@@ -27,13 +27,11 @@ from statestores.errors import (
 )
 from statestores.partitioning import partitioner_by_name
 from statestores.semantics.directory_lock import LOCK_FILE, DirectoryLock
+from statestores.semantics.local_path import local_path
 from statestores.semantics.self_description import check_description
 from statestores.semantics.strict_json import Fields
 from statestores.serdes import specification_from_description
 from statestores.spi.specification import StoreSpecification
-
-ROOT_FILE = "statestores.json"
-"""The file by which a state root is recognised."""
 
 MAX_PARTITIONS = 100_000
 """More partitions than this is a mistake: each is a directory and a file lock."""
@@ -86,13 +84,16 @@ class StateRoot:
         """Open the state root at *path*, making an empty one when there is none.
 
         Raises:
+            InvalidTypeError, InvalidArgumentError: The path is none, or a URL.
+            StoreMismatchError: There is a single store.
             StorageError, StoreCorruptedError, UnsupportedFormatError: It cannot be made or read.
         """
-        root = Path(path)
-        if not _is_taken(root):
+        root = local_path(path)
+        if not _is_taken(root / ROOT_FILE):
+            _refuse_engine(root)
             lock = DirectoryLock.acquire(root)
             try:
-                if not _is_taken(root):
+                if not _is_taken(root / ROOT_FILE):
                     write_json(root / ROOT_FILE, {"format": _FORMAT, "stores": {}})
             finally:
                 lock.release()
@@ -103,10 +104,11 @@ class StateRoot:
         """Open the state root at *path*.
 
         Raises:
+            InvalidTypeError, InvalidArgumentError: The path is none, or a URL.
             StoreNotFoundError: There is no state root.
             StoreCorruptedError, UnsupportedFormatError: ``statestores.json`` cannot be read.
         """
-        root = Path(path)
+        root = local_path(path)
         return cls(root, _read_stores(root))
 
     @property
@@ -203,7 +205,7 @@ def is_state_root(path: str | PathLike[str]) -> bool:
         StorageError: The directory may not be looked into.
     """
     try:
-        return (Path(path) / ROOT_FILE).is_file()
+        return (local_path(path) / ROOT_FILE).is_file()
     except OSError as error:
         raise StorageError(
             f"cannot look into {str(path)!r}: {error.strerror or error}; check the path and the "
@@ -211,22 +213,35 @@ def is_state_root(path: str | PathLike[str]) -> bool:
         ) from error
 
 
-def _is_taken(root: Path) -> bool:
-    """Return whether there is anything where the state root's file would be, readable or not.
+def _is_taken(file: Path) -> bool:
+    """Return whether there is anything where *file* would be, readable or not.
 
     Raises:
         StorageError: It cannot be told, and an empty file must not replace one that is there.
     """
     try:
-        (root / ROOT_FILE).lstat()
+        file.lstat()
     except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError as error:
         raise StorageError(
-            f"cannot look for {str(root / ROOT_FILE)!r}: {error.strerror or error}; check the path "
-            "and the rights"
+            f"cannot look for {str(file)!r}: {error.strerror or error}; check the path and the "
+            "rights"
         ) from error
     return True
+
+
+def _refuse_engine(root: Path) -> None:
+    """Accept a directory that is not the one of a single store.
+
+    Raises:
+        StoreMismatchError: It is.
+    """
+    if _is_taken(root / ENGINE_FILE):
+        raise StoreMismatchError(
+            f"{str(root)!r} holds a single store, which open_store() opens, and can be no state "
+            "root as well; choose another directory"
+        )
 
 
 def _read_stores(root: Path) -> dict[str, StoreEntry]:

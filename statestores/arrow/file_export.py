@@ -14,6 +14,7 @@ from statestores.arrow.file_access import make_durable, reporting
 from statestores.arrow.file_format import FileFormat, check_format, format_from_name
 from statestores.arrow.progress import Meter, ProgressCallback
 from statestores.arrow.row_source import RowSource, open_rows
+from statestores.semantics.local_path import local_path
 
 _COMPRESSION = pa.ipc.IpcWriteOptions(compression="lz4")
 
@@ -80,7 +81,7 @@ def write_rows_file(
         InvalidArgumentError: The format is unknown, or cannot be told from the name.
         StorageError: The file cannot be written.
     """
-    target = Path(path)
+    target = local_path(path)
     chosen = format_from_name(target) if file_format is None else check_format(file_format)
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
     meter = Meter(progress, total_rows)

@@ -25,6 +25,7 @@ from statestores.arrow.schemas import put_order, row_schema
 from statestores.arrow.store_of_bytes import store_of_bytes
 from statestores.arrow.typed_columns import check_columns, encode_rows, time_column
 from statestores.errors import InvalidArgumentError, StoreMismatchError, StoreNotFoundError
+from statestores.semantics.local_path import local_path
 from statestores.spi.specification import StoreSpecification
 from statestores.spi.store import StateStore
 
@@ -185,7 +186,7 @@ def open_rows_file(path: str | PathLike[str]) -> Iterator[RowsFile]:
         InvalidArgumentError: It is of no known format, or damaged.
         StorageError: It cannot be read.
     """
-    source = Path(path)
+    source = local_path(path)
     if not source.is_file():
         raise StoreNotFoundError(f"there is no file at {str(source)!r}; export_file() writes one")
     try:

@@ -46,6 +46,7 @@ from statestores.errors import (
     StoreMismatchError,
 )
 from statestores.failpoints import reach
+from statestores.semantics.local_path import local_path
 from statestores.spi.offsets import TopicPartition
 from statestores.spi.store import StateStore
 
@@ -125,7 +126,7 @@ def write_snapshot(
     for name, size in sizes.items():
         if size < 1:
             raise InvalidArgumentError(f"{name} must be from 1, got {size!r}")
-    parent = Path(directory)
+    parent = local_path(directory, "directory")
     schema = row_schema(store.specification.kind)
     content = committed_parts(store, batch_rows)
     with closing(content.source):

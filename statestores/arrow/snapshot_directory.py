@@ -19,6 +19,7 @@ from pathlib import Path
 from statestores.arrow.file_access import make_durable, reporting
 from statestores.failpoints import reach
 from statestores.semantics.durable_directory import make_directory
+from statestores.semantics.local_path import local_path
 
 _OFFSET_DIGITS = 20  # those of 2**64, so that names sort as numbers do
 _SNAPSHOT_NAME = re.compile(rf"[0-9]{{{_OFFSET_DIGITS}}}")
@@ -48,7 +49,7 @@ def list_snapshots(directory: str | PathLike[str]) -> dict[int, Path]:
     Raises:
         StorageError: The directory cannot be read.
     """
-    path = Path(directory)
+    path = local_path(directory, "directory")
     with reporting("list", path):
         try:
             names = sorted(entry.name for entry in path.iterdir())
@@ -66,7 +67,7 @@ def remove_stale_temporaries(directory: str | PathLike[str]) -> list[Path]:
     Raises:
         StorageError: It cannot be removed.
     """
-    path = Path(directory)
+    path = local_path(directory, "directory")
     removed = []
     with reporting("clean up", path):
         candidates = sorted(path.glob(_TEMPORARY_PREFIX + "*")) if path.is_dir() else []

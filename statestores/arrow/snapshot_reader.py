@@ -26,6 +26,7 @@ from statestores.arrow.manifest import (
 from statestores.arrow.schemas import changes_from_rows, end_validity, first_disorder, row_schema
 from statestores.arrow.snapshot_directory import list_snapshots, offset_from_name
 from statestores.errors import SnapshotCorruptedError, StoreNotFoundError, UnsupportedFormatError
+from statestores.semantics.local_path import local_path
 from statestores.spi.records import Changes
 
 _ADVICE = "use another snapshot, or restore from the changelog"
@@ -236,7 +237,7 @@ def read_snapshot(path: str | PathLike[str]) -> Snapshot:
         UnsupportedFormatError: A newer release wrote the snapshot.
         StorageError: The directory cannot be read.
     """
-    directory = Path(path)
+    directory = local_path(path)
     with reporting("read", directory):
         if not directory.is_dir():
             raise StoreNotFoundError(

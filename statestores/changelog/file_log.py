@@ -50,6 +50,7 @@ from statestores.errors import (
 )
 from statestores.failpoints import reach
 from statestores.semantics.directory_lock import DirectoryLock
+from statestores.semantics.local_path import local_path
 from statestores.spi.durability import Durability
 from statestores.spi.forking import disown_after_fork
 from statestores.spi.offsets import Position
@@ -91,7 +92,7 @@ class FileChangelog(Changelog):
     @classmethod
     def exists(cls, directory: str | PathLike[str]) -> bool:
         """Return whether there is a changelog in *directory*, damaged or not."""
-        return has_segments(Path(directory))
+        return has_segments(local_path(directory, "directory"))
 
     @classmethod
     def create(
@@ -119,7 +120,7 @@ class FileChangelog(Changelog):
                 f"first_offset must be from 0 to 2**63 - 1, got {first_offset!r}"
             )
         change_schema(store_kind)
-        path = Path(directory)
+        path = local_path(directory, "directory")
         lock = DirectoryLock.acquire(path)
         try:
             _check_vacant(path)
@@ -163,7 +164,7 @@ class FileChangelog(Changelog):
             StoreMismatchError: It is one of another kind of store.
             StorageError: It cannot be read or written.
         """
-        path = Path(directory)
+        path = local_path(directory, "directory")
         if not has_segments(path):
             raise StoreNotFoundError(
                 f"there is no changelog in {str(path)!r}; create it, or check the path"

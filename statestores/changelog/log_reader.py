@@ -23,6 +23,7 @@ from statestores.errors import (
     StoreMismatchError,
     StoreNotFoundError,
 )
+from statestores.semantics.local_path import local_path
 from statestores.spi.offsets import Position
 
 _ATTEMPTS = 100
@@ -81,7 +82,7 @@ class ChangelogReader(ReadOnlyChangelog):
             UnsupportedFormatError: It is of a format version that is not known here.
             StorageError: It cannot be read.
         """
-        path = Path(directory)
+        path = local_path(directory, "directory")
         tail, found = _read_tail(path, None)
         if store_kind is not None and store_kind != found:
             raise StoreMismatchError(

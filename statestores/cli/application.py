@@ -27,6 +27,7 @@ from statestores.cli.spark_export import export_spark
 from statestores.cli.upkeep import compact, snapshot
 from statestores.cli.verification import verify
 from statestores.errors import InvalidArgumentError, InvalidOptionError, StateStoreError
+from statestores.registry import load_backend
 
 _FAILURE = 1
 _USAGE = 2
@@ -125,12 +126,22 @@ def statestores(
             "--version", callback=_print_version, is_eager=True, help="Print the version."
         ),
     ] = False,
+    trust_backend: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--trust-backend",
+            metavar="MODULE:CLASS",
+            help="Import this engine class if a store names it. Repeatable.",
+        ),
+    ] = None,
 ) -> None:
     """Look into state stores; only the commands marked below write into them.
 
     Reading takes no lock wherever a partition has a changelog: a store can be looked into while
     its owner writes it.
     """
+    for name in trust_backend or ():
+        load_backend(name)
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
 

@@ -23,6 +23,7 @@ from statestores.cli.locations import Partition, Root, locate
 from statestores.cli.output import Output
 from statestores.errors import InvalidArgumentError, StoreNotFoundError
 from statestores.opening import open_existing
+from statestores.semantics.local_path import local_path
 from statestores.serdes import specification_from_description
 from statestores.staged_write import discard, publish, stage
 from statestores.state_root import StateRoot, is_state_root
@@ -109,7 +110,7 @@ def _target(path: str) -> Root | Partition | None:
     Raises:
         InvalidArgumentError: It is something that cannot be imported into.
     """
-    place = Path(path)
+    place = local_path(path)
     if not place.exists() or (place.is_dir() and not any(place.iterdir())):
         if is_state_root(place.absolute().parent):
             raise StoreNotFoundError(

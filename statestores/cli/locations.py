@@ -8,10 +8,12 @@ from typing import Any, TypeAlias
 
 from statestores.arrow.manifest import MANIFEST_NAME
 from statestores.arrow.snapshot_directory import list_snapshots, offset_from_name
+from statestores.durable_json import ROOT_FILE
 from statestores.errors import InvalidArgumentError, StoreNotFoundError
 from statestores.opening import ENGINE_DIRECTORY, backend_of
+from statestores.semantics.local_path import local_path
 from statestores.spi.specification import StoreSpecification
-from statestores.state_root import ROOT_FILE, PartitionDirectory, StateRoot, is_state_root
+from statestores.state_root import PartitionDirectory, StateRoot, is_state_root
 
 _SEGMENT = re.compile(r"[0-9]{20}\.log")
 _NUMBER = re.compile(r"0|[1-9][0-9]*")
@@ -126,7 +128,7 @@ def locate(path: str | PathLike[str]) -> Location:
         StoreNotFoundError: Nothing that this program knows.
         StateStoreError: A file that says what it is cannot be read.
     """
-    place = Path(path).absolute()
+    place = local_path(path).absolute()
     if not place.exists():
         raise StoreNotFoundError(f"there is nothing at {str(path)!r}; check the path")
     if is_state_root(place):

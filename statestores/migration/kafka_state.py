@@ -38,6 +38,7 @@ from statestores.migration.kafka_rows import (
     decoded_rows,
 )
 from statestores.migration.kafka_versions import versions_of
+from statestores.semantics.local_path import local_path
 from statestores.spi.closing import Closing
 
 BATCH_ROWS = 16_384
@@ -84,7 +85,7 @@ class KafkaStateDirectory(Closing):
             StoreCorruptedError, UnsupportedFormatError: A store cannot be read.
             StorageError: A file cannot be read.
         """
-        self.path = find_application(Path(path))
+        self.path = find_application(local_path(path))
         self.application_id = application_id or self.path.name
         self._is_open = True
         self._lock = _hold(self.path / _LOCK_FILE)

@@ -17,6 +17,7 @@ from statestores.migration.offsets_file import (
     remove_offsets_file,
     write_offsets_file,
 )
+from statestores.semantics.local_path import local_path
 from statestores.spi.offsets import Position, TopicPartition
 from statestores.spi.store import StateStore
 
@@ -70,7 +71,7 @@ def import_legacy_offsets(
             each other; nothing has changed.
         StorageError: A file or the store cannot be read or written.
     """
-    place = Path(directory)
+    place = local_path(directory, "directory")
     if store.uncommitted_bytes:
         raise InvalidArgumentError(
             f"{store.name!r} has pending writes, which the import would commit; commit or roll back"
@@ -124,7 +125,7 @@ def write_legacy_offsets(
             be read, and so not be added to.
         StorageError: A file cannot be written.
     """
-    place = Path(directory)
+    place = local_path(directory, "directory")
     checkpoint = place / CHECKPOINT_FILE
     content = store.committed_content()
     content.changes.close()

@@ -28,6 +28,7 @@ from statestores.errors import InvalidArgumentError, OffsetOutOfRangeError
 from statestores.migration.spark_batches import PartitionBatches
 from statestores.migration.spark_columns import SparkColumns
 from statestores.partition_reader import PartitionReader, Replay, end_offsets
+from statestores.semantics.local_path import local_path
 from statestores.spark_checkpoint import CheckpointDirectory
 from statestores.spi.specification import StoreSpecification
 from statestores.state_root import PartitionDirectory, StateRoot
@@ -108,7 +109,7 @@ def export_spark_checkpoint(
     _check_numbers(batches, every, from_offset, snapshot_every)
     entry = root.store(store)
     specification = entry.specification
-    target = Path(destination).absolute()
+    target = local_path(destination, "destination").absolute()
     _check_free(target)
     directories = [root.partition(specification.name, each) for each in range(entry.partitions)]
     ends = end_offsets([PartitionReader(each, specification) for each in directories])

@@ -14,9 +14,10 @@ from dataclasses import dataclass, fields
 from functools import wraps
 from typing import Any, Final
 
+from statestores.durable_json import ROOT_FILE
 from statestores.spark.source_name import SOURCE_NAME
 from statestores.spark.state_path import is_kafka_state, local_path
-from statestores.state_root import ROOT_FILE, is_state_root
+from statestores.state_root import is_state_root
 
 ROUTED_NAME: Final = "statestore"
 """The name that Spark keeps for itself."""

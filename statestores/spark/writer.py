@@ -10,14 +10,14 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from statestores.durable_json import is_left_behind
+from statestores.durable_json import ROOT_FILE, is_left_behind
 from statestores.errors import InvalidArgumentError, InvalidOptionError
 from statestores.semantics.directory_lock import LOCK_FILE
 from statestores.spark.options import DEFAULT_PARTITIONS, SourceOptions
 from statestores.spark.store_options import check_options, new_specification
 from statestores.spark.write_conflicts import check_conflict
 from statestores.spi.specification import StoreSpecification
-from statestores.state_root import ROOT_FILE, StateRoot, is_state_root
+from statestores.state_root import StateRoot, is_state_root
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

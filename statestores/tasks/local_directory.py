@@ -17,9 +17,11 @@ from pathlib import Path
 from typing import Literal
 
 from statestores.arrow.file_access import reporting
+from statestores.durable_json import ENGINE_FILE
 from statestores.errors import InvalidArgumentError, StorageError, StoreLockedError
-from statestores.opening import ENGINE_DIRECTORY, ENGINE_FILE
+from statestores.opening import ENGINE_DIRECTORY
 from statestores.semantics.directory_lock import DirectoryLock
+from statestores.semantics.local_path import local_path
 from statestores.state_root import StateRoot
 from statestores.tasks.rebuilding import DAMAGED_PREFIX, missing_for_restore
 
@@ -63,7 +65,7 @@ class LocalDirectory:
 
     def __init__(self, path: str | PathLike[str]) -> None:
         """Use *path*, which need not exist yet."""
-        self._path = Path(path)
+        self._path = local_path(path)
 
     @property
     def path(self) -> Path:

@@ -25,6 +25,7 @@ from statestores.errors import (
 )
 from statestores.logged_store import LoggedStore, bring_up, join_changelog
 from statestores.opening import ENGINE_DIRECTORY, BytesStore, open_bytes_store, typed_store
+from statestores.semantics.local_path import local_path
 from statestores.spi.closing import Closing
 from statestores.spi.durability import Durability
 from statestores.spi.metric import Metrics
@@ -310,7 +311,7 @@ def open_standby(
     """
     state = root if isinstance(root, StateRoot) else StateRoot.open(root)
     source = state.partition(name, partition)
-    own = Path(directory)
+    own = local_path(directory, "directory")
     if own.resolve() == source.path.resolve():
         raise InvalidArgumentError(
             f"{str(own)!r} is where the active store of partition {partition} of {name!r} lies; "

@@ -17,10 +17,11 @@ from statestores.cli.verification.files import LogRange, check_changelog, check_
 from statestores.cli.verification.findings import Finding, Status
 from statestores.cli.verification.placement import check_placement
 from statestores.cli.verification.row_walk import Tell
+from statestores.durable_json import ENGINE_FILE
 from statestores.errors import StateStoreError, StoreLockedError
 from statestores.opening import backend_of
 from statestores.partition_reader import PartitionReader
-from statestores.registry import load_backend
+from statestores.registry import load_recorded_backend
 from statestores.semantics import open_on_engine
 from statestores.semantics.expiry import Expiry
 from statestores.semantics.layout import TRUNCATING_ROW
@@ -90,7 +91,9 @@ def _check_engine(
         yield Finding("engine", path, Status.DAMAGED, "the engine's directory is gone")
         return
     try:
-        engine = load_backend(backend).open(str(path), options)
+        engine = load_recorded_backend(backend, partition.path / ENGINE_FILE).open(
+            str(path), options
+        )
     except StoreLockedError as error:
         yield Finding("engine", path, Status.NOT_CHECKED, str(error))
         return

@@ -1,0 +1,97 @@
+"""Paths that are none of this machine, and directories that are something else already.
+
+``StateRoot.create("s3://bucket/root")`` succeeded and made a folder named ``s3:`` in the working
+directory: the state was on the machine's own disk and gone with it. ``open_store(<state root>)``
+succeeded as well, and wrote an engine beside ``statestores.json``. Both are refused by name.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import statestores as ss
+from statestores.arrow import (
+    list_snapshots,
+    newest_valid_snapshot,
+    read_snapshot,
+    write_snapshot,
+)
+from statestores.changelog import ChangelogReader, FileChangelog
+from statestores.errors import InvalidArgumentError, InvalidTypeError, StoreMismatchError
+from statestores.tasks import LocalDirectory
+
+URLS = ["s3://bucket/root", "file:///tmp/root", "hdfs://host/root", Path("gs://bucket/root")]
+
+TAKERS: dict[str, Callable[[str], object]] = {
+    "StateRoot.create": ss.StateRoot.create,
+    "StateRoot.open": ss.StateRoot.open,
+    "open_store": lambda path: ss.open_store(path, ss.KeyValue("counts")),
+    "open_existing": ss.open_existing,
+    "open_logged_store": lambda path: ss.open_logged_store(path, "counts"),
+    "LocalDirectory": LocalDirectory,
+    "FileChangelog.create": lambda path: FileChangelog.create(path, "key-value"),
+    "FileChangelog.open": lambda path: FileChangelog.open(path, "key-value"),
+    "ChangelogReader.open": lambda path: ChangelogReader.open(path, "key-value"),
+    "list_snapshots": list_snapshots,
+    "newest_valid_snapshot": newest_valid_snapshot,
+    "read_snapshot": read_snapshot,
+}
+
+
+@pytest.mark.spec("LAY-27")
+@pytest.mark.parametrize("taker", TAKERS)
+def test_a_path_is_one_of_this_machine(
+    taker: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A URL, a NUL character, bytes and None are refused, and nothing is made."""
+    monkeypatch.chdir(tmp_path)
+    take: Callable[..., object] = TAKERS[taker]
+    for url in URLS:
+        with pytest.raises(InvalidArgumentError, match="local or mounted"):
+            take(url)
+    with pytest.raises(InvalidArgumentError, match="NUL"):
+        take("a\0b")
+    for wrong in (None, b"bytes", 7, ["list"]):
+        with pytest.raises(InvalidTypeError, match="PathLike"):
+            take(wrong)
+
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.spec("LAY-27")
+def test_a_snapshot_goes_to_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It went into a folder named ``s3:``."""
+    monkeypatch.chdir(tmp_path)
+    with (
+        ss.open_store("", ss.KeyValue("counts"), backend="memory") as store,
+        pytest.raises(InvalidArgumentError, match="local or mounted"),
+    ):
+        write_snapshot(store, "s3://bucket/snapshots")
+
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.spec("LAY-27")
+@pytest.mark.parametrize("backend", ["sqlite", "memory"])
+def test_a_state_root_is_no_store(tmp_path: Path, backend: str) -> None:
+    """Nor is a store's directory in it; the error says what opens a partition."""
+    root = ss.StateRoot.create(tmp_path)
+    root.add_store(ss.KeyValue("counts"), partitions=1)
+    before = sorted(tmp_path.rglob("*"))
+    for path in (tmp_path, tmp_path / "counts"):
+        with pytest.raises(StoreMismatchError, match="open_logged_store"):
+            ss.open_store(path, ss.KeyValue("counts"), backend=backend)
+
+    assert sorted(tmp_path.rglob("*")) == before
+    with ss.open_store(tmp_path / "counts" / "0", ss.KeyValue("counts"), backend=backend) as store:
+        assert store.name == "counts"
+
+
+@pytest.mark.spec("LAY-27")
+def test_a_store_is_no_state_root(tmp_path: Path) -> None:
+    """The other way round: a root was made in the directory of a single store."""
+    ss.open_store(tmp_path, ss.KeyValue("counts"), backend="sqlite").close()
+
+    with pytest.raises(StoreMismatchError, match="single store"):
+        ss.StateRoot.create(tmp_path)
