@@ -3,6 +3,9 @@
 Read `schemas` first, then `manifest`, `snapshot`, `snapshot_reader` and `restore`.
 """
 
+import statestores.serdes.arrow_required  # noqa: F401  # before what needs Arrow
+
+# isort: split
 from statestores.arrow.as_of_index import AsOfIndex
 from statestores.arrow.as_of_join import join_as_of
 from statestores.arrow.bulk_put import commit_many

@@ -3,6 +3,9 @@
 Read `contract` first, then `frame`, `segment` and `file_log`. The bytes: ``spec/06-changelog.md``.
 """
 
+import statestores.serdes.arrow_required  # noqa: F401  # before what needs Arrow
+
+# isort: split
 from statestores.changelog.compaction import CompactionReport, compact
 from statestores.changelog.contract import (
     NO_POSITION,

@@ -7,6 +7,8 @@ Read `application` first, then `locations`, `views` and `store_views`. The page 
 import sys
 from importlib import import_module
 
+from statestores.errors import MissingDriverError
+
 _PACKAGES = frozenset({"typer", "rich", "pyarrow", "numpy", "google_crc32c"})
 """What the command line needs on top of the library."""
 
@@ -15,11 +17,13 @@ def main() -> None:
     """Run the command line; the console script `statestores`."""
     try:
         application = import_module("statestores.cli.application")
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] not in _PACKAGES:
+    except (ModuleNotFoundError, MissingDriverError) as error:
+        cause = error.__cause__ if isinstance(error, MissingDriverError) else error
+        name = cause.name if isinstance(cause, ModuleNotFoundError) else None
+        if name is None or name.partition(".")[0] not in _PACKAGES:
             raise
         sys.exit(
-            f"statestores: the command line needs the package {error.name!r}, which is not "
+            f"statestores: the command line needs the package {name!r}, which is not "
             "installed; try: pip install 'statestores[cli,arrow]'"
         )
     application.app(prog_name="statestores")

@@ -1,5 +1,8 @@
 """From Kafka Streams: legacy offset files and whole state directories; and to Spark's state."""
 
+import statestores.serdes.arrow_required  # noqa: F401  # before what needs Arrow
+
+# isort: split
 from statestores.migration.kafka_import import (
     ImportedPartition,
     ImportPlan,

@@ -32,6 +32,7 @@ def __getattr__(name: str) -> Any:
     """Load what needs Arrow and Spark when it is first asked for (PEP 562)."""
     if name not in _LOADED_LATE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import_module("statestores.spark.spark_required")
     return getattr(import_module(_LOADED_LATE[name]), name)
 
 

@@ -1,5 +1,8 @@
 """Tasks: the stores of one partition together, standbys of them, and the directory they lie in."""
 
+import statestores.serdes.arrow_required  # noqa: F401  # before what needs Arrow
+
+# isort: split
 from statestores.tasks.lag import (
     LATEST_OFFSET,
     OFFSET_UNKNOWN,

@@ -1,0 +1,94 @@
+"""What is said where an extra is missing: which one to install, in an error of our tree.
+
+``import statestores.tasks``, and `statestores.open_logged_store`, in an environment with the core
+alone, ended in ``ModuleNotFoundError: No module named 'numpy'``. Nobody who reads that learns that
+``statestores[arrow]`` was meant. Now every way in says it.
+"""
+
+import subprocess
+import sys
+
+import pytest
+
+_PROGRAM = """
+import sys
+
+class Hidden:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in hidden:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+hidden = sys.argv[1].split(",")
+sys.meta_path.insert(0, Hidden())
+try:
+    exec(sys.argv[2])
+except ImportError as error:
+    from statestores.errors import StateStoreError
+    print(isinstance(error, StateStoreError), error)
+except SystemExit as error:
+    print(error)
+else:
+    print("fine")
+"""
+
+ARROW = "numpy,pyarrow,google_crc32c,pandas"
+
+NEED_ARROW = [
+    "import statestores.tasks",
+    "import statestores as ss; ss.open_logged_store",
+    "from statestores import LoggedStore",
+    "import statestores.logged_store",
+    "import statestores.arrow",
+    "import statestores.arrow.restore",
+    "import statestores.changelog",
+    "import statestores.changelog.rows",
+    "import statestores.migration",
+    "import pyspark_statestores",
+    "from statestores.spark import stateful",
+]
+
+NEED_NOTHING = [
+    "import statestores.query",
+    "import statestores.metrics",
+    "import statestores.spark",
+    "import statestores as ss; ss.StateRoot, ss.open_store, dir(ss)",
+]
+
+
+def _told(hidden: str, *programs: str) -> list[str]:
+    """Return what *programs* say where packages are *hidden*, in one process for each package."""
+    return [
+        subprocess.run(
+            [sys.executable, "-c", _PROGRAM, hidden, program],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.strip()
+        for program in programs
+    ]
+
+
+@pytest.mark.spec("LAY-28")
+def test_what_needs_arrow_says_so() -> None:
+    """An ImportError of our tree that names the extra."""
+    for program, told in zip(NEED_ARROW, _told(ARROW, *NEED_ARROW), strict=True):
+        assert told.startswith("True "), (program, told)
+        assert told.endswith("try: pip install 'statestores[arrow]'"), (program, told)
+
+
+@pytest.mark.spec("LAY-28")
+def test_what_needs_spark_says_so() -> None:
+    """Likewise."""
+    programs = ["import pyspark_statestores", "from statestores.spark import stateful"]
+    for told in _told("pyspark,py4j", *programs):
+        assert told.startswith("True ")
+        assert told.endswith("try: pip install 'statestores[spark]'")
+
+
+@pytest.mark.spec("LAY-28")
+def test_what_needs_neither_works_without() -> None:
+    """Stores, queries and metrics are the core's; the command line says what it lacks."""
+    assert _told(ARROW, *NEED_NOTHING) == ["fine"] * len(NEED_NOTHING)
+
+    (told,) = _told(ARROW, "import statestores.cli; statestores.cli.main()")
+    assert told.endswith("try: pip install 'statestores[cli,arrow]'")
