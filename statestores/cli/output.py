@@ -62,7 +62,7 @@ class Output:
         """Print JSON, or for people."""
         self.json = json
         self._console = Quiet(file=sys.stdout, highlight=False, soft_wrap=True)
-        self._remarks = Quiet(file=sys.stderr, highlight=False, soft_wrap=True)
+        self._remarks: Console = Quiet(file=sys.stderr, highlight=False, soft_wrap=True)
 
     @property
     def is_terminal(self) -> bool:
@@ -157,26 +157,41 @@ class Output:
 
     @contextmanager
     def progress(self, what: str) -> Iterator[ProgressCallback | None]:
-        """Show on standard error how far a long operation has come, if that is a terminal."""
+        """Show how far a long operation has come, if standard error is a terminal.
+
+        Where standard output is one too, lines and bar share it, and so they share a console, which
+        keeps the bar below the lines. A pipe gets its lines and nothing of the bar.
+        """
         if not self._remarks.is_terminal:
             yield None
             return
+        shared = self._console if self._console.is_terminal else self._remarks
         bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
             TextColumn("rows"),
             TimeElapsedColumn(),
-            console=self._remarks,
+            console=shared,
             transient=True,
+            redirect_stdout=shared is self._console,
         )
-        with bar:
+        with self._bar_on(shared), bar:
             task = bar.add_task(what, total=None)
 
             def update(progress: RowProgress) -> None:
                 bar.update(task, completed=progress.rows, total=progress.total_rows)
 
             yield update
+
+    @contextmanager
+    def _bar_on(self, console: Console) -> Iterator[None]:
+        """Print remarks to *console*, on which there is a bar for a while."""
+        remarks, self._remarks = self._remarks, console
+        try:
+            yield
+        finally:
+            self._remarks = remarks
 
 
 def _cells(columns: Sequence[Column], row: tuple[Any, ...]) -> list[str]:

@@ -1,0 +1,108 @@
+"""A bar and lines on one terminal, and neither of them in the other's way.
+
+``verify`` printed each finding into the bar that it was drawing: "verifying ━━ 0 rows 0:00:00ok
+store ..." stayed on the screen, and parts of lines were wiped out with the bar.
+"""
+
+import errno
+import os
+import pty
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import statestores as ss
+
+VERIFY = [sys.executable, "-m", "statestores.cli", "verify"]
+
+_STEP = re.compile(r"\x1b\[([0-9;?]*)([A-Za-z])|(\r)|(\n)|([^\x1b\r\n]+)")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Return a state root with some partitions to check."""
+    made = ss.StateRoot.create(tmp_path / "r")
+    made.add_store(ss.KeyValue("counts"), partitions=3)
+    for number in range(3):
+        with ss.open_logged_store(made, "counts", number, backend="sqlite") as logged:
+            logged.store.put(b"k", b"v")
+            logged.commit()
+            logged.snapshot()
+    return made.path
+
+
+def test_findings_and_bar_do_not_tangle(root: Path) -> None:
+    """What is left on the screen is the findings, each on a line of its own, and no bar."""
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "COLUMNS": "300", "TERM": "xterm"}
+    with subprocess.Popen(
+        [*VERIFY, root], stdin=theirs, stdout=theirs, stderr=theirs, env=environment
+    ) as process:
+        os.close(theirs)
+        shown = _read(ours)
+    os.close(ours)
+    lines = [line.strip() for line in _screen(shown) if line.strip()]
+    plain = subprocess.run([*VERIFY, root], capture_output=True, text=True, check=True)
+
+    assert process.returncode == 0
+    assert "verifying" in shown, "there was a bar"
+    assert lines == [line.strip() for line in (plain.stdout + plain.stderr).splitlines()]
+
+
+def test_a_pipe_has_the_lines_while_a_terminal_has_the_bar(root: Path) -> None:
+    """Nothing of the bar is in the pipe, and no line is on the terminal."""
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        [*VERIFY, "--json", root], stdin=theirs, stdout=subprocess.PIPE, stderr=theirs
+    ) as process:
+        os.close(theirs)
+        shown = _read(ours)
+        assert process.stdout is not None
+        piped = process.stdout.read().decode()
+    os.close(ours)
+
+    assert process.returncode == 0
+    assert "\x1b" not in piped
+    assert piped.startswith("{")
+    assert piped.endswith("}\n")
+    assert "verifying" in shown
+    assert "checks" not in shown
+
+
+def _read(descriptor: int) -> str:
+    """Return all that a program prints to a terminal."""
+    parts = []
+    while True:
+        try:
+            part = os.read(descriptor, 65_536)
+        except OSError as error:
+            if error.errno != errno.EIO:  # how Linux says that the other end is closed
+                raise
+            break
+        if not part:
+            break
+        parts.append(part)
+    return b"".join(parts).decode()
+
+
+def _screen(text: str) -> list[str]:
+    """Return what a terminal shows at the end: enough of one for what the library prints."""
+    lines, row, column = [""], 0, 0
+    for arguments, command, back, down, characters in _STEP.findall(text):
+        if back:
+            column = 0
+        elif down:
+            row += 1
+            lines.extend([""] * (row + 1 - len(lines)))
+        elif characters:
+            kept = lines[row].ljust(column)
+            lines[row] = kept[:column] + characters + kept[column + len(characters) :]
+            column += len(characters)
+        elif command == "A":
+            row = max(0, row - int(arguments or 1))
+        elif command == "K":
+            lines[row] = "" if arguments == "2" else lines[row][:column]
+    return lines
