@@ -19,7 +19,7 @@ from statestores.arrow.progress import ProgressCallback
 from statestores.arrow.restore import RestoreReport, restore
 from statestores.arrow.snapshot import SnapshotInfo, write_snapshot
 from statestores.arrow.snapshot_directory import list_snapshots
-from statestores.arrow.snapshot_reader import newest_valid_snapshot
+from statestores.arrow.snapshot_reader import SnapshotChoice, newest_valid_snapshot
 from statestores.changelog import (
     Changelog,
     ChangelogOptions,
@@ -200,6 +200,7 @@ def open_logged_store(
         StoreMismatchError: The store's changelog is gone, or the store is another one.
         ChangelogCorruptedError: The changelog is damaged, or ends before the store.
         OffsetOutOfRangeError: The changelog begins later than what store and snapshots have.
+        SnapshotCorruptedError: It begins later than what the snapshots have that can be used.
         StoreCorruptedError, UnsupportedFormatError, StorageError: A file cannot be read.
     """
     state = root if isinstance(root, StateRoot) else StateRoot.open(root)
@@ -301,9 +302,14 @@ def bring_up(
             `open_logged_store`.
     """
     committed = store.committed_offset(partition)
-    snapshot = None
+    choice = SnapshotChoice(None, {})
     if committed is None or changelog.first_offset > committed + 1:
-        snapshot = newest_valid_snapshot(directory.snapshots).snapshot
-    return restore(
-        store, snapshot=snapshot, changelog=changelog, partition=partition, progress=progress
-    )
+        choice = newest_valid_snapshot(directory.snapshots)
+    with choice.explaining():
+        return restore(
+            store,
+            snapshot=choice.snapshot,
+            changelog=changelog,
+            partition=partition,
+            progress=progress,
+        )

@@ -17,7 +17,7 @@ from statestores.arrow.manifest import Manifest
 from statestores.arrow.merged_rows import tail_of
 from statestores.arrow.schemas import row_schema, valid_at
 from statestores.arrow.snapshot_directory import list_snapshots
-from statestores.arrow.snapshot_reader import Snapshot, read_snapshot
+from statestores.arrow.snapshot_reader import Snapshot, passed_over, read_snapshot
 from statestores.arrow.tail import Tail
 from statestores.arrow.versioned_tail import VersionedTail
 from statestores.change_feed import ChangeFeed, feed_schema
@@ -280,10 +280,25 @@ class PartitionReader:
             except (SnapshotCorruptedError, StoreNotFoundError) as error:
                 refused.append(error)
             else:
+                self._check_enough(snapshot.offset + 1, end, refused)
                 return snapshot
-        if refused and self._log.first_offset() > 0:
-            raise refused[0]  # the changelog alone is not enough
+        self._check_enough(0, end, refused)
         return None
+
+    def _check_enough(self, start: int, end: LogEnd, refused: Sequence[Exception]) -> None:
+        """Accept a changelog that begins where it is needed, if newer snapshots are *refused*.
+
+        Raises:
+            SnapshotCorruptedError: They have what is missing.
+        """
+        damaged = [error for error in refused if not isinstance(error, StoreNotFoundError)]
+        if not damaged or (end.has_log and self._log.first_offset() <= start):
+            return
+        has = f"begins at offset {self._log.first_offset()}" if end.has_log else "is not there"
+        raise SnapshotCorruptedError(
+            f"the content of {str(self._directory.path)!r} cannot be read: its changelog {has}, "
+            f"and is needed from offset {start} on; {passed_over(damaged)}"
+        ) from damaged[0]
 
     def _snapshots(
         self, offset: int | None, end: LogEnd, refused: list[Exception] | None = None

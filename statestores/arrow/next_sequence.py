@@ -24,15 +24,18 @@ def next_sequence(snapshots: Path, changelog: ReadOnlyChangelog, partition: Topi
         OffsetOutOfRangeError: The changelog begins after what a valid snapshot has.
         ChangelogCorruptedError, StorageError: Something cannot be read.
     """
-    snapshot = newest_valid_snapshot(snapshots).snapshot
+    choice = newest_valid_snapshot(snapshots)
+    snapshot = choice.snapshot
     if snapshot is not None and snapshot.manifest.partition != partition:
         snapshot = None  # its offset is one of another log
     start = 0 if snapshot is None else snapshot.offset + 1
     if changelog.first_offset > start:
-        raise OffsetOutOfRangeError(
-            f"the changelog begins at offset {changelog.first_offset}, and what comes before it is "
-            f"known up to {start}: a valid snapshot is missing; write one with the store open"
-        )
+        with choice.explaining():
+            raise OffsetOutOfRangeError(
+                f"the changelog begins at offset {changelog.first_offset}, and what comes before "
+                f"it is known up to {start}: a valid snapshot is missing in {str(snapshots)!r}; "
+                "write one with the store open"
+            )
     highest = -1
     if snapshot is not None:
         for rows in snapshot.batches():

@@ -5,6 +5,7 @@ file counts as memory of the process, and one that shrinks while it is mapped ki
 """
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -25,7 +26,12 @@ from statestores.arrow.manifest import (
 )
 from statestores.arrow.schemas import changes_from_rows, end_validity, first_disorder, row_schema
 from statestores.arrow.snapshot_directory import list_snapshots, offset_from_name
-from statestores.errors import SnapshotCorruptedError, StoreNotFoundError, UnsupportedFormatError
+from statestores.errors import (
+    OffsetOutOfRangeError,
+    SnapshotCorruptedError,
+    StoreNotFoundError,
+    UnsupportedFormatError,
+)
 from statestores.semantics.local_path import local_path
 from statestores.spi.records import Changes
 
@@ -223,6 +229,29 @@ class SnapshotChoice:
 
     refused: dict[Path, SnapshotCorruptedError | UnsupportedFormatError]
     """The newer ones that cannot be used, with the reason of each."""
+
+    @contextmanager
+    def explaining(self) -> Iterator[None]:
+        """Say which snapshots were passed over when the block finds that something is missing.
+
+        Without, it would tell people to look for a snapshot that is there.
+
+        Raises:
+            SnapshotCorruptedError: Something is missing, and a snapshot cannot be used.
+        """
+        try:
+            yield
+        except OffsetOutOfRangeError as error:
+            if not self.refused:
+                raise
+            raise SnapshotCorruptedError(
+                f"{error}; {passed_over(self.refused.values())}"
+            ) from error
+
+
+def passed_over(refused: Iterable[Exception]) -> str:
+    """Return in words which snapshots cannot be used; each reason names a path."""
+    return f"passed over: {'; '.join(map(str, refused))}"
 
 
 def read_snapshot(path: str | PathLike[str]) -> Snapshot:

@@ -256,7 +256,9 @@ class FileChangelog(Changelog):
         return self._append(FrameKind.CLEAR, None, position, durability).last
 
     def read(self, from_offset: int | None = None, to_offset: int | None = None) -> Iterator[Frame]:
-        start, stop = check_range(from_offset, to_offset, self.first_offset, self.end_offset)
+        start, stop = check_range(
+            self._directory, from_offset, to_offset, self.first_offset, self.end_offset
+        )
         return read_range(self._directory, start, stop, self._tail.before, lambda: self._open)
 
     def seal(self) -> None:

@@ -137,7 +137,7 @@ class ChangelogReader(ReadOnlyChangelog):
 
     def read(self, from_offset: int | None = None, to_offset: int | None = None) -> Iterator[Frame]:
         end = self._refresh().end_offset
-        start, stop = check_range(from_offset, to_offset, self.first_offset, end)
+        start, stop = check_range(self._directory, from_offset, to_offset, self.first_offset, end)
         return read_range(self._directory, start, stop, self._tail.before, lambda: self._open)
 
     def close(self) -> None:

@@ -32,9 +32,9 @@ _ATTEMPTS = 100
 
 
 def check_range(
-    from_offset: int | None, to_offset: int | None, first: int, end: int
+    directory: Path, from_offset: int | None, to_offset: int | None, first: int, end: int
 ) -> tuple[int, int]:
-    """Return the bounds of a read of a log that has the offsets from *first* up to *end*.
+    """Return the bounds of a read of the log in *directory*, of the offsets from *first* to *end*.
 
     Raises:
         InvalidTypeError, InvalidArgumentError: They are no bounds.
@@ -53,8 +53,8 @@ def check_range(
         if not first <= offset <= end:
             which = "has been deleted" if offset < first else "is not written yet"
             raise OffsetOutOfRangeError(
-                f"offset {offset} {which}: the changelog holds those from {first} up to, and "
-                f"without, {end}; restore from a snapshot for older ones"
+                f"offset {offset} {which}: the changelog in {str(directory)!r} holds those from "
+                f"{first} up to, and without, {end}; restore from a snapshot for older ones"
             )
     if start > stop:
         raise InvalidArgumentError(
@@ -148,6 +148,6 @@ def _gone(directory: Path, offset: int, listing: SegmentListing) -> Exception:
         )
     first = listing.segments[0].first_offset
     return OffsetOutOfRangeError(
-        f"offset {offset} has been deleted: the changelog now begins at {first}; restore from a "
-        "snapshot for older ones"
+        f"offset {offset} has been deleted: the changelog in {str(directory)!r} now begins at "
+        f"{first}; restore from a snapshot for older ones"
     )

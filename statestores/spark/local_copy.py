@@ -25,7 +25,11 @@ from typing import Any
 from statestores.arrow.file_access import reporting
 from statestores.arrow.restore import restore
 from statestores.arrow.snapshot_directory import list_snapshots
-from statestores.arrow.snapshot_reader import newest_valid_snapshot, read_snapshot
+from statestores.arrow.snapshot_reader import (
+    SnapshotChoice,
+    newest_valid_snapshot,
+    read_snapshot,
+)
 from statestores.changelog import ChangelogReader, Frame, changelog_partition
 from statestores.changelog.contract import NO_POSITION, ReadOnlyChangelog
 from statestores.errors import (
@@ -237,12 +241,12 @@ def _bring_up(
     if end_offset == 0 or committed == end_offset - 1:
         return
     log = PinnedChangelog(source, specification, end_offset)
-    snapshot = None
+    choice = SnapshotChoice(None, {})
     if committed is None or log.first_offset > committed + 1:
         choice = newest_valid_snapshot(source.snapshots, to_offset=end_offset - 1)
-        snapshot = choice.snapshot
     (slot / _COPY_FILE).unlink(missing_ok=True)
-    restore(store, snapshot=snapshot, changelog=log, partition=logged)
+    with choice.explaining():
+        restore(store, snapshot=choice.snapshot, changelog=log, partition=logged)
     reached = store.committed_offset(logged)
     if reached != end_offset - 1:
         raise OffsetOutOfRangeError(

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from statestores.arrow.file_access import make_durable, reporting
-from statestores.arrow.snapshot_reader import newest_valid_snapshot
+from statestores.arrow.snapshot_reader import newest_valid_snapshot, passed_over
 from statestores.changelog import ChangelogReader, changelog_partition
 from statestores.errors import (
     InvalidArgumentError,
@@ -126,9 +126,12 @@ def missing_for_restore(
             first = log.first_offset
     except StoreNotFoundError:
         return "it has no changelog"
-    snapshot = newest_valid_snapshot(source.snapshots).snapshot
+    choice = newest_valid_snapshot(source.snapshots)
+    snapshot = choice.snapshot
     if first > 0 and (snapshot is None or snapshot.offset < first - 1):
-        return f"its changelog begins at offset {first}, and no valid snapshot has what came before"
+        words = f"its changelog begins at offset {first}, and no valid snapshot has what was before"
+        refused = choice.refused.values()
+        return f"{words}; {passed_over(refused)}" if refused else words
     return None
 
 

@@ -250,7 +250,7 @@ def test_a_damaged_state_root_is_a_sentence(root: Path, run: Run) -> None:
     outcome = run("verify", root)
 
     assert outcome.code == 1
-    assert outcome.err.startswith("statestores: the state root")
+    assert outcome.err.startswith(f"statestores: '{root / 'statestores.json'}' is malformed")
 
 
 def test_a_store_without_a_changelog_is_checked(bare: Path, succeed: Run) -> None:
