@@ -30,6 +30,7 @@ from statestores.changelog import (
 from statestores.errors import StoreMismatchError
 from statestores.failpoints import reach
 from statestores.opening import BytesStore, open_bytes_store, typed_store
+from statestores.semantics.arguments import check_store_name
 from statestores.semantics.logged_meter import LoggedMeter
 from statestores.spi.closing import Closing
 from statestores.spi.durability import Durability
@@ -203,6 +204,7 @@ def open_logged_store(
         SnapshotCorruptedError: It begins later than what the snapshots have that can be used.
         StoreCorruptedError, UnsupportedFormatError, StorageError: A file cannot be read.
     """
+    check_store_name(name)
     state = root if isinstance(root, StateRoot) else StateRoot.open(root)
     specification = state.store(name).specification
     source = state.partition(name, partition)

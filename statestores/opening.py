@@ -23,6 +23,7 @@ from statestores.errors import (
 from statestores.failpoints import reach
 from statestores.registry import load_backend, load_recorded_backend
 from statestores.semantics import open_on_engine
+from statestores.semantics.arguments import check_specification
 from statestores.semantics.layout import FORMAT_ROW
 from statestores.semantics.local_path import local_path
 from statestores.semantics.opening import AnyEngineStore
@@ -143,6 +144,7 @@ def open_store(
         durability: What each commit survives.
 
     Raises:
+        InvalidTypeError, InvalidArgumentError: An argument cannot be one.
         UnknownBackendError, MissingDriverError, InvalidOptionError: The backend cannot be used.
         StoreLockedError: The store is open elsewhere; the message says where.
         StoreMismatchError: The directory holds another store, or another backend's, or is a state
@@ -169,6 +171,7 @@ def open_bytes_store(
     With *restorable* the caller restores what the store lacks: an engine whose files are gone is
     begun anew, and is otherwise an error.
     """
+    check_specification(specification)
     chosen, of_engine = split_options(options)
     directory = local_path(path)
     engine, known = _open_engine(directory, backend, of_engine, restorable=restorable)
@@ -208,9 +211,9 @@ def open_existing(
             `open_store`.
     """
     directory = local_path(path)
+    chosen, of_engine = split_options(options)
     if backend_of(directory) is None:
         raise StoreNotFoundError(f"there is no store in {str(directory)!r}; check the path")
-    chosen, of_engine = split_options(options)
     engine, _ = _open_engine(directory, backend, of_engine, restorable=False)
     with _telling(directory):
         try:
@@ -296,6 +299,11 @@ def _open_engine(
     restorable: bool,
 ) -> tuple[Engine, str | None]:
     """Open the engine in *directory*; return it, and the backend that is noted there."""
+    if backend is not None and not isinstance(backend, str):
+        raise InvalidTypeError(
+            f"a backend is given by its name, such as 'sqlite', or by 'module:Class', got "
+            f"{backend!r}"
+        )
     known = backend_of(directory)
     if known is None:
         _refuse_state_root(directory)

@@ -26,6 +26,7 @@ from statestores.errors import (
     StoreNotFoundError,
 )
 from statestores.partitioning import partitioner_by_name
+from statestores.semantics.arguments import check_specification, check_store_name
 from statestores.semantics.directory_lock import LOCK_FILE, DirectoryLock
 from statestores.semantics.local_path import local_path
 from statestores.semantics.self_description import check_description
@@ -128,6 +129,8 @@ class StateRoot:
             StoreNotFoundError: There is no such store; the message lists those that there are.
             InvalidArgumentError: No name is given, and there are several.
         """
+        if name is not None:
+            check_store_name(name)
         known = ", ".join(sorted(self._stores)) or "none"
         if name is None:
             if len(self._stores) != 1:
@@ -156,6 +159,7 @@ class StateRoot:
             StoreMismatchError: The store exists with another specification or partition count.
             StoreLockedError: Another process adds a store at this moment.
         """
+        check_specification(specification)
         if type(partitions) is not int:
             raise InvalidTypeError(f"partitions must be an int, got {partitions!r}")
         if not 1 <= partitions <= MAX_PARTITIONS:

@@ -3,10 +3,13 @@
 The hot paths test types in line and come here only to complain.
 """
 
+from collections.abc import Iterable
 from typing import Any, NoReturn
 
 from statestores.errors import InvalidArgumentError, InvalidTypeError
 from statestores.spi.durability import Durability
+from statestores.spi.shown import shown
+from statestores.spi.specification import StoreSpecification
 from statestores.spi.store import Isolation, Values
 from statestores.spi.values import as_list
 
@@ -24,7 +27,7 @@ def check_key(key: object) -> None:
         raise InvalidTypeError(
             "a key is bytes, got None"
             if key is None
-            else f"a key is bytes, got {key!r}; encode it, or open the store with a key serde"
+            else f"a key is bytes, got {shown(key)}; encode it, or open the store with a key serde"
         )
 
 
@@ -36,8 +39,8 @@ def check_value(value: object) -> None:
     """
     if value is not None and type(value) is not bytes:
         raise InvalidTypeError(
-            f"a value is bytes or None, got {value!r}; encode it, or open the store with a value "
-            "serde"
+            f"a value is bytes or None, got {shown(value)}; encode it, or open the store with a "
+            "value serde"
         )
 
 
@@ -136,6 +139,43 @@ def refuse_put(key: object, value: object, timestamp_ms: object = 0) -> NoReturn
     check_value(value)
     check_time("timestamp_ms", timestamp_ms)
     raise AssertionError(f"{key!r}, {value!r} and {timestamp_ms!r} are in order")
+
+
+def check_specification(specification: object) -> None:
+    """Accept what describes a store.
+
+    Raises:
+        InvalidTypeError: It is something else.
+    """
+    if not isinstance(specification, StoreSpecification):
+        raise InvalidTypeError(
+            "a store is described by a KeyValue, Versioned, Window or Session, such as "
+            f"KeyValue('counts'), got {shown(specification)}"
+        )
+
+
+def check_store_name(name: object) -> None:
+    """Accept the name of a store that is there: text.
+
+    Raises:
+        InvalidTypeError: It is something else.
+    """
+    if not isinstance(name, str):
+        raise InvalidTypeError(f"a store is named by a str, got {shown(name)}")
+
+
+def store_names(names: Iterable[str]) -> list[str]:
+    """Return several *names* of stores; one text would be a name for each letter.
+
+    Raises:
+        InvalidTypeError: They are something else.
+    """
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        raise InvalidTypeError(f"stores are given as a list of names, got {shown(names)}")
+    found = list(names)
+    for name in found:
+        check_store_name(name)
+    return found
 
 
 def check_lengths(**columns: list[Any]) -> None:

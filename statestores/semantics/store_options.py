@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
-from statestores.errors import InvalidOptionError
+from statestores.errors import InvalidOptionError, InvalidTypeError
 from statestores.semantics.row_cache import DEFAULT_READ_CACHE_BYTES
 from statestores.spi.memory_budget import MemoryBudget
 from statestores.spi.options import parse_options
@@ -40,8 +40,14 @@ def split_options(
     """Return the options of the store, and those of the engine, from one mapping.
 
     Raises:
+        InvalidTypeError: It is no mapping of names.
         InvalidOptionError: An option of the store cannot be read.
     """
+    judged: object = options
+    if judged is not None and not (
+        isinstance(judged, Mapping) and all(isinstance(name, str) for name in judged)
+    ):
+        raise InvalidTypeError(f"options must be a mapping with str for names, got {options!r}")
     names = {option.name for option in fields(StoreOptions)}
     given = dict(options or {})
     of_store = {name: value for name, value in given.items() if name.lower() in names}

@@ -1,25 +1,20 @@
 """What a serde says when it refuses a value or bytes: the same sentence in all of them (SRD-4)."""
 
 from statestores.errors import SerializationError
-
-_SHOWN_CHARACTERS = 200
-"""A value may be megabytes long, and the message goes into a log."""
-
-_SHOWN_BITS = 4_096
-"""Python refuses to print integers of more than 4,300 digits; nobody reads those of 1,200."""
+from statestores.spi.shown import shown
 
 
 def refused_value(serde: str, value: object, expected: str) -> SerializationError:
     """Return the error for a *value* that *serde* does not take; *expected* is what it takes."""
     return SerializationError(
-        f"the serde {serde!r} takes {expected}, got {_shown(value)} of type {_type_name(value)}"
+        f"the serde {serde!r} takes {expected}, got {shown(value)} of type {_type_name(value)}"
     )
 
 
 def refused_bytes(serde: str, data: object, reason: str) -> SerializationError:
     """Return the error for bytes that *serde* did not write, for a *reason*."""
     return SerializationError(
-        f"the serde {serde!r} cannot read {_shown(data)}: {reason}; "
+        f"the serde {serde!r} cannot read {shown(data)}: {reason}; "
         "were they written with another serde?"
     )
 
@@ -29,16 +24,6 @@ def refused_column(serde: str, arrow_type: object, expected: str) -> Serializati
     return SerializationError(
         f"the serde {serde!r} takes a column of {expected}, got one of {arrow_type}; cast it first"
     )
-
-
-def _shown(value: object) -> str:
-    """Return a representation of bounded length."""
-    if isinstance(value, int) and value.bit_length() > _SHOWN_BITS:
-        return f"an integer of {value.bit_length()} bits"
-    text = repr(value)
-    if len(text) <= _SHOWN_CHARACTERS:
-        return text
-    return f"{text[:_SHOWN_CHARACTERS]}... ({len(text)} characters)"
 
 
 def _type_name(value: object) -> str:

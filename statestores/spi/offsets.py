@@ -31,6 +31,10 @@ class Position(Mapping[TopicPartition, int]):
             InvalidTypeError: A key is not a `TopicPartition`, or an offset not an ``int``.
             InvalidArgumentError: An offset is negative.
         """
+        if offsets is not None and not isinstance(offsets, Mapping):
+            raise InvalidTypeError(
+                f"offsets must be a mapping from TopicPartition to int, got {offsets!r}"
+            )
         self._offsets = dict(offsets or {})
         for partition, offset in self._offsets.items():
             check_partition(partition)
@@ -69,7 +73,10 @@ def check_partition(partition: object) -> None:
         InvalidArgumentError: The topic is empty or the partition negative.
     """
     if not isinstance(partition, TopicPartition):
-        raise InvalidTypeError(f"expected a TopicPartition, got {partition!r}")
+        raise InvalidTypeError(
+            f"expected a statestores.TopicPartition, got {partition!r}; make one of topic and "
+            "partition: a tuple, or another library's class, is none"
+        )
     topic: object = partition[0]
     number: object = partition[1]
     if not isinstance(topic, str) or type(number) is not int:

@@ -17,6 +17,12 @@ MAX_NAME_LENGTH = 249
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
 
 
+def _is_serde(value: object) -> bool:
+    """Whether *value* has what a `Serde` has that a store calls. A class is no serde: make one."""
+    named = isinstance(getattr(value, "name", None), str) and not isinstance(value, type)
+    return named and all(callable(getattr(value, each, None)) for each in ("encode", "decode"))
+
+
 @dataclass(frozen=True, slots=True, init=False)
 class StoreSpecification(Generic[K, V]):
     """What every kind has. The store writes it down and checks it at each opening (COM-13)."""
@@ -45,7 +51,7 @@ class StoreSpecification(Generic[K, V]):
             object.__setattr__(self, name, value)
 
     def _set_common(
-        self, name: str, key: Serde[K] | None, value: Serde[V] | None, partitioner: str
+        self, name: str, key: Serde[K] | None, value: Serde[V] | None, partitioner: object
     ) -> None:
         if not isinstance(name, str):
             raise InvalidTypeError(f"a store's name is a str, got {name!r}")
@@ -57,6 +63,16 @@ class StoreSpecification(Generic[K, V]):
             raise InvalidArgumentError(
                 f"a store's name has 1 to {MAX_NAME_LENGTH} of the characters a-z, A-Z, 0-9, "
                 f"'.', '_' and '-', and is not '.', '..' or '.checkpoint'; got {name!r}"
+            )
+        for field, serde in (("key", key), ("value", value)):
+            if serde is not None and not _is_serde(serde):
+                raise InvalidTypeError(
+                    f"{field} must be a serde, such as statestores.utf8, or None for bytes, got "
+                    f"{serde!r}"
+                )
+        if not isinstance(partitioner, str) or not partitioner:
+            raise InvalidTypeError(
+                f"a partitioner is given by its name, such as 'murmur2', got {partitioner!r}"
             )
         self._set(name=name, key=key, value=value, partitioner=partitioner)
 

@@ -25,6 +25,7 @@ from statestores.errors import (
 )
 from statestores.logged_store import LoggedStore, bring_up, join_changelog
 from statestores.opening import ENGINE_DIRECTORY, BytesStore, open_bytes_store, typed_store
+from statestores.semantics.arguments import check_store_name
 from statestores.semantics.local_path import local_path
 from statestores.spi.closing import Closing
 from statestores.spi.durability import Durability
@@ -309,6 +310,7 @@ def open_standby(
         InvalidArgumentError: The store has no such partition, or *directory* is the active one's.
         StateStoreError: As `statestores.open_store`.
     """
+    check_store_name(name)
     state = root if isinstance(root, StateRoot) else StateRoot.open(root)
     source = state.partition(name, partition)
     own = local_path(directory, "directory")

@@ -15,6 +15,7 @@ from statestores.errors import (
 )
 from statestores.failpoints import reach
 from statestores.logged_store import LoggedStore, join_changelog
+from statestores.semantics.arguments import store_names
 from statestores.semantics.directory_lock import DirectoryLock
 from statestores.spi.closing import Closing
 from statestores.spi.durability import Durability
@@ -228,9 +229,9 @@ def open_task(
         StoreLockedError: Another process has the task, or one of its stores.
         StateStoreError: As `statestores.open_logged_store`, of one of the stores.
     """
+    names = list(dict.fromkeys(store_names(stores)))
+    task = TaskId.of(task_id)
     state = root if isinstance(root, StateRoot) else StateRoot.open(root)
-    task = TaskId.parse(task_id) if isinstance(task_id, str) else task_id
-    names = list(dict.fromkeys(stores))
     if not names:
         raise InvalidArgumentError(f"the task {task} has no stores; name at least one")
     check_on_corruption(on_corruption)

@@ -37,6 +37,19 @@ class TaskId:
                 )
 
     @classmethod
+    def of(cls, task: "Self | str") -> Self:
+        """Return *task*, given itself or its name.
+
+        Raises:
+            InvalidTypeError, InvalidArgumentError: It is neither.
+        """
+        if isinstance(task, cls):
+            return task
+        if not isinstance(task, str):
+            raise InvalidTypeError(f"a task is a TaskId or its name, such as '0_3'; got {task!r}")
+        return cls.parse(task)
+
+    @classmethod
     def parse(cls, text: str) -> Self:
         """Return the task that *text*, such as ``0_3``, names.
 

@@ -32,6 +32,7 @@ from statestores.tasks.rebuilding import OnCorruption, check_on_corruption
 from statestores.tasks.restore_progress import RestoreListener
 from statestores.tasks.standby import FOLLOW_INTERVAL_S, Standby, open_standby
 from statestores.tasks.task import Task, open_task
+from statestores.tasks.task_arguments import check_interval, stores_by_group, task_ids
 from statestores.tasks.task_id import TaskId
 from statestores.tasks.task_metrics import RestoreLedger
 
@@ -73,16 +74,20 @@ class TaskManager(Closing):
             listener: Told of each restore, on the thread that does it.
 
         Raises:
+            InvalidTypeError: The groups are no mapping from numbers to lists of names.
             StoreNotFoundError: There is no state root, or it has not every store.
             InvalidArgumentError: A group has no store, or its stores differ in their partitions;
                 or a store is in two groups.
         """
+        self._groups = stores_by_group(groups)
         self._root = root if isinstance(root, StateRoot) else StateRoot.open(root)
-        self._groups = {group: tuple(names) for group, names in groups.items()}
         self._check_groups()
         check_on_corruption(on_corruption)
-        if restore_threads < 1:
-            raise InvalidArgumentError(f"restore_threads must be from 1, got {restore_threads!r}")
+        if type(restore_threads) is not int or restore_threads < 1:
+            raise InvalidArgumentError(
+                f"restore_threads must be an int from 1, got {restore_threads!r}"
+            )
+        check_interval(follow_interval_s)
         self._has_local_directory = local_directory is not None
         self._local = LocalDirectory(
             self._root.path if local_directory is None else local_directory
@@ -126,19 +131,22 @@ class TaskManager(Closing):
         """The standby tasks: a standby for each store."""
         return dict(self._standbys)
 
-    def assign(self, active: Iterable[TaskId], standby: Iterable[TaskId] = ()) -> None:
+    def assign(self, active: Iterable[TaskId | str], standby: Iterable[TaskId | str] = ()) -> None:
         """Own exactly the tasks *active*, and follow exactly the tasks *standby*.
+
+        Each is a `TaskId` or its name, such as ``0_3``.
 
         Tasks that are no longer assigned are closed, without a commit. A standby that becomes
         active is promoted. The others are restored in parallel. When one of them cannot be
         opened, the rest is kept, and assigning again goes on from there.
 
         Raises:
+            InvalidTypeError: Something is neither a task nor the name of one.
             InvalidArgumentError: A task is both, its group or partition is unknown, or a standby
                 is asked for and there is no local directory.
             StateStoreError: As `open_task` and `open_standby`.
         """
-        wanted, copies = dict.fromkeys(active), dict.fromkeys(standby)
+        wanted, copies = dict.fromkeys(task_ids(active)), dict.fromkeys(task_ids(standby))
         self._check_assignment(wanted, copies)
         self._moving = True
         try:

@@ -1,0 +1,48 @@
+"""Judging what callers say about tasks, before anything is opened."""
+
+from collections.abc import Iterable, Mapping
+
+from statestores.errors import InvalidArgumentError, InvalidTypeError
+from statestores.semantics.arguments import store_names
+from statestores.tasks.task_id import TaskId
+
+
+def stores_by_group(groups: Mapping[int, Iterable[str]]) -> dict[int, tuple[str, ...]]:
+    """Return *groups*: a mapping from the numbers of groups to the names of their stores.
+
+    Raises:
+        InvalidTypeError: It is something else.
+    """
+    if not isinstance(groups, Mapping):
+        raise InvalidTypeError(
+            "groups must be a mapping from a number to names of stores, such as {0: ['counts']}, "
+            f"got {groups!r}"
+        )
+    found = {}
+    for group, names in groups.items():
+        TaskId(group, 0)
+        found[group] = tuple(store_names(names))
+    return found
+
+
+def check_interval(interval_s: object) -> None:
+    """Accept a number of seconds above 0.
+
+    Raises:
+        InvalidArgumentError: It is something else.
+    """
+    if type(interval_s) not in {int, float} or not interval_s > 0:  # type: ignore[operator]  # a number
+        raise InvalidArgumentError(
+            f"follow_interval_s must be a number of seconds above 0, got {interval_s!r}"
+        )
+
+
+def task_ids(tasks: Iterable[TaskId | str]) -> list[TaskId]:
+    """Return *tasks*, each of which is given itself or by its name.
+
+    Raises:
+        InvalidTypeError, InvalidArgumentError: One is no task, or they are no list of them.
+    """
+    if isinstance(tasks, str) or not isinstance(tasks, Iterable):
+        raise InvalidTypeError(f"tasks are given as a list, such as ['0_1'], got {tasks!r}")
+    return [TaskId.of(task) for task in tasks]
