@@ -29,7 +29,12 @@ from statestores.tasks.local_directory import LocalDirectory
 from statestores.tasks.rebuilding import OnCorruption, Rebuild, check_on_corruption, open_local
 from statestores.tasks.restore_progress import RestoreListener, RestoreReporter
 from statestores.tasks.standby import Standby
-from statestores.tasks.task_commit import finish_commit, forget_commit, record_commit
+from statestores.tasks.task_commit import (
+    finish_commit,
+    forget_commit,
+    is_recorded,
+    record_commit,
+)
 from statestores.tasks.task_id import TaskId
 
 TASKS_DIRECTORY = "@tasks"
@@ -119,19 +124,19 @@ class Task(Closing):
                 was committed before it failed.
         """
         self._check_open()
-        if self._is_half_committed:
-            raise CommitConflictError(
-                f"a commit of the task {self._id} is recorded and was not carried out; close the "
-                "task and open it again"
-            )
+        self._check_not_half_committed()
         reached = self.position.merge(Position(position or {}))
         pending = [store for store in self._stores.values() if store.store.uncommitted_bytes]
         if len(pending) < 2:  # noqa: PLR2004  # one store commits as one anyway
             store = pending[0] if pending else next(iter(self._stores.values()))
             store.commit(position or {})
             return
-        record_commit(self._directory, pending, reached, self._durability)
         self._is_half_committed = True
+        try:
+            record_commit(self._directory, pending, reached, self._durability)
+        except BaseException:
+            self._is_half_committed = is_recorded(self._directory)
+            raise
         reach("task.recorded")
         for store in pending:
             store.commit(position or {})
@@ -147,6 +152,7 @@ class Task(Closing):
             CommitConflictError: A commit stopped halfway: it is committed.
         """
         self._check_open()
+        self._check_not_half_committed()
         for store in self._stores.values():
             store.store.rollback()
 
@@ -185,6 +191,13 @@ class Task(Closing):
             stack.callback(self._lock.release)
             for store in self._stores.values():
                 stack.callback(store.close)
+
+    def _check_not_half_committed(self) -> None:
+        if self._is_half_committed:
+            raise CommitConflictError(
+                f"a commit of the task {self._id} is recorded and was not carried out; close the "
+                "task and open it again"
+            )
 
     def _check_open(self) -> None:
         if not self._open:

@@ -1,9 +1,9 @@
 """A commit of several logged stores as one (TSK-3).
 
 Each store's own commit point is the append to its changelog, and two appends are two moments. So a
-commit of several stores is recorded first: their pending changes, each as a changelog of one frame,
-in a directory that gets its name when it is complete. That rename is the commit point. Whoever
-opens the task next appends what a crash has kept from being appended.
+commit of several stores is recorded first, in a directory that gets its name when it is complete.
+That rename is the commit point. Whoever opens the task next appends what a crash has kept from
+being appended.
 """
 
 import shutil
@@ -13,20 +13,17 @@ from typing import Any
 
 from statestores.arrow.file_access import make_durable, reporting
 from statestores.changelog import ChangelogReader, FileChangelog
-from statestores.durable_json import check_format, read_fields, write_json
 from statestores.errors import StoreCorruptedError
 from statestores.failpoints import reach
 from statestores.logged_store import LoggedStore
-from statestores.semantics.strict_json import Fields
 from statestores.spi.durability import Durability
 from statestores.spi.offsets import Position
 from statestores.state_root import StateRoot
+from statestores.tasks.commit_record import RecordedPart, read_record, write_record
 
 _RECORD = "commit"
 _UNFINISHED = "commit.tmp"
 _DONE = "commit.done"
-_RECORD_FILE = "commit.json"
-_FORMAT = 1
 
 
 def record_commit(
@@ -37,7 +34,8 @@ def record_commit(
 ) -> None:
     """Record the pending changes of *stores* and *position*: from here on they are committed.
 
-    When it raises, nothing is committed.
+    When it raises, nothing is committed, unless `is_recorded` says so: the record may have got its
+    name before the disk failed, or before an interrupt.
 
     Raises:
         StorageError: The record cannot be written.
@@ -46,16 +44,17 @@ def record_commit(
     with reporting("write", unfinished):
         _remove(directory)
         unfinished.mkdir(parents=True)
-    for store in stores:
-        with FileChangelog.create(unfinished / store.name, store.changelog.store_kind) as log:
-            log.append(store.store.pending_changes(), position=position, durability=durability)
-    bases = {store.name: store.changelog.end_offset for store in stores}
-    write_json(unfinished / _RECORD_FILE, {"format": _FORMAT, "base_offsets": bases})
+    write_record(unfinished, stores, position)
     reach("task.recording")
     with reporting("write", directory):
         unfinished.rename(directory / _RECORD)
         if durability is Durability.POWER_LOSS:
             make_durable(directory)
+
+
+def is_recorded(directory: Path) -> bool:
+    """Return whether there is a recorded commit that was not forgotten."""
+    return (directory / _RECORD).is_dir()
 
 
 def forget_commit(directory: Path) -> None:
@@ -76,65 +75,65 @@ def finish_commit(directory: Path, root: StateRoot, partition: int) -> bool:
 
     Raises:
         StoreLockedError: Another process writes one of the stores.
-        StoreCorruptedError: The record and a changelog contradict each other.
+        StoreCorruptedError: The record is damaged (TSK-10), or it and a changelog contradict each
+            other. Nothing is appended.
         UnsupportedFormatError, StorageError: It cannot be read, or the disk failed.
     """
     record = directory / _RECORD
-    file = record / _RECORD_FILE
-    fields = read_fields(file)
-    if fields is None:
+    parts = read_record(record, root)
+    if parts is None:
         return False
-    bases = _base_offsets(root, file, fields)
-    ends = {name: _end_offset(root, name, partition) for name in bases}
-    if all(ends[name] < bases[name] for name in bases):
+    ends = {name: _end_offset(root, name, partition) for name in parts}
+    behind = [name for name, part in parts.items() if ends[name] < part.base_offset]
+    if len(behind) == len(parts):
         # A power failure took the commits before this one, as PROCESS_CRASH allows, whole ones.
         forget_commit(directory)
         return False
-    behind = [name for name in bases if ends[name] < bases[name]]
     if behind:
+        name = behind[0]
         raise StoreCorruptedError(
-            f"the changelog of {behind[0]!r} ends before {ends[behind[0]]}, and the commit "
-            f"recorded in {str(record)!r} continues it at {bases[behind[0]]}, while other stores "
-            "of the task have what came before: the changelog has lost its end"
+            f"the changelog of {name!r} ends before {ends[name]}, and the commit recorded in "
+            f"{str(record)!r} continues it at {parts[name].base_offset}, while other stores of the "
+            "task have what came before: the changelog has lost its end"
         )
-    for name, base in bases.items():
-        if ends[name] > base:
-            _check_appended(record / name, root, name, partition, base)
-    for name, base in bases.items():
-        if ends[name] == base:
-            _append(record / name, root, name, partition)
+    for name, part in parts.items():
+        if ends[name] > part.base_offset:
+            _check_appended(record, part, root, name, partition)
+    for name, part in parts.items():
+        if ends[name] == part.base_offset:
+            _append(part, root, name, partition)
     forget_commit(directory)
     return True
 
 
-def _check_appended(record: Path, root: StateRoot, name: str, partition: int, base: int) -> None:
-    """Accept a changelog that goes on at *base* with what was recorded.
+def _check_appended(
+    record: Path, part: RecordedPart, root: StateRoot, name: str, partition: int
+) -> None:
+    """Accept a changelog that goes on at its base offset with what was recorded.
 
     Raises:
         StoreCorruptedError: Somebody else has appended since, and did not know of the record.
     """
-    kind = root.store(name).specification.kind
     target = root.partition(name, partition).changelog
-    with ChangelogReader.open(record, kind) as recorded, ChangelogReader.open(target, kind) as log:
-        wanted = next(iter(recorded.read()))
-        stop = base + len(wanted.offsets)
+    base, wanted = part.base_offset, part.frame
+    with ChangelogReader.open(target, root.store(name).specification.kind) as log:
+        stop = base + wanted.last_offset - wanted.base_offset + 1
         found = next(iter(log.read(base, min(stop, log.end_offset))))
         # A compacted frame no longer says what was appended; the task's own commit was first.
         if found.explicit_offsets is None and not found.batch.equals(wanted.batch):
             raise StoreCorruptedError(
                 f"the changelog of {name!r} goes on at offset {base} with other changes than the "
-                f"commit recorded in {str(record.parent)!r}: another program has written to the "
+                f"commit recorded in {str(record)!r}: another program has written to the "
                 "store after the task died, and before the task was opened again"
             )
 
 
-def _append(record: Path, root: StateRoot, name: str, partition: int) -> None:
+def _append(part: RecordedPart, root: StateRoot, name: str, partition: int) -> None:
     """Append the recorded frame of the store *name* to its changelog."""
     kind = root.store(name).specification.kind
     target = root.partition(name, partition).changelog
-    with ChangelogReader.open(record, kind) as recorded, _writer(target, kind) as log:
-        for frame in recorded.read():
-            log.append_batch(frame.batch, position=frame.position)
+    with _writer(target, kind) as log:
+        log.append_batch(part.frame.batch, position=part.frame.position)
 
 
 def _writer(directory: Path, kind: str) -> FileChangelog:
@@ -150,16 +149,6 @@ def _end_offset(root: StateRoot, name: str, partition: int) -> int:
         return 0
     with ChangelogReader.open(directory, root.store(name).specification.kind) as log:
         return log.end_offset
-
-
-def _base_offsets(root: StateRoot, file: Path, fields: Fields) -> dict[str, int]:
-    """Return the offset at which the recorded changes of each store begin."""
-    check_format(fields, file, _FORMAT)
-    bases = fields.inside("base_offsets")
-    for name in bases:  # which names a directory
-        if name not in root.stores:
-            bases.refuse(name, f"the name of a store of {str(root.path)!r}")
-    return {name: bases.integer(name) for name in bases}
 
 
 def _remove(directory: Path) -> None:

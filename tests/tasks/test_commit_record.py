@@ -1,0 +1,259 @@
+"""The record of a task's commit is what was written, or damage, and never less than the commit."""
+
+import json
+import os
+import random
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import statestores as ss
+from statestores import failpoints
+from statestores.changelog import ChangelogReader, FileChangelog
+from statestores.errors import (
+    CommitConflictError,
+    StoreCorruptedError,
+    UnsupportedFormatError,
+)
+from statestores.tasks import open_task
+
+INPUT = ss.TopicPartition("words", 0)
+NAMES = ("counts", "rates")
+
+_SOAK = os.environ.get("STATESTORES_SOAK") == "1"
+_FLIPS = None if _SOAK else 12
+"""Bits that are flipped in each file; ``None``: one in every byte."""
+_CUTS = 64 if _SOAK else 4
+_SEED = 13
+
+
+class Died(BaseException):
+    """The process ends here, as far as a task can tell."""
+
+
+def _die() -> None:
+    raise Died
+
+
+@pytest.fixture
+def armed() -> Iterator[Callable[[str, Callable[[], object]], None]]:
+    """Arm failpoints, and disarm them at the end."""
+    yield failpoints.arm
+    failpoints.disarm()
+
+
+@pytest.fixture
+def record(root: ss.StateRoot, armed: Callable[[str, Callable[[], object]], None]) -> Path:
+    """Leave behind a task that died right after its second commit was recorded."""
+    with open_task(root, "0_0", NAMES, backend="sqlite") as task:
+        for number in (1, 2):
+            task.store("counts").put("number", number)
+            task.store("rates").put("number", number, timestamp_ms=number)
+            if number == 2:
+                armed("task.recorded", _die)
+            try:
+                task.commit({INPUT: number})
+            except Died:
+                failpoints.disarm()
+    return root.path / "@tasks" / "0_0" / "commit"
+
+
+def _found(root: ss.StateRoot) -> tuple[object, object, object]:
+    with open_task(root, "0_0", NAMES) as task:
+        number = task.store("rates").get("number")
+        return task.store("counts").get("number"), number and number.value, task.position[INPUT]
+
+
+@pytest.mark.spec("TSK-10", "TSK-3")
+def test_a_damaged_record_is_refused_and_never_carried_out_in_part(
+    root: ss.StateRoot, record: Path
+) -> None:
+    """Every file of a record is cut, flipped, zeroed, made longer, removed and added to.
+
+    A user's disk flipped one bit in the record of a commit of two stores. The task opened without
+    a word, with the one store's part of the commit and without the other's: the damaged frame was
+    taken for a torn tail, which a crash may leave in a changelog. It cannot leave one in a record,
+    which is on disk before it has its name. Now it is an error with the path, nothing is appended,
+    and the record stays for whoever puts it right.
+    """
+    dice = random.Random(_SEED)
+    task, whole = record.parent, record.with_name("whole")
+    record.rename(whole)
+    ends = _ends(root)
+    cases = 0
+    for case, damage in _damages(whole, dice):
+        shutil.rmtree(task / "commit", ignore_errors=True)
+        shutil.copytree(whole, task / "commit")
+        damage(task / "commit")
+        with pytest.raises((StoreCorruptedError, UnsupportedFormatError)) as caught:
+            open_task(root, "0_0", NAMES).close()
+        assert str(task / "commit") in str(caught.value), case
+        assert _ends(root) == ends, case
+        cases += 1
+    shutil.rmtree(task / "commit")
+    whole.rename(record)
+
+    assert cases > 4 * _CUTS
+    assert _found(root) == (2, 2, 2)
+
+
+def _ends(root: ss.StateRoot) -> list[int]:
+    ends = []
+    for name in NAMES:
+        with ChangelogReader.open(root.partition(name, 0).changelog) as log:
+            ends.append(log.end_offset)
+    return ends
+
+
+def _damages(whole: Path, dice: random.Random) -> Iterator[tuple[str, Callable[[Path], object]]]:
+    """Yield ways to damage a copy of the record *whole*, each with what it is."""
+    files = sorted(
+        file.relative_to(whole)
+        for file in whole.rglob("*")
+        if file.is_file() and file.name != "OWNER.lock"
+    )
+    for file in files:
+        data = (whole / file).read_bytes()
+        places = range(len(data)) if _FLIPS is None else dice.sample(range(len(data)), _FLIPS)
+        for at in places:
+            flipped = data[:at] + bytes([data[at] ^ 1 << dice.randrange(8)]) + data[at + 1 :]
+            yield f"{file} flipped at {at}", _written(file, flipped)
+        # Not by its last newline, which is no part of what it says.
+        for length in (0, 1, *(dice.randrange(2, len(data) - 1) for _ in range(_CUTS))):
+            yield f"{file} cut to {length}", _written(file, data[:length])
+            zeroed = data[:length] + bytes(len(data) - length)
+            yield f"{file} zeroed from {length}", _written(file, zeroed)
+        yield f"{file} twice", _written(file, data + data)
+        yield f"{file} removed", _removed(file)
+    for name in NAMES:
+        yield f"{name} missing", _removed(Path(name))
+        yield f"{name} is called other", _renamed(name, "other")
+    yield "another store", lambda copy: shutil.copytree(copy / "rates", copy / "names")
+    yield "a stray file", lambda copy: (copy / "rates" / "stray").touch()
+    yield "stores exchanged", _exchange
+
+
+def _written(file: Path, data: bytes) -> Callable[[Path], object]:
+    return lambda copy: (copy / file).write_bytes(data)
+
+
+def _removed(path: Path) -> Callable[[Path], object]:
+    def remove(copy: Path) -> None:
+        if (copy / path).is_dir():
+            shutil.rmtree(copy / path)
+        else:
+            (copy / path).unlink()
+
+    return remove
+
+
+def _renamed(name: str, other: str) -> Callable[[Path], object]:
+    return lambda copy: (copy / name).rename(copy / other)
+
+
+def _exchange(copy: Path) -> None:
+    (copy / "rates").rename(copy / "other")
+    (copy / "counts").rename(copy / "rates")
+    (copy / "other").rename(copy / "counts")
+
+
+@pytest.mark.spec("TSK-10")
+def test_a_record_of_the_first_format_is_finished_and_its_damage_noticed(
+    root: ss.StateRoot, record: Path
+) -> None:
+    """What an earlier release left behind has no checksums, and frames from offset 0."""
+    for name in NAMES:
+        with ChangelogReader.open(record / name) as log:
+            kind, [frame] = log.store_kind, list(log.read())
+        shutil.rmtree(record / name)
+        with FileChangelog.create(record / name, kind) as log:
+            log.append_batch(frame.batch, position=frame.position)
+    (record / "commit.json").write_text(
+        json.dumps({"format": 1, "base_offsets": dict.fromkeys(NAMES, 1)})
+    )
+    [segment] = (record / "rates").glob("*.log")
+    data = bytearray(segment.read_bytes())
+    data[-20] ^= 4
+    whole = segment.read_bytes()
+    segment.write_bytes(data)
+
+    with pytest.raises(StoreCorruptedError, match="are no frame"):
+        open_task(root, "0_0", NAMES)
+    segment.write_bytes(whole)
+    assert _found(root) == (2, 2, 2)
+
+
+@pytest.mark.spec("TSK-10")
+def test_a_record_of_a_later_format_is_left_alone(root: ss.StateRoot, record: Path) -> None:
+    """An older release does not guess."""
+    (record / "commit.json").write_text(json.dumps({"format": 3}))
+
+    with pytest.raises(UnsupportedFormatError, match="format 3"):
+        open_task(root, "0_0", NAMES)
+    assert record.is_dir()
+
+
+@pytest.mark.spec("TSK-10")
+@pytest.mark.parametrize("durability", list(ss.Durability))
+def test_a_record_is_on_disk_before_it_has_its_name(
+    root: ss.StateRoot,
+    armed: Callable[[str, Callable[[], object]], None],
+    durability: ss.Durability,
+) -> None:
+    """Also when the commit need not survive a power failure: half a record would look damaged."""
+    named: list[bool] = []
+    record = root.path / "@tasks" / "0_0" / "commit"
+    with open_task(root, "0_0", NAMES, backend="memory", durability=durability) as task:
+        armed("changelog.append.durable", lambda: named.append(record.exists()))
+        task.store("counts").put("number", 1)
+        task.store("rates").put("number", 1, timestamp_ms=1)
+        task.commit()
+
+    assert named[:2] == [False, False]
+
+
+@pytest.mark.spec("TSK-3")
+def test_a_recorded_commit_cannot_be_rolled_back(
+    root: ss.StateRoot, armed: Callable[[str, Callable[[], object]], None]
+) -> None:
+    """A user's commit was interrupted after its record had its name, and was rolled back.
+
+    The stores showed the content before it, and when the task was opened again the commit was
+    there: what had been processed again meanwhile was in there twice. A rollback is refused, as a
+    commit is.
+    """
+    with open_task(root, "0_0", NAMES, backend="memory") as task:
+        task.store("counts").put("number", 1)
+        task.store("rates").put("number", 1, timestamp_ms=1)
+        armed("task.recorded", _die)
+        with pytest.raises(Died):
+            task.commit({INPUT: 1})
+        failpoints.disarm()
+        with pytest.raises(CommitConflictError, match="open it again"):
+            task.rollback()
+        with pytest.raises(CommitConflictError, match="open it again"):
+            task.commit()
+
+    assert _found(root) == (1, 1, 1)
+
+
+@pytest.mark.spec("TSK-3")
+def test_a_commit_that_was_not_recorded_can_be_rolled_back(
+    root: ss.StateRoot, armed: Callable[[str, Callable[[], object]], None]
+) -> None:
+    """Without its name a record is none, and the task goes on."""
+    with open_task(root, "0_0", NAMES, backend="memory") as task:
+        task.store("counts").put("number", 1)
+        task.store("rates").put("number", 1, timestamp_ms=1)
+        armed("task.recording", _die)
+        with pytest.raises(Died):
+            task.commit({INPUT: 1})
+        failpoints.disarm()
+        task.rollback()
+        task.store("counts").put("number", 2)
+        task.store("rates").put("number", 2, timestamp_ms=2)
+        task.commit({INPUT: 2})
+
+    assert _found(root) == (2, 2, 2)
