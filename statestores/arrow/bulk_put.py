@@ -9,7 +9,7 @@ from statestores.arrow.bulk_restore import LEAST_ROWS
 from statestores.arrow.columns import encode_table, put_encoded
 from statestores.arrow.encoded_changes import changes_from_encoded
 from statestores.arrow.engine_rows import LARGE, changes_encoder
-from statestores.arrow.store_of_bytes import store_of_bytes
+from statestores.arrow.store_of_bytes import check_owner, store_of_bytes
 from statestores.errors import InvalidArgumentError
 from statestores.semantics.engine_store import EngineStore
 from statestores.spi.durability import Durability
@@ -48,6 +48,7 @@ def commit_many(
         OffsetRegressionError: An offset is lower than the committed one.
         StorageError: The engine could not write; nothing of it is committed.
     """
+    check_owner(store)
     if store.uncommitted_bytes:
         raise InvalidArgumentError(
             f"{store.name!r} has pending writes, which would be committed; commit or roll back"

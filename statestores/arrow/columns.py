@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from statestores.arrow.progress import Meter, ProgressCallback
 from statestores.arrow.schemas import TIMESTAMPED_ROWS, put_order
-from statestores.arrow.store_of_bytes import store_of_bytes
+from statestores.arrow.store_of_bytes import check_owner, store_of_bytes
 from statestores.arrow.typed_columns import encode_rows
 from statestores.errors import InvalidArgumentError, InvalidTypeError
 from statestores.serdes.raw_serde import serde_or_raw
@@ -123,6 +123,8 @@ def bulk_load(
     """
     if batch_rows < 1:
         raise InvalidArgumentError(f"batch_rows must be from 1, got {batch_rows!r}")
+    if commit is None:
+        check_owner(store)
     if store.uncommitted_bytes:
         raise InvalidArgumentError(
             f"{store.name!r} has pending writes, which the load would commit; commit or roll back"

@@ -22,7 +22,7 @@ from statestores.arrow.restore_mark import check_not_half_restored
 from statestores.arrow.row_batches import BATCH_ROWS
 from statestores.arrow.row_source import METADATA_NAME
 from statestores.arrow.schemas import put_order, row_schema
-from statestores.arrow.store_of_bytes import store_of_bytes
+from statestores.arrow.store_of_bytes import check_owner, store_of_bytes
 from statestores.arrow.typed_columns import check_columns, encode_rows, time_column
 from statestores.errors import InvalidArgumentError, StoreMismatchError, StoreNotFoundError
 from statestores.semantics.local_path import local_path
@@ -114,6 +114,8 @@ def import_file(
         SerializationError: A key or value is not of the serde's type.
         StorageError: The file cannot be read.
     """
+    if commit is None:
+        check_owner(store)
     if store.uncommitted_bytes:
         raise InvalidArgumentError(
             f"{store.name!r} has pending writes, which the import would commit; commit or roll back"

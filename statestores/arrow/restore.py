@@ -15,6 +15,7 @@ from statestores.arrow.restore_mark import restore_mark
 from statestores.arrow.restore_plan import RestorePlan, plan_restore
 from statestores.arrow.schemas import changes_from_rows
 from statestores.arrow.snapshot_reader import Snapshot
+from statestores.arrow.store_of_bytes import check_owner
 from statestores.changelog.contract import ReadOnlyChangelog
 from statestores.changelog.frame import FrameKind
 from statestores.errors import InvalidArgumentError
@@ -90,6 +91,7 @@ def restore(
     """
     if batch_rows is not None and batch_rows < 1:
         raise InvalidArgumentError(f"batch_rows must be from 1, got {batch_rows!r}")
+    check_owner(store)
     if store.uncommitted_bytes:
         raise InvalidArgumentError(
             f"{store.name!r} has pending writes, which the restore would commit; "

@@ -7,8 +7,9 @@ after it was switched off again; a store that was never recorded pays nothing.
 
 from collections.abc import Callable, Generator, Iterator, Mapping
 from enum import Enum
+from inspect import getattr_static
 from time import perf_counter_ns
-from types import MappingProxyType
+from types import MappingProxyType, MemberDescriptorType
 from typing import Any
 
 from statestores.errors import InvalidTypeError
@@ -146,6 +147,11 @@ def set_recording_level(store: StateStore, level: RecordingLevel | str) -> None:
         raise InvalidTypeError(
             f"{store!r} takes no attributes, so it cannot be recorded"
         ) from error
+    if isinstance(getattr_static(store, "put", None), MemberDescriptorType):
+        raise InvalidTypeError(
+            f"{store!r} has its methods in slots, as a processor's store has, so it cannot be "
+            "recorded; record the whole store before processors are given theirs"
+        )
     for method in (*CALLS, *ITERATIONS):
         own.pop(method, None)
     if wanted is RecordingLevel.INFO:

@@ -17,6 +17,7 @@ from statestores.failpoints import reach
 from statestores.logged_store import LoggedStore, join_changelog
 from statestores.semantics.arguments import store_names
 from statestores.semantics.directory_lock import DirectoryLock
+from statestores.serdes.processor_store import for_processors
 from statestores.spi.closing import Closing
 from statestores.spi.durability import Durability
 from statestores.spi.metric import Metrics
@@ -75,7 +76,7 @@ class Task(Closing):
 
     @property
     def stores(self) -> dict[str, LoggedStore[Any]]:
-        """The logged stores by name."""
+        """The logged stores by name; see `logged_store`."""
         return dict(self._stores)
 
     @property
@@ -84,15 +85,32 @@ class Task(Closing):
         return self._rebuilds
 
     def store(self, name: str) -> Any:
-        """Return the store *name*, which takes keys and values of its specification's serdes.
+        """Return the store *name* for processors, with keys and values of its serdes.
 
-        Commit the task, not the store: a store's own commit is not one of its siblings.
+        It is a store of its kind but for what tears a task's commit apart: `commit`, `rollback`,
+        `truncate`, `clear_offsets`, `advance_position` and `close` raise
+        `CapabilityNotSupportedError` and say who commits (KIP-1035). A runtime that needs them
+        has `logged_store`.
+
+        Raises:
+            StoreNotFoundError: The task has no such store.
+        """
+        return for_processors(
+            self.logged_store(name).store,
+            f"the stores of the task {self._id} commit together, by `Task.commit`; a runtime has "
+            f"the whole store by `Task.logged_store({name!r}).store`",
+        )
+
+    def logged_store(self, name: str) -> LoggedStore[Any]:
+        """Return the store *name* with its changelog: the door of the runtime that owns the task.
+
+        A commit of it is one of this store alone.
 
         Raises:
             StoreNotFoundError: The task has no such store.
         """
         try:
-            return self._stores[name].store
+            return self._stores[name]
         except KeyError as error:
             raise StoreNotFoundError(
                 f"the task {self._id} has no store {name!r}; it has: {', '.join(self._stores)}"

@@ -257,7 +257,8 @@ class TaskManager(Closing):
         found: dict[int, ReadOnlyStore] = {}
         for task_id, task in self.tasks.items():
             if task_id.group == group and task.is_open:
-                found[task_id.partition] = task.store(name).read_only(Isolation.READ_COMMITTED)
+                store = task.logged_store(name).store
+                found[task_id.partition] = store.read_only(Isolation.READ_COMMITTED)
         if include_stale:
             for task_id, standbys in self.standbys.items():
                 for standby in standbys:
