@@ -21,10 +21,7 @@ from statestores.arrow.snapshot_reader import Snapshot, passed_over, read_snapsh
 from statestores.arrow.tail import Tail
 from statestores.arrow.versioned_tail import VersionedTail
 from statestores.change_feed import ChangeFeed, feed_schema
-from statestores.changelog import (
-    FrameKind,
-    changelog_partition,
-)
+from statestores.changelog import FrameKind, changelog_partition
 from statestores.errors import (
     InvalidArgumentError,
     OffsetOutOfRangeError,
@@ -39,6 +36,9 @@ from statestores.spi.specification import StoreSpecification, Versioned
 from statestores.state_root import PartitionDirectory
 from statestores.visible_changelog import LogBeginning, LogEnd, VisibleChangelog, consistently
 from statestores.write_intent import WriteIntent
+
+_ATTEMPTS = 10
+"""How often content is looked for again, when a writer deletes or compacts what is read."""
 
 
 class PartitionReader:
@@ -241,7 +241,25 @@ class PartitionReader:
                 Something cannot be read, and no older snapshot can replace it.
         """
         keys = keys or KeySelection()
-        end = self._log.end()
+        for _ in range(_ATTEMPTS - 1):
+            newest = self._newest_offset(offset)
+            end = self._log.end()
+            try:
+                return self._replay(offset, end, keys)
+            except OffsetOutOfRangeError:
+                # A writer may have deleted or compacted what was read, and there is more now.
+                moved = offset is None and self._log.end().offset > end.offset
+                if not moved and self._newest_offset(offset) == newest:
+                    raise
+        return self._replay(offset, self._log.end(), keys)
+
+    def _newest_offset(self, offset: int | None) -> int:
+        """Return the offset of the newest snapshot up to *offset*; -1 when there is none."""
+        snapshots = list_snapshots(self._directory.snapshots)
+        return max((at for at in snapshots if offset is None or at <= offset), default=-1)
+
+    def _replay(self, offset: int | None, end: LogEnd, keys: KeySelection) -> "Replay":
+        """Return the content after the change with *offset*, the log ending at *end*."""
         snapshot = self._snapshot(offset, end, keys)
         start = 0 if snapshot is None else snapshot.offset + 1
         stop = self._stop(offset, start, end)
@@ -262,6 +280,7 @@ class PartitionReader:
                     tail.clear()
                 else:
                     tail.add(frame.batch)
+            self._log.check_compaction(start, stop)  # it may have come while they were read
         return Replay(tail, snapshot, keys)
 
     # The content.

@@ -29,6 +29,7 @@ from statestores.arrow.snapshot_directory import list_snapshots, offset_from_nam
 from statestores.errors import (
     OffsetOutOfRangeError,
     SnapshotCorruptedError,
+    StorageError,
     StoreNotFoundError,
     UnsupportedFormatError,
 )
@@ -317,7 +318,16 @@ def newest_valid_snapshot(
         try:
             snapshot = read_snapshot(path)
             snapshot.verify()
-        except (SnapshotCorruptedError, UnsupportedFormatError) as error:
+        except (
+            StoreNotFoundError,
+            SnapshotCorruptedError,
+            UnsupportedFormatError,
+            StorageError,
+        ) as error:
+            if not path.exists():
+                continue  # removed since the directory was read
+            if not isinstance(error, SnapshotCorruptedError | UnsupportedFormatError):
+                raise
             refused[path] = error
         else:
             return SnapshotChoice(snapshot, refused)

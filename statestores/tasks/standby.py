@@ -13,17 +13,20 @@ from pathlib import Path
 from typing import Any
 
 from statestores.arrow.progress import ProgressCallback
-from statestores.arrow.snapshot_directory import list_snapshots
+from statestores.arrow.restore import restore
+from statestores.arrow.snapshot_reader import Snapshot
 from statestores.changelog import ChangelogOptions, ChangelogReader, changelog_partition
 from statestores.errors import (
     InvalidArgumentError,
     InvalidStateStoreError,
+    OffsetOutOfRangeError,
+    SnapshotCorruptedError,
     StateStoreError,
     StorageError,
     StoreClosedError,
     StoreNotFoundError,
 )
-from statestores.logged_store import LoggedStore, bring_up, join_changelog
+from statestores.logged_store import LoggedStore, join_changelog
 from statestores.opening import ENGINE_DIRECTORY, BytesStore, open_bytes_store, typed_store
 from statestores.semantics.arguments import check_store_name
 from statestores.semantics.local_path import local_path
@@ -33,8 +36,13 @@ from statestores.spi.metric import Metrics
 from statestores.spi.store import Isolation, ReadOnlyStore
 from statestores.staged_write import finish_staged_writes
 from statestores.state_root import PartitionDirectory, StateRoot
+from statestores.tasks.changelog_gap import is_left_behind, is_unloaded, snapshot_before
 from statestores.tasks.lag import LagInfo
+from statestores.tasks.steady_changelog import SteadyChangelog
 from statestores.tasks.task_metrics import UpdateMeter
+
+_ATTEMPTS = 10
+"""How often a poll begins again, when the writer deletes what it reads."""
 
 FOLLOW_INTERVAL_S = 0.1
 """How long a following standby waits before it looks for new changes, by default."""
@@ -66,12 +74,13 @@ class Standby(Closing):
         self._partition = partition
         self._logged = changelog_partition(store.name, partition)
         self._promoted: LoggedStore[Any] | None = None
-        self._is_loading = self._has_to_load(store, first_offset=0)
+        self._is_loading = is_unloaded(store, self._source, self._logged)
         self._follower: threading.Thread | None = None
         self._stop_following = threading.Event()
         self._failure: StateStoreError | None = None
         self._polling = threading.Lock()
         self._meter = UpdateMeter()
+        self._interval_s = FOLLOW_INTERVAL_S
 
     @property
     def name(self) -> str:
@@ -90,8 +99,14 @@ class Standby(Closing):
 
     @property
     def failure(self) -> StateStoreError | None:
-        """What has ended `follow`; ``None`` while nothing has."""
+        """What keeps `follow` from going on, or has ended it; ``None`` while nothing does."""
         return self._failure
+
+    @property
+    def is_following(self) -> bool:
+        """Whether `follow` was called, and neither `stop` nor a `failure` has ended it."""
+        follower = self._follower
+        return follower is not None and follower.is_alive()
 
     @property
     def lag(self) -> LagInfo:
@@ -102,7 +117,11 @@ class Standby(Closing):
             ChangelogCorruptedError, StorageError: The changelog cannot be read.
         """
         store = self._opened()
-        committed = store.committed_offset(self._logged)
+        try:
+            committed = store.committed_offset(self._logged)
+        except StoreClosedError:
+            self._opened()
+            committed = None  # it is being begun anew
         current = 0 if committed is None else committed + 1
         try:
             with ChangelogReader.open(self._source.changelog, self._specification.kind) as log:
@@ -113,9 +132,9 @@ class Standby(Closing):
     def poll(self, *, progress: ProgressCallback | None = None) -> int:
         """Take what the changelog has beyond the copy; return how many rows and changes that was.
 
-        A copy that the changelog has left behind, because its beginning was deleted, is begun
-        anew from the newest valid snapshot. Meanwhile it cannot be read, and facades of what it
-        was are closed.
+        A copy that the changelog has left behind, because its beginning was deleted, before or
+        while it is read, is begun anew from the newest valid snapshot. Meanwhile it cannot be
+        read, and facades of what it was are closed. Without a snapshot it stays what it is.
 
         Raises:
             StoreClosedError: The standby is closed or promoted.
@@ -127,33 +146,62 @@ class Standby(Closing):
             return self._poll(progress)
 
     def _poll(self, progress: ProgressCallback | None) -> int:
-        store = self._opened()
-        try:
-            log = ChangelogReader.open(self._source.changelog, self._specification.kind)
-        except StoreNotFoundError:
-            return 0  # the writer has not begun
-        with log:
-            self._is_loading = self._has_to_load(store, log.first_offset)
-            if self._is_loading and store.committed_offset(self._logged) is not None:
+        """Take what there is now, however often the writer deletes it while it is read."""
+        attempts = 0
+        while True:
+            attempts += 1
+            store = self._opened()
+            if not store.is_open:  # it could not be begun anew
+                store = self._store = self._open_copy()
+            try:
+                log = ChangelogReader.open(self._source.changelog, self._specification.kind)
+            except StoreNotFoundError:
+                return 0  # the writer has not begun
+            with log:
+                steady = SteadyChangelog(log)
+                snapshot = snapshot_before(store, self._source, self._logged, log.first_offset)
+                try:
+                    return self._take(store, snapshot, steady, progress)
+                except OffsetOutOfRangeError:
+                    if attempts == _ATTEMPTS:
+                        raise
+                except (SnapshotCorruptedError, StorageError):
+                    if attempts == _ATTEMPTS or snapshot is None or snapshot.path.is_dir():
+                        raise
+
+    def _take(
+        self,
+        store: BytesStore,
+        snapshot: Snapshot | None,
+        log: SteadyChangelog,
+        progress: ProgressCallback | None,
+    ) -> int:
+        """Load *snapshot*, if there is one, and what *log* has beyond it or the copy."""
+        committed = store.committed_offset(self._logged)
+        next_offset = 0 if committed is None else committed + 1
+        if snapshot is not None:
+            self._is_loading = True
+            if committed is not None:
                 store = self._begin_anew(store)
-            report = bring_up(store, log, self._source, self._logged, progress)
+        elif next_offset < min(log.compacted_to, log.end_offset):
+            # What compaction has left of those commits is none of them, until its end is reached.
+            self._is_loading = True
+            store.close()
+            store = self._store = self._open_copy()
+        report = restore(
+            store, snapshot=snapshot, changelog=log, partition=self._logged, progress=progress
+        )
         self._is_loading = False
         taken = report.snapshot_rows + report.changelog_rows
         self._meter.taken(taken)
         return taken
 
-    def _has_to_load(self, store: BytesStore, first_offset: int) -> bool:
-        """Return whether a snapshot comes before the changelog, which begins at *first_offset*."""
-        committed = store.committed_offset(self._logged)
-        if committed is None:
-            return bool(list_snapshots(self._source.snapshots))
-        return first_offset > committed + 1
-
     def _begin_anew(self, store: BytesStore) -> BytesStore:
         """Return an empty copy in place of *store*, so that no facade shows a half-loaded one."""
         store.close()
         try:
-            shutil.rmtree(self._directory / ENGINE_DIRECTORY)
+            with suppress(FileNotFoundError):  # of a backend that keeps nothing there
+                shutil.rmtree(self._directory / ENGINE_DIRECTORY)
         except OSError as error:
             raise StorageError(
                 f"cannot remove the outdated copy in {str(self._directory)!r}: "
@@ -165,7 +213,8 @@ class Standby(Closing):
     def follow(self, interval_s: float = FOLLOW_INTERVAL_S) -> None:
         """Begin to `poll` on a thread of its own, every *interval_s* seconds.
 
-        What ends it is in `failure`; the copy can still be read.
+        What ends it is in `failure`; the copy can still be read. While what it needs of the
+        changelog has been deleted and no snapshot has it, `failure` says so, and it keeps trying.
 
         Raises:
             StoreClosedError: The standby is closed or promoted.
@@ -177,6 +226,7 @@ class Standby(Closing):
         if self._follower is not None:
             raise InvalidArgumentError(f"the standby of {self.name!r} follows already")
         self._failure = None
+        self._interval_s = interval_s
         self._stop_following.clear()
         name = f"standby-{self.name}-{self._partition}"
         self._follower = threading.Thread(
@@ -188,11 +238,15 @@ class Standby(Closing):
         while not self._stop_following.wait(interval_s):
             try:
                 self.poll()
+            except OffsetOutOfRangeError as error:
+                self._failure = error  # until there is a snapshot
             except StateStoreError as error:
                 if error.retryable:
                     continue
                 self._failure = error
                 return
+            else:
+                self._failure = None
 
     def stop(self) -> None:
         """End `follow`, and wait for the poll that is running. Idempotent."""
@@ -212,10 +266,13 @@ class Standby(Closing):
             InvalidStateStoreError: Stale reads were not asked for; or the copy is being loaded,
                 and what it holds is not yet a commit of the store.
         """
-        if self._promoted is not None:
-            facade: ReadOnlyStore = self._promoted.store.read_only(Isolation.READ_COMMITTED)
+        store = self._store  # before: a promotion sets the other one first
+        promoted = self._promoted
+        if promoted is not None:
+            facade: ReadOnlyStore = promoted.store.read_only(Isolation.READ_COMMITTED)
             return facade
-        store = self._opened()
+        if store is None:
+            store = self._opened()
         if not include_stale:
             raise InvalidStateStoreError(
                 f"partition {self._partition} of {self.name!r} is a standby here, which may be "
@@ -237,25 +294,42 @@ class Standby(Closing):
         """Become the store's writer: take over the changelog, and only what is missing of it.
 
         The standby is then closed, and the logged store owns the engine; facades stay valid. When
-        it raises, the standby stays what it was.
+        it raises, the standby stays what it was, and goes on following if it did.
 
         Raises:
             StoreClosedError: The standby is closed or promoted.
             StoreLockedError: The old writer still holds the changelog.
             StateStoreError: As `statestores.open_logged_store`.
         """
+        was_following = self.is_following
         self.stop()
-        with self._polling:
+        try:
+            with self._polling:
+                promoted = self._take_over(changelog_options, progress)
+        except BaseException:
+            if was_following and self.is_open:
+                self.follow(self._interval_s)
+            raise
+        return promoted
+
+    def _take_over(
+        self, changelog_options: ChangelogOptions | None, progress: ProgressCallback | None
+    ) -> LoggedStore[Any]:
+        store = self._opened()
+        finish_staged_writes(self._root, self.name)
+        if not store.is_open or is_left_behind(store, self._source, self._logged):
+            # What is no commit on the way there is not put into a copy that facades show.
+            self._poll(progress)
             store = self._opened()
-            finish_staged_writes(self._root, self.name)
-            promoted = join_changelog(
-                store,
-                self._root,
-                self._partition,
-                changelog_options=changelog_options,
-                progress=progress,
-            )
-            self._promoted, self._store = promoted, None
+        promoted = join_changelog(
+            store,
+            self._root,
+            self._partition,
+            changelog_options=changelog_options,
+            progress=progress,
+        )
+        self._promoted = promoted  # first: see `read_only`
+        self._store = None
         return promoted
 
     def metrics(self) -> Metrics:

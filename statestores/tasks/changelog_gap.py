@@ -1,0 +1,64 @@
+"""What a copy of a store lacks that its changelog no longer has, and the snapshot that has it.
+
+A writer deletes the beginning of its changelog once a snapshot covers it, without asking who still
+reads there (STB-1).
+"""
+
+from statestores.arrow.restore_mark import restore_mark
+from statestores.arrow.snapshot_directory import list_snapshots
+from statestores.arrow.snapshot_reader import Snapshot, newest_valid_snapshot
+from statestores.changelog import ChangelogReader
+from statestores.errors import OffsetOutOfRangeError, StoreNotFoundError
+from statestores.opening import BytesStore
+from statestores.spi.offsets import TopicPartition
+from statestores.state_root import PartitionDirectory
+
+
+def snapshot_before(
+    store: BytesStore, source: PartitionDirectory, partition: TopicPartition, first_offset: int
+) -> Snapshot | None:
+    """Return what *store* has to load before a changelog that begins at *first_offset*, if any.
+
+    Raises:
+        OffsetOutOfRangeError: It has to, and no valid snapshot reaches the changelog.
+        StorageError: The snapshots cannot be read.
+    """
+    committed = store.committed_offset(partition)
+    if committed is not None and first_offset <= committed + 1:
+        return None
+    candidates = list_snapshots(source.snapshots)
+    snapshot = None
+    if any(offset + 1 >= first_offset for offset in candidates):
+        snapshot = newest_valid_snapshot(source.snapshots).snapshot
+    if first_offset > 0 and (snapshot is None or snapshot.offset + 1 < first_offset):
+        stands = "before the first change" if committed is None else f"at offset {committed}"
+        raise OffsetOutOfRangeError(
+            f"the standby of partition {partition.partition} of {store.name!r} stands {stands}, "
+            f"its changelog begins at offset {first_offset}, and no valid snapshot in "
+            f"{str(source.snapshots)!r} reaches that; write one of the active store, and the "
+            "standby goes on from there"
+        )
+    return snapshot
+
+
+def is_left_behind(
+    store: BytesStore, source: PartitionDirectory, partition: TopicPartition
+) -> bool:
+    """Return whether the changelog begins, or is complete, only after what *store* has."""
+    committed = store.committed_offset(partition)
+    next_offset = 0 if committed is None else committed + 1
+    try:
+        with ChangelogReader.open(source.changelog, store.specification.kind) as log:
+            first = log.segments()[0]
+            complete = first.end_offset if first.compacted else None
+            return (first.first_offset if complete is None else complete) > next_offset
+    except StoreNotFoundError:
+        return False
+
+
+def is_unloaded(store: BytesStore, source: PartitionDirectory, partition: TopicPartition) -> bool:
+    """Return whether what *store* holds is no commit: a snapshot is missing, or half loaded."""
+    if store.committed_offset(partition) is not None:
+        return False
+    half_loaded = store.committed_offset(restore_mark(store.specification)) is not None
+    return half_loaded or bool(list_snapshots(source.snapshots))
