@@ -182,7 +182,7 @@ class BulkRestore:
                     self._waiting.add(frame.batch, deletes=deletes)
                 store.advance_position(frame.position)
                 reached = {plan.partition: frame.last_offset}
-                meter.add(frame.batch.num_rows, frame.batch.nbytes)
+                meter.add(frame.batch.num_rows, frame.batch.nbytes, frame.last_offset)
                 rows = min(limit, APPLIED_ROWS) if self._waiting.deletes else limit
                 if self._waiting.is_full(rows, is_empty=self._is_empty):
                     self._commit(reached)

@@ -18,6 +18,9 @@ class Progress:
     total_rows: int | None = None
     """Rows that there will be; ``None`` when that is not known."""
 
+    offset: int | None = None
+    """The changelog offset up to which a restore has come; ``None`` before its changelog."""
+
 
 ProgressCallback: TypeAlias = Callable[[Progress], None]
 """Called after each batch. What it raises ends the operation."""
@@ -34,9 +37,13 @@ class Meter:
         self.rows = 0
         self.bytes = 0
 
-    def add(self, rows: int, size: int) -> None:
-        """Count *rows* of *size* bytes, and tell."""
+    def add(self, rows: int, size: int, offset: int | None = None) -> None:
+        """Count *rows* of *size* bytes, which a restore has up to *offset*, and tell."""
         self.rows += rows
         self.bytes += size
         if self._callback is not None:
-            self._callback(Progress(rows=self.rows, bytes=self.bytes, total_rows=self._total_rows))
+            self._callback(
+                Progress(
+                    rows=self.rows, bytes=self.bytes, total_rows=self._total_rows, offset=offset
+                )
+            )

@@ -200,7 +200,7 @@ def _replay(
             reached = {plan.partition: frame.last_offset}
             rows = len(frame.changes)
             waiting += rows
-            meter.add(rows, store.uncommitted_bytes - pending)
+            meter.add(rows, store.uncommitted_bytes - pending, frame.last_offset)
             if waiting >= batch_rows or store.uncommitted_bytes >= _BATCH_BYTES:
                 store.commit(reached, durability=Durability.PROCESS_CRASH)
                 reach("restore.replayed")

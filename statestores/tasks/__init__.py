@@ -17,6 +17,7 @@ from statestores.tasks.standby import Standby, open_standby
 from statestores.tasks.task import Task, open_task
 from statestores.tasks.task_id import TaskId
 from statestores.tasks.task_manager import TaskManager
+from statestores.tasks.task_state import TaskState
 
 __all__ = [
     "LATEST_OFFSET",
@@ -34,6 +35,7 @@ __all__ = [
     "Task",
     "TaskId",
     "TaskManager",
+    "TaskState",
     "open_standby",
     "open_task",
     "task_offset_sum",

@@ -6,8 +6,12 @@ store's committed offset is one less.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
-from statestores.errors import InvalidArgumentError, InvalidTypeError
+from statestores.changelog import ChangelogReader
+from statestores.errors import InvalidArgumentError, InvalidTypeError, StoreNotFoundError
+from statestores.spi.specification import StoreSpecification
+from statestores.state_root import PartitionDirectory
 
 LATEST_OFFSET = -2
 """The offset sum of an active task that runs: it has everything there is."""
@@ -35,6 +39,22 @@ class LagInfo:
     def offset_lag(self) -> int:
         """How many offsets the store is behind, from 0."""
         return max(0, self.end_offset - self.current_offset)
+
+
+def lag_behind(
+    next_offset: int | None, source: PartitionDirectory, specification: StoreSpecification[Any, Any]
+) -> LagInfo:
+    """Return the lag of a store that applies *next_offset* next; ``None`` when it has everything.
+
+    Raises:
+        ChangelogCorruptedError, StorageError: The changelog in *source* cannot be read.
+    """
+    try:
+        with ChangelogReader.open(source.changelog, specification.kind) as log:
+            end = log.end_offset
+    except StoreNotFoundError:
+        end = next_offset or 0  # the writer has not begun
+    return LagInfo(end if next_offset is None else next_offset, end)
 
 
 def task_offset_sum(offsets: Iterable[int]) -> int | None:

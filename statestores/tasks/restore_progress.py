@@ -34,6 +34,9 @@ class RestoreProgress:
     seconds: float
     """Time since the start."""
 
+    offset: int | None = None
+    """The changelog offset up to which the store has come; ``None`` before its changelog."""
+
     @property
     def rows_per_second(self) -> float | None:
         """The mean speed so far; ``None`` before it can be told."""
@@ -88,5 +91,6 @@ class RestoreReporter:
                     bytes=self._last.bytes,
                     total_rows=self._last.total_rows,
                     seconds=time.monotonic() - self._began,
+                    offset=self._last.offset,
                 )
             )

@@ -37,7 +37,7 @@ from statestores.spi.store import Isolation, ReadOnlyStore
 from statestores.staged_write import finish_staged_writes
 from statestores.state_root import PartitionDirectory, StateRoot
 from statestores.tasks.changelog_gap import is_left_behind, is_unloaded, snapshot_before
-from statestores.tasks.lag import LagInfo
+from statestores.tasks.lag import LagInfo, lag_behind
 from statestores.tasks.steady_changelog import SteadyChangelog
 from statestores.tasks.task_metrics import UpdateMeter
 
@@ -110,24 +110,26 @@ class Standby(Closing):
 
     @property
     def lag(self) -> LagInfo:
-        """How far the copy is, and how far the changelog.
+        """How far the copy is, and how far the changelog; once it is promoted, the store.
 
         Raises:
-            StoreClosedError: The standby is closed or promoted.
+            StoreClosedError: The standby is closed, or the promoted store is.
             ChangelogCorruptedError, StorageError: The changelog cannot be read.
         """
-        store = self._opened()
+        store = self._store  # before: a promotion sets the other one first
+        promoted = self._promoted
+        if promoted is not None:
+            end = promoted.changelog.end_offset
+            return LagInfo(end, end)
+        if store is None:
+            store = self._opened()
         try:
             committed = store.committed_offset(self._logged)
         except StoreClosedError:
             self._opened()
             committed = None  # it is being begun anew
-        current = 0 if committed is None else committed + 1
-        try:
-            with ChangelogReader.open(self._source.changelog, self._specification.kind) as log:
-                return LagInfo(current, log.end_offset)
-        except StoreNotFoundError:
-            return LagInfo(current, current)
+        next_offset = 0 if committed is None else committed + 1
+        return lag_behind(next_offset, self._source, self._specification)
 
     def poll(self, *, progress: ProgressCallback | None = None) -> int:
         """Take what the changelog has beyond the copy; return how many rows and changes that was.

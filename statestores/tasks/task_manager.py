@@ -1,7 +1,7 @@
 """The tasks and standbys of one process: assigned, restored in parallel, moved, reported."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from os import PathLike
 from typing import Any
@@ -10,9 +10,9 @@ from statestores.changelog import ChangelogOptions
 from statestores.errors import (
     InvalidArgumentError,
     InvalidStateStoreError,
+    StateStoreError,
     StoreClosedError,
     StoreNotFoundError,
-    UnknownStateStoreError,
 )
 from statestores.spi.closing import Closing
 from statestores.spi.durability import Durability
@@ -21,7 +21,8 @@ from statestores.spi.metric_catalog import tagged
 from statestores.spi.specification import StoreSpecification
 from statestores.spi.store import Isolation, ReadOnlyStore
 from statestores.state_root import StateRoot
-from statestores.tasks.lag import LagInfo, task_offset_sum
+from statestores.tasks.idle_offsets import IdleOffsets
+from statestores.tasks.lag import LagInfo
 from statestores.tasks.local_directory import (
     CLEANUP_DELAY_MS,
     LocalDirectory,
@@ -29,12 +30,17 @@ from statestores.tasks.local_directory import (
     RemovedEngine,
 )
 from statestores.tasks.rebuilding import OnCorruption, check_on_corruption
+from statestores.tasks.restore_order import bytes_to_restore
 from statestores.tasks.restore_progress import RestoreListener
 from statestores.tasks.standby import FOLLOW_INTERVAL_S, Standby, open_standby
 from statestores.tasks.task import Task, open_task
 from statestores.tasks.task_arguments import check_interval, stores_by_group, task_ids
+from statestores.tasks.task_board import TaskBoard
+from statestores.tasks.task_groups import TaskGroups
 from statestores.tasks.task_id import TaskId
 from statestores.tasks.task_metrics import RestoreLedger
+from statestores.tasks.task_reports import TaskReports
+from statestores.tasks.task_state import TaskState
 
 DEFAULT_RESTORE_THREADS = 4
 """How many tasks are restored at the same time, by default."""
@@ -79,9 +85,8 @@ class TaskManager(Closing):
             InvalidArgumentError: A group has no store, or its stores differ in their partitions;
                 or a store is in two groups.
         """
-        self._groups = stores_by_group(groups)
         self._root = root if isinstance(root, StateRoot) else StateRoot.open(root)
-        self._check_groups()
+        self._groups = TaskGroups(self._root, stores_by_group(groups))
         check_on_corruption(on_corruption)
         if type(restore_threads) is not int or restore_threads < 1:
             raise InvalidArgumentError(
@@ -100,36 +105,32 @@ class TaskManager(Closing):
         self._restore_threads = restore_threads
         self._follow_interval_s = follow_interval_s
         self._restores = RestoreLedger(listener)
-        self._tasks: dict[TaskId, Task] = {}
-        self._standbys: dict[TaskId, tuple[Standby, ...]] = {}
-        self._moving = False
-
-    def _check_groups(self) -> None:
-        seen: set[str] = set()
-        for group, names in self._groups.items():
-            TaskId(group, 0)
-            if not names:
-                raise InvalidArgumentError(f"the group {group} has no stores; name at least one")
-            counts = {name: self._root.store(name).partitions for name in names}
-            if len(set(counts.values())) > 1:
-                raise InvalidArgumentError(
-                    f"the stores of the group {group} differ in their partitions: {counts}"
-                )
-            if twice := seen & set(names):
-                raise InvalidArgumentError(f"the store {min(twice)!r} is in two groups")
-            seen |= set(names)
+        self._idle = IdleOffsets(self._local, options, durability)
+        self._board = TaskBoard()
+        self._reports = TaskReports(
+            self._root,
+            self._groups,
+            self._board,
+            self._restores,
+            self._idle if self._has_local_directory else None,
+        )
 
     # Assignment.
 
     @property
     def tasks(self) -> dict[TaskId, Task]:
-        """The active tasks."""
-        return dict(self._tasks)
+        """The active tasks that are running; see `states` for those that are not ready yet."""
+        return self._board.now().tasks
 
     @property
     def standbys(self) -> dict[TaskId, tuple[Standby, ...]]:
-        """The standby tasks: a standby for each store."""
-        return dict(self._standbys)
+        """The standby tasks, also while they are promoted: a standby for each store."""
+        return self._board.now().standbys
+
+    @property
+    def states(self) -> dict[TaskId, TaskState]:
+        """What each assigned task is doing now; any thread may ask."""
+        return self._board.now().states
 
     def assign(self, active: Iterable[TaskId | str], standby: Iterable[TaskId | str] = ()) -> None:
         """Own exactly the tasks *active*, and follow exactly the tasks *standby*.
@@ -137,8 +138,11 @@ class TaskManager(Closing):
         Each is a `TaskId` or its name, such as ``0_3``.
 
         Tasks that are no longer assigned are closed, without a commit. A standby that becomes
-        active is promoted. The others are restored in parallel. When one of them cannot be
-        opened, the rest is kept, and assigning again goes on from there.
+        active is promoted. The others are restored, several at a time. Each task is running, for
+        whoever asks for it, as soon as it is ready itself, whatever the others are doing; those
+        that stay are not touched. This returns when all are ready. When one of them cannot be
+        opened, the rest is kept, and assigning again goes on from there; so after an interrupt,
+        which waits for the restores that are running.
 
         Raises:
             InvalidTypeError: Something is neither a task nor the name of one.
@@ -147,73 +151,96 @@ class TaskManager(Closing):
             StateStoreError: As `open_task` and `open_standby`.
         """
         wanted, copies = dict.fromkeys(task_ids(active)), dict.fromkeys(task_ids(standby))
-        self._check_assignment(wanted, copies)
-        self._moving = True
-        try:
-            for task_id in [each for each in self._tasks if each not in wanted]:
-                self._tasks.pop(task_id).close()
-            for task_id in [each for each in self._standbys if each not in copies]:
-                if task_id not in wanted:
-                    self._close_standbys(self._standbys.pop(task_id))
-            self._open_tasks([each for each in wanted if each not in self._tasks])
-            for task_id in copies:
-                if task_id not in self._standbys:
-                    self._standbys[task_id] = self._follow(task_id)
-        finally:
-            self._moving = False
-
-    def _check_assignment(self, active: Collection[TaskId], standby: Collection[TaskId]) -> None:
-        for task_id in (*active, *standby):
-            if task_id not in self._all_tasks():
-                raise InvalidArgumentError(
-                    f"there is no task {task_id}: the groups are {sorted(self._groups)}, and a "
-                    "partition has to be one of its stores"
-                )
-        if both := set(active) & set(standby):
-            raise InvalidArgumentError(f"the task {min(both)} is assigned as active and as standby")
-        if standby and not self._has_local_directory:
+        self._groups.check_assignment(wanted, copies)
+        if copies and not self._has_local_directory:
             raise InvalidArgumentError(
                 "standbys keep engines of their own; give the task manager a local_directory"
             )
-
-    def _all_tasks(self) -> set[TaskId]:
-        return {
-            TaskId(group, partition)
-            for group, names in self._groups.items()
-            for partition in range(self._root.store(names[0]).partitions)
-        }
-
-    def _open_tasks(self, task_ids: Sequence[TaskId]) -> None:
-        """Open *task_ids*, several at a time; raise the first failure when all are done."""
-        if not task_ids:
-            return
-        threads = min(self._restore_threads, len(task_ids))
-        with ThreadPoolExecutor(threads, thread_name_prefix="restore") as pool:
-            opening = {task_id: pool.submit(self._open_task, task_id) for task_id in task_ids}
-        self._restores.forget(set(task_ids))
-        failures = []
-        for task_id, future in opening.items():
-            error = future.exception()
-            if error is None:
-                self._tasks[task_id] = future.result()
-                self._standbys.pop(task_id, None)  # promoted
-            else:
-                failures.append(error)
+        tasks, standbys = self._board.begin({*wanted}, {*copies})
+        try:
+            with ExitStack() as stack:
+                for task in tasks:
+                    stack.callback(self._close_task, task)
+                for each in standbys:
+                    stack.callback(self._close_standbys, each)
+            self._idle.wait()  # who looked at an engine before may have it open still
+            now = self._board.now()
+            failures = self._open_all(
+                sorted(now.opening, key=self._effort),
+                [each for each in copies if each not in now.standbys],
+            )
+        finally:
+            self._board.end()
         if failures:
             raise failures[0]
+
+    def _open_all(
+        self, task_ids: Sequence[TaskId], copies: Sequence[TaskId]
+    ) -> list[BaseException]:
+        """Open *task_ids*, several at a time and in this order, and *copies*; return failures."""
+        failures: list[BaseException] = []
+        opening: list[Future[None]] = []
+        with ExitStack() as stack:
+            if task_ids:
+                threads = min(self._restore_threads, len(task_ids))
+                pool = ThreadPoolExecutor(threads, thread_name_prefix="restore")
+                # After an interrupt those that have not begun are not begun.
+                stack.callback(pool.shutdown, cancel_futures=True)
+                opening = [pool.submit(self._make_ready, task_id) for task_id in task_ids]
+            for task_id in copies:
+                try:
+                    self._board.follow(task_id, self._follow(task_id))
+                except StateStoreError as failure:
+                    failures.append(failure)
+            for each in opening:
+                error = each.exception()
+                if error is not None:
+                    failures.append(error)
+        return failures
+
+    def _effort(self, task_id: TaskId) -> tuple[bool, int]:
+        """Return what tasks are opened in the order of: promotions first, then the least to do."""
+        partition = task_id.partition
+        behind = sum(
+            bytes_to_restore(
+                self._root.partition(name, partition), self._idle.known(name, partition)
+            )
+            for name in self._groups.stores(task_id)
+        )
+        return self.states[task_id] is not TaskState.PROMOTING, behind
+
+    def _make_ready(self, task_id: TaskId) -> None:
+        """Open one task, and publish it; when that fails, what can be read of it stays."""
+        try:
+            self._board.run(self._open_task(task_id))
+        except BaseException:
+            self._close_standbys(self._board.fail(task_id))
+            raise
+        finally:
+            self._restores.forget({task_id})
+
+    def _close_task(self, task: Task) -> None:
+        """Close *task*, and remember how far its engines are."""
+        offsets: dict[str, int | None] = {}
+        with suppress(StateStoreError):  # then an engine is asked when somebody wants to know
+            offsets = {name: store.committed_offset for name, store in task.stores.items()}
+        task.close()
+        for name, offset in offsets.items():
+            if offset is not None:
+                self._idle.note(name, task.id.partition, offset + 1)
 
     def _open_task(self, task_id: TaskId) -> Task:
         return open_task(
             self._root,
             task_id,
-            self._groups[task_id.group],
+            self._groups.stores(task_id),
             local_directory=self._local.path,
             backend=self._backend,
             options=self._options,
             durability=self._durability,
             changelog_options=self._changelog_options,
             on_corruption=self._on_corruption,
-            standbys=self._standbys.get(task_id, ()),
+            standbys=self.standbys.get(task_id, ()),
             listener=self._restores,
         )
 
@@ -221,7 +248,7 @@ class TaskManager(Closing):
         """Open and start a standby of each store of a task."""
         with ExitStack() as on_failure:
             standbys = []
-            for name in self._groups[task_id.group]:
+            for name in self._groups.stores(task_id):
                 standby = open_standby(
                     self._root,
                     name,
@@ -249,25 +276,35 @@ class TaskManager(Closing):
 
         Raises:
             UnknownStateStoreError: No group has such a store.
-            InvalidStateStoreError: Tasks are moving, and stale reads were not asked for.
         """
-        group = self._group_of(name)
-        if self._moving and not include_stale:
-            raise InvalidStateStoreError(f"the partitions of {name!r} are moving; try again")
+        group = self._groups.group_of(name)
         found: dict[int, ReadOnlyStore] = {}
+        # What is closed at this moment, or loading, is not here.
         for task_id, task in self.tasks.items():
-            if task_id.group == group and task.is_open:
-                store = task.logged_store(name).store
-                found[task_id.partition] = store.read_only(Isolation.READ_COMMITTED)
+            if task_id.group == group:
+                with suppress(StoreClosedError):
+                    store = task.logged_store(name).store
+                    found[task_id.partition] = store.read_only(Isolation.READ_COMMITTED)
         if include_stale:
             for task_id, standbys in self.standbys.items():
                 for standby in standbys:
-                    if standby.name == name:
-                        # It is loading, or closed by now: not here.
+                    if standby.name == name and task_id.partition not in found:
                         with suppress(InvalidStateStoreError, StoreClosedError):
-                            facade = standby.read_only(include_stale=True)
-                            found.setdefault(task_id.partition, facade)
+                            found[task_id.partition] = standby.read_only(include_stale=True)
         return found
+
+    def unready(self, name: str) -> dict[int, str]:
+        """Return the partitions of the store *name* that become active here, with their state.
+
+        Raises:
+            UnknownStateStoreError: No group has such a store.
+        """
+        group = self._groups.group_of(name)
+        return {
+            task_id.partition: state.value
+            for task_id, state in self._board.now().opening.items()
+            if task_id.group == group
+        }
 
     def specification(self, name: str) -> StoreSpecification[Any, Any]:
         """Return what the store *name* is.
@@ -275,8 +312,7 @@ class TaskManager(Closing):
         Raises:
             UnknownStateStoreError: No group has such a store.
         """
-        self._group_of(name)
-        return self._root.store(name).specification
+        return self._groups.specification(name)
 
     def partition_count(self, name: str) -> int:
         """Return how many partitions the store *name* has, here and elsewhere.
@@ -284,44 +320,35 @@ class TaskManager(Closing):
         Raises:
             UnknownStateStoreError: No group has such a store.
         """
-        self._group_of(name)
-        return self._root.store(name).partitions
-
-    def _group_of(self, name: str) -> int:
-        for group, names in self._groups.items():
-            if name in names:
-                return group
-        known = sorted(each for names in self._groups.values() for each in names)
-        raise UnknownStateStoreError(f"there is no store {name!r}; there are: {', '.join(known)}")
+        return self._groups.partition_count(name)
 
     # Reports.
 
     def all_local_store_partition_lags(self) -> dict[str, dict[int, LagInfo]]:
         """Return how far each store and partition is that is active or a standby here (KIP-535).
 
+        Of a task that is restoring, how far that has come. Any thread may ask, at any time.
+
         Raises:
             ChangelogCorruptedError, StorageError: A changelog cannot be read.
         """
         lags: dict[str, dict[int, LagInfo]] = {}
-        for task_id, task in self.tasks.items():
-            for name, lag in task.lags().items():
+        for task_id, of_stores in self._reports.lags().items():
+            for name, lag in of_stores.items():
                 lags.setdefault(name, {})[task_id.partition] = lag
-        for standbys in self.standbys.values():
-            for standby in standbys:
-                lags.setdefault(standby.name, {})[standby.partition] = standby.lag
         return lags
 
     def task_offset_sums(self) -> dict[TaskId, int]:
         """Return what an assignor is told of the tasks here (KIP-441).
 
-        `LATEST_OFFSET` for an active task, and for a standby the sum of its next offsets.
+        `LATEST_OFFSET` for an active task that runs. For one that is restoring, and for a standby,
+        the sum of its next offsets. So it is for a task that is not assigned and has engines in
+        the local directory (KIP-1035); these are opened once, and again only when they change.
+
+        Raises:
+            ChangelogCorruptedError, StorageError: A changelog cannot be read.
         """
-        sums = {task_id: task.offset_sum for task_id, task in self.tasks.items()}
-        for task_id, standbys in self.standbys.items():
-            known = task_offset_sum(standby.lag.current_offset for standby in standbys)
-            if known is not None:
-                sums[task_id] = known
-        return sums
+        return self._reports.offset_sums()
 
     def metrics(self) -> Metrics:
         """Return the metrics of every task, standby and running restore (MET-10, MET-11).
@@ -345,8 +372,8 @@ class TaskManager(Closing):
         """Remove the engines of tasks that are not assigned here: see `LocalDirectory.clean_up`."""
         assigned = {
             (name, task_id.partition)
-            for task_id in (*self._tasks, *self._standbys)
-            for name in self._groups[task_id.group]
+            for task_id in self.states
+            for name in self._groups.stores(task_id)
         }
         return self._local.clean_up(assigned, self._root, older_than_ms=older_than_ms)
 
@@ -354,23 +381,25 @@ class TaskManager(Closing):
         """Return an active task.
 
         Raises:
+            InvalidStateStoreError: It is restoring or promoting.
             StoreNotFoundError: It is not active here.
         """
         wanted = TaskId.parse(task_id) if isinstance(task_id, str) else task_id
-        try:
-            return self._tasks[wanted]
-        except KeyError as error:
-            active = ", ".join(str(each) for each in sorted(self._tasks)) or "none"
-            raise StoreNotFoundError(
-                f"the task {wanted} is not active here; active: {active}"
-            ) from error
+        now = self._board.now()
+        if wanted in now.tasks:
+            return now.tasks[wanted]
+        if wanted in now.opening:
+            raise InvalidStateStoreError(
+                f"the task {wanted} is {now.opening[wanted].value} here; try again"
+            )
+        active = ", ".join(str(each) for each in sorted(now.tasks)) or "none"
+        raise StoreNotFoundError(f"the task {wanted} is not active here; active: {active}")
 
     def close(self) -> None:
         """Close every task and standby; pending writes are forgotten. Idempotent."""
-        tasks, self._tasks = self._tasks, {}
-        standbys, self._standbys = self._standbys, {}
+        tasks, standbys = self._board.clear()
         with ExitStack() as stack:
-            for task in tasks.values():
+            for task in tasks:
                 stack.callback(task.close)
-            for group in standbys.values():
+            for group in standbys:
                 stack.callback(self._close_standbys, group)

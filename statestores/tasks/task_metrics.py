@@ -13,7 +13,7 @@ from statestores.spi.metric_catalog import (
     UPDATED,
     tagged,
 )
-from statestores.tasks.lag import LagInfo
+from statestores.tasks.lag import LATEST_OFFSET, LagInfo
 from statestores.tasks.restore_progress import RestoreListener, RestoreProgress
 from statestores.tasks.task_id import TaskId
 
@@ -21,16 +21,18 @@ from statestores.tasks.task_id import TaskId
 class RestoreLedger:
     """The restores of a task manager that run, and a listener that is told of them as well."""
 
-    __slots__ = ("_listener", "_running")
+    __slots__ = ("_ended", "_listener", "_running")
 
     def __init__(self, listener: RestoreListener | None) -> None:
         self._listener = listener
         self._running: dict[tuple[TaskId, str], RestoreProgress] = {}
+        self._ended: set[tuple[TaskId, str]] = set()  # of tasks that are not ready yet
 
     def __call__(self, progress: RestoreProgress) -> None:
         """Take note of a restore's start, batch or end."""
         restored = progress.task, progress.store
         if progress.event == "ended":
+            self._ended.add(restored)
             self._running.pop(restored, None)  # its rows are the logged store's to tell from now on
         else:
             self._running[restored] = progress
@@ -42,6 +44,21 @@ class RestoreLedger:
         for restored in self._running.copy():
             if restored[0] in tasks:
                 self._running.pop(restored, None)
+        for restored in self._ended.copy():
+            if restored[0] in tasks:
+                self._ended.discard(restored)
+
+    def next_offset(self, task: TaskId, store: str) -> int | None:
+        """Return the next offset that a restore applies; ``None`` if that is not known yet.
+
+        `LATEST_OFFSET` when the store has everything, and the task has others still to come.
+        """
+        if (task, store) in self._ended:
+            return LATEST_OFFSET
+        progress = self._running.get((task, store))
+        if progress is None or progress.offset is None:
+            return None
+        return progress.offset + 1
 
     def metrics(self) -> Metrics:
         """Return the metrics of the restores that run."""

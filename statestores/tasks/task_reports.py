@@ -1,0 +1,97 @@
+"""How far the tasks of a process are, running or not: lags and offset sums (KIP-535, KIP-441)."""
+
+from contextlib import suppress
+
+from statestores.errors import StoreClosedError
+from statestores.state_root import StateRoot
+from statestores.tasks.idle_offsets import IdleOffsets
+from statestores.tasks.lag import LATEST_OFFSET, LagInfo, lag_behind, task_offset_sum
+from statestores.tasks.task_board import TaskBoard
+from statestores.tasks.task_groups import TaskGroups
+from statestores.tasks.task_id import TaskId
+from statestores.tasks.task_metrics import RestoreLedger
+
+
+class TaskReports:
+    """Asks what is published, at any moment, on any thread; what closes meanwhile is not here."""
+
+    def __init__(
+        self,
+        root: StateRoot,
+        groups: TaskGroups,
+        board: TaskBoard,
+        restores: RestoreLedger,
+        idle: IdleOffsets | None,
+    ) -> None:
+        """Report what is on *board*, and the engines that *idle* knows, where these are local."""
+        self._root = root
+        self._groups = groups
+        self._board = board
+        self._restores = restores
+        self._idle = idle
+
+    def lags(self) -> dict[TaskId, dict[str, LagInfo]]:
+        """Return the lag of each store of each assigned task.
+
+        Raises:
+            ChangelogCorruptedError, StorageError: A changelog cannot be read.
+        """
+        now = self._board.now()
+        lags: dict[TaskId, dict[str, LagInfo]] = {}
+        for task_id in now.opening:
+            lags[task_id] = {
+                name: self._restore_lag(task_id, name) for name in self._groups.stores(task_id)
+            }
+        for task_id, copies in now.standbys.items():
+            of_stores = lags.setdefault(task_id, {})
+            for standby in copies:
+                with suppress(StoreClosedError):
+                    of_stores[standby.name] = standby.lag
+        for task_id, task in now.tasks.items():
+            with suppress(StoreClosedError):
+                lags[task_id] = task.lags()
+        return lags
+
+    def _restore_lag(self, task_id: TaskId, name: str) -> LagInfo:
+        """Return the lag of a store that is being restored, from what its restore tells."""
+        reached = self._restores.next_offset(task_id, name)
+        if reached is None:
+            known = None if self._idle is None else self._idle.known(name, task_id.partition)
+            reached = known or 0
+        return lag_behind(
+            None if reached == LATEST_OFFSET else reached,
+            self._root.partition(name, task_id.partition),
+            self._root.store(name).specification,
+        )
+
+    def offset_sums(self) -> dict[TaskId, int]:
+        """Return the offset sum of each task that has something here.
+
+        Raises:
+            ChangelogCorruptedError, StorageError: A changelog cannot be read.
+        """
+        sums = {}
+        for task_id, of_stores in self.lags().items():
+            known = task_offset_sum(lag.current_offset for lag in of_stores.values())
+            if known is not None:
+                sums[task_id] = known
+        now = self._board.now()
+        sums.update(dict.fromkeys(now.tasks, LATEST_OFFSET))
+        if self._idle is not None:
+            for task_id in sorted(self._groups.tasks() - now.assigned):
+                known = task_offset_sum(self._idle_offsets(task_id, self._idle))
+                if known is not None:
+                    sums[task_id] = known
+        return sums
+
+    def _idle_offsets(self, task_id: TaskId, idle: IdleOffsets) -> list[int]:
+        """Return the next offset of each engine of a task that is not assigned here."""
+
+        def is_idle() -> bool:
+            return task_id not in self._board.now().assigned
+
+        offsets = [
+            idle.next_offset(name, task_id.partition, is_idle)
+            for name in self._groups.stores(task_id)
+        ]
+        return [offset for offset in offsets if offset is not None]
