@@ -45,7 +45,15 @@ class StoreSource(Protocol):
 
         Raises:
             UnknownStateStoreError: There is no such store.
-            InvalidStateStoreError: Partitions are moving at this moment.
+        """
+
+    def unready(self, name: str) -> Mapping[int, str]:
+        """Return the partitions of the store *name* that become active here, each with its state.
+
+        They are to be expected from `local_stores` soon, and are not there yet.
+
+        Raises:
+            UnknownStateStoreError: There is no such store.
         """
 
     def specification(self, name: str) -> StoreSpecification[Any, Any]:
@@ -125,6 +133,7 @@ class LocalPartitions(Generic[S]):
             if self._partition is None or number == self._partition
         }
         if not chosen:
+            self._refuse_unready(self._source.unready(self._name), {})
             wanted = "" if self._partition is None else f"partition {self._partition} of "
             raise InvalidStateStoreError(
                 f"{wanted}{self._name!r} is not here now: it may have moved to another process, or "
@@ -137,6 +146,29 @@ class LocalPartitions(Generic[S]):
                     "type"
                 )
         return chosen
+
+    def find_all(self) -> dict[int, S]:
+        """Return the same, for a read of many keys: none may be lacking that becomes active here.
+
+        Raises:
+            InvalidStateStoreError: One is restoring or promoting; or as `find`.
+            UnknownStateStoreError: As `find`.
+        """
+        unready = self._source.unready(self._name)  # before: what is ready since is found
+        found = self.find()
+        self._refuse_unready(unready, found)
+        return found
+
+    def _refuse_unready(
+        self, unready: Mapping[int, str], found: Mapping[int, S], wanted: int | None = None
+    ) -> None:
+        """Return if no wanted partition is *unready* and not among *found*; ``None``: any."""
+        wanted = self._partition if wanted is None else wanted
+        for number, state in sorted(unready.items()):
+            if number not in found and wanted in (None, number):
+                raise InvalidStateStoreError(
+                    f"partition {number} of {self._name!r} is {state} here; try again"
+                )
 
     def positions(self) -> dict[int, Position]:
         """Return the input offsets that each partition here reflects, whatever the bound (QRY-8).
@@ -164,7 +196,8 @@ class LocalPartitions(Generic[S]):
         """
         with reading(self._name), ExitStack() as held:
             parts = [
-                read(self._as_read(number, store, held)) for number, store in self.find().items()
+                read(self._as_read(number, store, held))
+                for number, store in self.find_all().items()
             ]
             return self._held(held, self._merged(parts, order, reverse=reverse))
 
@@ -183,7 +216,8 @@ class LocalPartitions(Generic[S]):
         """
         with reading(self._name), ExitStack() as held:
             return [
-                read(self._as_read(number, store, held)) for number, store in self.find().items()
+                read(self._as_read(number, store, held))
+                for number, store in self.find_all().items()
             ]
 
     # Reads of one key.
@@ -284,6 +318,7 @@ class LocalPartitions(Generic[S]):
         number = self._partition_of(key, self._partitions)
         if number not in found:
             self._refuse_if_elsewhere(number, found, find_in)
+            self._refuse_unready(self._source.unready(self._name), found, number)
             raise InvalidStateStoreError(
                 f"the key {key!r} is in partition {number} of {self._name!r}, which is not here; "
                 f"here: {', '.join(map(str, found))}"

@@ -165,6 +165,10 @@ class Members:
             number: store.read_only() for number, store in self.stores.items()
         }
 
+    def unready(self, name: str) -> dict[int, str]:
+        """Return nothing: all of them are open."""
+        return {}
+
     def local_stores(
         self, name: str, *, include_stale: bool = False
     ) -> Mapping[int, ReadOnlyStore]:

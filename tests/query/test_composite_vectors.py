@@ -77,6 +77,10 @@ class _Members:
         """Return the member to which *key* belongs."""
         return self.stores[self._partition_of(key.encode(), self._count)]
 
+    def unready(self, name: str) -> dict[int, str]:
+        """Return nothing: all of them are open."""
+        return {}
+
     def local_stores(
         self, name: str, *, include_stale: bool = False
     ) -> Mapping[int, ReadOnlyStore]:
