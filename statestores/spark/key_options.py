@@ -29,6 +29,8 @@ def selection_from_options(
     if options.key is not None:
         key = key_from_text("key", options.key, serde)
         return KeySelection(first=key, last=key)
+    if options.keys is not None:
+        return KeySelection.of(key_from_text("keys", text, serde) for text in options.keys)
     if options.key_prefix is not None:
         if serde.name not in {"utf8", "bytes"}:
             raise InvalidOptionError(

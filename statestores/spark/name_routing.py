@@ -5,7 +5,8 @@ methods in which a user says the name are wrapped: where the path has a ``states
 call continues as ``format("statestores")``, and everywhere else exactly as it was.
 
 Invariant: a class is wrapped while a session that it belongs to is registered, and each wrapped
-method passes calls of other sessions and of other formats on unchanged.
+method passes calls of other sessions and of other formats on unchanged. No setting of a session is
+touched: its user has other sources too.
 """
 
 import re
@@ -26,10 +27,7 @@ _OURS: Final = frozenset({ROUTED_NAME, SOURCE_NAME})
 _STATE: Final = "_statestores_route"  # what a builder was told, kept on the builder
 _NEW_ONLY: Final = frozenset({"error", "errorifexists", "default"})
 
-_REMEMBERED: Final = frozenset({"path", "readchangefeed", "pushfilters"})
-
-FILTER_PUSHDOWN: Final = "spark.sql.python.filterPushdown.enabled"
-"""The setting without which Spark refuses Python sources that take filters; off at first."""
+_REMEMBERED: Final = frozenset({"path", "readchangefeed"})
 
 # CREATE ... USING statestore, where the words before USING may be quoted or commented.
 _USING = re.compile(
@@ -77,27 +75,18 @@ class NameRouting:
     def __init__(self, classes: SparkClasses) -> None:
         """Wrap nothing yet."""
         self._classes = classes
-        self._sessions: dict[str, str | None] = {}  # and what filter pushdown was set to
+        self._sessions: set[str] = set()
         self._originals: dict[tuple[type, str], Method] = {}
 
     def add(self, spark: Any) -> None:
         """Route the calls of *spark* from now on; again is no error."""
         if not self._originals:
             self._wrap()
-        key = session_key(spark)
-        if key not in self._sessions:
-            self._sessions[key] = spark.conf.get(FILTER_PUSHDOWN, None)
-            spark.conf.set(FILTER_PUSHDOWN, "true")
+        self._sessions.add(session_key(spark))
 
     def remove(self, spark: Any) -> None:
         """Leave the calls of *spark* alone again; also if it was never added."""
-        key = session_key(spark)
-        if key in self._sessions:
-            before = self._sessions.pop(key)
-            if before is None:
-                spark.conf.unset(FILTER_PUSHDOWN)
-            else:
-                spark.conf.set(FILTER_PUSHDOWN, before)
+        self._sessions.discard(session_key(spark))
         if not self._sessions:
             for (owner, name), original in self._originals.items():
                 setattr(owner, name, original)
@@ -138,14 +127,12 @@ class NameRouting:
                 builder.format(format)
             told = _told(builder)
             spark = _session_of(builder)
-            if told.get("format") not in _OURS or not self._is_routed(spark):
+            if (
+                told.get("format") != ROUTED_NAME
+                or not self._is_routed(spark)
+                or not _is_ours(spark, _path_of(told, path, options))
+            ):
                 return original(builder, path, None, *arguments, **options)
-            if told["format"] == SOURCE_NAME:
-                self._offer_filters(builder, spark, options)
-                return original(builder, path, None, *arguments, **options)
-            if not _is_ours(spark, _path_of(told, path, options)):
-                return original(builder, path, None, *arguments, **options)
-            self._offer_filters(builder, spark, options)
             builder.format(SOURCE_NAME)
             try:
                 return original(builder, path, None, *arguments, **options)
@@ -153,15 +140,6 @@ class NameRouting:
                 builder.format(ROUTED_NAME)
 
         return load
-
-    def _offer_filters(self, builder: Any, spark: Any, options: dict[str, Any]) -> None:
-        """Let a batch read take filters, where Spark offers them and the user has not spoken."""
-        reader = self._classes.reader
-        spoken = "pushfilters" in {*_told(builder), *(name.lower() for name in options)}
-        if isinstance(builder, reader) and not spoken:
-            offered = str(spark.conf.get(FILTER_PUSHDOWN, "false")).lower()
-            # Not the wrapped method: this is not the user speaking.
-            self._originals[reader, "option"](builder, "pushFilters", offered)
 
     def _routed_stream(self, original: Method) -> Method:
         routed = self._routed_load(original)

@@ -103,6 +103,14 @@ def read_names(text: str) -> tuple[str, ...]:
     return names
 
 
+def read_texts(text: str) -> tuple[str, ...]:
+    """Read a JSON list of any texts."""
+    content = json.loads(text)
+    if not isinstance(content, list) or not all(type(each) is str for each in content):
+        raise ValueError
+    return tuple(content)
+
+
 def read_numbers(text: str) -> tuple[int, ...]:
     """Read different partition numbers, separated by commas."""
     numbers = tuple(int(number) for number in text.split(","))

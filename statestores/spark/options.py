@@ -23,6 +23,7 @@ from statestores.spark.option_values import (
     read_offsets,
     read_one_of,
     read_text,
+    read_texts,
     read_time,
 )
 
@@ -102,6 +103,11 @@ class SourceOptions:
     key: str | None = _option("key", read_any_text, "a key as text", _READING)
     """This key only."""
 
+    keys: tuple[str, ...] | None = _option(
+        "keys", read_texts, "a JSON list of keys as text", _READING
+    )
+    """These keys only."""
+
     key_prefix: str | None = _option("keyPrefix", read_any_text, "the beginning of a key", _READING)
     """The keys that begin so."""
 
@@ -155,7 +161,8 @@ class SourceOptions:
     """Content: about how many rows of a snapshot one task reads."""
 
     push_filters: bool = _option("pushFilters", read_flag, "true or false", _READING, default=False)
-    """Let the query's filters select what is read. Spark has to be told so as well."""
+    """Whether the query's filters select what is read. Refused while PySpark keeps the filters of
+    one query for the next."""
 
     starting_timestamp_ms: int | None = _option(
         "startingTimestamp", read_time, "milliseconds since the epoch or ISO 8601", _READING
@@ -315,8 +322,14 @@ class SourceOptions:
 
 
 def _check_reading(options: SourceOptions) -> None:
-    """Refuse options that contradict each other."""
+    """Refuse options that contradict each other, or that cannot be right."""
     given = options.given
+    if options.push_filters:
+        raise InvalidOptionError(
+            "the option 'pushFilters' cannot be true: PySpark keeps the filters of one query for "
+            "the other queries of the DataFrame, which would get wrong rows; leave it out, and "
+            "say what to read with the options 'key', 'keys', 'keyPrefix', 'keyFrom' and 'keyTo'"
+        )
     for one, excluded in _EXCLUSIVE.items():
         if one in given and (both := sorted(given & excluded)):
             raise InvalidOptionError(
@@ -406,7 +419,8 @@ _CONTENT_ONLY = frozenset(
 _EXCLUSIVE = {
     "asOf": frozenset({"history"}),
     "readChangeFeed": _CONTENT_ONLY,
-    "key": frozenset({"keyPrefix", "keyFrom", "keyTo"}),
+    "key": frozenset({"keys", "keyPrefix", "keyFrom", "keyTo"}),
+    "keys": frozenset({"keyPrefix", "keyFrom", "keyTo"}),
     "keyPrefix": frozenset({"keyFrom", "keyTo"}),
     "offset": frozenset({"freshness"}),
     "splits": frozenset({"maxRowsPerTask"}),

@@ -19,14 +19,12 @@ from statestores.spi.specification import StoreSpecification
 from statestores.state_root import PartitionDirectory
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     import pyarrow as pa
-    from pyspark.sql.datasource import Filter
 
     from statestores.arrow.key_selection import KeySelection
     from statestores.partition_reader import PartitionReader
-    from statestores.spark.pushed_filters import TimeFilter
 
 
 _NOTHING_YET = -1
@@ -94,8 +92,6 @@ class StateStoreReader(DataSourceReader):
             )
         self._key_serde = None if options.raw else specification.key
         selection_from_options(options, self._key_serde)
-        self._pushed_keys: list[KeySelection] = []
-        self._time_filters: list[TimeFilter] = []
 
     def arrow_schema(self) -> "pa.Schema":
         """Return the schema of the batches that `read` gives."""
@@ -178,8 +174,6 @@ class StateStoreReader(DataSourceReader):
         stored = pa.schema([field for field in schema if field.name not in extra])
         for batch in self._batches(partition, stored.names):
             rows = to_spark(batch, stored)
-            for mask in self._time_filters:
-                rows = mask.apply(rows)
             for name, value in extra.items():
                 rows = rows.append_column(schema.field(name), pa.repeat(value, rows.num_rows))
             if rows.num_rows:
@@ -210,11 +204,8 @@ class StateStoreReader(DataSourceReader):
         )
 
     def _keys(self) -> "KeySelection | None":
-        """Return the keys that options and filters select; ``None`` for all."""
-        keys = selection_from_options(self._options, self._key_serde)
-        for pushed in self._pushed_keys:
-            keys = pushed if keys is None else keys.both(pushed)
-        return keys
+        """Return the keys that the options select; ``None`` for all."""
+        return selection_from_options(self._options, self._key_serde)
 
     def _changes(self, number: int, reader: "PartitionReader", end: int) -> StorePartition:
         """Return the task that reads the changes that the options ask for."""
@@ -259,25 +250,3 @@ class StateStoreReader(DataSourceReader):
 def _offset_of(offsets: Offsets | None, number: int) -> int | None:
     """Return what *offsets* say for the partition *number*."""
     return offsets if offsets is None or isinstance(offsets, int) else offsets.get(number)
-
-
-class FilteringStateStoreReader(StateStoreReader):
-    """The same, for sessions in which Spark offers the filters of a query.
-
-    Elsewhere Spark refuses a reader that has this method, and no reader can tell.
-    """
-
-    def pushFilters(self, filters: "list[Filter]") -> "Iterable[Filter]":  # noqa: N802  # Spark's name
-        """Take the *filters* that are applied exactly, and return the others."""
-        from statestores.spark.columns import TIME_COLUMNS  # noqa: PLC0415  # needs pyarrow
-        from statestores.spark.pushed_filters import key_filter, time_filter  # noqa: PLC0415  # PySpark 4.1
-
-        for pushed in filters:
-            keys = key_filter(pushed, self._key_serde)
-            mask = None if self._options.raw else time_filter(pushed, TIME_COLUMNS)
-            if keys is not None:
-                self._pushed_keys.append(keys)
-            elif mask is not None:
-                self._time_filters.append(mask)
-            else:
-                yield pushed

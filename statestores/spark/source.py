@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType
 from statestores.errors import InvalidOptionError
 from statestores.spark.kafka_reader import KafkaStateReader
 from statestores.spark.options import SourceOptions, without_catalog_properties
-from statestores.spark.reader import FilteringStateStoreReader, StateStoreReader
+from statestores.spark.reader import StateStoreReader
 from statestores.spark.source_name import SOURCE_NAME
 from statestores.spark.state_path import is_kafka_state, require_local_path
 from statestores.spark.stream_options import (
@@ -121,8 +121,7 @@ class StateStoresDataSource(DataSource):
         if not is_state_root(path) and is_kafka_state(path):
             return KafkaStateReader(path, options)
         entry = StateRoot.open(path).store(options.store_name)
-        kind = FilteringStateStoreReader if options.push_filters else StateStoreReader
-        return kind(path, entry.specification, entry.partitions, options)
+        return StateStoreReader(path, entry.specification, entry.partitions, options)
 
 
 def _types_of(schema: StructType) -> list[tuple[str, Any]]:

@@ -75,7 +75,6 @@ class StateStoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         for option, given in (
             ("endingOffset", options.ending_offset is not None),
             ("endingTimestamp", options.ending_timestamp_ms is not None),
-            ("pushFilters", options.push_filters),
         ):
             if given:
                 raise InvalidOptionError(f"the option {option!r} is not for streams; leave it out")

@@ -152,7 +152,7 @@ def test_a_stream_begins_at_a_time_and_tells_values_before(state: Path) -> None:
     ("options", "reason"),
     [
         ({"endingTimestamp": "1"}, "'endingTimestamp' is not for streams"),
-        ({"pushFilters": "true"}, "'pushFilters' is not for streams"),
+        ({"pushFilters": "true"}, "'pushFilters' cannot be true"),
         ({"startingTimestamp": "1", "startingOffset": "latest"}, "exclude each other"),
     ],
 )

@@ -12,7 +12,8 @@ import statestores as ss
 from statestores.spark.options import ALIASES, SourceOptions
 from statestores.spark.stream_options import STREAM_OPTIONS
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "spark.md"
+ROOT = Path(__file__).parents[2]
+DOCUMENT = ROOT / "docs" / "spark.md"
 # Not "python", as in other documents: these need a session.
 EXAMPLE = re.compile(r"^```py\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -29,6 +30,8 @@ def test_the_examples_run(
     text = text.replace('("totals")', f"({str(tmp_path / 'totals')!r})")
     text = text.replace('("counts")', f"({str(tmp_path / 'counts')!r})")
     text = text.replace("path = 'state'", f"path = '{tmp_path / 'state'}'")
+    text = text.replace("path 'totals'", f"path '{tmp_path / 'totals'}'")
+    text = text.replace("path = 'totals'", f"path = '{tmp_path / 'totals'}'")
     text = text.replace('("copies")', f"({str(tmp_path / 'copies')!r})")
     text = text.replace('"state.checkpoint"', repr(str(tmp_path / "state.checkpoint")))
     names: dict[str, Any] = {"spark": spark}

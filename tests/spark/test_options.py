@@ -68,6 +68,9 @@ def test_an_offset_is_for_all_partitions_or_for_each() -> None:
         ("columns", "key,key", "column names"),
         ("partitions", "1,x", "partition numbers"),
         ("partitions", "-1", "partition numbers"),
+        ("keys", "a,b", "a JSON list"),
+        ("keys", '"a"', "a JSON list"),
+        ("keys", "[1]", "a JSON list"),
         ("storeName", "", "the name of a store"),
     ],
 )
@@ -107,6 +110,7 @@ def test_a_path_is_needed() -> None:
         {"readChangeFeed": "true", "offset": "1"},
         {"key": "a", "keyPrefix": "a"},
         {"keyPrefix": "a", "keyTo": "b"},
+        {"keys": '["a"]', "keyFrom": "a"},
         {"startingOffset": "1"},
     ],
 )
@@ -131,6 +135,14 @@ def test_options_that_contradict_each_other_are_refused(options: dict[str, str])
         ),
         (ss.utf8, {"keyFrom": "a", "keyTo": "b"}, KeySelection(first=b"a", last=b"b")),
         (ss.int64_sorted, {"keyFrom": "0"}, KeySelection(first=b"\x80" + b"\x00" * 7)),
+        (ss.utf8, {"keys": '["é", "", "é"]'}, KeySelection(points=(b"", "é".encode()))),
+        (
+            ss.int64,
+            {"keys": '["1", "-1"]'},
+            KeySelection(points=(b"\x00" * 7 + b"\x01", b"\xff" * 8)),
+        ),
+        (None, {"keys": '["0x00", "a"]'}, KeySelection(points=(b"\x00", b"a"))),
+        (ss.utf8, {"keys": "[]"}, KeySelection(points=())),
         (ss.utf8, {}, None),
     ],
 )
@@ -146,6 +158,7 @@ def test_keys_are_text_in_the_words_of_the_serde(
     [
         (ss.int64, {"key": "x"}, "must be a key of the serde 'int64'"),
         (None, {"key": "0xZZ"}, "must be a key of the serde 'bytes'"),
+        (ss.int64, {"keys": '["1", "x"]'}, "'keys' must be a key of the serde 'int64', got 'x'"),
         (ss.int64, {"keyPrefix": "1"}, "needs keys of text or bytes"),
         (ss.int64, {"keyFrom": "1"}, "bytes sort as they do"),
         (ss.json, {"keyTo": "1"}, "bytes sort as they do"),
