@@ -43,6 +43,17 @@ def test_the_examples_run(
     assert ss.StateRoot.open(tmp_path / "state").store("rates").partitions == 2
 
 
+def test_what_the_readme_says_needs_no_more_than_a_session(spark: SparkSession, root: str) -> None:
+    """It named Spark's own source, which finds no state of ours until `register` is called."""
+    text = (ROOT / "README.md").read_text("utf-8")
+    (name,) = re.findall(r'`spark\.read\.format\("(\w+)"\)\.load\("state"\)`', text)
+    row = spark.createDataFrame([("a", 1)], "key string, value long")
+    row.write.format(name).option("storeName", "s").mode("append").save(root)
+
+    assert spark.newSession().read.format(name).load(root).count() == 1
+    assert "`register(spark)`" in text
+
+
 def test_every_option_is_documented() -> None:
     """An option that nobody can find is not one."""
     documented = set(re.findall(r"`(\w+)`", DOCUMENT.read_text("utf-8")))
