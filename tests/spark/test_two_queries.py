@@ -32,8 +32,11 @@ RowsOf = Callable[[DataFrame], list[tuple[Any, ...]]]
 SHARE = 5
 """Queries of each way to a DataFrame, but for the first way, which has them all."""
 
-SOAK_ROUNDS = 25
+SOAK_ROUNDS = 10
 """Rounds of random conditions in a random order, for each way to a DataFrame."""
+
+SOAK_LIMIT_SECONDS = 1_800
+"""Ten times what the rounds of one way take on a busy machine."""
 
 CONNECT_LIMIT_SECONDS = 300
 """A server starts in half a minute on a busy machine; one that hangs fails."""
@@ -124,6 +127,7 @@ def test_no_query_changes_what_another_gives(
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(SOAK_LIMIT_SECONDS)
 @pytest.mark.parametrize(("way", "is_offered"), WAYS)
 def test_many_queries_change_nothing(
     registered: SparkSession, state: str, way: Any, is_offered: bool
