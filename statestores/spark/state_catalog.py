@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from statestores.errors import InvalidArgumentError, StorageError, StoreNotFoundError
 
 _LISTED = 20
+_JOIN = "symmetricHashJoin"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +40,15 @@ class SparkStateStore:
 
     variables: tuple[str, ...]
     """The state variables of a ``transformWithState``; none of any other operator."""
+
+    def has_rows_of(self, join_side: str) -> bool:
+        """Return whether it is what a stream-stream join keeps the rows of *join_side* in.
+
+        The other store of a side counts them. A join whose state has Spark's third format has one
+        store for everything.
+        """
+        names = {f"{join_side}-keyWithIndexToValue", "default"}
+        return self.operator_name == _JOIN and self.store_name in names
 
     def __str__(self) -> str:
         """Return how messages name it, by the options that choose it."""
@@ -87,9 +97,12 @@ def list_state_stores(spark: SparkSession, checkpoint: Path) -> list[SparkStateS
 
 
 def choose_state_store(
-    stores: Sequence[SparkStateStore], operator_id: int | None, store_name: str | None
+    stores: Sequence[SparkStateStore],
+    operator_id: int | None,
+    store_name: str | None,
+    join_side: str | None = None,
 ) -> SparkStateStore:
-    """Return the one of *stores* that is meant.
+    """Return the one of *stores* that is meant; of a *join_side* the one that has its rows.
 
     Raises:
         StoreNotFoundError: There is no such store.
@@ -98,13 +111,16 @@ def choose_state_store(
     found = [
         store
         for store in stores
-        if operator_id in (None, store.operator_id) and store_name in (None, store.store_name)
+        if operator_id in (None, store.operator_id)
+        and store_name in (None, store.store_name)
+        and (join_side is None or store.has_rows_of(join_side))
     ]
     if len(found) == 1:
         return found[0]
     listed = "; ".join(map(str, (found or stores)[:_LISTED]))
     if not found:
-        raise StoreNotFoundError(f"the checkpoint has no such state store; it has: {listed}")
+        wanted = "such state store" if join_side is None else f"store of a join's {join_side} side"
+        raise StoreNotFoundError(f"the checkpoint has no {wanted}; it has: {listed}")
     raise InvalidArgumentError(f"the checkpoint has several state stores, choose one: {listed}")
 
 
@@ -133,9 +149,13 @@ def _telling(lines: Sequence[str]) -> str:
 
     >>> _telling(["Traceback (most recent call last):", "File x", "ValueError: no", "at org.x.Y"])
     'ValueError: no'
+    >>> _telling(["An error occurred while calling o1.collect.", ": org.x.Y: no", "at org.x.Y"])
+    'org.x.Y: no'
     """
     if not lines:
         return "it does not say why"
+    if lines[0].startswith("An error occurred while calling "):  # which says nothing
+        lines = [line.removeprefix(": ") for line in lines[1:]] or lines
     for start, line in enumerate(lines):
         if line.endswith("Traceback (most recent call last):"):
             trace = [each for each in lines[start + 1 :] if not each.startswith(("at ", "..."))]

@@ -9,7 +9,7 @@ from typing import Final
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  # as Spark's documentation has it
-from pyspark.sql.types import StructType
+from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
 from statestores.errors import InvalidArgumentError
 from statestores.serdes.serde_registry import serde_by_name
@@ -51,6 +51,67 @@ class Side:
 
     source: str
     """What it is made of, in words."""
+
+
+def with_names_of_their_own(state: DataFrame) -> DataFrame:
+    """Return *state* with another name for each field whose name another one of its struct has.
+
+    An aggregation names its buffers by their functions: ``max(a), max(b)`` are ``max`` and ``max``,
+    which no expression can tell apart, and of which JSON keeps one. The first keeps its name, and
+    the second is ``max_2``, by their places, which a query never changes.
+    """
+    columns = []
+    for field in state.schema:
+        renamed = _with_distinct_names(field.dataType)
+        column = F.col(field.name)
+        # A struct is cast place by place: nobody has to say the name of a field.
+        columns.append(column if renamed == field.dataType else column.cast(renamed))
+    return state.select(
+        *(each.alias(name) for each, name in zip(columns, state.columns, strict=True))
+    )
+
+
+def with_rows_made_anew(state: DataFrame) -> DataFrame:
+    """Return *state* with each of its structs made of its fields, none of which is null as such."""
+    columns = [
+        F.struct(*(F.col(field.name).getField(name).alias(name) for name in field.dataType.names))
+        if isinstance(field.dataType, StructType)
+        else F.col(field.name)
+        for field in state.schema
+    ]
+    return state.select(
+        *(each.alias(name) for each, name in zip(columns, state.columns, strict=True))
+    )
+
+
+def _with_distinct_names(kind: DataType) -> DataType:
+    """Return *kind* with distinct names in each of its structs, at any depth.
+
+    >>> _with_distinct_names(StructType().add("n", "int").add("N", "int").add("n_2", "int")).names
+    ['n', 'N_3', 'n_2']
+    """
+    if isinstance(kind, ArrayType):
+        return ArrayType(_with_distinct_names(kind.elementType), kind.containsNull)
+    if isinstance(kind, MapType):
+        return MapType(
+            _with_distinct_names(kind.keyType),
+            _with_distinct_names(kind.valueType),
+            kind.valueContainsNull,
+        )
+    if not isinstance(kind, StructType):
+        return kind
+    # Spark tells no cases apart, unless the session says so, and a name must not depend on that.
+    taken = {name.lower() for name in kind.names}
+    seen: set[str] = set()
+    fields = []
+    for field in kind:
+        name, number = field.name, 2
+        while name.lower() in (seen if name == field.name else taken):
+            name, number = f"{field.name}_{number}", number + 1
+        seen.add(name.lower())
+        taken.add(name.lower())
+        fields.append(StructField(name, _with_distinct_names(field.dataType), field.nullable))
+    return StructType(fields)
 
 
 def key_side(frame: DataFrame, expression: str | None, serde: str | None) -> Side:

@@ -32,7 +32,12 @@ from statestores.spark.state_catalog import (
     list_state_stores,
     reporting_spark,
 )
-from statestores.spark.state_columns import key_side, value_side
+from statestores.spark.state_columns import (
+    key_side,
+    value_side,
+    with_names_of_their_own,
+    with_rows_made_anew,
+)
 from statestores.spark.store_options import options_of
 from statestores.spark.writer import WritePlan, plan_write
 from statestores.spi.specification import KeyValue, StoreSpecification
@@ -131,7 +136,7 @@ def import_spark_state(
     wanted = selection or StateSelection()
     place, target = Path(checkpoint).absolute(), Path(root).absolute()
     stores = list_state_stores(spark, place)
-    chosen = choose_state_store(stores, wanted.operator_id, wanted.store_name)
+    chosen = choose_state_store(stores, wanted.operator_id, wanted.store_name, wanted.join_side)
     if chosen.variables and wanted.variable is None:
         raise InvalidArgumentError(
             f"the state is that of a transformWithState with the variables "
@@ -145,7 +150,7 @@ def import_spark_state(
         else:
             rows, options = _exported_columns(state, exported, wanted)
     options |= {
-        "storeName": store or _name_of(chosen, stores, exported),
+        "storeName": store or _name_of(chosen, stores, exported, wanted.join_side),
         "numPartitions": str(partitions or chosen.partitions),
         "ifExists": "fail",
     }
@@ -196,7 +201,9 @@ def _read(
         # The keys of such a map are rows, of which JSON would have the bytes: a row for each key.
         options["flattenCollectionTypes"] = True
         state = spark.read.format("statestore").options(**options).load(str(checkpoint))
-    return state
+    state = with_names_of_their_own(state)
+    # Spark's rows of a side have one more place than they say, at which a whole row fails.
+    return state if wanted.join_side is None else with_rows_made_anew(state)
 
 
 def _columns(state: DataFrame, wanted: StateSelection) -> tuple[DataFrame, dict[str, str]]:
@@ -253,14 +260,18 @@ def _exported_columns(
 
 
 def _name_of(
-    chosen: SparkStateStore, stores: list[SparkStateStore], exported: _Exported | None
+    chosen: SparkStateStore,
+    stores: list[SparkStateStore],
+    exported: _Exported | None,
+    join_side: str | None,
 ) -> str:
     """Return how the new store is called, if nobody says."""
     if exported is not None:
         return exported.specification.name
     several_operators = len({store.operator_id for store in stores}) > 1
     number = f"-{chosen.operator_id}" if several_operators else ""
-    store = "" if chosen.store_name == "default" else f"-{chosen.store_name}"
+    part = join_side or chosen.store_name
+    store = "" if part == "default" else f"-{part}"
     return f"{chosen.operator_name}{number}{store}"
 
 
