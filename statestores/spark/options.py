@@ -194,6 +194,12 @@ class SourceOptions:
     )
     """What to do when another has written to the store since this write was planned."""
 
+    commit_timeout_ms: int = _option(
+        "commitTimeout", read_duration, DURATION_EXPECTED, _WRITING, default=60_000
+    )
+    """How long a write waits at its commit while another writes to the store, or an owner has it
+    open; 0 does not wait. A minute: most writes hold the locks for seconds."""
+
     expected_offset: Offsets | None = _option(  # noqa: RUF009  # it returns a field
         "expectedOffset",
         read_last_offsets,

@@ -24,7 +24,8 @@ from statestores.spark.stream_options import (
     without_stream_options,
 )
 from statestores.spark.write_conflicts import expected_ends
-from statestores.spark.writer import StateStoreWriter, plan_write
+from statestores.spark.write_plan import plan_write
+from statestores.spark.writer import StateStoreWriter
 from statestores.state_root import StateRoot, is_state_root
 
 

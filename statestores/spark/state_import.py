@@ -39,7 +39,7 @@ from statestores.spark.state_columns import (
     with_rows_made_anew,
 )
 from statestores.spark.store_options import options_of
-from statestores.spark.writer import WritePlan, plan_write
+from statestores.spark.write_plan import WritePlan, plan_write
 from statestores.spi.specification import KeyValue, StoreSpecification
 from statestores.state_root import StateRoot
 

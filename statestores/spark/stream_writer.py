@@ -18,8 +18,8 @@ from statestores.spark.older_pyspark import (
     DataSourceStreamArrowWriter,
     RowStreamWriter,
 )
-from statestores.spark.writer import WritePlan
-from statestores.state_root import StateRoot
+from statestores.spark.write_lock import publishing_when_free
+from statestores.spark.write_plan import WritePlan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -80,24 +80,20 @@ class StateStoreStreamWriter(DataSourceStreamArrowWriter):
         batchId: int,  # noqa: N803  # Spark's name
     ) -> None:
         """Publish the micro-batch, unless it is published already."""
-        from statestores.staged_write import publish  # noqa: PLC0415  # needs pyarrow
-        from statestores.write_intent import StreamBatch  # noqa: PLC0415  # the same
+        from statestores.write_intent import StreamBatch  # noqa: PLC0415  # needs pyarrow
 
         plan = self._plan
         staged = [message for message in messages if isinstance(message, StagedBatchMessage)]
         if not staged:
             return
         query = staged[0].query
-        root = StateRoot.create(plan.root)
-        root.add_store(plan.specification, partitions=plan.partitions)
-        publish(
-            root,
-            plan.specification.name,
-            _write_id(query, batchId),
-            [message.staged for message in staged],
-            "overwrite" if self._overwrite else "append",
-            batch=StreamBatch(stream=query, number=batchId),
-        )
+        with publishing_when_free(plan) as publisher:
+            publisher.publish(
+                _write_id(query, batchId),
+                [message.staged for message in staged],
+                "overwrite" if self._overwrite else "append",
+                batch=StreamBatch(stream=query, number=batchId),
+            )
 
     def abort(
         self,

@@ -2,22 +2,16 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
-from pyspark.sql.types import StructType
 
-from statestores.durable_json import ROOT_FILE, is_left_behind
-from statestores.errors import InvalidArgumentError, InvalidOptionError
-from statestores.semantics.directory_lock import LOCK_FILE
-from statestores.spark.options import DEFAULT_PARTITIONS, SourceOptions
-from statestores.spark.store_options import check_options, new_specification
+from statestores.errors import InvalidArgumentError
 from statestores.spark.write_conflicts import check_conflict
-from statestores.spi.specification import StoreSpecification
-from statestores.state_root import StateRoot, is_state_root
+from statestores.spark.write_lock import publishing_when_free
+from statestores.spark.write_plan import WritePlan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,26 +19,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from statestores.staged_write import StagedRows
-
-
-@dataclass(frozen=True)
-class WritePlan:
-    """A write that has been checked as far as the driver can."""
-
-    root: Path
-    """The state root; it need not exist yet."""
-
-    specification: StoreSpecification[Any, Any]
-    """What the store is, or will be."""
-
-    partitions: int
-    """How many partitions it has."""
-
-    raw: bool
-    """Whether keys and values are bytes already."""
-
-    skipped: bool
-    """Whether nothing is written, because the store is there and was to be left alone."""
 
 
 @dataclass(frozen=True)
@@ -91,14 +65,10 @@ class StateStoreWriter(DataSourceArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Publish what the tasks have staged, in the order of Spark's partitions."""
-        from statestores.staged_write import publishing  # noqa: PLC0415  # needs pyarrow
-
         plan = self._plan
         if plan.skipped:
             return
-        root = StateRoot.create(plan.root)
-        root.add_store(plan.specification, partitions=plan.partitions)
-        with publishing(root, plan.specification.name) as publisher:
+        with publishing_when_free(plan) as publisher:
             check_conflict(plan.specification.name, publisher.end_offsets, self._expected_ends)
             publisher.publish(
                 self._write_id,
@@ -111,63 +81,3 @@ class StateStoreWriter(DataSourceArrowWriter):
         from statestores.staged_write import discard  # noqa: PLC0415  # needs pyarrow
 
         discard(self._plan.root, self._plan.specification.name, self._write_id)
-
-
-def plan_write(root: Path, options: SourceOptions, schema: StructType) -> WritePlan:
-    """Check *options* and the columns of *schema* against the store, or against none.
-
-    Raises:
-        InvalidOptionError: An option is missing, contradicts the store that is there, or says to
-            fail if there is one.
-        InvalidArgumentError: A column is missing or unknown.
-    """
-    from statestores.spark.columns import check_columns  # noqa: PLC0415  # needs pyarrow
-
-    present = StateRoot.open(root) if is_state_root(root) else None
-    stores = {} if present is None else present.stores
-    name = options.store_name
-    if name is None:
-        if len(stores) != 1:
-            raise InvalidOptionError(
-                f"the option 'storeName' is missing, and {str(root)!r} has "
-                f"{len(stores)} stores; name the store to write"
-            )
-        (name,) = stores
-    entry = stores.get(name)
-    if entry is None:
-        if present is None:
-            _check_new_root(root, name)
-        specification = new_specification(name, options, schema)
-        partitions = options.num_partitions or DEFAULT_PARTITIONS
-    else:
-        if options.if_exists == "fail":
-            raise InvalidOptionError(
-                f"the store {name!r} exists in {str(root)!r}; save with the mode append, which "
-                "merges, or overwrite, which replaces its content"
-            )
-        check_options(options, entry.specification, entry.partitions)
-        specification, partitions = entry.specification, entry.partitions
-    check_columns(schema.names, specification)
-    return WritePlan(
-        root=root,
-        specification=specification,
-        partitions=partitions,
-        raw=options.raw,
-        skipped=entry is not None and options.if_exists == "ignore",
-    )
-
-
-def _check_new_root(root: Path, store: str) -> None:
-    """Accept a directory in which a state root may be made.
-
-    Raises:
-        InvalidOptionError: It holds something else, a checkpoint of Spark's perhaps.
-    """
-    if root.is_dir():
-        names = {path.name for path in root.iterdir()} - {store, LOCK_FILE}
-        others = [name for name in names if not is_left_behind(name, ROOT_FILE)]
-        if others:
-            raise InvalidOptionError(
-                f"{str(root)!r} is not empty and no state root: it has {min(others)!r}; choose "
-                "another path"
-            )

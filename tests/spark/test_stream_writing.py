@@ -128,8 +128,9 @@ def test_a_store_that_is_being_written_fails_the_batch_and_not_the_stream(
     write(numbers(spark, files), root)
     give(files, 1, {"b": "2"})
     with ss.open_logged_store(root, "s", 0, backend="memory"):
-        with pytest.raises(StreamingQueryException, match="StoreLockedError"):
-            write(numbers(spark, files), root)
+        refusal = r"StoreLockedError: the write to 's' has waited for 0 ms.* is open in process"
+        with pytest.raises(StreamingQueryException, match=refusal):
+            write(numbers(spark, files), root, commitTimeout="0")
 
         assert len(changes_of(root)) == 1
     write(numbers(spark, files), root)

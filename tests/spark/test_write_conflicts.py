@@ -1,6 +1,7 @@
 """Two writers of one store: the later one learns of it, and nothing is merged silently."""
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -63,6 +64,26 @@ def test_conflicts_can_be_merged_on_request(
     assert rows_of(load(spark, root)) == [("other", "theirs"), ("shared", "ours")]
 
 
+def test_a_write_that_waited_in_vain_says_for_whom(
+    spark: SparkSession, root: str, rows_of: RowsOf
+) -> None:
+    """With ``onConflict=merge`` the later writer wins, says the documentation; it failed at once.
+
+    Two jobs that committed at one moment, or an owner that had the store open, were enough. A
+    write waits now, for a minute unless told otherwise, and its error names process and option.
+    """
+    make_store(root, partitions=1)
+    frame = spark.createDataFrame([("a", "1")], "key string, value string")
+    with ss.open_logged_store(root, "s", backend="memory"):
+        refusal = rf"waited for 20 ms, as the option 'commitTimeout' .*in process {os.getpid()} on"
+        with pytest.raises(AnalysisException, match=refusal):
+            save(frame, root, onConflict="merge", commitTimeout="20ms")
+
+    assert [path.name for path in Path(root, "s", ".writes").iterdir() if path.is_dir()] == []
+    save(frame, root, onConflict="merge", commitTimeout="20ms")
+    assert rows_of(load(spark, root)) == [("a", "1")]
+
+
 def test_rows_made_from_a_state_are_written_to_that_state_only(
     spark: SparkSession, root: str, rows_of: RowsOf
 ) -> None:
@@ -98,6 +119,7 @@ def test_a_store_that_was_made_meanwhile_is_a_conflict(
     ("options", "reason"),
     [
         ({"onConflict": "ignore"}, "'onConflict' must be fail or merge, got 'ignore'"),
+        ({"commitTimeout": "-1"}, "'commitTimeout' must be milliseconds, or a number with ms, s, "),
         ({"expectedOffset": "-2"}, "'expectedOffset' must be an offset"),
         ({"expectedOffset": '{"7": 1}'}, "names the partition 7, and the store 's' has the part"),
         ({"expectedOffset": "1", "onConflict": "merge"}, "leave one out"),
