@@ -5,19 +5,22 @@ methods in which a user says the name are wrapped: where the path has a ``states
 call continues as ``format("statestores")``, and everywhere else exactly as it was.
 
 Invariant: a class is wrapped while a session that it belongs to is registered, and each wrapped
-method passes calls of other sessions and of other formats on unchanged. No setting of a session is
-touched: its user has other sources too.
+method passes calls of other sessions and of other formats on unchanged. The clone in which Spark
+runs a query of a registered session counts as that session. No setting of a session is touched: its
+user has other sources too.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, fields
 from functools import wraps
 from typing import Any, Final
 
 from statestores.durable_json import ROOT_FILE
+from statestores.spark.query_session import active_session, is_clone_for_query
 from statestores.spark.source_name import SOURCE_NAME
-from statestores.spark.state_path import is_kafka_state, local_path
+from statestores.spark.state_path import is_kafka_state, local_path, staged_store
 from statestores.state_root import is_state_root
 
 ROUTED_NAME: Final = "statestore"
@@ -75,19 +78,19 @@ class NameRouting:
     def __init__(self, classes: SparkClasses) -> None:
         """Wrap nothing yet."""
         self._classes = classes
-        self._sessions: set[str] = set()
+        self._owners: dict[str, Any] = {}  # the sessions, by their keys
         self._originals: dict[tuple[type, str], Method] = {}
 
     def add(self, spark: Any) -> None:
         """Route the calls of *spark* from now on; again is no error."""
         if not self._originals:
             self._wrap()
-        self._sessions.add(session_key(spark))
+        self._owners[session_key(spark)] = spark
 
     def remove(self, spark: Any) -> None:
         """Leave the calls of *spark* alone again; also if it was never added."""
-        self._sessions.discard(session_key(spark))
-        if not self._sessions:
+        self._owners.pop(session_key(spark), None)
+        if not self._owners:
             for (owner, name), original in self._originals.items():
                 setattr(owner, name, original)
             self._originals.clear()
@@ -113,7 +116,9 @@ class NameRouting:
         setattr(owner, name, wraps(original)(wrapper(original)))
 
     def _is_routed(self, spark: Any) -> bool:
-        return session_key(spark) in self._sessions
+        if session_key(spark) in self._owners:
+            return True
+        return not is_connect(spark) and is_clone_for_query(spark, self._owners.values())
 
     def _routed_load(self, original: Method) -> Method:
         def load(
@@ -127,11 +132,12 @@ class NameRouting:
                 builder.format(format)
             told = _told(builder)
             spark = _session_of(builder)
-            if (
-                told.get("format") != ROUTED_NAME
-                or not self._is_routed(spark)
-                or not _is_ours(spark, _path_of(told, path, options))
-            ):
+            if told.get("format") not in _OURS:
+                return original(builder, path, None, *arguments, **options)
+            if not self._is_routed(spark):
+                with _explaining(builder, told, path, options):
+                    return original(builder, path, None, *arguments, **options)
+            if told["format"] == SOURCE_NAME or not _is_ours(spark, _path_of(told, path, options)):
                 return original(builder, path, None, *arguments, **options)
             builder.format(SOURCE_NAME)
             try:
@@ -173,14 +179,16 @@ class NameRouting:
             if format is not None:
                 builder.format(format)
             named = _told(builder).get("format")
-            if named != ROUTED_NAME or not self._is_routed(_session_of(builder)):
+            spark = _session_of(builder)
+            if named not in _OURS or not self._is_routed(spark):
                 return original(builder, path, None, *arguments, **options)
             # Spark's own source does not write.
             builder.format(SOURCE_NAME)
             try:
-                return original(builder, path, None, *arguments, **options)
+                with _findable(spark):
+                    return original(builder, path, None, *arguments, **options)
             finally:
-                builder.format(ROUTED_NAME)
+                builder.format(named)
 
         return start
 
@@ -199,8 +207,12 @@ class NameRouting:
                 builder.mode(mode)
             told = dict(_told(builder))
             named = told.get("format")
-            if named not in _OURS or not self._is_routed(_session_of(builder)):
+            spark = _session_of(builder)
+            if named not in _OURS:
                 return original(builder, path, None, None, *arguments, **options)
+            if not self._is_routed(spark):
+                with _explaining(builder, told, path, options):
+                    return original(builder, path, None, None, *arguments, **options)
             # Spark's own source does not write, so a save under its name can only be ours. Python
             # sources know two modes; the source itself sees to the others.
             asked = told.get("mode", "errorifexists")
@@ -208,7 +220,8 @@ class NameRouting:
             if asked in _NEW_ONLY or asked == "ignore":
                 builder.mode("append").option("ifExists", "ignore" if asked == "ignore" else "fail")
             try:
-                return original(builder, path, None, None, *arguments, **options)
+                with _findable(spark):
+                    return original(builder, path, None, None, *arguments, **options)
             finally:
                 builder.option("ifExists", "write")
                 builder.mode(asked)
@@ -305,16 +318,47 @@ def _session_of(builder: Any) -> Any:
     return names.get("_spark") or names.get("_client") or names["_session"]
 
 
+def _findable(spark: Any) -> AbstractContextManager[None]:
+    """Let Spark find Python sources in this thread; Connect's server has its own."""
+    return nullcontext() if is_connect(spark) else active_session(spark)
+
+
+@contextmanager
+def _explaining(
+    builder: Any, told: dict[str, Any], path: Any, options: dict[str, Any]
+) -> Iterator[None]:
+    """Add to what Spark's own source raises in a session that is not registered.
+
+    It says that it finds no batch of a query, where the path is one of ours.
+    """
+    from pyspark.errors import PySparkException  # noqa: PLC0415  # only where Spark is
+
+    try:
+        yield
+    except PySparkException as error:
+        place = _path_of(told, path, options)
+        if told.get("format") == ROUTED_NAME and _is_ours(_session_of(builder), place):
+            error.add_note(
+                f"{place!r} is one of statestores, and {ROUTED_NAME!r} is Spark's own source in "
+                "this session, which is not registered: call statestores.spark.register() with "
+                f"it, or use format({SOURCE_NAME!r})"
+            )
+        raise
+
+
 def _is_ours(spark: Any, path: Any) -> bool:
     """Return whether there is a state root at *path*, as the machine sees it that will read it.
 
-    Or a state directory of Kafka Streams; not with Connect, which cannot look into directories.
+    Or the first write to one, or a state directory of Kafka Streams; not with Connect, which
+    cannot look into directories.
     """
     if not isinstance(path, str) or not path:
         return False
     if not is_connect(spark):
         local = local_path(path)
-        return local is not None and (is_state_root(local) or is_kafka_state(local))
+        return local is not None and (
+            is_state_root(local) or staged_store(local) is not None or is_kafka_state(local)
+        )
     from pyspark.errors import AnalysisException  # noqa: PLC0415  # only where Spark is
 
     try:

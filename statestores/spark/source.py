@@ -17,7 +17,7 @@ from statestores.spark.kafka_reader import KafkaStateReader
 from statestores.spark.options import SourceOptions, without_catalog_properties
 from statestores.spark.reader import StateStoreReader
 from statestores.spark.source_name import SOURCE_NAME
-from statestores.spark.state_path import is_kafka_state, require_local_path
+from statestores.spark.state_path import is_kafka_state, require_local_path, store_at
 from statestores.spark.stream_options import (
     StreamOptions,
     without_sparks_options,
@@ -26,7 +26,7 @@ from statestores.spark.stream_options import (
 from statestores.spark.write_conflicts import expected_ends
 from statestores.spark.write_plan import plan_write
 from statestores.spark.writer import StateStoreWriter
-from statestores.state_root import StateRoot, is_state_root
+from statestores.state_root import is_state_root
 
 
 class StateStoresDataSource(DataSource):
@@ -61,7 +61,7 @@ class StateStoresDataSource(DataSource):
 
         options = SourceOptions.for_reading(without_stream_options(self.options))
         path = require_local_path(options.path)
-        entry = StateRoot.open(path).store(options.store_name)
+        entry = store_at(path, options.store_name)
         stream = StreamOptions.from_options(self.options)
         reader = StateStoreStreamReader(
             path, entry.specification, entry.partitions, options, stream
@@ -121,7 +121,7 @@ class StateStoresDataSource(DataSource):
         path = require_local_path(options.path)
         if not is_state_root(path) and is_kafka_state(path):
             return KafkaStateReader(path, options)
-        entry = StateRoot.open(path).store(options.store_name)
+        entry = store_at(path, options.store_name)
         return StateStoreReader(path, entry.specification, entry.partitions, options)
 
 

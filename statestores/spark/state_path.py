@@ -1,10 +1,12 @@
 """The paths that Spark users give, as paths of this machine."""
 
 import re
+from glob import escape
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from statestores.errors import InvalidArgumentError, InvalidOptionError, StoreNotFoundError
+from statestores.state_root import StateRoot, StoreEntry
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 
@@ -36,6 +38,34 @@ def require_local_path(path: str) -> Path:
             "mount it, or copy the state root"
         )
     return local
+
+
+def store_at(path: Path, name: str | None) -> StoreEntry:
+    """Return the store *name* of the state root at *path*, or, without a name, the only one.
+
+    Raises:
+        StoreNotFoundError: There is none; the message says if its first write is under way.
+        InvalidArgumentError: No name is given, and there are several.
+        StoreCorruptedError, UnsupportedFormatError: The description cannot be read.
+    """
+    try:
+        return StateRoot.open(path).store(name)
+    except StoreNotFoundError as error:
+        staged = staged_store(path, name)
+        if staged is None:
+            raise
+        raise StoreNotFoundError(
+            f"{error}; a first write to {staged!r} has begun there and is not committed, so nobody "
+            "knows its columns: load it when that write has ended"
+        ) from error
+
+
+def staged_store(path: Path, name: str | None = None) -> str | None:
+    """Return the store *name*, or any, to which rows are staged below *path*; ``None`` if none."""
+    from statestores.write_intent import STAGING_DIRECTORY  # noqa: PLC0415  # needs pyarrow
+
+    staged = sorted(path.glob(f"{'*' if name is None else escape(name)}/{STAGING_DIRECTORY}"))
+    return staged[0].parent.name if staged else None
 
 
 def is_kafka_state(path: Path) -> bool:

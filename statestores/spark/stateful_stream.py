@@ -15,6 +15,7 @@ from statestores.registry import load_backend
 from statestores.spark.hash_placement import PLACE_COLUMN, Placement
 from statestores.spark.local_copy import CopyOptions
 from statestores.spark.name_routing import is_connect
+from statestores.spark.query_session import QUERY_PROPERTY
 from statestores.spark.state_path import require_local_path
 from statestores.spark.stateful_batches import MicroBatch, MicroBatches
 from statestores.spark.stateful_output import declared_schema, emitted_frame
@@ -37,8 +38,6 @@ if TYPE_CHECKING:
 
 Sink: TypeAlias = Callable[["DataFrame", int], object]
 """What is done with the rows that a micro-batch has emitted, as in Spark's ``foreachBatch``."""
-
-_QUERY = "sql.streaming.queryId"
 
 
 class Operator:
@@ -268,7 +267,7 @@ def _query_of(spark: "SparkSession") -> str:
     Raises:
         InvalidArgumentError: It is not called within one.
     """
-    query = spark.sparkContext.getLocalProperty(_QUERY)
+    query = spark.sparkContext.getLocalProperty(QUERY_PROPERTY)
     if query is None:
         raise InvalidArgumentError(
             "a micro-batch is processed by a query: call it from the function given to "

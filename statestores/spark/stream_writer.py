@@ -18,6 +18,7 @@ from statestores.spark.older_pyspark import (
     DataSourceStreamArrowWriter,
     RowStreamWriter,
 )
+from statestores.spark.query_session import QUERY_PROPERTY
 from statestores.spark.write_lock import publishing_when_free
 from statestores.spark.write_plan import WritePlan
 
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 
     from statestores.staged_write import StagedRows
 
-# What Spark tells its tasks of the query; the id is that of the checkpoint, and survives restarts.
-_QUERY = "sql.streaming.queryId"
 _BATCH = "streaming.sql.batchId"
 
 
@@ -59,7 +58,7 @@ class StateStoreStreamWriter(DataSourceStreamArrowWriter):
 
         plan = self._plan
         context = TaskContext.get()
-        query = None if context is None else context.getLocalProperty(_QUERY)
+        query = None if context is None else context.getLocalProperty(QUERY_PROPERTY)
         batch = None if context is None else context.getLocalProperty(_BATCH)
         if context is None or query is None or batch is None:
             raise InvalidArgumentError("write() is called by Spark, within a task of a query")

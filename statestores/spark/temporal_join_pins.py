@@ -26,13 +26,13 @@ from statestores.durable_json import read_fields, write_json
 from statestores.errors import StoreCorruptedError
 from statestores.partition_reader import PartitionReader, end_offsets
 from statestores.semantics.durable_directory import make_directory
+from statestores.spark.query_session import QUERY_PROPERTY
 from statestores.spi.specification import StoreSpecification
 from statestores.state_root import PartitionDirectory
 
 PINS_DIRECTORY = "@pins"
 """Where streams pin what they read, in a state root. No store can have such a name."""
 
-_QUERY = "sql.streaming.queryId"
 _BATCH = "streaming.sql.batchId"
 _KEPT = 2
 
@@ -61,7 +61,7 @@ class TablePins:
             StorageError: They cannot be read or written.
         """
         context = TaskContext.get()
-        query = None if context is None else context.getLocalProperty(_QUERY)
+        query = None if context is None else context.getLocalProperty(QUERY_PROPERTY)
         batch = None if context is None else context.getLocalProperty(_BATCH)
         if query is None or batch is None:
             return self.planned[partition]

@@ -3,17 +3,22 @@
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException, SparkRuntimeException
 from pyspark.sql import DataFrame, DataFrameReader, DataFrameWriter, SparkSession
 
-from statestores.errors import InvalidTypeError
+import statestores as ss
+from statestores.arrow.encoded_changes import changes_from_encoded
+from statestores.errors import InvalidTypeError, StoreNotFoundError
 from statestores.spark import register, unregister
 from statestores.spark.name_routing import route_statement
-from statestores.spark.state_path import local_path
+from statestores.spark.state_path import local_path, store_at
+from statestores.staged_write import stage
 
 RowsOf = Callable[[DataFrame], list[tuple[Any, ...]]]
 
@@ -215,3 +220,103 @@ def test_what_every_worker_imports_is_light() -> None:
     )
 
     assert seen.stdout == "set()\n"
+
+
+def test_a_query_of_a_registered_session_may_use_the_name(
+    registered: SparkSession, frame: DataFrame, root: str, tmp_path: Path, rows_of: RowsOf
+) -> None:
+    """In ``foreachBatch`` the name was Spark's, although the session was registered.
+
+    A user saw STDS_COMMITTED_BATCH_UNAVAILABLE, of a state root: Spark runs a query in a clone of
+    its session, which has another identity. A session that only happens to be used within the
+    query is not the query's.
+    """
+    frame.write.format("statestore").option("storeName", "s").save(root)
+    stranger = registered.newSession()
+    seen: list[Any] = []
+
+    def use(batch: DataFrame, _: int) -> None:
+        batch.selectExpr("word AS key", "2L AS value").write.format("statestore").save(
+            root, mode="append"
+        )
+        seen.append(rows_of(batch.sparkSession.read.format("statestore").load(root)))
+        with pytest.raises(SparkRuntimeException, match="STDS_COMMITTED_BATCH") as raised:
+            stranger.read.format("statestore").load(root)
+        seen.append(raised.value.__notes__)
+
+    (tmp_path / "words").mkdir()
+    (tmp_path / "words" / "0.txt").write_text("b")
+    query = (
+        registered.readStream.schema("word string")
+        .text(str(tmp_path / "words"))
+        .writeStream.foreachBatch(use)
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination(300)
+
+    assert query.exception() is None
+    rows, (note,) = seen
+    assert rows == [("a", 1), ("b", 2)]
+    assert "this session, which is not registered: call statestores.spark.register()" in note
+
+
+def test_a_thread_can_write(
+    registered: SparkSession, frame: DataFrame, root: str, tmp_path: Path, rows_of: RowsOf
+) -> None:
+    """``save()`` and ``start()`` of a thread of the user's ended in DATA_SOURCE_NOT_FOUND.
+
+    Spark looks for a Python source in the thread's active session, and there was none. The thread
+    has none afterwards either.
+    """
+    jvm: Any = registered._jvm
+    sessions = jvm.org.apache.spark.sql.classic.SparkSession
+    (tmp_path / "words").mkdir()
+    (tmp_path / "words" / "0.txt").write_text("c")
+
+    def write(name: str) -> Any:
+        frame.write.format(name).option("storeName", name).save(root)
+        words = registered.readStream.schema("key string").text(str(tmp_path / "words"))
+        writer = words.selectExpr("key", "3L AS value").writeStream.format(name)
+        query = (
+            writer.option("storeName", name)
+            .option("checkpointLocation", str(tmp_path / name))
+            .trigger(availableNow=True)
+            .start(root)
+        )
+        assert query.awaitTermination(300)
+        return sessions.getActiveSession().isDefined()
+
+    # Threads of their own, and none that has been told of a session.
+    names = ["statestore", "statestores"]
+    with ThreadPoolExecutor(1) as pool:
+        active = list(pool.map(write, names))
+
+    assert active == [False, False]
+    for name in names:
+        load = registered.read.format("statestores").option("storeName", name)
+        assert rows_of(load.load(root)) == [*ROWS, ("c", 3)]
+
+
+def test_a_load_of_what_is_being_made_says_so(registered: SparkSession, root: str) -> None:
+    """A streaming load that began while the first write was staged: "no batch found", by Spark."""
+    state = ss.StateRoot.create(Path(root).parent / "other")
+    specification = ss.KeyValue("s", key=ss.utf8, value=ss.int64)
+    stage(root, specification, 1, "w", "a", [_one_row(specification)])
+    refusal = "a first write to 's' has begun there and is not committed"
+
+    with pytest.raises(AnalysisException, match=refusal):
+        registered.readStream.format("statestore").load(root)
+    with pytest.raises(AnalysisException, match=refusal):
+        registered.read.format("statestores").option("storeName", "s").load(root)
+    with pytest.raises(StoreNotFoundError, match=r"no state root at [^;]*; check the path$"):
+        store_at(Path(root), "another")
+    stage(state.path, specification, 1, "w", "a", [_one_row(specification)])
+    with pytest.raises(StoreNotFoundError, match="it has: none; a first write to 's' has begun"):
+        store_at(state.path, "s")
+
+
+def _one_row(specification: Any) -> pa.RecordBatch:
+    rows = {"key": [b"k"], "value": [bytes(8)]}
+    return changes_from_encoded(pa.RecordBatch.from_pydict(rows), specification)
