@@ -34,8 +34,13 @@ def archive(spark: SparkSession, directory: Path) -> DataFrame:
 
 
 def folded(archived: DataFrame) -> DataFrame:
-    """Return the content that the changes lead to: of each key the last one, unless it deletes."""
-    changes = archived.selectExpr("key", "struct(offset, operation, value) AS change")
+    """Return the content that the changes lead to: of each key the last one, unless it deletes.
+
+    A clear, which an overwrite by Spark writes, drops all that its partition had before it.
+    """
+    cleared = "max(if(operation = 'clear', offset, -1)) OVER (PARTITION BY partition) AS cleared"
+    kept = archived.selectExpr("*", cleared).where("offset > cleared")
+    changes = kept.selectExpr("key", "struct(offset, operation, value) AS change")
     last = changes.groupBy("key").agg({"change": "max"}).toDF("key", "last")
     return last.where("last.operation = 'put'").selectExpr("key", "last.value")
 

@@ -40,6 +40,29 @@ def test_an_archive_of_changes_leads_to_the_content(
     assert "the store has        {'apples': 9, 'plums': 7}" in printed
 
 
+def test_an_archive_of_a_store_that_was_replaced_leads_to_what_is_left(
+    spark: SparkSession,
+) -> None:
+    """Keys from before an overwrite were in what the archive led to, though the store had none.
+
+    The fold took the last change of each key, and a clear has no key. It is one of each partition.
+    """
+    archived = spark.createDataFrame(
+        [
+            (0, 0, "put", "gone", 1),
+            (0, 1, "clear", None, None),
+            (0, 2, "put", "new", 2),
+            (1, 5, "put", "kept", 3),
+            (1, 6, "put", "deleted", 4),
+            (1, 7, "delete", "deleted", None),
+        ],
+        "partition int, offset long, operation string, key string, value long",
+    )
+    folded = runpy.run_path(str(EXAMPLES / "feed_to_parquet/archive_changes.py"))["folded"]
+
+    assert sorted(map(tuple, folded(archived).collect())) == [("kept", 3), ("new", 2)]
+
+
 def test_the_notebook_runs(spark: SparkSession, tmp_path: Path) -> None:
     """All cells in their order."""
     given: dict[str, Any] = {"spark": spark, "directory": tmp_path}
