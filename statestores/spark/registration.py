@@ -6,6 +6,7 @@ from typing import Any
 
 from statestores.errors import InvalidTypeError
 from statestores.spark.name_routing import NameRouting, SparkClasses, is_connect
+from statestores.spark.worker_python import check_worker_python
 
 _lock = Lock()
 
@@ -22,9 +23,12 @@ def register(spark: Any) -> None:
 
     Raises:
         InvalidTypeError: It is no session.
+        MissingDriverError: Spark's workers run in another Python, without what is needed.
     """
     with _lock:
-        _routing(spark).add(spark)
+        routing = _routing(spark)
+        check_worker_python(spark)
+        routing.add(spark)
 
 
 def unregister(spark: Any) -> None:

@@ -39,6 +39,7 @@ from statestores.spark.state_columns import (
     with_rows_made_anew,
 )
 from statestores.spark.store_options import options_of
+from statestores.spark.worker_python import check_worker_python
 from statestores.spark.write_plan import WritePlan, plan_write
 from statestores.spi.specification import KeyValue, StoreSpecification
 from statestores.state_root import StateRoot
@@ -125,6 +126,7 @@ def import_spark_state(
         partitions: How many it has; by default as many as the state.
 
     Raises:
+        MissingDriverError: Spark's workers run in another Python, without what is needed.
         StoreNotFoundError: There is no checkpoint, no state in it, or no such state store.
         InvalidArgumentError: Several state stores could be meant, a serde does not take the
             columns, or there are two rows of a key.
@@ -134,6 +136,7 @@ def import_spark_state(
         StoreMismatchError: The store is not what was read; it is there, and not to be used.
     """
     wanted = selection or StateSelection()
+    check_worker_python(spark)
     place, target = Path(checkpoint).absolute(), Path(root).absolute()
     stores = list_state_stores(spark, place)
     chosen = choose_state_store(stores, wanted.operator_id, wanted.store_name, wanted.join_side)

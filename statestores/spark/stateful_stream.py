@@ -29,6 +29,7 @@ from statestores.spark.stateful_plan import (
     resolve_stores,
 )
 from statestores.spark.stateful_task import StatefulTask, TaskResult
+from statestores.spark.worker_python import check_worker_python
 from statestores.spi.specification import StoreSpecification
 
 if TYPE_CHECKING:
@@ -164,6 +165,7 @@ def stateful(
         StoreNotFoundError: A store that is named is not there.
         StoreMismatchError: A store is there and is another one, or has other partitions.
         UnknownBackendError, InvalidOptionError: The backend or the path cannot be used.
+        MissingDriverError: Spark's workers run in another Python, without what is needed.
     """
     if is_connect(frame.sparkSession):
         raise InvalidArgumentError(
@@ -177,6 +179,7 @@ def stateful(
         )
     if by not in {"batches", "rows"}:
         raise InvalidArgumentError(f"by is 'batches' or 'rows', got {by!r}")
+    check_worker_python(frame.sparkSession)
     _check_function(function)
     key_type = _type_of(frame, key)
     columns = _columns(output_schema)

@@ -24,6 +24,7 @@ from statestores.spark.local_copy import CopyOptions, local_copy
 from statestores.spark.state_path import require_local_path
 from statestores.spark.stateful_output import declared_schema
 from statestores.spark.temporal_join_pins import TablePins, table_ends
+from statestores.spark.worker_python import check_worker_python
 from statestores.spi.specification import Versioned
 from statestores.state_root import PartitionDirectory, StateRoot
 
@@ -169,7 +170,9 @@ def temporal_join(
         InvalidArgumentError: The store is not versioned, a column is missing or of another type,
             a name is taken, or another argument is not allowed.
         UnknownBackendError, InvalidOptionError: The backend or the path cannot be used.
+        MissingDriverError: Spark's workers run in another Python, without what is needed.
     """
+    check_worker_python(frame.sparkSession)
     root = require_local_path(fspath(state))
     entry = StateRoot.open(root).store(store)
     specification = entry.specification
