@@ -163,6 +163,7 @@ def _serde(
         if name is None:
             raise InvalidOptionError(
                 f"no serde is known for the column {column!r} of type {kind.simpleString()!r}; "
-                f"cast it, or give the option '{column}Serde'"
+                f"write CAST({column} AS string) AS {column}, or to_json(struct({column})) AS "
+                f"{column} with the option '{column}Serde' set to json"
             )
     return None if name == "bytes" else serde_by_name(name)
