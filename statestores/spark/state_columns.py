@@ -87,7 +87,8 @@ def with_rows_made_anew(state: DataFrame) -> DataFrame:
 def _with_distinct_names(kind: DataType) -> DataType:
     """Return *kind* with distinct names in each of its structs, at any depth.
 
-    >>> _with_distinct_names(StructType().add("n", "int").add("N", "int").add("n_2", "int")).names
+    >>> kind = StructType().add("n", "long").add("N", "long").add("n_2", "long")
+    >>> _with_distinct_names(kind).names
     ['n', 'N_3', 'n_2']
     """
     if isinstance(kind, ArrayType):
