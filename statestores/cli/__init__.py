@@ -18,8 +18,7 @@ def main() -> None:
     try:
         application = import_module("statestores.cli.application")
     except (ModuleNotFoundError, MissingDriverError) as error:
-        cause = error.__cause__ if isinstance(error, MissingDriverError) else error
-        name = cause.name if isinstance(cause, ModuleNotFoundError) else None
+        name = error.name
         if name is None or name.partition(".")[0] not in _PACKAGES:
             raise
         sys.exit(

@@ -1,6 +1,9 @@
-"""Says which extra to install where Arrow is missing; what needs Arrow imports this first."""
+"""Says which extra to install where Arrow is missing; what needs Arrow imports this first.
 
-from statestores.serdes.optional_packages import require
+Nothing is imported here: a worker of Spark looks for its data sources again and again.
+"""
+
+from statestores.serdes.optional_packages import require_installed
 
 for _package in ("numpy", "pyarrow", "google_crc32c"):
-    require(_package, purpose="what has a changelog or a snapshot", extra="arrow")
+    require_installed(_package, purpose="what has a changelog or a snapshot", extra="arrow")

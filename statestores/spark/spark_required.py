@@ -1,6 +1,6 @@
 """Says which extra to install where Spark is missing; what needs Spark imports this first."""
 
 import statestores.serdes.arrow_required  # noqa: F401
-from statestores.serdes.optional_packages import require
+from statestores.serdes.optional_packages import require_installed
 
-require("pyspark", purpose="statestores.spark", extra="spark")
+require_installed("pyspark", purpose="statestores.spark", extra="spark")

@@ -136,7 +136,7 @@ def test_a_store_in_other_hands_is_not_changed(
         FileChangelog.open(changelog, "key-value"),
         pytest.raises(AnalysisException, match=f"in process {os.getpid()}"),
     ):
-        save(spark.createDataFrame([("b", 2)], "key string, value long"), root)
+        save(spark.createDataFrame([("b", 2)], "key string, value long"), root, commitTimeout="0")
 
     assert rows_of(load(spark, root)) == [("a", 1)]
     assert staged_directories(root) == []
