@@ -100,6 +100,13 @@ class StorageError(StateStoreError, OSError):
     """The operating system or driver cannot read or write: disk full, I/O error, no rights."""
 
 
+class CommitInDoubtError(StorageError):
+    """A write failed in a way that only opening again can tell whether it is there (ENG-39).
+
+    Close the store and open it: what the opening finds is what counts.
+    """
+
+
 class OffsetOutOfRangeError(StateStoreError, LookupError):
     """A changelog does not hold the offset: compacted away, or not yet written."""
 

@@ -2,12 +2,17 @@
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 from statestores.errors import StorageError, StoreCorruptedError
-from statestores_leveldb.log_records import read_batches, read_manifest
+from statestores_leveldb.log_records import (
+    last_changes,
+    packed_changes,
+    read_batches,
+    read_manifest,
+)
 
 _LOG = re.compile(r"(\d+)\.log")
 _DATA = re.compile(r"\d+\.(log|ldb|sst)")
@@ -85,6 +90,24 @@ def log_numbers(directory: Path) -> list[int]:
 def _log_path(directory: Path, number: int) -> Path:
     """Return the path of the write-ahead log *number*."""
     return directory / f"{number:06d}.log"
+
+
+def is_last_batch(batch: Mapping[bytes, bytes | None], directory: Path) -> bool:
+    """Return whether the newest log in *directory* ends with *batch*, whole.
+
+    Raises:
+        StorageError: The log cannot be read.
+    """
+    try:
+        newest = max(log_numbers(directory), default=None)
+        return newest is not None and last_changes(_log_path(directory, newest)) == packed_changes(
+            batch
+        )
+    except OSError as error:
+        raise StorageError(
+            f"cannot read the log in {str(directory)!r} after a batch has failed: {error}; close "
+            "the store and open it again"
+        ) from error
 
 
 def commit_logs(directory: Path) -> None:

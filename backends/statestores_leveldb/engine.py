@@ -23,10 +23,11 @@ from statestores.spi import (
 from statestores_leveldb.database_files import (
     check_completeness,
     commit_logs,
+    is_last_batch,
     kept_info_log,
     log_numbers,
 )
-from statestores_leveldb.failures import DRIVER_ERRORS, closed, translated
+from statestores_leveldb.failures import DRIVER_ERRORS, closed, in_doubt, translated
 from statestores_leveldb.options import Compression, LevelDBOptions
 from statestores_leveldb.reads import LevelDBReads
 from statestores_leveldb.snapshot import LevelDBSnapshot
@@ -106,6 +107,9 @@ class LevelDBEngine(LevelDBReads, Engine):
             changes.write()
         except DRIVER_ERRORS as error:
             self._log_torn = True
+            if is_last_batch(batch, self._directory):
+                # The text is that of a failed write, and what failed is the wait for the disk.
+                raise in_doubt(error, self._path) from error
             raise translated(error, self._path) from error
         self._logs_uncommitted = not wait
         with self._lock:

@@ -5,6 +5,7 @@ import re
 import plyvel
 
 from statestores.errors import (
+    CommitInDoubtError,
     StateStoreError,
     StorageError,
     StoreClosedError,
@@ -40,6 +41,14 @@ def translated(error: Exception, path: str) -> StateStoreError:
     return StorageError(
         f"LevelDB cannot read or write in {path!r}: {said!r}; check the rights and the space on "
         "the disk"
+    )
+
+
+def in_doubt(error: Exception, path: str) -> CommitInDoubtError:
+    """Return the error for a batch that is in LevelDB's log, perhaps not on the disk."""
+    return CommitInDoubtError(
+        f"LevelDB cannot make durable what it has written in {path!r}: {_text_of(error)!r}; nobody "
+        "knows what is on the disk, and what is counts: close the store and open it again"
     )
 
 

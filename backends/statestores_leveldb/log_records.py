@@ -7,7 +7,7 @@ Nothing here verifies a checksum: LevelDB does so when it opens. Reading stops q
 thing that makes no sense, and leaves the judgement about it to LevelDB.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from struct import Struct
@@ -17,6 +17,8 @@ _RECORD_HEADER = Struct("<IHB")  # checksum, length, type
 _FULL, _FIRST, _MIDDLE, _LAST = 1, 2, 3, 4
 
 _BATCH_HEADER = Struct("<QI")  # sequence number of the first change, number of changes
+
+_DELETION, _VALUE = 0, 1  # the tags of a change
 
 # The tags of a version edit, by what follows them.
 _LOG_NUMBER, _LAST_SEQUENCE = 2, 4
@@ -52,6 +54,33 @@ def read_batches(path: Path) -> Iterator[tuple[int, int]]:
             return
         sequence, count = _BATCH_HEADER.unpack_from(record)
         yield sequence, sequence + count
+
+
+def last_changes(path: Path) -> bytes | None:
+    """Return the changes of the last whole batch in the log at *path*, as they are stored."""
+    last = None
+    for last in _records(path):  # noqa: B007  # the last one is wanted
+        pass
+    return None if last is None else last[_BATCH_HEADER.size :]
+
+
+def packed_changes(batch: Mapping[bytes, bytes | None]) -> bytes:
+    """Return the changes of *batch* as LevelDB stores them in a log."""
+    packed = bytearray()
+    for key, value in batch.items():
+        packed += bytes([_DELETION if value is None else _VALUE]) + _varint(len(key)) + key
+        if value is not None:
+            packed += _varint(len(value)) + value
+    return bytes(packed)
+
+
+def _varint(number: int) -> bytes:
+    packed = bytearray()
+    while number >= 0x80:  # noqa: PLR2004  # the high bit says that more follows
+        packed.append(number & 0x7F | 0x80)
+        number >>= 7
+    packed.append(number)
+    return bytes(packed)
 
 
 def _records(path: Path) -> Iterator[bytes]:

@@ -11,6 +11,7 @@ from typing import NoReturn
 from rocksdict import DbClosedError
 
 from statestores.errors import (
+    CommitInDoubtError,
     InvalidTypeError,
     StateStoreError,
     StorageError,
@@ -20,6 +21,10 @@ from statestores.errors import (
 )
 
 _RESTORE = "restore the store from its changelog or a snapshot"
+
+_FAILED_WAITS = ("While fdatasync:", "While fsync:")
+"""How RocksDB says that what it has written may not be on the disk. A later write is refused with
+the same words, so it is in doubt as well, which is true: the log may end with it or not."""
 
 
 def fail(error: Exception, action: str) -> NoReturn:
@@ -49,6 +54,11 @@ def fail(error: Exception, action: str) -> NoReturn:
     if text.startswith("IO error") and ("lock hold by" in text or "While lock file" in text):
         raise StoreLockedError(
             f"cannot {action}: another program has the database open ({text}); close it there first"
+        ) from error
+    if any(failed in text for failed in _FAILED_WAITS):
+        raise CommitInDoubtError(
+            f"cannot {action}: {text}; nobody knows what is on the disk, and what is counts: close "
+            "the store and open it again, which finds out"
         ) from error
     raise StorageError(
         f"cannot {action}: {text}; check the disk's space and health and the rights, then open the "

@@ -6,6 +6,7 @@ from sqlalchemy.engine import Engine
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from statestores.errors import (
+    CommitInDoubtError,
     InvalidArgumentError,
     StateStoreError,
     StorageError,
@@ -19,6 +20,9 @@ _PRIMARY_CODE = 0xFF
 
 _NO_FORMAT = "unsupported file format"
 """The number of the schema's format is none of SQLite's four, which has no code of its own."""
+
+_FAILED_WAITS = frozenset({sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_DIR_FSYNC})
+"""What SQLite has written to its log may be on the disk or not. A crash now would bring it back."""
 
 _PROGRAM_LIMIT_EXCEEDED = "54000"
 _DATA_CORRUPTED = frozenset({"XX001", "XX002"})
@@ -59,7 +63,13 @@ def translated(error: Exception, path: str) -> StateStoreError:
 
 def _from_sqlite(error: sqlite3.Error, said: str, path: str) -> StateStoreError:
     # An error that the sqlite3 module itself found has no code.
-    code = getattr(error, "sqlite_errorcode", 0) & _PRIMARY_CODE
+    extended = getattr(error, "sqlite_errorcode", 0)
+    if extended in _FAILED_WAITS:
+        return CommitInDoubtError(
+            f"SQLite cannot make durable what it has written in {path!r}: {said!r}; nobody knows "
+            "what is on the disk, and what is counts: close the store and open it again"
+        )
+    code = extended & _PRIMARY_CODE
     if code in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB} or said == _NO_FORMAT:
         return _corrupted(said, path)
     if code in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
