@@ -14,7 +14,7 @@ from statestores.changelog.segment_directory import (
     segment_name,
 )
 from statestores.changelog.segment_head import SegmentHead
-from statestores.errors import StorageError
+from statestores.errors import CommitInDoubtError, StorageError
 from statestores.failpoints import reach
 
 
@@ -114,32 +114,41 @@ class ActiveSegment:
             raise
 
     def append(self, parts: Sequence[bytes | pa.Buffer], *, durable: bool = False) -> None:
-        """Append *parts*, one frame; when it raises, none of it stays.
+        """Append *parts*, one frame; when it raises, none of it stays, or `end` is behind it.
 
         Raises:
-            StorageError: The disk is full or failed; or the segment has failed before.
+            StorageError: The disk is full or failed.
+            CommitInDoubtError: It cannot be told what is on the disk, now or since an append that
+                failed before.
         """
         if self._failure is not None:
-            raise StorageError(
+            raise CommitInDoubtError(
                 f"{str(self.path)!r} takes no more appends since {self._failure}; close the "
                 "changelog and open it again, which finds out what is on disk"
             )
-        written = 0
         try:
             length = sum(map(len, parts))
             written = os.pwritev(self._descriptor, parts, self.end)
             while written < length:
                 written += os.pwritev(self._descriptor, _rest(parts, written), self.end + written)
-        except BaseException as error:
+            if durable:
+                reach("changelog.append.written")
+                self.wait_for_disk()
+                reach("changelog.append.durable")
+            self.end += length
+        except OSError as error:
             self._cut_back()
-            if isinstance(error, OSError):
-                raise storage_error("append to", self.path, error) from error
+            if isinstance(error, StorageError):
+                raise
+            raise self._append_error(error) from error
+        except BaseException:  # an interrupt: before `end` is moved on, or after
+            self._cut_back()
             raise
-        if durable:
-            reach("changelog.append.written")
-            self.wait_for_disk()
-            reach("changelog.append.durable")
-        self.end += length
+
+    def _append_error(self, error: OSError) -> StorageError:
+        """Return what a failed write is to the caller, once what it left has been cut."""
+        failed = storage_error("append to", self.path, error)
+        return failed if self._failure is None else CommitInDoubtError(str(failed))
 
     def wait_for_disk(self) -> None:
         """Wait until everything before is on disk (ASM-1).
@@ -148,16 +157,15 @@ class ActiveSegment:
         also of earlier appends, and would not report it again. So there is no second attempt.
 
         Raises:
-            StorageError: It did not get there. The segment takes no more appends.
+            CommitInDoubtError: It did not get there. The segment takes no more appends.
         """
         try:
             os.fdatasync(self._descriptor)
         except OSError as error:
             self._cut_back()
             self._failure = f"the disk failed ({error.strerror or error})"
-            raise storage_error(
-                "make durable, and so append no more to,", self.path, error
-            ) from error
+            failed = storage_error("make durable, and so append no more to,", self.path, error)
+            raise CommitInDoubtError(str(failed)) from error
 
     def refuse_appends(self, failure: str) -> None:
         """Take no more appends, because of *failure*, until the log is opened again."""

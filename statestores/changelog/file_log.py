@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from os import PathLike
 from pathlib import Path
-from typing import Self
+from typing import NamedTuple, Self
 
 import pyarrow as pa
 
@@ -64,6 +64,16 @@ def wall_clock_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
+class _Unnoted(NamedTuple):
+    """A frame that is being appended, and what its log amounts to does not know of."""
+
+    active: ActiveSegment
+    tail: Tail
+    start: int
+    header: FrameHeader
+    position: Position
+
+
 class FileChangelog(Changelog):
     """The writer of a changelog in a directory; it holds the directory's lock."""
 
@@ -86,6 +96,7 @@ class FileChangelog(Changelog):
         self._active = active
         self._tail = tail
         self._clock_ms = clock_ms
+        self._unnoted: _Unnoted | None = None
         self._open = True
         disown_after_fork(self)
 
@@ -321,10 +332,10 @@ class FileChangelog(Changelog):
         return self.first_offset
 
     def close(self) -> None:
-        if self._open:
-            self._open = False
-            self._active.close()
-            self._lock.release()
+        # Each step may be repeated, so that a close that was interrupted can be.
+        self._open = False
+        self._active.close()
+        self._lock.release()
 
     def disown(self) -> None:
         """Be closed in a forked child; the parent's log goes on (COM-44)."""
@@ -336,6 +347,8 @@ class FileChangelog(Changelog):
         Raises:
             StoreClosedError: It is closed.
         """
+        if self._unnoted is not None:
+            self._take_note()
         if not self._open:
             raise StoreClosedError(
                 f"the changelog in {str(self._directory)!r} is closed; open it again"
@@ -377,17 +390,28 @@ class FileChangelog(Changelog):
         if self._active.end + header.frame_bytes > self._options.segment_bytes:
             self.seal()
         active, tail = self._active, self._tail
-        start = active.end
         durable = durability is Durability.POWER_LOSS
         reach("changelog.append.before")
+        self._unnoted = _Unnoted(active, tail, active.end, header, position)
         active.append([pack_frame(header, packed, body), body], durable=durable)
-        tail.index.add(base, start)
-        tail.start, tail.end_offset = active.end, last + 1
-        if kind is FrameKind.CLEAR:
-            tail.position = position
-        elif position:
-            tail.position = tail.position.merge(position)
+        self._take_note()
         return OffsetRange(base, last)
+
+    def _take_note(self) -> None:
+        """Take note of the frame appended last, if it is there; again after an interrupt."""
+        unnoted = self._unnoted
+        if unnoted is None:
+            return
+        active, tail, start, header, position = unnoted
+        if active.end > start and tail.end_offset == header.base_offset:
+            tail.index.add(header.base_offset, start)
+            if header.kind is FrameKind.CLEAR:
+                tail.position = position
+            elif position:
+                tail.position = tail.position.merge(position)
+            # Last, and in one line: before it, all of this is done once more.
+            tail.start, tail.end_offset = active.end, header.last_offset + 1
+        self._unnoted = None
 
 
 def _check_vacant(directory: Path) -> None:

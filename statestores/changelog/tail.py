@@ -47,6 +47,8 @@ class FrameIndex:
 
     def add(self, offset: int, start: int) -> None:
         """Take note of the frame at *start*, if the last entry is far enough back."""
+        if len(self.starts) > len(self.offsets):  # an interrupt came between the two
+            self.starts.pop()
         if not self.starts or start - self.starts[-1] >= _INDEX_BYTES:
             self.starts.append(start)
             self.offsets.append(offset)  # last: another thread may look it up meanwhile
