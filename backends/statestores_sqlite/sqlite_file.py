@@ -7,6 +7,7 @@ from pathlib import Path
 from shutil import rmtree
 from typing import Any, cast
 from urllib.parse import quote
+from weakref import WeakMethod
 from zlib import crc32
 
 from sqlalchemy import create_engine
@@ -153,9 +154,12 @@ class SQLiteFile(Database):
         self._file = directory / FILE
         self._options = options
         self._memory: MemoryShare | None = None
+        # SQLAlchemy keeps a pool alive while one of its connections is in use. A strong reference
+        # would keep the lock, too, when an interrupt comes before anybody has what could be closed.
+        connect = WeakMethod(self._connect)
         engine = create_engine(
             "sqlite+pysqlite://",
-            creator=self._connect,
+            creator=lambda: connect()(),  # type: ignore[misc]  # noqa: PLW0108  # alive: it asks for one
             poolclass=NullPool,
             pool_reset_on_return=None,  # a connection is closed, and not used by somebody else
         )

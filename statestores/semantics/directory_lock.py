@@ -9,6 +9,7 @@ import fcntl
 import json
 import os
 from datetime import UTC, datetime
+from io import FileIO
 from os import PathLike
 from pathlib import Path
 from typing import Self
@@ -24,11 +25,11 @@ LOCK_FILE = "OWNER.lock"
 class DirectoryLock:
     """The exclusive lock on one directory, held from `acquire` to `release`."""
 
-    __slots__ = ("__weakref__", "_descriptor", "_path")
+    __slots__ = ("__weakref__", "_file", "_path")
 
-    def __init__(self, path: Path, descriptor: int) -> None:
+    def __init__(self, path: Path, file: FileIO) -> None:
         self._path = path
-        self._descriptor: int | None = descriptor
+        self._file = file
         disown_after_fork(self)
 
     @classmethod
@@ -42,39 +43,45 @@ class DirectoryLock:
         path = Path(directory) / LOCK_FILE
         try:
             make_directory(path.parent)
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            file = FileIO(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644), "r+")
         except OSError as error:
             raise StorageError(
                 f"cannot create {str(path)!r}: {error.strerror or error}; check the path, the "
                 "rights and the space on the disk"
             ) from error
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            owner = _owner(descriptor)
-            os.close(descriptor)
-            raise StoreLockedError(
-                f"{str(path.parent)!r} is open {owner}; close it there first, or read a snapshot"
-            ) from error
-        except OSError as error:
-            os.close(descriptor)
-            raise StorageError(f"cannot lock {str(path)!r}: {error.strerror or error}") from error
-        try:
-            _sign(descriptor)
-        except OSError as error:
-            os.close(descriptor)
-            raise StorageError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
-        return cls(path, descriptor)
+            _lock(path, file)
+            return cls(path, file)
+        except BaseException:
+            file.close()
+            raise
 
     def release(self) -> None:
         """Give the lock up. Idempotent. The file stays: removing it would race with an opener."""
-        if self._descriptor is not None:
-            descriptor, self._descriptor = self._descriptor, None
-            os.close(descriptor)
+        # The file knows whether it is closed, so that no interrupt can come in between.
+        self._file.close()
 
     def disown(self) -> None:
         """Drop a forked child's copy of the descriptor: the parent's alone holds the lock then."""
         self.release()
+
+
+def _lock(path: Path, file: FileIO) -> None:
+    """Lock *file*, and write into it who holds the lock."""
+    descriptor = file.fileno()
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise StoreLockedError(
+            f"{str(path.parent)!r} is open {_owner(descriptor)}; close it there first, or read a "
+            "snapshot"
+        ) from error
+    except OSError as error:
+        raise StorageError(f"cannot lock {str(path)!r}: {error.strerror or error}") from error
+    try:
+        _sign(descriptor)
+    except OSError as error:
+        raise StorageError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
 
 
 def _sign(descriptor: int) -> None:
