@@ -18,7 +18,7 @@ FAILPOINTS: dict[str, str] = {
     "truncate.marked": "the store is marked as being emptied, and holds everything still",
     "truncate.deleted": "a part of a store that is being emptied has been deleted",
     "store.engine-created": "a new store's engine is there, and its backend is not noted yet",
-    "logged.appended": "the changelog has a commit, and the store has not",
+    "logged.appended": "the changelog has a commit or a truncation, and the store has not",
     "changelog.append.before": "a frame is complete, and nothing of it is written",
     "changelog.append.written": "a frame is written, and not on disk",
     "changelog.append.durable": "a frame is on disk, and its append has not returned",

@@ -31,6 +31,7 @@ from statestores.errors import StoreMismatchError
 from statestores.failpoints import reach
 from statestores.opening import BytesStore, open_bytes_store, typed_store
 from statestores.semantics.arguments import check_store_name
+from statestores.semantics.journal import Journal
 from statestores.semantics.logged_meter import LoggedMeter
 from statestores.spi.closing import Closing
 from statestores.spi.durability import Durability
@@ -42,6 +43,35 @@ from statestores.staged_write import finish_staged_writes, refuse_unfinished_wri
 from statestores.state_root import PartitionDirectory, StateRoot
 
 S = TypeVar("S")
+
+
+class _ChangelogJournal(Journal):
+    """A changelog as its store sees it."""
+
+    def __init__(self, changelog: Changelog, partition: TopicPartition, meter: LoggedMeter) -> None:
+        self._changelog = changelog
+        self._partition = partition
+        self._meter = meter
+
+    @property
+    def partition(self) -> TopicPartition:
+        return self._partition
+
+    @property
+    def end_offset(self) -> int:
+        return self._changelog.end_offset
+
+    def append(self, changes: Changes, position: Position, durability: Durability) -> int:
+        began_ns = perf_counter_ns()
+        offsets = self._changelog.append(changes, position=position, durability=durability)
+        self._meter.appended(began_ns, len(changes))
+        reach("logged.appended")
+        return offsets.last
+
+    def append_clear(self, durability: Durability) -> int:
+        offset = self._changelog.append_clear(durability=durability)
+        reach("logged.appended")
+        return offset
 
 
 class LoggedStore(Closing, Generic[S]):
@@ -64,16 +94,7 @@ class LoggedStore(Closing, Generic[S]):
         self._restored = restored
         self._partition = partition
         self._meter = LoggedMeter(partition, restored.snapshot_rows + restored.changelog_rows)
-        bytes_store.attach_journal(self._append)
-
-    def _append(
-        self, changes: Changes, position: Position, durability: Durability
-    ) -> tuple[TopicPartition, int]:
-        began_ns = perf_counter_ns()
-        offsets = self._changelog.append(changes, position=position, durability=durability)
-        self._meter.appended(began_ns, len(changes))
-        reach("logged.appended")
-        return self._partition, offsets.last
+        bytes_store.attach_journal(_ChangelogJournal(changelog, partition, self._meter))
 
     @property
     def name(self) -> str:
@@ -107,8 +128,22 @@ class LoggedStore(Closing, Generic[S]):
 
     @property
     def position(self) -> Position:
-        """The input offsets that the store reflects: where to resume reading the input."""
+        """The last input offset of each partition that the store reflects, pending ones included.
+
+        Reading goes on at `next_offset`, which is one more.
+        """
         return self._bytes_store.position
+
+    def next_offset(self, partition: TopicPartition) -> int:
+        """Return where to resume reading *partition* of the input: 0 at the beginning (COM-47).
+
+        One more than the last offset that the last commit reflects.
+
+        Raises:
+            StoreClosedError: The store is closed.
+            CommitInDoubtError: Nobody knows whether the last commit is durable.
+        """
+        return self._bytes_store.next_offset(partition)
 
     @property
     def committed_offset(self) -> int | None:
@@ -123,19 +158,23 @@ class LoggedStore(Closing, Generic[S]):
     ) -> int | None:
         """Commit the pending writes and the input *position* that they reflect.
 
+        ``{partition: n}`` says that they contain everything of an input partition up to and
+        including offset ``n`` (LGS-13).
+
         Returns the changelog offset that the store has then. When it raises, the writes are still
         pending; what the changelog has got of them is replayed by the next opening, or appended
         once more by the next commit, which changes nothing (COM-32).
 
         Raises:
             StoreClosedError: The store is closed.
-            InvalidTypeError, InvalidArgumentError: The position is malformed.
+            InvalidTypeError, InvalidArgumentError: The position is malformed, or names the
+                store's own changelog.
+            CommitInDoubtError: The disk failed in the middle: close the store and open it again.
             StorageError: Changelog or engine could not write.
         """
         if position:
             self._bytes_store.advance_position(position)
-        self._bytes_store.commit({}, durability=durability)
-        return self.committed_offset
+        return self._bytes_store.commit_and_tell({}, durability)
 
     def snapshot(self, *, progress: ProgressCallback | None = None) -> SnapshotInfo | None:
         """Write a snapshot of the last commit; ``None`` while there has been none.

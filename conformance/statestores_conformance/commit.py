@@ -290,6 +290,33 @@ class UncommittedBytesTests(StoreFixtures):
 
         assert [after_commit, opened.store.uncommitted_bytes] == [0, 0]
 
+    @pytest.mark.spec("COM-45", "COM-28")
+    def test_a_write_of_no_bytes_is_pending(self, opened: StoreUnderTest) -> None:
+        """Whether something waits for the commit is not judged by how much it is."""
+        seen = [opened.store.has_pending_writes]
+        opened.write(b"", 0)
+        seen.append(opened.store.has_pending_writes)
+        opened.store.commit({})
+        seen.append(opened.store.has_pending_writes)
+        opened.write(b"", 0)
+        opened.store.rollback()
+        seen.append(opened.store.has_pending_writes)
+
+        assert seen == [False, True, False, False]
+
+    @pytest.mark.spec("COM-47")
+    def test_the_next_offset_is_one_after_what_is_committed(self, opened: StoreUnderTest) -> None:
+        """0 at the beginning; of the input too, when only the position knows it."""
+        seen = [opened.store.next_offset(CHANGELOG), opened.store.next_offset(INPUT)]
+        opened.fill()
+        opened.store.advance_position({INPUT: 7})
+        seen.append(opened.store.next_offset(INPUT))
+        opened.store.commit({CHANGELOG: 0})
+        seen += [opened.store.next_offset(CHANGELOG), opened.store.next_offset(INPUT)]
+        seen += [opened.facade().next_offset(CHANGELOG), opened.facade().next_offset(INPUT)]
+
+        assert seen == [0, 0, 0, 1, 8, 1, 8]
+
     @pytest.mark.spec("COM-16", "COM-9")
     def test_a_refused_commit_counts_on(self, opened: StoreUnderTest) -> None:
         """What is still pending is still counted."""

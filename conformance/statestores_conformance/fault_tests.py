@@ -6,7 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from statestores.errors import CommitConflictError, StateStoreError, StorageError
+from statestores.errors import (
+    CommitConflictError,
+    CommitInDoubtError,
+    StateStoreError,
+    StorageError,
+)
 from statestores.spi import Engine, TopicPartition
 from statestores_conformance.crash_workload import WORKLOADS
 from statestores_conformance.engine_stores import OPENERS, OpenOverEngine
@@ -18,6 +23,7 @@ from statestores_conformance.faulty_engine import (
     KeptOpen,
     Moment,
     disk_failed,
+    wait_failed,
 )
 from statestores_conformance.intensity import seed, trials
 from statestores_conformance.promises import skip_unless_promised
@@ -134,6 +140,40 @@ class FaultTests(EngineFixtures):
         assert opened.store.committed_offset(CHANGELOG) == 2
         opened.store.commit({})
         assert opened.committed() == pending
+
+    @pytest.mark.spec("COM-46")
+    @pytest.mark.parametrize("moment", Moment)
+    def test_a_failed_wait_for_the_disk_stays_in_doubt_until_reopening(
+        self, engine: Engine, open_store: OpenOverEngine, moment: Moment
+    ) -> None:
+        """The engine says that it cannot tell: nobody is told that the commit is there, or gone."""
+        watched = FaultyEngine(KeptOpen(engine))
+        opened = open_store(watched)
+        opened.store.commit({CHANGELOG: 1})
+        opened.fill()
+        pending = opened.content()
+        watched.plan(Fault(at=1, call="apply", moment=moment, error=wait_failed))
+        with pytest.raises(CommitInDoubtError):
+            opened.store.commit({CHANGELOG: 2})
+        watched.plan(None)
+        for ask in (
+            lambda: opened.store.committed_offset(CHANGELOG),
+            opened.store.committed_offsets,
+            lambda: opened.store.next_offset(CHANGELOG),
+            opened.store.rollback,
+            opened.store.clear_offsets,
+            opened.store.truncate,
+            lambda: opened.store.commit({}),
+        ):
+            with pytest.raises(CommitInDoubtError, match="open it again"):
+                ask()
+
+        assert opened.content() == pending
+        opened.store.close()
+        again = open_store(KeptOpen(engine))
+        is_there = moment is Moment.AFTER
+        assert again.store.committed_offset(CHANGELOG) == 1 + is_there
+        assert again.content() == (pending if is_there else {})
 
     @pytest.mark.spec("COM-43", "COM-5")
     @pytest.mark.parametrize("moment", Moment)

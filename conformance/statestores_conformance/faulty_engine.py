@@ -9,7 +9,7 @@ from enum import Enum
 from os import PathLike
 from typing import Self, TypeVar
 
-from statestores.errors import StorageError
+from statestores.errors import CommitInDoubtError, StorageError
 from statestores.spi import (
     Capabilities,
     Durability,
@@ -40,6 +40,11 @@ def disk_failed() -> StorageError:
 def disk_full() -> StorageError:
     """Return what a write to a full disk raises."""
     return _storage_error(errno.ENOSPC)
+
+
+def wait_failed() -> CommitInDoubtError:
+    """Return what a write raises whose wait for the disk has failed (ENG-39)."""
+    return CommitInDoubtError("the disk failed while the batch was waited for; open again")
 
 
 def _storage_error(number: int) -> StorageError:

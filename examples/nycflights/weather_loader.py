@@ -48,7 +48,7 @@ def load_weather(partitions: Partitions, weather: pa.Table, advance: Advance) ->
 
 def rows_seen(logged: ss.LoggedStore[ss.VersionedStore[str, object]]) -> int:
     """Return how many rows of the source the store reflects."""
-    return logged.position.get(SOURCE, -1) + 1
+    return logged.next_offset(SOURCE)
 
 
 def as_versions(weather: pa.Table) -> pa.Table:

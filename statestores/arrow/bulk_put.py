@@ -49,7 +49,7 @@ def commit_many(
         StorageError: The engine could not write; nothing of it is committed.
     """
     check_owner(store)
-    if store.uncommitted_bytes:
+    if store.has_pending_writes:
         raise InvalidArgumentError(
             f"{store.name!r} has pending writes, which would be committed; commit or roll back"
         )

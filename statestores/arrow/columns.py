@@ -125,7 +125,7 @@ def bulk_load(
         raise InvalidArgumentError(f"batch_rows must be from 1, got {batch_rows!r}")
     if commit is None:
         check_owner(store)
-    if store.uncommitted_bytes:
+    if store.has_pending_writes:
         raise InvalidArgumentError(
             f"{store.name!r} has pending writes, which the load would commit; commit or roll back"
         )

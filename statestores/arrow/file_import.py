@@ -116,7 +116,7 @@ def import_file(
     """
     if commit is None:
         check_owner(store)
-    if store.uncommitted_bytes:
+    if store.has_pending_writes:
         raise InvalidArgumentError(
             f"{store.name!r} has pending writes, which the import would commit; commit or roll back"
         )

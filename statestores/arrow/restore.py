@@ -6,7 +6,7 @@ when it is not, and the restore can be called again, whatever it died of.
 """
 
 from collections.abc import Generator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 
 from statestores.arrow.bulk_restore import BulkRestore
@@ -15,11 +15,12 @@ from statestores.arrow.restore_mark import restore_mark
 from statestores.arrow.restore_plan import RestorePlan, plan_restore
 from statestores.arrow.schemas import changes_from_rows
 from statestores.arrow.snapshot_reader import Snapshot
-from statestores.arrow.store_of_bytes import check_owner
+from statestores.arrow.store_of_bytes import check_owner, store_of_bytes
 from statestores.changelog.contract import ReadOnlyChangelog
 from statestores.changelog.frame import FrameKind
-from statestores.errors import InvalidArgumentError
+from statestores.errors import CommitConflictError, CommitInDoubtError, InvalidArgumentError
 from statestores.failpoints import reach
+from statestores.semantics.engine_store import EngineStore
 from statestores.spi.durability import Durability
 from statestores.spi.offsets import TopicPartition
 from statestores.spi.store import StateStore
@@ -81,7 +82,7 @@ def restore(
     Raises:
         StoreClosedError: The store is closed.
         InvalidArgumentError: There is neither a snapshot nor a changelog, something is pending, or
-            *to_offset* lies before the snapshot or the store.
+            *to_offset* lies before the snapshot or the store, or the store has a changelog.
         StoreMismatchError: The snapshot is of another store; or the store has rows of unknown
             origin, because it has no committed offset; or it is ahead of the changelog.
         OffsetOutOfRangeError: The changelog begins after what the store or snapshot has, or ends
@@ -92,10 +93,16 @@ def restore(
     if batch_rows is not None and batch_rows < 1:
         raise InvalidArgumentError(f"batch_rows must be from 1, got {batch_rows!r}")
     check_owner(store)
-    if store.uncommitted_bytes:
+    if store.has_pending_writes:
         raise InvalidArgumentError(
             f"{store.name!r} has pending writes, which the restore would commit; "
             "commit or roll back first"
+        )
+    below = store_of_bytes(store)
+    if isinstance(below, EngineStore) and below.has_journal:
+        raise InvalidArgumentError(
+            f"{store.name!r} has a changelog, which a restore would have to change; open the store "
+            "by open_logged_store(), which restores it, or restore into one of its own"
         )
     plan = plan_restore(
         store, snapshot=snapshot, changelog=changelog, partition=partition, to_offset=to_offset
@@ -110,7 +117,9 @@ def restore(
         snapshot_rows = _carry_out(store, changelog, plan, batch_rows, meter)
     except BaseException:
         if store.is_open:
-            store.rollback()
+            # Refused when the last commit is there after all: then nothing of it is pending.
+            with suppress(CommitConflictError, CommitInDoubtError):
+                store.rollback()
         raise
     return RestoreReport(
         partition=plan.partition,

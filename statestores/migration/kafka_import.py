@@ -234,8 +234,8 @@ def _import_partition(
             accepted += put_rows(below, table)
             logged.commit()
             meter.add(table.num_rows, table.nbytes)
-        logged.store.advance_position(offsets.position)
-        logged.store.commit(offsets.changelog)
+        # Kafka's changelog is what these rows were read from: an input, and no changelog of ours.
+        logged.commit({**offsets.changelog, **offsets.position})
         logged.snapshot()
     target.add_store(plan.specification, partitions=plan.partitions)
     place = target.partition(plan.store, partition).path

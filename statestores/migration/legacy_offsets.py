@@ -72,7 +72,7 @@ def import_legacy_offsets(
         StorageError: A file or the store cannot be read or written.
     """
     place = local_path(directory, "directory")
-    if store.uncommitted_bytes:
+    if store.has_pending_writes:
         raise InvalidArgumentError(
             f"{store.name!r} has pending writes, which the import would commit; commit or roll back"
         )

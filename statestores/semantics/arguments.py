@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 
 from statestores.errors import InvalidArgumentError, InvalidTypeError
 from statestores.spi.durability import Durability
+from statestores.spi.milliseconds import in_milliseconds
 from statestores.spi.shown import shown
 from statestores.spi.specification import StoreSpecification
 from statestores.spi.store import Isolation, Values
@@ -74,7 +75,9 @@ def check_time(name: str, time_ms: object) -> None:
         InvalidArgumentError: It is out of bounds.
     """
     if type(time_ms) is not int:
-        raise InvalidTypeError(f"{name} must be an int of milliseconds, got {time_ms!r}")
+        raise InvalidTypeError(
+            f"{name} must be an int of milliseconds, got {time_ms!r}{in_milliseconds(time_ms)}"
+        )
     if not 0 <= time_ms <= MAX_TIME_MS:
         raise InvalidArgumentError(
             f"{name} must be from 0 to 2**63 - 1 milliseconds since the epoch, got {time_ms!r}"

@@ -5,28 +5,32 @@ The kinds derive from `EngineStore` and say what their pending writes are. Invar
 * the engine holds committed rows only, and each commit is one batch, offsets included (COM-1);
 * pending writes change nothing in the engine, so `rollback` and a crash only forget them;
 * what is cached here of the engine (offsets, position) changes after the batch is applied;
-* a batch with which the engine failed is *in doubt* until the engine has been asked (COM-43).
+* a commit that ended by an error or an interrupt is *in doubt* from the moment at which the engine
+  was given its batch, until the engine has been asked (COM-43), or for good, if it cannot tell
+  before it is opened again (COM-46);
+* what has to be settled before anything else is one attribute, `_unsettled`: the way of a commit
+  that nothing stands in has one look at it.
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import chain
 from time import perf_counter_ns
-from typing import Any, Generic, TypeAlias, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
 from statestores.errors import (
     CapabilityNotSupportedError,
     CommitConflictError,
+    CommitInDoubtError,
     InvalidArgumentError,
-    InvalidTypeError,
-    OffsetRegressionError,
     StateStoreError,
     StoreClosedError,
 )
 from statestores.failpoints import reach
 from statestores.semantics.arguments import durability_of
 from statestores.semantics.closed_rows import ClosedRows
+from statestores.semantics.journal import Journal
 from statestores.semantics.key_value_rows import NamespacedRows
 from statestores.semantics.layout import (
     POSITION_ROW,
@@ -39,18 +43,18 @@ from statestores.semantics.layout import (
     read_position,
 )
 from statestores.semantics.metered_store import MeteredStore
+from statestores.semantics.offsets_to_commit import judge_offsets, refuse_journal_partition
 from statestores.semantics.self_description import claim
 from statestores.semantics.sorted_rows import SortedRows
 from statestores.semantics.truncation import delete_all_rows
 from statestores.spi.durability import Durability
 from statestores.spi.engine import Engine, WriteBatch
 from statestores.spi.forking import disown_after_fork
-from statestores.spi.offsets import Position, TopicPartition, check_offset, check_partition
-from statestores.spi.records import Changes
+from statestores.spi.offsets import Position, TopicPartition, check_partition
 from statestores.spi.specification import StoreSpecification
 
-Journal: TypeAlias = Callable[[Changes, Position, Durability], tuple[TopicPartition, int]]
-"""Makes changes and position durable; returns the changelog partition and the last offset."""
+_HALF_ROLLED_BACK: WriteBatch = {}
+"""In the place of a batch in doubt: a rollback that was interrupted."""
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -90,9 +94,10 @@ class EngineStore(MeteredStore, Generic[K, V]):
         self._open = True
         self._uncommitted_bytes = 0
         self._journal: Journal | None = None
-        self._is_journaled = False  # whether the journal has the pending writes, or some of them
-        self._in_doubt: WriteBatch | None = None  # failed, and the engine may have it
-        self._is_applied = False  # whether the engine has the pending writes, or some of them
+        self._is_journaled = False  # whether the journal may have pending writes
+        self._is_applied = False  # whether the engine has what the last commit was to bring
+        self._unsettled: WriteBatch | StateStoreError | None = None
+        self._cleared_at: int | None = None  # the journal's offset of the last truncation
         self._commits = 0  # counted before and after each: see the facades of pending writes
         self._is_truncating = engine.get(TRUNCATING_ROW) is not None
         if self._is_truncating:
@@ -114,6 +119,10 @@ class EngineStore(MeteredStore, Generic[K, V]):
 
         It may be a view of these writes: it is done with when another write is made.
         """
+
+    @abstractmethod
+    def _has_pending_writes(self) -> bool:
+        """Return whether a write waits for the commit, of whatever size (COM-45)."""
 
     @abstractmethod
     def _forget_pending(self, *, committed: bool) -> None:
@@ -166,8 +175,15 @@ class EngineStore(MeteredStore, Generic[K, V]):
     def uncommitted_bytes(self) -> int:
         return self._uncommitted_bytes
 
+    @property
+    def has_pending_writes(self) -> bool:
+        self.check_open()
+        return self._has_pending_writes()
+
     def advance_position(self, position: Mapping[TopicPartition, int]) -> None:
         self.check_open()
+        if self._journal is not None:
+            refuse_journal_partition(self.name, self._journal.partition, position)
         merged = self._position.merge(Position(position))
         if merged != self._position:  # so that identity tells whether there is one to commit
             self._position = merged
@@ -175,15 +191,25 @@ class EngineStore(MeteredStore, Generic[K, V]):
     def committed_offset(self, partition: TopicPartition) -> int | None:
         self.check_open()
         check_partition(partition)
-        if self._in_doubt is not None:
+        if self._unsettled is not None:
             self._settle()
         return self._offsets.get(partition)
 
     def committed_offsets(self) -> dict[TopicPartition, int]:
         self.check_open()
-        if self._in_doubt is not None:
+        if self._unsettled is not None:
             self._settle()
         return dict(self._offsets)
+
+    def next_offset(self, partition: TopicPartition) -> int:
+        offset = self.committed_offset(partition)
+        if offset is None or self.is_input(partition):
+            offset = self._committed_position.get(partition)
+        return 0 if offset is None else offset + 1
+
+    def is_input(self, partition: TopicPartition) -> bool:
+        """Whether only the position can say how far *partition* has been read (LGS-13)."""
+        return self._journal is not None and partition != self._journal.partition
 
     def commit(
         self,
@@ -191,23 +217,56 @@ class EngineStore(MeteredStore, Generic[K, V]):
         *,
         durability: Durability | None = None,
     ) -> None:
+        self.commit_and_tell(offsets, durability)
+
+    def commit_and_tell(
+        self, offsets: Mapping[TopicPartition, int | None], durability: Durability | None = None
+    ) -> int | None:
+        """Commit, and return the committed offset of the journal; ``None`` without one.
+
+        Asking for it afterwards would be one step more, and an interrupt there one that the
+        caller takes for an interrupted commit.
+        """
         began_ns = perf_counter_ns()
         staged = self._begin_commit(offsets)
         durability = self._durability if durability is None else durability_of(durability)
-        if self._journal is not None and self._has_something_to_journal():
-            logged, last = self._journal(self.pending_changes(), self._position, durability)
-            self._is_journaled = True
-            staged[logged] = last
-            # What a power failure takes from the store is in the journal, durably.
-            durability = Durability.PROCESS_CRASH
-        batch = self._pending_rows()
-        self._add_metadata(batch, staged)
-        self._commits += 1
-        reach("commit.apply.before")
-        self._apply(batch, durability)
-        reach("commit.apply.after")
-        self._measure_commit(began_ns, len(batch))
-        self._end_commit(staged)
+        batch: dict[bytes, bytes | None] | NamespacedRows | None = None
+        try:
+            journal = self._journal
+            if journal is not None and self._has_something_to_journal():
+                staged[journal.partition] = self._append(journal, durability)
+                # What a power failure takes from the store is in the journal, durably.
+                durability = Durability.PROCESS_CRASH
+            rows = self._pending_rows()
+            self._add_metadata(rows, staged)
+            self._commits += 1
+            reach("commit.apply.before")
+            batch = rows
+            self._engine.apply(batch, durability)
+            reach("commit.apply.after")
+            self._measure_commit(began_ns, len(batch))
+            self._end_commit(staged)
+            return None if journal is None else self._offsets.get(journal.partition)
+        except BaseException as error:  # also an interrupt that came after the engine was done
+            if batch is None:
+                self._forget_cached()  # what a sweep has chosen, and nobody deletes now
+            else:
+                self._doubt(dict(batch), error)
+            raise
+
+    def _append(self, journal: Journal, durability: Durability) -> int:
+        """Have *journal* take the pending changes, and take note that it has them (LGS-10)."""
+        changes, before = self.pending_changes(), self._is_journaled
+        end_offset = journal.end_offset
+        self._is_journaled = True  # before it is: an interrupt may come before it is known
+        try:
+            return journal.append(changes, self._position, durability)
+        except CommitInDoubtError as error:
+            self._unsettled = error
+            raise
+        except StateStoreError:
+            self._is_journaled = before or journal.end_offset != end_offset
+            raise
 
     def commit_rows(
         self,
@@ -231,7 +290,7 @@ class EngineStore(MeteredStore, Generic[K, V]):
         """
         staged = self._begin_commit(offsets)
         durability = self._durability if durability is None else durability_of(durability)
-        if self._uncommitted_bytes or self._journal is not None:
+        if self._has_pending_writes() or self._journal is not None:
             raise InvalidArgumentError(
                 f"{self.name!r} has pending writes or a journal, and rows are committed past them; "
                 "commit or roll back first, and attach the journal later"
@@ -251,18 +310,18 @@ class EngineStore(MeteredStore, Generic[K, V]):
             else:
                 batch.update(rows.rows)
                 self._engine.apply(batch, durability)
-        except BaseException:
-            self._in_doubt = {}  # nothing is pending: the engine is asked what it has
+            reach("commit.apply.after")
+            self._end_commit(staged)
+        except BaseException as error:
+            self._doubt({}, error)  # nothing is pending: the engine is asked what it has
             raise
-        reach("commit.apply.after")
-        self._end_commit(staged)
 
     def _begin_commit(
         self, offsets: Mapping[TopicPartition, int | None]
     ) -> dict[TopicPartition, int | None]:
         """Return a copy of *offsets* once they may be committed, and nothing stands in the way."""
         self.check_open()
-        if self._in_doubt is not None:
+        if self._unsettled is not None:
             self._settle()
         if self._is_truncating:  # one that has failed: what follows must not be deleted (COM-42)
             advanced = self._position
@@ -270,6 +329,12 @@ class EngineStore(MeteredStore, Generic[K, V]):
             self._forget_cached()
             self._position = advanced or self._position
         return self._judge_offsets(offsets)
+
+    def _judge_offsets(
+        self, offsets: Mapping[TopicPartition, int | None]
+    ) -> dict[TopicPartition, int | None]:
+        """Return a copy of *offsets* once all of them may be committed."""
+        return judge_offsets(self.name, offsets, self._offsets, self._journal)
 
     def _add_metadata(
         self,
@@ -295,32 +360,49 @@ class EngineStore(MeteredStore, Generic[K, V]):
         self._forget_pending(committed=True)
         self._uncommitted_bytes = 0
 
-    def _apply(self, batch: WriteBatch, durability: Durability) -> None:
-        """Apply *batch*; when that fails, find out what has become of it (COM-43)."""
-        try:
-            self._engine.apply(batch, durability)
-        except BaseException:  # also an interrupt that came after the engine was done
-            self._in_doubt = dict(batch)
-            with suppress(StateStoreError):  # it cannot be asked now: whoever needs to know asks
-                self._settle()
-            raise
+    def _doubt(self, batch: WriteBatch, error: BaseException) -> None:
+        """Find out what has become of *batch*, which the engine was given before *error* (COM-43).
 
-    def _settle(self) -> None:
-        """Ask the engine whether it has the batch in doubt: a batch is there whole, or not at all.
+        What cannot be told now is told to whoever needs to know.
+        """
+        if isinstance(error, CommitInDoubtError):
+            self._unsettled = error
+            return
+        self._unsettled = batch
+        with suppress(StateStoreError):
+            if self._settle():  # nothing was written since: the commit is ended by this
+                self._forget_everything_pending()
+
+    def _settle(self) -> bool:
+        """Return whether the engine has the batch in doubt: it is there whole, or not at all.
 
         Raises:
+            CommitInDoubtError: Only opening the store again can tell.
             StateStoreError: The engine cannot be read; the batch stays in doubt.
         """
-        batch = self._in_doubt
+        batch = self._unsettled
+        if isinstance(batch, StateStoreError):
+            raise CommitInDoubtError(
+                f"nobody knows whether the last commit of {self.name!r} is durable since it failed "
+                f"({batch}); close the store and open it again: what is there then counts"
+            ) from batch
+        if batch is _HALF_ROLLED_BACK:
+            raise CommitConflictError(
+                f"a rollback of {self.name!r} was interrupted; roll back again, so that nothing "
+                "remains of what it was to forget"
+            )
+        is_there = False
         if batch is not None:
             stored = self._engine.get_many(list(batch))
-            self._is_applied = self._is_applied or (bool(batch) and stored == list(batch.values()))
+            is_there = bool(batch) and stored == list(batch.values())
+            self._is_applied = self._is_applied or is_there
             position = self._position
             self._read_committed()
             self._forget_cached()
             if position != self._committed_position:
                 self._position = position  # still to be committed
-        self._in_doubt = None
+        self._unsettled = None
+        return is_there
 
     def attach_journal(self, journal: Journal) -> None:
         """Have *journal* take the pending changes of each commit before the engine does.
@@ -331,47 +413,36 @@ class EngineStore(MeteredStore, Generic[K, V]):
 
     def _has_something_to_journal(self) -> bool:
         """Return whether a commit would change content or position."""
-        return bool(self._uncommitted_bytes) or self._position is not self._committed_position
-
-    def _judge_offsets(
-        self, offsets: Mapping[TopicPartition, int | None]
-    ) -> dict[TopicPartition, int | None]:
-        """Return a copy of *offsets* once all of them may be committed."""
-        if not isinstance(offsets, Mapping):
-            raise InvalidTypeError(
-                f"offsets must map a TopicPartition to an offset, got {offsets!r}; "
-                "use {} to leave them as they are"
-            )
-        staged = dict(offsets)
-        for partition, offset in staged.items():
-            check_partition(partition)
-            if offset is None:
-                continue
-            check_offset(partition, offset)
-            committed = self._offsets.get(partition)
-            if committed is not None and offset < committed:
-                raise OffsetRegressionError(
-                    f"offset {offset} of {partition.topic}-{partition.partition} is lower than "
-                    f"the committed {committed}; to start over, commit None or clear_offsets()"
-                )
-        return staged
+        return self._has_pending_writes() or self._position is not self._committed_position
 
     def clear_offsets(self) -> None:
         offsets = self.committed_offsets()
-        self._apply({offset_row(key): None for key in offsets}, self._durability)
-        self._offsets.clear()
+        if self._journal is not None:
+            raise InvalidArgumentError(
+                f"the committed offset of {self.name!r} is that of its changelog, and without it "
+                "the store could not be opened again; truncate() the store to begin anew"
+            )
+        try:
+            self._engine.apply({offset_row(key): None for key in offsets}, self._durability)
+            self._offsets.clear()
+        except BaseException as error:
+            self._doubt({}, error)  # the pending writes are not in the batch
+            raise
 
     def rollback(self) -> None:
         self.check_open()
-        if self._in_doubt is not None:
+        if self._unsettled is not None and self._unsettled is not _HALF_ROLLED_BACK:
             self._settle()
         if self._is_journaled or self._is_applied:
             where = "changelog" if self._is_journaled else "engine"
             raise CommitConflictError(
-                f"the {where} of {self.name!r} has the pending writes already, since a commit "
-                "failed after it took them; commit again, or close the store and open it"
+                f"the {where} of {self.name!r} has, or may have, the pending writes already, since "
+                "a commit failed after it was given them; commit again, or close the store and "
+                "open it"
             )
+        self._unsettled = _HALF_ROLLED_BACK  # no commit of a part of it, should this be interrupted
         self._forget_everything_pending()
+        self._unsettled = None
 
     def _forget_everything_pending(self) -> None:
         self._position = self._committed_position
@@ -381,15 +452,44 @@ class EngineStore(MeteredStore, Generic[K, V]):
 
     def truncate(self) -> None:
         self.check_open()
+        if isinstance(self._unsettled, StateStoreError):
+            self._settle()
+        if self._journal is None:
+            self._begin_truncating(None)
+        else:
+            self._append_clear(self._journal)
+        self._commits += 1
         self._forget_everything_pending()
         self._is_journaled = self._is_applied = False
-        self._in_doubt = None
-        self._commits += 1
-        self._is_truncating = True  # from now on: who knows what an engine that fails has done
-        self._position = self._committed_position = Position()
+        self._unsettled = None
         self._finish_truncating()
         self._commits += 1
         self._forget_everything_pending()
+
+    def _append_clear(self, journal: Journal) -> None:
+        """Have *journal* take the truncation: from then on it is one (LGS-12)."""
+        end_offset = journal.end_offset
+        try:
+            self._begin_truncating(journal.append_clear(self._durability))
+        except CommitInDoubtError as error:
+            self._unsettled = error
+            raise
+        except BaseException:
+            if journal.end_offset != end_offset:  # it has it: what is committed next comes after it
+                self._begin_truncating(end_offset)
+            raise
+
+    def _begin_truncating(self, cleared_at: int | None) -> None:
+        """Have nothing committed any more before the store has been emptied (COM-42)."""
+        self._cleared_at = cleared_at
+        nowhere = Position()
+        # One line, so that no interrupt comes in between. Pending writes go with a rollback.
+        self._is_truncating, self._position, self._committed_position, self._unsettled = (
+            True,
+            nowhere,
+            nowhere,
+            _HALF_ROLLED_BACK,
+        )
 
     def _finish_truncating(self) -> None:
         """Set the mark, delete all rows but the description, offsets first, and then the mark.
@@ -399,17 +499,20 @@ class EngineStore(MeteredStore, Generic[K, V]):
         self._engine.apply({TRUNCATING_ROW: b""}, self._durability)
         reach("truncate.marked")
         delete_all_rows(self._engine, self.name)
-        self._engine.apply(
-            {POSITION_ROW: None, PROGRESS_ROW: None, TRUNCATING_ROW: None}, self._durability
+        last: dict[bytes, bytes | None] = dict.fromkeys(
+            (POSITION_ROW, PROGRESS_ROW, TRUNCATING_ROW)
         )
+        if self._journal is not None and self._cleared_at is not None:
+            last[offset_row(self._journal.partition)] = pack_offset(self._cleared_at)
+        self._engine.apply(last, self._durability)
         self._is_truncating = False
         self._read_committed()
 
     def close(self) -> None:
-        if not self._open:
-            return
-        self._open = False
-        self._close_pending(ClosedRows(self.name))
+        # Each step may be repeated, so that a close that was interrupted can be.
+        if self._open:
+            self._close_pending(ClosedRows(self.name))
+            self._open = False
         self._engine.close()
 
     def disown(self) -> None:

@@ -64,3 +64,9 @@ class EngineFacade(ReadOnlyStore):
         self._store.check_open()
         check_partition(partition)
         return read_offset(self._engine, partition)
+
+    def next_offset(self, partition: TopicPartition) -> int:
+        offset = self.committed_offset(partition)
+        if offset is None or self._store.is_input(partition):
+            offset = read_position(self._engine).get(partition)
+        return 0 if offset is None else offset + 1

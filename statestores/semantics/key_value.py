@@ -220,6 +220,9 @@ class EngineKeyValueStore(EngineStore[bytes, bytes], KeyValueStore[bytes, bytes]
 
     # What the common part asks for.
 
+    def _has_pending_writes(self) -> bool:
+        return bool(self._rows)
+
     def _pending_rows(self) -> NamespacedRows:
         return NamespacedRows(self._rows)
 
@@ -231,8 +234,8 @@ class EngineKeyValueStore(EngineStore[bytes, bytes], KeyValueStore[bytes, bytes]
             is_read = self._engine_gets != self._gets_before
             self._cache.refresh(self._rows, self._uncommitted_bytes, is_read=is_read)
             self._gets_before = self._engine_gets
-        self._buffer = WriteBuffer()
-        self._rows = self._buffer.rows
+        buffer = WriteBuffer()
+        self._buffer, self._rows = buffer, buffer.rows  # one line: no interrupt comes in between
 
     def _forget_cached(self) -> None:
         self._cache.forget()

@@ -33,6 +33,7 @@ class MeteredStore(StateStore):
         self._put_step = 1  # what a put counts: nothing while changes are replayed as puts
         self._engine_gets = 0
         self._dropped = 0
+        self._below_horizon = 0
         self._meter = StoreMeter()
         self.count_iterator = self._meter.iterators.add
 
@@ -57,8 +58,12 @@ class MeteredStore(StateStore):
             meter.keep(self._counts(), now_ns)
             self._time_next_engine_get()
 
+    def count_below_horizon(self, reads: int = 1) -> None:
+        """Count *reads* that asked for a time below the horizon; any thread may call it."""
+        self._below_horizon += reads
+
     def _counts(self) -> Counts:
-        return Counts(self._puts, self._engine_gets, self._dropped)
+        return Counts(self._puts, self._engine_gets, self._dropped, self._below_horizon)
 
     def _time_next_engine_get(self) -> None:
         """Have the next point read of the engine timed, and the ones after it not.

@@ -57,7 +57,15 @@ class RetainedReads(ABC):
 class RetainedSelection:
     """The rows that a read asks for, at the horizon of the moment."""
 
-    __slots__ = ("_first_ms", "_is_one_key", "_last_ms", "_rows", "start", "stop")
+    __slots__ = (
+        "_first_ms",
+        "_is_one_key",
+        "_last_ms",
+        "_rows",
+        "is_below_horizon",
+        "start",
+        "stop",
+    )
 
     def __init__(
         self,
@@ -69,6 +77,7 @@ class RetainedSelection:
         first_ms, last_ms = times_ms
         self._first_ms = max(first_ms or 0, horizon_ms + 1)
         self._last_ms = MAX_TIME_MS if last_ms is None else last_ms
+        self.is_below_horizon = self._last_ms <= horizon_ms
         self._is_one_key = keys[0] is not None and keys[0] == keys[1]
         self._rows = rows
         self.start, self.stop = rows.bounds(*keys, self._first_ms, self._last_ms)
@@ -106,7 +115,10 @@ class CommittedRetained(RetainedReads, EngineFacade):
         # The row first: what is visible at a later stream time was so when it was read.
         value = self._engine.get(data_key)
         stream_time = read_retained_progress(self._engine).stream_time_ms
-        return value if time_ms > stream_time - self._retention_ms else None
+        if time_ms > stream_time - self._retention_ms:
+            return value
+        self._store.count_below_horizon()
+        return None
 
     def _visible_rows(
         self,
@@ -125,6 +137,8 @@ class CommittedRetained(RetainedReads, EngineFacade):
             (first_ms, last_ms),
             stream_time - self._retention_ms,
         )
+        if selection.is_below_horizon:
+            self._store.count_below_horizon()
         start, stop = selection.start, selection.stop
         chosen = [row for row in pending.items() if start <= row[0] < stop]
         chosen.sort(key=lambda row: row[0], reverse=reverse)
@@ -175,8 +189,10 @@ class UncommittedRetained(CommittedRetained):
         if value is _ABSENT:
             value = self._engine.get(data_key)
         _, stream_time, _ = self._uncommitted()
-        visible = time_ms > stream_time - self._retention_ms
-        return value if visible else None  # type: ignore[return-value]  # a row's value by now
+        if time_ms <= stream_time - self._retention_ms:
+            self._store.count_below_horizon()
+            return None
+        return value  # type: ignore[return-value]  # a row's value by now
 
     def _frozen(self) -> tuple[EngineSnapshot, int, PendingRows]:
         while True:

@@ -32,6 +32,7 @@ from statestores.semantics.sorted_rows import SortedRows
 from statestores.semantics.write_buffer import WriteBuffer, merge
 from statestores.spi.durability import Durability
 from statestores.spi.engine import Engine, EngineReader
+from statestores.spi.milliseconds import warn_of_another_unit
 from statestores.spi.records import Changes
 from statestores.spi.specification import StoreSpecification
 from statestores.spi.store import CommittedContent
@@ -115,6 +116,7 @@ class EngineRetainedStore(RetainedReads, EngineStore[bytes, bytes]):
     def _visible_value(self, data_key: bytes, time_ms: int) -> bytes | None:
         value = self._pending.get(data_key, _ABSENT)
         if time_ms <= self._horizon:
+            self._below_horizon += 1
             return None
         if value is _ABSENT:
             self._engine_gets += 1
@@ -134,6 +136,8 @@ class EngineRetainedStore(RetainedReads, EngineStore[bytes, bytes]):
         selection = RetainedSelection(
             self._rows, (first_key, last_key), (first_ms, last_ms), self._horizon
         )
+        if selection.is_below_horizon:
+            self._below_horizon += 1
         start, stop = selection.start, selection.stop
         overlay = self._buffer.slice(start, stop, reverse=reverse) if self._pending else []
         stored = self._engine.scan(start, stop, reverse=reverse)
@@ -220,6 +224,9 @@ class EngineRetainedStore(RetainedReads, EngineStore[bytes, bytes]):
 
     # What the common part asks for.
 
+    def _has_pending_writes(self) -> bool:
+        return bool(self._pending)
+
     @property
     def owes_removals(self) -> bool:
         """Whether expired rows wait for the next commits, since `commit_rows` cannot remove any."""
@@ -241,6 +248,8 @@ class EngineRetainedStore(RetainedReads, EngineStore[bytes, bytes]):
         progress.floor_ms = min(progress.floor_ms, floor)
         if progress != self._progress:
             batch[PROGRESS_ROW] = progress.pack()
+            if self._progress.stream_time_ms == NO_STREAM_TIME:
+                warn_of_another_unit(self.name, self._stream_time)
         self._next_progress = progress
         return batch
 
@@ -259,8 +268,8 @@ class EngineRetainedStore(RetainedReads, EngineStore[bytes, bytes]):
             self._progress = self._next_progress
         self._advance_stream_time(self._progress.stream_time_ms)
         self._next_sequence = self._progress.next_sequence
-        self._buffer = WriteBuffer()
-        self._pending = self._buffer.rows
+        buffer = WriteBuffer()
+        self._buffer, self._pending = buffer, buffer.rows  # one line: no interrupt in between
 
     def _close_pending(self, closed: ClosedRows) -> None:
         self._pending = closed

@@ -14,6 +14,7 @@ from statestores.semantics.operation_meter import OperationMeter
 from statestores.semantics.recent_past import RecentPast
 from statestores.spi.metric import Metrics
 from statestores.spi.metric_catalog import (
+    BELOW_HORIZON,
     COMMIT_LATENCY,
     COMMITS,
     COMMITTED_BYTES,
@@ -44,6 +45,9 @@ class Counts(NamedTuple):
     dropped: int
     """Records refused as late."""
 
+    below_horizon: int
+    """Reads that asked for a time below the horizon."""
+
 
 class StoreMeter:
     """The meter of one store. The owner records, any thread may read."""
@@ -56,7 +60,7 @@ class StoreMeter:
         self.iterators = OpenIterators()
         self.rows = self.bytes = 0  # what commits gave to the engine
         self.sample_ns = 0  # when a read of the engine is to be timed again
-        self._past = RecentPast((0,) * 6, perf_counter_ns())
+        self._past = RecentPast((0,) * 7, perf_counter_ns())
 
     def keep(self, counts: Counts, now_ns: int) -> None:
         """Remember *counts* for the rates, if that is due."""
@@ -72,7 +76,8 @@ class StoreMeter:
         now_ns = perf_counter_ns()
         change = self._past.change(totals, now_ns)
         self.keep(counts, now_ns)
-        definitions = (PUTS, ENGINE_GETS, DROPPED, COMMITTED_ROWS, COMMITTED_BYTES, ITERATORS)
+        of_store = (PUTS, ENGINE_GETS, DROPPED, BELOW_HORIZON)
+        definitions = (*of_store, COMMITTED_ROWS, COMMITTED_BYTES, ITERATORS)
         counted = [
             metric
             for (total, rate), value, added in zip(definitions, totals, change.added, strict=True)

@@ -50,6 +50,7 @@ from statestores.semantics.wall_clock import Clock
 from statestores.semantics.write_buffer import WriteBuffer, merge
 from statestores.spi.durability import Durability
 from statestores.spi.engine import Engine
+from statestores.spi.milliseconds import warn_of_another_unit
 from statestores.spi.records import Changes, TimestampedValue
 from statestores.spi.specification import TimestampedKeyValue, TtlClock
 from statestores.spi.store import CommittedContent, Isolation, Values
@@ -345,6 +346,9 @@ class EngineTimestampedKeyValueStore(
 
     # What the common part asks for.
 
+    def _has_pending_writes(self) -> bool:
+        return bool(self._rows)
+
     def _sweep_into_pending(self) -> None:
         """Add to the pending rows the deletion of some that have expired."""
         if self._expires and not self._is_replayed:
@@ -353,7 +357,7 @@ class EngineTimestampedKeyValueStore(
 
     def _has_something_to_journal(self) -> bool:
         self._sweep_into_pending()
-        return bool(self._rows) or super()._has_something_to_journal()
+        return super()._has_something_to_journal()
 
     def _read_committed(self) -> None:
         super()._read_committed()
@@ -368,6 +372,8 @@ class EngineTimestampedKeyValueStore(
             progress.lower(self._sweep.read_times(batch))
         if progress != self._progress:
             batch[PROGRESS_ROW] = progress.pack()
+            if self._progress.stream_time_ms == NO_STREAM_TIME:
+                warn_of_another_unit(self.name, self._stream_time)
         self._committing = progress
         return batch
 
@@ -388,10 +394,11 @@ class EngineTimestampedKeyValueStore(
         self._highest = None
         self._is_replayed = False
         self._sweep.begin_commit()
-        self._buffer = WriteBuffer()
-        self._rows = self._buffer.rows
+        buffer = WriteBuffer()
+        self._buffer, self._rows = buffer, buffer.rows  # one line: no interrupt comes in between
 
     def _forget_cached(self) -> None:
+        self._next_progress = replace(self._progress)  # a sweep may have been cut short
         self._sweep.forget()
 
     def _close_pending(self, closed: ClosedRows) -> None:

@@ -47,6 +47,7 @@ from statestores.semantics.versioned_view import (
 )
 from statestores.spi.durability import Durability
 from statestores.spi.engine import Engine
+from statestores.spi.milliseconds import warn_of_another_unit
 from statestores.spi.records import Changes, PutResult, VersionedRecord
 from statestores.spi.specification import Versioned
 from statestores.spi.store import CommittedContent, Isolation, Values
@@ -201,9 +202,13 @@ class EngineVersionedStore(EngineStore[bytes, bytes], VersionedStore[bytes, byte
                     return None
                 return new_tuple(VersionedRecord, (row[HEADER_BYTES:], header, None))
             if as_of_ms < self._stream_time - self._retention_ms:
+                self._below_horizon += 1
                 return None
             return stored_superseded(self._engine, key, as_of_ms)
-        return self._view().get(key, as_of_ms)
+        view = self._view()
+        found = view.get(key, as_of_ms)
+        self._below_horizon += view.below_horizon
+        return found
 
     def get_many(
         self, keys: Values[bytes], as_of_ms: int | Values[int] | None = None
@@ -222,7 +227,10 @@ class EngineVersionedStore(EngineStore[bytes, bytes], VersionedStore[bytes, byte
         check_key(key)
         check_time_range(first_ms, last_ms)
         self.check_open()
-        return self.while_open(self._view().history(key, first_ms, last_ms, reverse=reverse))
+        view = self._view()
+        versions = view.history(key, first_ms, last_ms, reverse=reverse)
+        self._below_horizon += view.below_horizon
+        return self.while_open(versions)
 
     def scan_as_of(
         self,
@@ -239,6 +247,8 @@ class EngineVersionedStore(EngineStore[bytes, bytes], VersionedStore[bytes, byte
         pending = {key: dict(versions) for key, versions in self._pending.items()}
         snapshot = self._engine.snapshot()
         view = VersionedView(snapshot, pending, self._stream_time, self._retention_ms)
+        if as_of_ms is not None and as_of_ms < view.horizon_ms:
+            self._below_horizon += 1
         rows = view.scan(*key_bounds(first, last), as_of_ms, reverse=reverse)
         return self.while_open(until_closed(snapshot, rows))
 
@@ -266,7 +276,9 @@ class EngineVersionedStore(EngineStore[bytes, bytes], VersionedStore[bytes, byte
             StoreClosedError: The store is closed.
         """
         self.check_open()
-        yield self._view()
+        view = self._view()
+        yield view
+        self._below_horizon += view.below_horizon
 
     def _view(self) -> VersionedView:
         return VersionedView(
@@ -337,6 +349,9 @@ class EngineVersionedStore(EngineStore[bytes, bytes], VersionedStore[bytes, byte
 
     # What the common part asks for.
 
+    def _has_pending_writes(self) -> bool:
+        return bool(self._pending)
+
     def _read_committed(self) -> None:
         super()._read_committed()
         self._progress = self._next_progress = read_progress(self._engine)
@@ -354,6 +369,8 @@ class EngineVersionedStore(EngineStore[bytes, bytes], VersionedStore[bytes, byte
         self._committing = latest
         if progress != self._progress:
             rows[PROGRESS_ROW] = progress.pack()
+            if self._progress.stream_time_ms == NO_STREAM_TIME:
+                warn_of_another_unit(self.name, self._stream_time)
         self._next_progress = progress
         return rows
 

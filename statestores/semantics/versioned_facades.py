@@ -49,6 +49,7 @@ class CommittedVersions(EngineFacade, ReadOnlyVersionedStore[bytes, bytes]):
         snapshot, view = self._frozen()
         with snapshot:
             yield view
+        self._store.count_below_horizon(view.below_horizon)
 
     def _frozen(self) -> tuple[EngineSnapshot, VersionedView]:
         """Return a snapshot, to be closed by the caller, and a view of it."""
@@ -97,6 +98,7 @@ class CommittedVersions(EngineFacade, ReadOnlyVersionedStore[bytes, bytes]):
         self._store.check_open()
         snapshot, view = self._frozen()
         versions = view.history(key, first_ms, last_ms, reverse=reverse)
+        self._store.count_below_horizon(view.below_horizon)
         return self._store.while_open(until_closed(snapshot, versions))
 
     def scan_as_of(
@@ -112,6 +114,8 @@ class CommittedVersions(EngineFacade, ReadOnlyVersionedStore[bytes, bytes]):
             check_time("as_of_ms", as_of_ms)
         self._store.check_open()
         snapshot, view = self._frozen()
+        if as_of_ms is not None and as_of_ms < view.horizon_ms:
+            self._store.count_below_horizon()
         rows = view.scan(*key_bounds(first, last), as_of_ms, reverse=reverse)
         return self._store.while_open(until_closed(snapshot, rows))
 

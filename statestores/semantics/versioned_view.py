@@ -43,7 +43,7 @@ _NO_ROWS: dict[bytes, bytes | None] = {}
 class VersionedView:
     """A versioned store at one stream time."""
 
-    __slots__ = ("_cached", "_pending", "_reader", "horizon_ms")
+    __slots__ = ("_cached", "_pending", "_reader", "below_horizon", "horizon_ms")
 
     def __init__(
         self,
@@ -59,6 +59,8 @@ class VersionedView:
         self._pending = pending
         self.horizon_ms = stream_time_ms - retention_ms
         """Before it, only a version that is the latest of its key is found."""
+        self.below_horizon = 0
+        """How often something before it was asked for and not found for that."""
 
     @property
     def reader(self) -> EngineReader:
@@ -127,6 +129,7 @@ class VersionedView:
     def get_superseded(self, key: bytes, as_of_ms: int) -> VersionedRecord[bytes] | None:
         """Return the version valid at *as_of_ms*. Requires: the latest one starts later."""
         if as_of_ms < self.horizon_ms:
+            self.below_horizon += 1
             return None
         if not self._pending.get(key):
             return stored_superseded(self._reader, key, as_of_ms)
@@ -176,6 +179,7 @@ class VersionedView:
         """Return the versions of *key* valid within the range, both ends inclusive."""
         low = max(first_ms or 0, self.horizon_ms)
         if last_ms is not None and last_ms < self.horizon_ms:
+            self.below_horizon += 1
             latest = self.latest(key)
             known = latest is not None and latest.valid_from_ms <= last_ms
             versions = iter([latest] if latest and known else [])

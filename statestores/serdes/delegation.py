@@ -44,6 +44,9 @@ class DelegatingReadOnlyStore(ReadOnlyStore):
     def committed_offset(self, partition: TopicPartition) -> int | None:
         return self._store.committed_offset(partition)
 
+    def next_offset(self, partition: TopicPartition) -> int:
+        return self._store.next_offset(partition)
+
 
 class DelegatingStateStore(DelegatingReadOnlyStore, StateStore):
     """Tells the store of bytes below what every owner tells a store."""
@@ -57,6 +60,10 @@ class DelegatingStateStore(DelegatingReadOnlyStore, StateStore):
     @property
     def uncommitted_bytes(self) -> int:
         return self._store.uncommitted_bytes
+
+    @property
+    def has_pending_writes(self) -> bool:
+        return self._store.has_pending_writes
 
     def commit(
         self,

@@ -12,6 +12,7 @@ from operator import attrgetter
 from typing import Any, NoReturn, TypeVar, cast
 
 from statestores.errors import CapabilityNotSupportedError
+from statestores.spi.foreign_names import FOREIGN_NAMES
 from statestores.spi.store import StateStore
 
 S = TypeVar("S")
@@ -73,7 +74,7 @@ def for_processors(store: S, who_commits: str) -> S:
 def _class_for(store: type[StateStore]) -> Callable[[], Any]:
     """Return the class of processors' stores of the kind of which *store* is an implementation."""
     kind = next(each for each in store.__mro__ if each.__module__.startswith(_SPI))
-    public = [name for name in dir(kind) if not name.startswith("_")]
+    public = [name for name in dir(kind) if name[0] != "_" and name not in FOREIGN_NAMES]
     properties = [name for name in public if isinstance(getattr_static(kind, name), property)]
     forwarded = tuple(name for name in public if name not in {*properties, *OWNER_VERBS})
     namespace: dict[str, object] = {

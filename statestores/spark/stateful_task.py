@@ -24,6 +24,7 @@ from statestores.changelog.rows import batch_from_changes
 from statestores.errors import InvalidArgumentError, SnapshotCorruptedError
 from statestores.opening import BytesStore, typed_store
 from statestores.partitioning import partitioner_by_name
+from statestores.semantics.journal import Journal
 from statestores.spark.hash_placement import PLACE_COLUMN, partition_of
 from statestores.spark.local_copy import local_copy
 from statestores.spark.stateful_output import batches_of_rows, checked_batches, write_output
@@ -110,7 +111,7 @@ class StatefulTask:
                     local_copy(plan.root, specification, partition, end_offset, plan.copies)
                 )
                 self._snapshot(store, partition)
-                store.attach_journal(_refuse_commit)
+                store.attach_journal(_NoCommit(changelog_partition(specification.name, partition)))
                 stores[specification.name] = store
             opened = {
                 name: typed_store(store, store.specification) for name, store in stores.items()
@@ -195,17 +196,29 @@ class StatefulTask:
         write_snapshot(store, directory, partition=logged)
 
 
-def _refuse_commit(
-    changes: Changes, position: Position, durability: Durability
-) -> tuple[TopicPartition, int]:
-    """Take the place of the changelog, for a function that commits.
+class _NoCommit(Journal):
+    """In the place of the changelog, for a function that commits or empties a store."""
 
-    Raises:
-        InvalidArgumentError: Always.
-    """
-    raise InvalidArgumentError(
-        "a stateful function must not commit its stores: that is done with the micro-batch"
-    )
+    def __init__(self, partition: TopicPartition) -> None:
+        self._partition = partition
+
+    @property
+    def partition(self) -> TopicPartition:
+        return self._partition
+
+    @property
+    def end_offset(self) -> int:
+        return 0
+
+    def append(self, changes: Changes, position: Position, durability: Durability) -> int:
+        raise InvalidArgumentError(
+            "a stateful function must not commit its stores: that is done with the micro-batch"
+        )
+
+    def append_clear(self, durability: Durability) -> int:
+        raise InvalidArgumentError(
+            "a stateful function must not truncate its stores: delete what is to go, key by key"
+        )
 
 
 def _stranger(store: BytesStore, partitions: int, partition: int, batch: pa.RecordBatch) -> bytes:

@@ -83,6 +83,9 @@ ENGINE_GETS = count_of("engine-get", "point reads of the owner that asked the en
 ENGINE_GET_LATENCY = latency_of("engine-get", "a point read of the engine, of a sample of them")
 ITERATORS = count_of("iterators-opened", "iterators over keys or times opened", unit="{iterator}")
 DROPPED = count_of("dropped-records", "records refused because they came after their time")
+BELOW_HORIZON = count_of(
+    "reads-below-horizon", "reads that asked for a time of which the retention keeps nothing"
+)
 UNCOMMITTED_BYTES = gauge("uncommitted-bytes", "bytes put since the last commit", "By")
 OPEN_ITERATORS = gauge("num-open-iterators", "iterators that are open", "{iterator}")
 OLDEST_ITERATOR = gauge(
@@ -111,7 +114,7 @@ DEFINITIONS: Mapping[str, MetricDefinition] = MappingProxyType(
         definition.name: definition
         for definition in (
             *(PUTS + COMMITS + COMMIT_LATENCY + COMMITTED_ROWS + COMMITTED_BYTES),
-            *(ENGINE_GETS + ENGINE_GET_LATENCY + ITERATORS + DROPPED),
+            *(ENGINE_GETS + ENGINE_GET_LATENCY + ITERATORS + DROPPED + BELOW_HORIZON),
             *(UNCOMMITTED_BYTES, OPEN_ITERATORS, OLDEST_ITERATOR),
             *(APPENDS + APPEND_LATENCY + APPENDED_RECORDS),
             *(*RESTORED, RESTORE_REMAINING, *UPDATED, UPDATE_REMAINING),

@@ -24,6 +24,18 @@ class ReadOnlySessionStore(ReadOnlyStore, Generic[K, V]):
     def stream_time_ms(self) -> int | None:
         """The highest end that the visible content has seen; ``None`` at first (SES-4)."""
 
+    @property
+    def horizon_ms(self) -> int | None:
+        """Stream time minus the retention, of the visible content.
+
+        What lies at or below it is not visible any more; ``None`` while the store has seen nothing.
+        Negative as long as nothing can have expired.
+        """
+        stream_time_ms = self.stream_time_ms
+        specification = self.specification
+        retention_ms: int = specification.retention_ms  # type: ignore[attr-defined]  # of this kind
+        return None if stream_time_ms is None else stream_time_ms - retention_ms
+
     @abstractmethod
     def fetch_session(self, key: K, start_ms: int, end_ms: int) -> V | None:
         """Return the value of exactly this session of *key* (SES-9).

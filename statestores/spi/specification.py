@@ -6,6 +6,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, overload
 
 from statestores.errors import InvalidArgumentError, InvalidTypeError
+from statestores.spi.milliseconds import in_milliseconds
 from statestores.spi.serde import Serde
 
 K = TypeVar("K")
@@ -79,7 +80,10 @@ class StoreSpecification(Generic[K, V]):
     def _set_duration(self, name: str, duration_ms: object) -> None:
         """Set the field *name* to a time span of at least a millisecond."""
         if type(duration_ms) is not int:
-            raise InvalidTypeError(f"{name} must be an int of milliseconds, got {duration_ms!r}")
+            raise InvalidTypeError(
+                f"{name} must be an int of milliseconds, got {duration_ms!r}"
+                f"{in_milliseconds(duration_ms)}"
+            )
         if not 1 <= duration_ms < 1 << 63:
             raise InvalidArgumentError(f"{name} must be from 1 to 2**63 - 1, got {duration_ms!r}")
         self._set(**{name: duration_ms})
@@ -299,7 +303,9 @@ class TimestampedKeyValue(KeyValue[K, V]):
                 f"ttl_ms={ttl_ms!r}; leave one of them out"
             )
         if ttl_ms is not None and type(ttl_ms) is not int:
-            raise InvalidTypeError(f"ttl_ms must be an int or None, got {ttl_ms!r}")
+            raise InvalidTypeError(
+                f"ttl_ms must be an int or None, got {ttl_ms!r}{in_milliseconds(ttl_ms)}"
+            )
         if ttl_ms is not None and not 1 <= ttl_ms < 1 << 63:
             raise InvalidArgumentError(f"ttl_ms must be from 1 to 2**63 - 1, got {ttl_ms!r}")
         try:
@@ -382,6 +388,7 @@ class Versioned(StoreSpecification[K, V]):
         if type(history_retention_ms) is not int:
             raise InvalidTypeError(
                 f"history_retention_ms must be an int, got {history_retention_ms!r}"
+                f"{in_milliseconds(history_retention_ms)}"
             )
         if not 0 <= history_retention_ms < 1 << 63:
             raise InvalidArgumentError(

@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 from statestores.errors import StoreClosedError
 from statestores.spi.closing import Closing
 from statestores.spi.durability import Durability
+from statestores.spi.foreign_names import FOREIGN_NAMES, with_foreign_names
 from statestores.spi.metric import Metrics
 from statestores.spi.metric_catalog import UNCOMMITTED_BYTES
 from statestores.spi.offsets import Position, TopicPartition
@@ -63,6 +64,10 @@ class CommittedContent:
 class ReadOnlyStore(ABC):
     """What can be asked of every store, by its owner and through a facade."""
 
+    def __dir__(self) -> Iterable[str]:
+        """Return the names of what is there, without Kafka's."""
+        return [name for name in super().__dir__() if name not in FOREIGN_NAMES]
+
     @property
     @abstractmethod
     def name(self) -> str:
@@ -81,7 +86,10 @@ class ReadOnlyStore(ABC):
     @property
     @abstractmethod
     def position(self) -> Position:
-        """The input offsets that the visible content reflects (COM-10, KIP-535)."""
+        """The last input offsets that the visible content reflects (COM-10, KIP-535).
+
+        Reading the input goes on at `next_offset`, which is one more.
+        """
 
     @abstractmethod
     def committed_offset(self, partition: TopicPartition) -> int | None:
@@ -93,6 +101,23 @@ class ReadOnlyStore(ABC):
         Raises:
             StoreClosedError: The store is closed.
         """
+
+    def next_offset(self, partition: TopicPartition) -> int:
+        """Return the offset at which to resume reading *partition*: 0 at the beginning (COM-47).
+
+        One more than the last one that the committed content reflects: the committed offset of
+        the partition, or, of a partition of the input that has none, the position of the last
+        commit. `position` and `committed_offset` name the last record applied, and who resumes
+        *there* applies it twice.
+
+        Raises:
+            StoreClosedError: The store is closed.
+        """
+        offset = self.committed_offset(partition)
+        return 0 if offset is None else offset + 1
+
+
+with_foreign_names(ReadOnlyStore)
 
 
 class StateStore(ReadOnlyStore, Closing):
@@ -109,7 +134,19 @@ class StateStore(ReadOnlyStore, Closing):
     @property
     @abstractmethod
     def uncommitted_bytes(self) -> int:
-        """Bytes of keys and values put since the last commit, also overwritten ones (COM-16)."""
+        """Bytes of keys and values put since the last commit, also overwritten ones (COM-16).
+
+        0 does not mean that nothing is pending: a key and a value may be empty.
+        """
+
+    @property
+    def has_pending_writes(self) -> bool:
+        """Whether a write waits for the next commit, of whatever size (COM-45).
+
+        Raises:
+            StoreClosedError: The store is closed.
+        """
+        return len(self.pending_changes()) > 0
 
     @abstractmethod
     def commit(
@@ -119,6 +156,10 @@ class StateStore(ReadOnlyStore, Closing):
         durability: Durability | None = None,
     ) -> None:
         """Make every pending write, the position and *offsets* durable together (COM-1).
+
+        ``{partition: n}`` says that this commit contains everything of the partition up to and
+        including offset ``n``. A store with a changelog takes none: its committed offset is its
+        changelog's, and its input is the position (LGS-13).
 
         ``{}`` commits the pending writes and leaves the offsets as they are (COM-4); ``None``
         forgets one partition's offset (COM-5). *durability* overrides the store's own for this
@@ -131,6 +172,8 @@ class StateStore(ReadOnlyStore, Closing):
             StoreClosedError: The store is closed.
             InvalidTypeError, InvalidArgumentError: A partition or offset is malformed.
             OffsetRegressionError: An offset is lower than the committed one (COM-6).
+            CommitInDoubtError: The disk failed in the middle: close the store and open it again,
+                which finds out whether the commit is there (COM-46).
             StorageError: The engine could not write.
         """
 
@@ -154,6 +197,7 @@ class StateStore(ReadOnlyStore, Closing):
             StoreClosedError: The store is closed.
             CommitConflictError: A commit failed after the changelog (LGS-10) or the engine
                 (COM-43) had taken the writes: they are committed, and cannot be forgotten.
+            CommitInDoubtError: Nobody knows whether they are (COM-46).
         """
 
     @abstractmethod
@@ -206,7 +250,8 @@ class StateStore(ReadOnlyStore, Closing):
         """Delete all content, offsets and position, pending and committed (COM-18).
 
         Not part of a commit: it takes effect at once, and a crash in between is completed by the
-        next opening. For restoring from scratch.
+        next opening. For restoring from scratch, and for beginning anew: a store with a changelog
+        says so there first, so that whoever replays it empties its copy as well (LGS-12).
         """
 
     def metrics(self) -> Metrics:

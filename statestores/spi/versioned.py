@@ -23,6 +23,18 @@ class ReadOnlyVersionedStore(ReadOnlyStore, Generic[K, V]):
     def stream_time_ms(self) -> int | None:
         """The highest timestamp that the visible content has seen; ``None`` at first (VRS-3)."""
 
+    @property
+    def horizon_ms(self) -> int | None:
+        """Stream time minus the retention, of the visible content.
+
+        As of a time below it, only the latest version of a key is found; ``None`` while the
+        store has seen nothing. Negative as long as nothing can have expired (MET-13).
+        """
+        stream_time_ms = self.stream_time_ms
+        specification = self.specification
+        retention_ms: int = specification.history_retention_ms  # type: ignore[attr-defined]  # of this kind
+        return None if stream_time_ms is None else stream_time_ms - retention_ms
+
     @abstractmethod
     def get(self, key: K, as_of_ms: int | None = None) -> VersionedRecord[V] | None:
         """Return the version of *key* that is valid at *as_of_ms*, inclusive (VRS-8, VRS-9).

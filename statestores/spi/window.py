@@ -24,6 +24,18 @@ class ReadOnlyWindowStore(ReadOnlyStore, Generic[K, V]):
     def stream_time_ms(self) -> int | None:
         """The highest start that the visible content has seen; ``None`` at first (WIN-4)."""
 
+    @property
+    def horizon_ms(self) -> int | None:
+        """Stream time minus the retention, of the visible content.
+
+        What lies at or below it is not visible any more; ``None`` while the store has seen nothing.
+        Negative as long as nothing can have expired.
+        """
+        stream_time_ms = self.stream_time_ms
+        specification = self.specification
+        retention_ms: int = specification.retention_ms  # type: ignore[attr-defined]  # of this kind
+        return None if stream_time_ms is None else stream_time_ms - retention_ms
+
     @abstractmethod
     def fetch(self, key: K, start_ms: int) -> V | None:
         """Return the value of *key* in the window that starts at *start_ms* (WIN-9).

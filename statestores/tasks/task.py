@@ -10,6 +10,7 @@ from statestores.changelog import ChangelogOptions
 from statestores.errors import (
     CommitConflictError,
     InvalidArgumentError,
+    StateStoreError,
     StoreClosedError,
     StoreNotFoundError,
 )
@@ -30,12 +31,7 @@ from statestores.tasks.local_directory import LocalDirectory
 from statestores.tasks.rebuilding import OnCorruption, Rebuild, check_on_corruption, open_local
 from statestores.tasks.restore_progress import RestoreListener, RestoreReporter
 from statestores.tasks.standby import Standby
-from statestores.tasks.task_commit import (
-    finish_commit,
-    forget_commit,
-    is_recorded,
-    record_commit,
-)
+from statestores.tasks.task_commit import finish_commit, forget_commit, is_recorded, record_commit
 from statestores.tasks.task_id import TaskId
 
 TASKS_DIRECTORY = "@tasks"
@@ -63,6 +59,7 @@ class Task(Closing):
         self._durability = durability
         self._open = True
         self._is_half_committed = False
+        self._is_half_rolled_back = False
 
     @property
     def id(self) -> TaskId:
@@ -118,7 +115,7 @@ class Task(Closing):
 
     @property
     def position(self) -> Position:
-        """The input offsets that the stores reflect: where to resume reading the input.
+        """The last input offsets that the stores reflect; reading goes on at `next_offset`.
 
         The stores commit together, so what one of them has seen, all of them reflect.
         """
@@ -126,6 +123,18 @@ class Task(Closing):
         for store in self._stores.values():
             position = position.merge(store.position)
         return position
+
+    def next_offset(self, partition: TopicPartition) -> int:
+        """Return where to resume reading *partition* of the input: 0 at the beginning (COM-47).
+
+        One more than the last offset that the last commit reflects.
+
+        Raises:
+            StoreClosedError: The task is closed.
+            CommitConflictError: A commit stopped halfway: open the task again.
+        """
+        self._check_whole()
+        return max(store.next_offset(partition) for store in self._stores.values())
 
     def commit(self, position: Mapping[TopicPartition, int] | None = None) -> None:
         """Commit the pending writes of every store, and the input *position*, as one (TSK-3).
@@ -141,25 +150,32 @@ class Task(Closing):
             StorageError: The disk is full or failed. Commit again: that says whether this one
                 was committed before it failed.
         """
-        self._check_open()
-        self._check_not_half_committed()
+        self._check_whole()
         reached = self.position.merge(Position(position or {}))
-        pending = [store for store in self._stores.values() if store.store.uncommitted_bytes]
-        if len(pending) < 2:  # noqa: PLR2004  # one store commits as one anyway
-            store = pending[0] if pending else next(iter(self._stores.values()))
-            store.commit(position or {})
-            return
-        self._is_half_committed = True
+        for store in self._stores.values():
+            if store.changelog_partition in reached:
+                raise InvalidArgumentError(
+                    f"{store.changelog_partition} is the changelog of {store.name!r}, a store of "
+                    f"the task {self._id}, and a position names what the task reads; leave it out"
+                )
+        pending = [store for store in self._stores.values() if store.store.has_pending_writes]
+        if len(pending) > 1:
+            self._commit_several(pending, reached)
+        else:  # one store commits as one anyway
+            (pending or list(self._stores.values()))[0].commit(reached)
+
+    def _commit_several(self, pending: Sequence[LoggedStore[Any]], reached: Position) -> None:
+        self._is_half_committed = True  # until it is known better: the record is the commit point
         try:
             record_commit(self._directory, pending, reached, self._durability)
-        except BaseException:
+            reach("task.recorded")
+            for store in pending:
+                store.commit(reached)
+            reach("task.carried-out")
+            forget_commit(self._directory)
+        except BaseException:  # also an interrupt
             self._is_half_committed = is_recorded(self._directory)
             raise
-        reach("task.recorded")
-        for store in pending:
-            store.commit(position or {})
-        reach("task.carried-out")
-        forget_commit(self._directory)
         self._is_half_committed = False
 
     def rollback(self) -> None:
@@ -171,8 +187,14 @@ class Task(Closing):
         """
         self._check_open()
         self._check_not_half_committed()
-        for store in self._stores.values():
-            store.store.rollback()
+        self._is_half_rolled_back = True  # no commit of the rest, should this be interrupted
+        try:
+            for store in self._stores.values():
+                store.store.rollback()
+        except StateStoreError:  # of one store, which alone had something pending
+            self._is_half_rolled_back = False
+            raise
+        self._is_half_rolled_back = False
 
     def snapshot(self) -> dict[str, int]:
         """Write a snapshot of each store that has a commit; return the offsets by store.
@@ -209,6 +231,16 @@ class Task(Closing):
             stack.callback(self._lock.release)
             for store in self._stores.values():
                 stack.callback(store.close)
+
+    def _check_whole(self) -> None:
+        """Accept an open task whose last commit or rollback has not stopped halfway."""
+        self._check_open()
+        self._check_not_half_committed()
+        if self._is_half_rolled_back:
+            raise CommitConflictError(
+                f"a rollback of the task {self._id} was interrupted; roll back again, so that "
+                "nothing remains of what it was to forget"
+            )
 
     def _check_not_half_committed(self) -> None:
         if self._is_half_committed:

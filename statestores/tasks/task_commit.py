@@ -53,8 +53,13 @@ def record_commit(
 
 
 def is_recorded(directory: Path) -> bool:
-    """Return whether there is a recorded commit that was not forgotten."""
-    return (directory / _RECORD).is_dir()
+    """Return whether there is a recorded commit that was not forgotten.
+
+    Raises:
+        StorageError: It cannot be told.
+    """
+    with reporting("read", directory):
+        return (directory / _RECORD).is_dir()
 
 
 def forget_commit(directory: Path) -> None:

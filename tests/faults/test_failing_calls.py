@@ -57,7 +57,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory, backends: list[str]) -> Itera
         yield runs
 
 
-@pytest.mark.spec("COM-9", "COM-43", "COM-27", "LOG-14", "LOG-15", "SNP-2", "TSK-3", "ENG-31")
+@pytest.mark.spec(
+    "COM-9", "COM-43", "COM-27", "LGS-14", "LOG-14", "LOG-15", "SNP-2", "TSK-3", "ENG-31"
+)
 def test_some_failed_calls_leave_one_commit(runs: Runs, backends: list[str]) -> None:
     """A few failures of each operation, chosen by a seed; backends and kinds take turns.
 
@@ -77,7 +79,9 @@ def test_some_failed_calls_leave_one_commit(runs: Runs, backends: list[str]) -> 
 
 
 @pytest.mark.soak
-@pytest.mark.spec("COM-9", "COM-43", "COM-27", "LOG-14", "LOG-15", "SNP-2", "TSK-3", "ENG-31")
+@pytest.mark.spec(
+    "COM-9", "COM-43", "COM-27", "LGS-14", "LOG-14", "LOG-15", "SNP-2", "TSK-3", "ENG-31"
+)
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_every_failed_call_leaves_one_commit(
     runs: Runs, backends: list[str], operation: str

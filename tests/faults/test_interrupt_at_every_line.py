@@ -1,0 +1,339 @@
+"""Ctrl-C at every line of what changes a store: it holds one commit, and says which.
+
+The story: a service was stopped by Ctrl-C in the middle of a commit. The engine had the batch, the
+store did not know it yet, so `rollback()` was accepted; the store then showed the content of the
+second commit beside the offset of the first, and the service counted the records between them
+twice. 193 of 781 lines of a commit did this, those of a logged store as well.
+
+What holds now: content, committed offset and position are of one commit, at once and after
+reopening; when `rollback()` is accepted, the commit is not there. That is checked line by line.
+"""
+
+import gc
+from collections.abc import Callable, Iterator
+from itertools import count
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from every_line import chosen_lines, count_lines, interrupt
+
+import statestores as ss
+from statestores import arrow as ssa
+from statestores.changelog import ChangelogReader
+from statestores.errors import CommitConflictError, CommitInDoubtError
+from statestores.tasks import open_task
+
+pytestmark = [
+    # An opening that was interrupted before anybody had the store leaves it to the collector.
+    pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+INPUT = ss.TopicPartition("input", 0)
+LINES = 14
+"""Lines that are tried of each case in the bounded run; all of them in the soak run."""
+
+CRASH = ss.Durability.PROCESS_CRASH
+
+
+class Kind(NamedTuple):
+    """A kind of store, and how the number of a commit is written into it and read."""
+
+    specification: Any
+    write: Callable[[Any, int], object]
+    read: Callable[[Any], int]
+
+
+KINDS = {
+    "key-value": Kind(
+        ss.KeyValue("s"), lambda s, n: s.put(b"a", b"%d" % n), lambda s: int(s.get(b"a") or 0)
+    ),
+    "ttl": Kind(
+        ss.TimestampedKeyValue("s", ttl_ms=99),
+        lambda s, n: s.put(b"a", b"%d" % n, n),
+        lambda s: int(s.get(b"a").value) if s.get(b"a") else 0,
+    ),
+    "versioned": Kind(
+        ss.Versioned("s", history_retention_ms=9),
+        lambda s, n: s.put(b"a", b"%d" % n, n),
+        lambda s: int(s.get(b"a").value) if s.get(b"a") else 0,
+    ),
+    "window": Kind(
+        ss.Window("s", retention_ms=99, window_size_ms=1),
+        lambda s, n: s.put(b"a", b"%d" % n, 5),
+        lambda s: int(s.fetch(b"a", 5) or 0),
+    ),
+    "session": Kind(
+        ss.Session("s", retention_ms=99),
+        lambda s, n: s.put(b"a", 5, 5, b"%d" % n),
+        lambda s: int(s.fetch_session(b"a", 5, 5) or 0),
+    ),
+}
+
+
+class Subject:
+    """A store alone, a logged one or a task of two, behind the same few calls."""
+
+    def __init__(self, shape: str, kind: Kind, directory: Path) -> None:
+        self._shape, self._kind, self._directory = shape, kind, directory
+        if shape != "alone" and not (directory / "root").exists():
+            root = ss.StateRoot.create(directory / "root")
+            root.add_store(kind.specification, partitions=1)
+            root.add_store(ss.KeyValue("other"), partitions=1)
+        self.handle: Any = None
+
+    def open(self) -> None:
+        """Open it."""
+        root, name = self._directory / "root", self._kind.specification.name
+        if self._shape == "alone":
+            self.handle = ss.open_store(
+                self._directory / "s", self._kind.specification, backend="sqlite", durability=CRASH
+            )
+        elif self._shape == "logged":
+            self.handle = ss.open_logged_store(root, name, backend="sqlite", durability=CRASH)
+        else:
+            self.handle = open_task(
+                root, "0_0", [name, "other"], backend="sqlite", durability=CRASH
+            )
+
+    @property
+    def store(self) -> Any:
+        """The store itself, the first of a task."""
+        if self._shape == "alone":
+            return self.handle
+        return self.handle.store if self._shape == "logged" else self._of_task("s")
+
+    def _of_task(self, name: str) -> Any:
+        return self.handle.stores[name].store
+
+    def write(self, number: int) -> None:
+        """Write *number* everywhere, pending."""
+        self._kind.write(self.store, number)
+        if self._shape == "task":
+            self._of_task("other").put(b"a", b"%d" % number)
+
+    def commit(self, number: int) -> None:
+        """Commit it with the offset *number* of the input."""
+        if self._shape == "alone":
+            self.handle.advance_position({INPUT: number})
+            self.handle.commit({INPUT: number})
+        else:
+            self.handle.commit({INPUT: number})
+
+    def rollback(self) -> None:
+        """Roll back."""
+        (self.handle if self._shape == "task" else self.store).rollback()
+
+    def state(self) -> tuple[int, ...]:
+        """Return the number of the commit, as everything says it that has one."""
+        said = [self._kind.read(self.store), self.handle.position.get(INPUT, 0)]
+        said.append(max(self.handle.next_offset(INPUT) - 1, 0))
+        if self._shape == "alone":
+            said.append(self.handle.committed_offset(INPUT) or 0)
+        if self._shape == "task":
+            said.append(int(self._of_task("other").get(b"a") or 0))
+        return tuple(said)
+
+    def close(self) -> None:
+        """Close it."""
+        self.handle.close()
+
+    def reopen(self) -> tuple[int, ...]:
+        """Close, open, and return the state."""
+        self.close()
+        self.open()
+        return self.state()
+
+
+CASES = [("alone", name) for name in KINDS]
+CASES += [("logged", "key-value"), ("logged", "ttl"), ("logged", "versioned")]
+CASES += [("task", "key-value")]
+
+
+def _is_one_commit(said: tuple[int, ...]) -> bool:
+    return len(set(said)) == 1
+
+
+@pytest.fixture
+def subjects(tmp_path: Path) -> Iterator[Callable[[str, str], Subject]]:
+    """Make subjects in directories of their own, with the first commit in them, and close them."""
+    numbers, made = count(), []
+
+    def make(shape: str, kind: str) -> Subject:
+        subject = Subject(shape, KINDS[kind], tmp_path / str(next(numbers)))
+        made.append(subject)
+        subject.open()
+        subject.write(1)
+        subject.commit(1)
+        return subject
+
+    yield make
+    for subject in made:
+        subject.close()
+
+
+Make = Callable[[str, str], Subject]
+
+
+def _after_a_commit(subject: Subject) -> str | None:
+    """Do as a careful caller does after an interrupted commit; return what is wrong."""
+    rolled_back = True
+    try:
+        subject.rollback()
+    except CommitConflictError:
+        rolled_back = False
+        try:
+            subject.commit(2)
+        except (CommitConflictError, CommitInDoubtError):
+            subject.reopen()
+    except CommitInDoubtError:
+        rolled_back = False
+        subject.reopen()
+    said, later = subject.state(), subject.reopen()
+    if not _is_one_commit(said) or later != said:
+        return f"rolled back: {rolled_back}, {said}, reopened {later}"
+    if rolled_back and said[0] != 1:
+        return f"rolled back, and it is there: {said}"
+    return None
+
+
+def _after_a_rollback(subject: Subject) -> str | None:
+    """Commit, and when that is refused roll back again."""
+    try:
+        subject.commit(2)
+    except CommitConflictError:
+        subject.rollback()
+    said, later = subject.state(), subject.reopen()
+    return None if _is_one_commit(said) and later == said else f"{said}, reopened {later}"
+
+
+def _after_a_close(subject: Subject) -> str | None:
+    """Close again, and open."""
+    later = subject.reopen()
+    return None if later == (1,) * len(later) else f"reopened {later}"
+
+
+def _after_an_opening(subject: Subject) -> str | None:
+    """Open again: nobody holds a lock any more."""
+    gc.collect()
+    subject.open()
+    said = subject.state()
+    return None if said == (1,) * len(said) else f"opened {said}"
+
+
+def _after_a_truncation(subject: Subject) -> str | None:
+    """Truncate again, and begin anew; what was truncated is gone for good."""
+    subject.store.truncate()
+    subject.write(2)
+    subject.commit(2)
+    said, later = subject.state(), subject.reopen()
+    return None if _is_one_commit(said) and later == said else f"{said}, reopened {later}"
+
+
+OPERATIONS: dict[str, tuple[Callable[[Subject], object], Callable[[Subject], str | None]]] = {
+    "commit": (lambda subject: subject.commit(2), _after_a_commit),
+    "rollback": (lambda subject: subject.rollback(), _after_a_rollback),
+    "close": (lambda subject: subject.close(), _after_a_close),
+    "open": (lambda subject: subject.open(), _after_an_opening),
+}
+
+
+def _prepare(subject: Subject, operation: str) -> None:
+    if operation == "open":
+        subject.close()
+    elif operation in {"commit", "rollback"}:
+        subject.write(2)
+
+
+def _violations(make: Make, shape: str, kind: str, operation: str, most: int | None) -> list[str]:
+    """Interrupt *operation* at its lines, at *most* so many; return what is wrong where."""
+    act, go_on = OPERATIONS[operation]
+    rehearsal = make(shape, kind)
+    _prepare(rehearsal, operation)
+    lines = count_lines(lambda: act(rehearsal))
+    wrong = []
+    for at in chosen_lines(lines, most, seed=len(shape) + len(kind) + len(operation)):
+        subject = make(shape, kind)
+        _prepare(subject, operation)
+        where = interrupt(lambda subject=subject: act(subject), at)  # type: ignore[misc]
+        found = go_on(subject) if where is not None else None
+        if found is not None:
+            wrong.append(f"{where}: {found}")
+        subject.close()
+    return wrong
+
+
+@pytest.mark.spec("COM-2", "COM-9", "COM-43", "LGS-10", "TSK-3")
+@pytest.mark.parametrize(("shape", "kind"), CASES)
+def test_an_interrupted_commit_is_there_or_can_be_rolled_back(
+    subjects: Make, shape: str, kind: str
+) -> None:
+    """Some of its lines, chosen by a seed."""
+    assert _violations(subjects, shape, kind, "commit", LINES) == []
+
+
+@pytest.mark.spec("COM-7", "COM-8", "COM-2")
+@pytest.mark.parametrize("operation", ["rollback", "close", "open"])
+@pytest.mark.parametrize("shape", ["alone", "logged", "task"])
+def test_other_operations_can_be_interrupted(subjects: Make, shape: str, operation: str) -> None:
+    """A rollback is repeated, a close as well; an opening leaves no lock behind."""
+    assert _violations(subjects, shape, "key-value", operation, LINES) == []
+
+
+@pytest.mark.soak
+@pytest.mark.spec("COM-2", "COM-9", "COM-43", "COM-7", "LGS-10", "TSK-3")
+@pytest.mark.parametrize("operation", list(OPERATIONS))
+@pytest.mark.parametrize(("shape", "kind"), CASES)
+def test_every_line_can_be_interrupted(
+    subjects: Make, shape: str, kind: str, operation: str
+) -> None:
+    """The same, at each of the lines."""
+    assert _violations(subjects, shape, kind, operation, None) == []
+
+
+@pytest.mark.soak
+@pytest.mark.spec("SNP-10", "COM-43")
+def test_a_restore_can_be_interrupted_at_every_line(tmp_path: Path) -> None:
+    """Called again, it ends with everything."""
+    assert _interrupted_restores(tmp_path, None) == []
+
+
+@pytest.mark.spec("SNP-10", "COM-43")
+def test_an_interrupted_restore_can_be_called_again(tmp_path: Path) -> None:
+    """Some of its lines, chosen by a seed."""
+    assert _interrupted_restores(tmp_path, LINES) == []
+
+
+def _interrupted_restores(directory: Path, most: int | None) -> list[str]:
+    specification = ss.KeyValue("s")
+    root = ss.StateRoot.create(directory / "root")
+    root.add_store(specification, partitions=1)
+    with ss.open_logged_store(root, "s", backend="memory", durability=CRASH) as logged:
+        for number in range(1, 4):
+            logged.store.put(b"%d" % number, b"v")
+            logged.commit({INPUT: number})
+
+    def restored(name: str, at: int | None) -> tuple[str | None, int, dict[bytes, bytes], int]:
+        path = directory / name
+        store = ss.open_store(path, specification, backend="sqlite", durability=CRASH)
+        where, lines = None, 0
+        with store, ChangelogReader.open(root.partition("s", 0).changelog) as log:
+
+            def run() -> None:
+                ssa.restore(store, changelog=log, batch_rows=2)
+
+            if at is None:
+                lines = count_lines(run)
+            else:
+                where = interrupt(run, at)
+            run()
+            return where, lines, dict(store.range()), store.position.get(INPUT, 0)
+
+    _, lines, content, position = restored("whole", None)
+    wrong = []
+    for at in chosen_lines(lines, most, seed=1):
+        where, _, found, reached = restored(str(at), at)
+        if (found, reached) != (content, position):
+            wrong.append(f"{where}: {found} at {reached}")
+    return wrong
