@@ -126,6 +126,14 @@ class PinnedChangelog(ReadOnlyChangelog):
             return self._plain.read(start, stop)
         return self._log.frames(start, stop)
 
+    def check_compaction(self, start: int) -> None:
+        """Accept that the changes from *start* on were read, up to the pinned end.
+
+        Raises:
+            OffsetOutOfRangeError: A compaction dropped some for the sake of later ones.
+        """
+        self._log.check_compaction(start, self._end_offset)
+
     def close(self) -> None:
         """Do nothing: nothing is held open."""
 
@@ -245,8 +253,10 @@ def _bring_up(
     if committed is None or log.first_offset > committed + 1:
         choice = newest_valid_snapshot(source.snapshots, to_offset=end_offset - 1)
     (slot / _COPY_FILE).unlink(missing_ok=True)
+    loaded = committed if choice.snapshot is None else choice.snapshot.offset
     with choice.explaining():
         restore(store, snapshot=choice.snapshot, changelog=log, partition=logged)
+    log.check_compaction(0 if loaded is None else loaded + 1)
     reached = store.committed_offset(logged)
     if reached != end_offset - 1:
         raise OffsetOutOfRangeError(

@@ -13,10 +13,11 @@ from stateful_words import STORE, count, state_of
 import statestores as ss
 from statestores import failpoints
 from statestores.arrow.staged_rows import StagedFile
-from statestores.changelog import ChangelogReader
+from statestores.changelog import ChangelogReader, compact
 from statestores.errors import (
     InvalidArgumentError,
     InvalidTypeError,
+    OffsetOutOfRangeError,
     StoreCorruptedError,
     StoreMismatchError,
     UnsupportedFormatError,
@@ -304,6 +305,24 @@ class TestLocalCopies:
         with local_copy(root, STORE, 0, end_offset, copies) as store:
             assert isinstance(store, EngineKeyValueStore)
             return {key: int.from_bytes(value, "big") for key, value in store.range()}
+
+    def test_what_a_compaction_dropped_is_not_left_out_of_a_copy(self, tmp_path: Path) -> None:
+        """A batch is planned, the writer overwrites a key and compacts, and a task makes its copy.
+
+        The log up to the planned end no longer had the first value of ``a``, nor the second yet:
+        the copy lacked the key, and said nothing.
+        """
+        root = tmp_path / "state"
+        self.append(root, {"a": 1})
+        planned = self.append(root, {"b": 1})
+        self.append(root, {"a": 2})
+        with ss.open_logged_store(root, "counts", 0, backend="memory") as owner:
+            owner.changelog.seal()
+            compact(owner.changelog)
+
+        with pytest.raises(OffsetOutOfRangeError, match="has been compacted"):
+            self.content(root, planned)
+        assert self.content(root, planned + 1) == {b"a": 2, b"b": 1}
 
     def test_it_follows(self, tmp_path: Path) -> None:
         """The changelog, from where it was."""
