@@ -13,7 +13,8 @@ STAMP := $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest
 WORKERS ?= 3
 # Where the files of tests lie: in memory if there is plenty, else tests wait for the disk a quarter
-# of their time. TEST_TMP=/tmp takes the disk.
+# of their time. TEST_TMP=/tmp takes the disk. A PostgreSQL server, which does not run as root, has to
+# get through to its own directory there.
 TEST_TMP ?= $(shell free=$$(df --output=avail -m /dev/shm 2>/dev/null | tail -n 1); \
 	if [ "$${free:-0}" -ge 8192 ]; then echo /dev/shm; else echo "$${TMPDIR:-/tmp}"; fi)
 REPORT_SEED ?= 1
@@ -68,6 +69,7 @@ layers: $(STAMP)
 
 pytest: $(STAMP)
 	@directory=$$(mktemp -d -p $(TEST_TMP) ss.XXXXXX); trap 'rm -rf "$$directory"' EXIT; \
+	chmod a+x "$$directory"; \
 	TMPDIR=$$directory $(PYTEST) -n $(WORKERS) --dist loadscope --no-loadscope-reorder $(TEST_ARGS)
 
 .PHONY: requirements
