@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from statestores.errors import StoreClosedError, StoreMismatchError
+from statestores.serdes import utf8
 from statestores.spi import (
     Changes,
     KeyValue,
@@ -41,15 +42,9 @@ _OF_A_CLOSED_STORE: dict[str, Callable[[StateStore], object]] = {
 }
 
 
-class _NamedSerde:
-    """A serde by name only: enough for a description, never asked to encode."""
-
-    name = "utf8"
-
-
 def _others(stores: Stores) -> dict[str, StoreSpecification[Any, Any]]:
     """Return specifications that differ from that of *stores*, by what the message has to name."""
-    serde: Any = _NamedSerde()
+    serde: Any = utf8  # only its name is compared
     if stores.kind == "versioned":
         retention = RETENTION_MS
         return {
