@@ -13,7 +13,7 @@ from stateful_words import STORE, count, state_of
 import statestores as ss
 from statestores import failpoints
 from statestores.arrow.staged_rows import StagedFile
-from statestores.changelog import ChangelogReader, compact
+from statestores.changelog import ChangelogReader, FileChangelog, compact
 from statestores.errors import (
     InvalidArgumentError,
     InvalidTypeError,
@@ -316,9 +316,10 @@ class TestLocalCopies:
         self.append(root, {"a": 1})
         planned = self.append(root, {"b": 1})
         self.append(root, {"a": 2})
-        with ss.open_logged_store(root, "counts", 0, backend="memory") as owner:
-            owner.changelog.seal()
-            compact(owner.changelog)
+        changelog = ss.StateRoot.open(root).partition("counts", 0).changelog
+        with FileChangelog.open(changelog, "key-value") as log:
+            log.seal()
+            compact(log)
 
         with pytest.raises(OffsetOutOfRangeError, match="has been compacted"):
             self.content(root, planned)
