@@ -135,6 +135,9 @@ class EngineStore(MeteredStore, Generic[K, V]):
     def _forget_cached(self) -> None:
         """Forget the rows that are kept of the engine in memory: it may have others now."""
 
+    def _forget_progress(self) -> None:
+        """Take the store for one that has seen nothing: neither a time nor an expiry."""
+
     @abstractmethod
     def _close_pending(self, closed: ClosedRows) -> None:
         """Put *closed* in the place of the pending writes."""
@@ -445,6 +448,8 @@ class EngineStore(MeteredStore, Generic[K, V]):
         self._unsettled = None
 
     def _forget_everything_pending(self) -> None:
+        if self._is_truncating:  # also while the engine still has it
+            self._forget_progress()
         self._position = self._committed_position
         self._uncommitted_bytes = 0
         self._forget_cached()
@@ -505,8 +510,8 @@ class EngineStore(MeteredStore, Generic[K, V]):
         if self._journal is not None and self._cleared_at is not None:
             last[offset_row(self._journal.partition)] = pack_offset(self._cleared_at)
         self._engine.apply(last, self._durability)
-        self._is_truncating = False
         self._read_committed()
+        self._is_truncating = False
 
     def close(self) -> None:
         # Each step may be repeated, so that a close that was interrupted can be.

@@ -21,7 +21,7 @@ from statestores.semantics.content_chunks import (
 from statestores.semantics.engine_store import EngineStore
 from statestores.semantics.layout import DATA, HISTORY, PROGRESS_ROW, read_offsets, read_position
 from statestores.semantics.progress import NO_STREAM_TIME
-from statestores.semantics.retained_progress import read_retained_progress
+from statestores.semantics.retained_progress import RetainedProgress, read_retained_progress
 from statestores.semantics.retained_reads import (
     PendingRows,
     RetainedReads,
@@ -235,6 +235,9 @@ class EngineRetainedStore(RetainedReads, EngineStore[bytes, bytes]):
     def _read_committed(self) -> None:
         super()._read_committed()
         self._progress = self._next_progress = read_retained_progress(self._engine)
+
+    def _forget_progress(self) -> None:
+        self._progress = self._next_progress = RetainedProgress()
 
     def _pending_rows(self) -> dict[bytes, bytes | None]:
         progress = replace(

@@ -363,6 +363,9 @@ class EngineTimestampedKeyValueStore(
         super()._read_committed()
         self._progress = read_sweep_progress(self._engine)
 
+    def _forget_progress(self) -> None:
+        self._progress = Progress(cursor=DATA)
+
     def _pending_rows(self) -> dict[bytes, bytes | None]:
         if self._rows:  # else nothing of the owner's is committed: it may be following a changelog
             self._sweep_into_pending()

@@ -356,6 +356,9 @@ class EngineVersionedStore(EngineStore[bytes, bytes], VersionedStore[bytes, byte
         super()._read_committed()
         self._progress = self._next_progress = read_progress(self._engine)
 
+    def _forget_progress(self) -> None:
+        self._progress = self._next_progress = Progress()
+
     def _pending_rows(self) -> dict[bytes, bytes | None]:
         progress: Progress = replace(self._progress, stream_time_ms=self._stream_time)
         horizon = self._stream_time - self._retention_ms

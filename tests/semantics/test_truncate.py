@@ -1,5 +1,7 @@
 """Truncating a store: nothing of before comes back, and nothing of after gets lost."""
 
+from typing import Any
+
 import pytest
 
 import statestores as ss
@@ -8,6 +10,7 @@ from statestores.registry import load_backend
 from statestores.semantics import open_on_engine
 from statestores.spi import Engine, WriteBatch
 from statestores.spi.durability import Durability
+from statestores_conformance.faulty_engine import Fault, FaultyEngine
 from statestores_memory import MemoryEngine
 
 PARTITION = ss.TopicPartition("t", 0)
@@ -88,3 +91,55 @@ def test_an_engine_that_deletes_nothing_ends_a_truncation() -> None:
 
         with pytest.raises(StoreCorruptedError, match="still has the row"):
             store.truncate()
+
+
+TIMED = [
+    ss.Versioned("s", history_retention_ms=10),
+    ss.Window("s", retention_ms=10, window_size_ms=1),
+    ss.Session("s", retention_ms=10),
+    ss.TimestampedKeyValue("s", ttl_ms=10),
+]
+
+
+@pytest.mark.spec("COM-18", "COM-42", "COM-47")
+@pytest.mark.parametrize("specification", TIMED, ids=lambda specification: specification.kind)
+def test_a_truncation_that_failed_anywhere_leaves_nothing_of_before(
+    specification: ss.Versioned[bytes, bytes],
+) -> None:
+    """The disk failed once in a truncation; puts were late for good, and reading began too late.
+
+    The stream time of before was still in memory, judged the puts that followed, and was written
+    with the commit that completed the truncation. A failure in its last read left the offsets.
+    """
+    for at in range(1, 100):
+        engine = FaultyEngine(MemoryEngine.open("unused"))
+        store = open_on_engine(engine, specification)
+        put_at(store, 1_000)
+        store.commit({PARTITION: 41})
+        engine.plan(Fault(at=at))
+        try:
+            store.truncate()
+        except StorageError:
+            pass
+        else:
+            break
+        engine.plan(None)
+        put_at(store, 5)
+        store.commit({})
+        reopened = open_on_engine(engine, specification)
+
+        for each in (store, reopened):
+            seen: tuple[int | None, int | None]
+            seen = (each.stream_time_ms, each.committed_offset(PARTITION))
+            assert seen == (5, None), at
+    assert at > 3
+
+
+def put_at(store: Any, time_ms: int) -> None:
+    """Put something with a time into a store of any kind, which has to take it."""
+    if store.specification.kind == "session":
+        accepted = store.put(b"k", time_ms, time_ms, b"v")
+    else:
+        accepted = store.put(b"k", b"v", time_ms)
+
+    assert getattr(accepted, "accepted", accepted) is not False
