@@ -165,16 +165,18 @@ class Task(Closing):
             (pending or list(self._stores.values()))[0].commit(reached)
 
     def _commit_several(self, pending: Sequence[LoggedStore[Any]], reached: Position) -> None:
+        is_committed = False
         self._is_half_committed = True  # until it is known better: the record is the commit point
         try:
             record_commit(self._directory, pending, reached, self._durability)
+            is_committed = True
             reach("task.recorded")
             for store in pending:
                 store.commit(reached)
             reach("task.carried-out")
             forget_commit(self._directory)
         except BaseException:  # also an interrupt
-            self._is_half_committed = is_recorded(self._directory)
+            self._is_half_committed = is_committed or is_recorded(self._directory)
             raise
         self._is_half_committed = False
 
@@ -187,12 +189,14 @@ class Task(Closing):
         """
         self._check_open()
         self._check_not_half_committed()
+        done = 0
         self._is_half_rolled_back = True  # no commit of the rest, should this be interrupted
         try:
             for store in self._stores.values():
                 store.store.rollback()
-        except StateStoreError:  # of one store, which alone had something pending
-            self._is_half_rolled_back = False
+                done += 1
+        except StateStoreError:
+            self._is_half_rolled_back = done > 0  # a commit would be one of what the others have
             raise
         self._is_half_rolled_back = False
 
@@ -238,15 +242,15 @@ class Task(Closing):
         self._check_not_half_committed()
         if self._is_half_rolled_back:
             raise CommitConflictError(
-                f"a rollback of the task {self._id} was interrupted; roll back again, so that "
-                "nothing remains of what it was to forget"
+                f"a rollback of the task {self._id} has not ended: some of its stores have "
+                "forgotten their writes; roll back again, or close the task and open it again"
             )
 
     def _check_not_half_committed(self) -> None:
         if self._is_half_committed:
             raise CommitConflictError(
-                f"a commit of the task {self._id} is recorded and was not carried out; close the "
-                "task and open it again"
+                f"a commit of the task {self._id} is recorded and has not ended; close the task "
+                "and open it again"
             )
 
     def _check_open(self) -> None:

@@ -13,6 +13,7 @@ from statestores import failpoints
 from statestores.errors import (
     CommitConflictError,
     InvalidArgumentError,
+    StorageError,
     StoreClosedError,
     StoreCorruptedError,
     StoreLockedError,
@@ -124,6 +125,64 @@ def test_after_a_commit_that_stopped_halfway_the_task_is_opened_again(root: ss.S
     with open_task(root, "0_0", NAMES) as task:
         assert task.position == {INPUT: 1}
         assert task.store("counts").get("a") == 1
+        assert task.store("rates").get("a").value == 1
+
+
+@pytest.mark.spec("TSK-3", "COM-43")
+def test_a_commit_that_lost_its_record_when_it_was_done_cannot_be_rolled_back(
+    root: ss.StateRoot,
+) -> None:
+    """The removal of the record failed; who rolled back then, and did it again, had it twice."""
+    with open_task(root, "0_0", NAMES, backend="sqlite") as task:
+        task.store("counts").put("a", 1)
+        task.store("rates").put("a", 1, timestamp_ms=1)
+
+        def fail() -> None:
+            raise OSError(5, "Input/output error")
+
+        failpoints.arm("task.forgotten", fail)
+        try:
+            with pytest.raises(StorageError, match="Input/output"):
+                task.commit({INPUT: 1})
+        finally:
+            failpoints.disarm()
+        with pytest.raises(CommitConflictError, match="open it again"):
+            task.rollback()
+
+    with open_task(root, "0_0", NAMES) as task:
+        assert task.next_offset(INPUT) == 2
+        assert task.store("counts").get("a") == 1
+
+
+@pytest.mark.spec("TSK-3")
+def test_what_a_half_rollback_leaves_is_not_committed(root: ss.StateRoot) -> None:
+    """One store could not be rolled back, when another had been: the next commit had a part.
+
+    The engine of ``rates`` had failed after its changelog had the commit. Then both were written.
+    `rollback` forgot what ``counts`` had, met the error of ``rates``, and said to commit again.
+    """
+    with open_task(root, "0_0", NAMES, backend="sqlite") as task:
+        task.store("rates").put("a", 1, timestamp_ms=1)
+
+        def fail() -> None:
+            raise OSError(5, "Input/output error")
+
+        failpoints.arm("logged.appended", fail)
+        try:
+            with pytest.raises(OSError, match="Input/output"):
+                task.commit({INPUT: 1})
+        finally:
+            failpoints.disarm()
+        task.store("counts").put("a", 2)
+        task.store("rates").put("a", 2, timestamp_ms=2)
+        with pytest.raises(CommitConflictError):
+            task.rollback()
+        with pytest.raises(CommitConflictError, match="close the task and open it again"):
+            task.commit({INPUT: 2})
+
+    with open_task(root, "0_0", NAMES) as task:
+        assert task.next_offset(INPUT) == 2
+        assert task.store("counts").get("a") is None
         assert task.store("rates").get("a").value == 1
 
 
