@@ -1,14 +1,18 @@
 """Reads of LevelDB: of the database and of its snapshots, which plyvel lets one read alike."""
 
+import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from threading import Event, Lock
+from threading import Lock
 from typing import Never, Protocol
 
 from statestores.spi import EngineReader
 from statestores_leveldb.failures import DRIVER_ERRORS, closed, translated
 from statestores_leveldb.row_cursor import DriverIterator, RowCursor
+
+_READ_INTERVAL_S = 0.0001
+"""How often to look whether the reads have ended that were under way: each takes microseconds."""
 
 
 class RawIterator(Protocol):
@@ -52,6 +56,7 @@ class LevelDBReads(EngineReader):
         self._seeker: RawIterator | None = None
         self._finder: DriverIterator | None = None
         self._cursors: weakref.WeakSet[RowCursor] = weakref.WeakSet()
+        self._last_get: weakref.ref[Callable[[bytes], bytes | None]] | None = None
         self._reading = True
 
     def get(self, key: bytes) -> bytes | None:
@@ -192,20 +197,21 @@ class LevelDBReads(EngineReader):
         long as anybody keeps that: closing the engine while the error is handled would wait for
         itself. So `get` and `get_many` cut their tracebacks above the callable, whatever was raised
         in it, also an interrupt.
+
+        All of it may be repeated: a stop that was interrupted has not waited.
         """
-        returned = Event()
         with self._lock:
-            if not self._reading:
-                return
             self._reading = False
             self._drop_seeker()
             cursors = list(self._cursors)
-            last_get = weakref.ref(self._get, lambda _: returned.set())
-            self._get = self._refuse
+            if self._last_get is None:
+                # One line, so that no interrupt comes in between.
+                self._last_get, self._get = weakref.ref(self._get), self._refuse
         for cursor in cursors:
             cursor.close()
-        returned.wait()
-        del last_get
+        # Not by a callback of the reference: an interrupt in it would be lost, and so its call.
+        while self._last_get() is not None:
+            time.sleep(_READ_INTERVAL_S)
 
     def _refuse(self, key: bytes) -> Never:
         raise closed(self._path)

@@ -1,5 +1,6 @@
 """A frozen view of a LevelDB database."""
 
+from threading import RLock
 from typing import Protocol
 
 from statestores.spi import EngineSnapshot
@@ -19,7 +20,11 @@ class LevelDBSnapshot(LevelDBReads, EngineSnapshot):
     def __init__(self, snapshot: DriverSnapshot, path: str) -> None:
         super().__init__(snapshot, path)
         self._snapshot = snapshot
+        self._closing = RLock()
 
     def close(self) -> None:
-        self._stop_reads()
-        self._snapshot.close()
+        # A reader who is done with it and the engine that is closed may come at one moment, and
+        # LevelDB frees a snapshot twice, or after its database: that ends the process.
+        with self._closing:
+            self._stop_reads()
+            self._snapshot.close()

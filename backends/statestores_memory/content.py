@@ -40,6 +40,18 @@ class Content:
     def update(self, batch: Mapping[bytes, bytes | None]) -> None:
         """Put and delete what *batch* says. Requires: its keys and values are bytes."""
         values = self.values
+        before = {key: values[key] for key in batch if key in values}
+        try:
+            self._change(batch)
+        except BaseException:  # an interrupt: a batch is here whole, or not at all (ENG-7)
+            for key in batch:
+                values.pop(key, None)
+            values.update(before)
+            self.keys = sorted(values)
+            raise
+
+    def _change(self, batch: Mapping[bytes, bytes | None]) -> None:
+        values = self.values
         added = [key for key, value in batch.items() if value is not None and key not in values]
         removed = [key for key, value in batch.items() if value is None and key in values]
         for key, value in batch.items():

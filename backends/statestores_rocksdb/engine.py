@@ -82,6 +82,7 @@ class RocksDBEngine(Engine):
         self._owner = owner
         self._memory = memory
         self._open = True
+        self._is_released = False
         self._lock = Lock()
         self._view: FrozenView | None = None
         self._views: WeakSet[FrozenView] = WeakSet()
@@ -237,8 +238,9 @@ class RocksDBEngine(Engine):
         return self._open
 
     def close(self) -> None:
+        # Each step may be repeated, so that a close that was interrupted can be.
         with self._lock:
-            if not self._open:
+            if self._is_released:
                 return
             self._open = False
             self._get = self._write = self._sequence = self._refuse
@@ -247,17 +249,19 @@ class RocksDBEngine(Engine):
         self._iterators.close()
         for snapshot in snapshots:
             snapshot.close()
+        with self._lock:
+            self._view = None
+            for view in list(self._views):
+                view.release()
+        is_whole = self._close_database()
         try:
-            with self._lock:
-                self._view = None
-                for view in list(self._views):
-                    view.release()
-            if self._close_database():
+            if is_whole:
                 seal(self._path)
         finally:
             self._owner.release()
             if self._memory is not None:
                 self._memory.release()
+            self._is_released = True
 
     def _close_database(self) -> bool:
         """Close the driver's handle, the last object that keeps the database open.

@@ -81,15 +81,21 @@ class RocksDBOptions:
         Raises:
             InvalidOptionError: A number is out of bounds.
         """
-        _at_least("block_cache_bytes", self.block_cache_bytes, 0)
-        _at_least("block_bytes", self.block_bytes, 1024)
-        _at_least("write_buffer_bytes", self.write_buffer_bytes, 64 * 1024)
-        _at_least("bloom_bits_per_key", self.bloom_bits_per_key, 0)
-        _at_least("max_background_jobs", self.max_background_jobs, 1)
+        _check("block_cache_bytes", self.block_cache_bytes, 0, _MOST_BYTES)
+        _check("block_bytes", self.block_bytes, 1024, 1 << 30)
+        _check("write_buffer_bytes", self.write_buffer_bytes, 64 * 1024, _MOST_BYTES)
+        _check("bloom_bits_per_key", self.bloom_bits_per_key, 0, 1024)
+        # Each is a thread. RocksDB ends the process when the system has no more of them.
+        _check("max_background_jobs", self.max_background_jobs, 1, 256)
         if self.max_open_files is not None:
-            _at_least("max_open_files", self.max_open_files, 16)
+            _check("max_open_files", self.max_open_files, 16, (1 << 31) - 1)
 
 
-def _at_least(name: str, value: int, minimum: int) -> None:
-    if value < minimum:
-        raise InvalidOptionError(f"option {name!r} must be at least {minimum}, got {value!r}")
+_MOST_BYTES = 1 << 40
+"""More is a mistake, and above 2^63 no number of RocksDB's."""
+
+
+def _check(name: str, value: int, first: int, last: int) -> None:
+    if not first <= value <= last:
+        side = f"at least {first}" if value < first else f"at most {last}"
+        raise InvalidOptionError(f"option {name!r} must be {side}, got {value!r}")

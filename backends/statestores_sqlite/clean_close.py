@@ -43,11 +43,11 @@ def is_sealed(file: Path) -> bool:
     """
     seal_file = file.with_name(SEAL)
     try:
-        if _has_log(file):
+        if _has_log(file) or not seal_file.is_file():  # nor a pipe, which would be waited for
             return False
         sealed = json.loads(seal_file.read_bytes())
         found = _describe(file)
-    except (FileNotFoundError, ValueError):
+    except (FileNotFoundError, ValueError, RecursionError):
         return False  # there is none, or it is unreadable: it is not forced to the disk
     except OSError as error:
         raise StorageError(

@@ -16,6 +16,7 @@ from sqlalchemy.pool import NullPool, PoolProxiedConnection
 
 from statestores.errors import (
     InvalidArgumentError,
+    StateStoreError,
     StorageError,
     StoreCorruptedError,
     UnsupportedFormatError,
@@ -223,6 +224,9 @@ class SQLiteFile(Database):
         except self.errors as error:
             writer.close()
             raise self.translated(error) from driver_error(error)
+        except StateStoreError:  # which may be an OSError as well
+            writer.close()
+            raise
         except OSError as error:
             writer.close()
             raise StorageError(
