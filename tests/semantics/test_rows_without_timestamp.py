@@ -51,6 +51,40 @@ def test_rows_without_a_timestamp_stay_and_hold_nothing_back(
         assert _rows(store) < 3 * len(living) + 64
 
 
+@pytest.mark.spec("TTL-1", "TTL-7")
+@pytest.mark.parametrize("reopens", [True, False])
+def test_a_row_that_has_lost_its_timestamp_is_not_swept(tmp_path: Path, *, reopens: bool) -> None:
+    """Neither by what the sweep remembers of its key, nor when it walks over the row."""
+    specification = ss.TimestampedKeyValue("s", ttl_ms=100)
+    undated = [b"u%d" % number for number in range(_UNDATED_KEYS)]
+
+    def opened() -> Any:
+        return ss.open_store(
+            tmp_path / "s",
+            specification,
+            backend="sqlite",
+            durability=ss.Durability.PROCESS_CRASH,
+        )
+
+    store = opened()
+    for time_ms in range(10, 400, 10):  # until the sweep has seen every row, and remembers
+        store.put_many(undated, [b"v"] * _UNDATED_KEYS, [time_ms] * _UNDATED_KEYS)
+        store.commit({})
+    store.replay(Changes(undated, [b"v"] * _UNDATED_KEYS, timestamps_ms=[None] * _UNDATED_KEYS))
+    store.commit({})
+    if reopens:
+        store.close()
+        store = opened()
+    for time_ms in range(1_000, 1_400, 10):
+        store.put_many([b"d%d" % time_ms, b"e"], [b"v", b"v"], [time_ms, time_ms])
+        store.commit({})
+    found = store.get_many(undated)
+    store.close()
+
+    assert [each and each.timestamp_ms for each in found] == [None] * _UNDATED_KEYS
+    assert None not in found
+
+
 @pytest.mark.spec("VRS-14", "VRS-5")
 def test_a_late_put_before_a_deletion_leaves_no_row_behind(tmp_path: Path) -> None:
     """The version, the deletion that ended it, and its marker are gone when they have expired."""
