@@ -280,6 +280,10 @@ def read_snapshot(path: str | PathLike[str]) -> Snapshot:
                 f"{str(directory / MANIFEST_NAME)!r} is missing: the directory is no snapshot, or "
                 f"a damaged one; {_ADVICE}"
             )
+        if not (directory / MANIFEST_NAME).is_file():  # a pipe would be waited for
+            raise SnapshotCorruptedError(
+                f"{str(directory / MANIFEST_NAME)!r} is no regular file; {_ADVICE}"
+            )
         data = (directory / MANIFEST_NAME).read_bytes()
     manifest = parse_manifest(data, repr(str(directory / MANIFEST_NAME)))
     named_for = offset_from_name(directory.name)

@@ -86,7 +86,8 @@ class Segment(Closing):
             StorageError: It cannot be read.
         """
         with reporting("read", path):
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            # A pipe in its place would be waited for. It has no head.
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
             try:
                 head, frames_at = _read_head(path, descriptor)
             except BaseException:

@@ -15,6 +15,8 @@ _PACKAGES = frozenset({"typer", "rich", "pyarrow", "numpy", "google_crc32c"})
 
 def main() -> None:
     """Run the command line; the console script `statestores`."""
+    if sys.stdout is None:  # closed before the start: `statestores ... >&-`
+        sys.exit("statestores: standard output is closed, and there is nowhere to print to")
     try:
         application = import_module("statestores.cli.application")
     except (ModuleNotFoundError, MissingDriverError) as error:

@@ -52,7 +52,10 @@ AsOfOption: TypeAlias = Annotated[
     ),
 ]
 LimitOption: TypeAlias = Annotated[
-    int, typer.Option("--limit", min=0, metavar="N", help="At most so many rows; 0 for all.")
+    int,
+    typer.Option(
+        "--limit", min=0, max=1 << 62, metavar="N", help="At most so many rows; 0 for all."
+    ),
 ]
 BackendOption: TypeAlias = Annotated[
     list[str] | None,

@@ -1,6 +1,7 @@
 """The program itself, as a process: pipes, locks between processes, and what it loads."""
 
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -79,6 +80,18 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
     assert first == "key\tvalue\tpartition\n"
     assert complaint == ""
     assert scan.returncode == 141
+
+
+def test_a_closed_output_is_a_sentence(tmp_path: Path) -> None:
+    """With ``>&-`` Python has no standard output at all, and the first line was a traceback."""
+    ss.StateRoot.create(tmp_path / "state")
+    command = f"exec {shlex.join(_PROGRAM)} info {tmp_path / 'state'} >&-"
+    finished = subprocess.run(
+        ["/bin/sh", "-c", command], stderr=subprocess.PIPE, text=True, check=False
+    )
+
+    assert finished.returncode == 1
+    assert finished.stderr.startswith("statestores: standard output is closed")
 
 
 @pytest.mark.parametrize("coloured", [True, False])

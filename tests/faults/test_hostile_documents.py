@@ -10,6 +10,7 @@ import json
 import os
 import random
 import re
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,7 @@ import statestores as ss
 from statestores.arrow.manifest import _checksum as manifest_sum
 from statestores.arrow.manifest import _spell, parse_manifest
 from statestores.arrow.snapshot import write_snapshot
+from statestores.changelog import FileChangelog
 from statestores.errors import InvalidArgumentError, StateStoreError, StoreCorruptedError
 from statestores.opening import backend_of
 from statestores.semantics import open_on_engine
@@ -171,6 +173,29 @@ def test_a_document_that_is_a_pipe_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(StoreCorruptedError, match=r"engine\.json"):
         ss.open_existing(tmp_path)
+
+
+@pytest.mark.spec("LAY-24")
+@pytest.mark.parametrize("pattern", ["changelog/*.log", "snapshots/*/manifest.json"])
+def test_a_part_of_a_partition_that_is_a_pipe_is_refused(tmp_path: Path, pattern: str) -> None:
+    """A segment and a manifest were waited for as well: neither is read as a document is."""
+    root = ss.StateRoot.create(tmp_path)
+    root.add_store(ss.KeyValue("counts"), partitions=1)
+    with ss.open_logged_store(root, "counts", backend="sqlite") as logged:
+        logged.store.put(b"k", b"v")
+        logged.commit()
+        logged.snapshot()
+    with FileChangelog.open(root.partition("counts", 0).changelog, "key-value") as log:
+        log.seal()
+        log.delete_before(1)
+    partition = root.partition("counts", 0).path
+    shutil.rmtree(partition / "engine")
+    found = min(partition.glob(pattern))
+    found.unlink()
+    os.mkfifo(found)
+
+    with pytest.raises(StateStoreError, match=re.escape(str(partition))):
+        ss.open_logged_store(root, "counts")
 
 
 @pytest.mark.soak
