@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 import statestores as ss
+from statestores.partitioning import murmur2_partitioner
 
 VERIFY = [sys.executable, "-m", "statestores.cli", "verify"]
 
@@ -26,9 +27,10 @@ def root(tmp_path: Path) -> Path:
     """Return a state root with some partitions to check."""
     made = ss.StateRoot.create(tmp_path / "r")
     made.add_store(ss.KeyValue("counts"), partitions=3)
-    for number in range(3):
+    for number, key in enumerate((b"1", b"4", b"0")):  # each where murmur2 puts it
+        assert murmur2_partitioner.partition(key, 3) == number
         with ss.open_logged_store(made, "counts", number, backend="sqlite") as logged:
-            logged.store.put(b"k", b"v")
+            logged.store.put(key, b"v")
             logged.commit()
             logged.snapshot()
     return made.path

@@ -89,6 +89,12 @@ class DictReader(ReadOnlyKeyValueStore[bytes, bytes]):
         check_partition(partition)
         return self._seen().offsets.get(partition)
 
+    def next_offset(self, partition: TopicPartition) -> int:
+        self._store.check_open()
+        committed = self._store.committed
+        offset = committed.offsets.get(partition, committed.position.get(partition))
+        return 0 if offset is None else offset + 1
+
     def get(self, key: bytes) -> bytes | None:
         return self._seen().pairs.get(_key(key))
 

@@ -213,7 +213,7 @@ def _truncate(batches: Iterator[pa.RecordBatch], stores: OpenStores) -> None:
         (_commit, "must not commit its stores"),
         (_stray, "of another partition than the rows"),
         (_close, "has closed or truncated the store 'counts'"),
-        (_truncate, "has closed or truncated the store 'counts'"),
+        (_truncate, "must not truncate its stores"),
     ],
 )
 def test_what_a_function_must_not_do(
