@@ -8,10 +8,10 @@ SHELL := /bin/bash
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-# Tests wait for the disk and for processes half of the time: one more than two cores. Each worker
+# Tests wait for the disk and for processes half of the time: two for each of two cores. Each worker
 # may have a Spark session (see tests/conftest.py).
 PYTEST := $(BIN)/python -m pytest
-WORKERS ?= 3
+WORKERS ?= 4
 # Where the files of tests lie: in memory if there is plenty, else tests wait for the disk a quarter
 # of their time. TEST_TMP=/tmp takes the disk. A PostgreSQL server, which does not run as root, has to
 # get through to its own directory there.
