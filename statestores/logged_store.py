@@ -15,6 +15,7 @@ from os import PathLike
 from time import perf_counter_ns
 from typing import Any, Generic, TypeVar
 
+from statestores.arrow.file_access import reporting
 from statestores.arrow.progress import ProgressCallback
 from statestores.arrow.restore import RestoreReport, restore
 from statestores.arrow.snapshot import SnapshotInfo, write_snapshot
@@ -248,13 +249,15 @@ def open_logged_store(
     specification = state.store(name).specification
     source = state.partition(name, partition)
     finish_staged_writes(state, name)
+    with reporting("read", source.changelog):
+        restorable = source.changelog.is_dir()
     store = open_bytes_store(
         source.path if directory is None else directory,
         specification,
         backend=backend,
         options=options,
         durability=durability,
-        restorable=source.changelog.is_dir(),
+        restorable=restorable,
     )
     try:
         return join_changelog(

@@ -15,6 +15,7 @@ from statestores.durable_json import ENGINE_FILE, ROOT_FILE, check_format, read_
 from statestores.errors import (
     InvalidArgumentError,
     InvalidTypeError,
+    StorageError,
     StoreCorruptedError,
     StoreMismatchError,
     StoreNotFoundError,
@@ -320,7 +321,7 @@ def _open_engine(
     )
     path = directory / ENGINE_DIRECTORY
     expected = None if restorable else known
-    if expected is not None and engine_class.capabilities.persistent and not path.is_dir():
+    if expected is not None and engine_class.capabilities.persistent and not _is_directory(path):
         raise _gone(directory, expected)
     engine = engine_class.open(os.fspath(path), options)  # an engine takes text
     if expected is not None:
@@ -330,6 +331,15 @@ def _open_engine(
             engine.close()
             raise
     return engine, known
+
+
+def _is_directory(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError as error:
+        raise StorageError(
+            f"cannot look for {str(path)!r}: {error.strerror or error}; check path and rights"
+        ) from error
 
 
 def _check_content(engine: Engine, directory: Path, known: str) -> None:

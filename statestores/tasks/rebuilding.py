@@ -79,13 +79,15 @@ def open_local(
     """
 
     def opened() -> BytesStore:
+        with reporting("read", source.changelog):
+            restorable = source.changelog.is_dir()
         return open_bytes_store(
             directory,
             specification,
             backend=backend,
             options=options,
             durability=durability,
-            restorable=source.changelog.is_dir(),
+            restorable=restorable,
         )
 
     is_new = backend_of(directory) is None
