@@ -222,15 +222,6 @@ def _after_an_opening(subject: Subject) -> str | None:
     return None if said == (1,) * len(said) else f"opened {said}"
 
 
-def _after_a_truncation(subject: Subject) -> str | None:
-    """Truncate again, and begin anew; what was truncated is gone for good."""
-    subject.store.truncate()
-    subject.write(2)
-    subject.commit(2)
-    said, later = subject.state(), subject.reopen()
-    return None if _is_one_commit(said) and later == said else f"{said}, reopened {later}"
-
-
 OPERATIONS: dict[str, tuple[Callable[[Subject], object], Callable[[Subject], str | None]]] = {
     "commit": (lambda subject: subject.commit(2), _after_a_commit),
     "rollback": (lambda subject: subject.rollback(), _after_a_rollback),
