@@ -14,21 +14,25 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from damaged_reader import SOURCE, STORE, row
+from damaged_reader import OTHER, SOURCE, STORE, row
 
 import statestores as ss
+from statestores import failpoints
 from statestores.logged_store import open_logged_store
 from statestores.semantics.directory_lock import LOCK_FILE
+from statestores.tasks import open_task
 
 _SEED = 1310
-_COPIES = 25
+_COPIES = 20
 _SOAK_COPIES = 1_000
 _LIMIT_SECONDS = 60.0
 _COMMITS = 12
 _SESSIONS = 3
+_KINDS = ("closed", "killed", "logged", "task")
 _BACKENDS = ("rocksdb", "leveldb", "sqlite")
 _KIT = Path(__file__).parent / "kit"
 
@@ -109,9 +113,36 @@ def _make_logged(path: Path, backend: str) -> None:
             logged.snapshot()
 
 
+class _DiedError(Exception):
+    """In the place of a process that died."""
+
+
+def _die() -> None:
+    raise _DiedError
+
+
+def _make_task(path: Path, backend: str) -> None:
+    """Leave a task of two stores that died when its last commit was recorded."""
+    state = ss.StateRoot.create(path)
+    for specification in (STORE, OTHER):
+        state.add_store(specification, partitions=1)
+    with open_task(state, "0_0", [STORE.name, OTHER.name], backend=backend) as task:
+        for offset in range(_COMMITS):
+            for number in range(10 * offset, 10 * offset + 10):
+                for store in (task.store(STORE.name), task.store(OTHER.name)):
+                    store.put(*row(number))
+            if offset == _COMMITS - 1:
+                failpoints.arm("task.recorded", _die)
+            with suppress(_DiedError):
+                task.commit({SOURCE: offset})
+        failpoints.disarm()
+
+
 def _make(source: Path, kind: str, backend: str) -> None:
     if kind == "logged":
         _make_logged(source, backend)
+    elif kind == "task":
+        _make_task(source, backend)
     else:
         _make_engine(source, backend, killed=kind == "killed")
 
@@ -201,9 +232,9 @@ def _violations(
     return wrong, answers
 
 
-@pytest.mark.spec("ENG-14", "LAY-23", "COM-27", "LGS-8")
+@pytest.mark.spec("ENG-14", "LAY-23", "COM-27", "LGS-8", "TSK-10")
 @pytest.mark.parametrize("backend", _BACKENDS)
-@pytest.mark.parametrize("kind", ["closed", "killed", "logged"])
+@pytest.mark.parametrize("kind", _KINDS)
 def test_damage_is_an_error_or_harmless(
     kind: str, backend: str, reader: _Reader, tmp_path: Path
 ) -> None:
@@ -215,9 +246,9 @@ def test_damage_is_an_error_or_harmless(
 
 
 @pytest.mark.soak
-@pytest.mark.spec("ENG-14", "LAY-23", "COM-27", "LGS-8")
+@pytest.mark.spec("ENG-14", "LAY-23", "COM-27", "LGS-8", "TSK-10")
 @pytest.mark.parametrize("backend", _BACKENDS)
-@pytest.mark.parametrize("kind", ["closed", "killed", "logged"])
+@pytest.mark.parametrize("kind", _KINDS)
 def test_damage_of_every_file(kind: str, backend: str, reader: _Reader, tmp_path: Path) -> None:
     """Every file in every way, and flipped bits until there are enough."""
     wrong, answers = _violations(kind, backend, _SOAK_COPIES, reader, tmp_path)

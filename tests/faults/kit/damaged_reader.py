@@ -12,8 +12,10 @@ from typing import Any
 import statestores as ss
 from statestores.errors import StateStoreError
 from statestores.logged_store import open_logged_store
+from statestores.tasks import open_task
 
 STORE = ss.KeyValue("damaged")
+OTHER = ss.KeyValue("other")
 SOURCE = ss.TopicPartition("input", 0)
 KEYS = 40
 
@@ -53,6 +55,11 @@ def _read(kind: str, path: Path) -> dict[str, object]:
             with open_logged_store(path, STORE.name) as logged:
                 input_offset = logged.store.position.get(SOURCE)
                 wrong = _examine(logged.store, input_offset)
+        elif kind == "task":
+            with open_task(path, "0_0", [STORE.name, OTHER.name]) as task:
+                input_offset = task.position.get(SOURCE)
+                found = [_examine(task.store(each.name), input_offset) for each in (STORE, OTHER)]
+                wrong = next(filter(None, found), "")
         else:
             with ss.open_existing(path) as store:
                 input_offset = store.committed_offsets().get(SOURCE)
