@@ -8,10 +8,10 @@ SHELL := /bin/bash
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-# Tests wait for the disk and for processes half of the time: two for each of two cores. Each worker
+# Tests wait for the disk and for processes half of the time: three for each of two cores. Each worker
 # may have a Spark session (see tests/conftest.py).
 PYTEST := $(BIN)/python -m pytest
-WORKERS ?= 4
+WORKERS ?= 6
 # Where the files of tests lie: in memory if there is plenty, else tests wait for the disk a quarter
 # of their time. TEST_TMP=/tmp takes the disk. A PostgreSQL server, which does not run as root, has to
 # get through to its own directory there.
@@ -47,6 +47,10 @@ demo: $(STAMP) ## Run the main job on real data (DEMO_ARGS="--backend sqlite")
 .PHONY: test
 test: $(STAMP) ## Lint, types, layers and tests: what CI runs
 	@$(MAKE) --no-print-directory --keep-going lint pytest
+
+.PHONY: test-quick
+test-quick: $(STAMP) ## The unit tests alone, in a minute or so
+	@$(MAKE) --no-print-directory pytest TEST_ARGS="-m unit $(TEST_ARGS)"
 
 .PHONY: check
 check: test ## The same, under the name that other projects use

@@ -26,6 +26,19 @@ _SHARED_PREPARATIONS = (
     "tests/spark/",
 )
 
+_SPARK = ("tests/spark/", "tests/examples/")
+_CRASH = ("tests/faults/", "Crash", "kill")
+_NOT_QUICK = (
+    "tests/arrow/test_memory.py",
+    "tests/benchmarks/",
+    "tests/cli/test_new_backend.py",
+    "tests/conformance/",
+    "tests/metamorphic/",
+    "tests/packaging/",
+    "Model",
+)
+"""What the identifiers of tests have that are of a marker; the rest is `unit`."""
+
 _LONG = (*_SHARED_PREPARATIONS, "tests/benchmarks/", "tests/faults/", "Crash", "kill", "Model")
 """What the identifiers of tests have that take seconds, or share a class with such."""
 
@@ -90,8 +103,26 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Begin with what takes long: begun last, it would be waited for by all other workers."""
+    """Mark tests by what they need, leave out those of soak runs, and begin with the long ones.
+
+    A long one that is begun last would be waited for by all other workers.
+    """
+    for item in items:
+        item.add_marker(_marker_of(item.nodeid))
+    if not _SOAK:
+        left_out = [item for item in items if item.get_closest_marker("soak")]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not item.get_closest_marker("soak")]
     items.sort(key=lambda item: not any(word in item.nodeid for word in _LONG))
+
+
+def _marker_of(identifier: str) -> str:
+    """Return the marker of the test *identifier* (`make test-quick` runs `unit`)."""
+    if identifier.startswith(_SPARK):
+        return "spark"
+    if any(word in identifier for word in _CRASH):
+        return "crash"
+    return "suite" if any(word in identifier for word in _NOT_QUICK) else "unit"
 
 
 class ByClassScheduling(LoadScopeScheduling):  # type: ignore[misc]

@@ -4,6 +4,7 @@ import pytest
 
 from statestores.errors import InvalidArgumentError, InvalidTypeError, StateStoreError
 from statestores.spi import Durability, Isolation
+from statestores_conformance.many_cases import for_each
 from statestores_conformance.promises import skip_unless_promised
 from statestores_conformance.store_fixtures import StoreFixtures
 from statestores_conformance.stores import CHANGELOG, INPUT, KEYS, Stores, StoreUnderTest
@@ -130,7 +131,7 @@ class FailedCommitTests(StoreFixtures):
     """Commits that are refused."""
 
     @pytest.mark.spec("COM-9", "COM-19")
-    @pytest.mark.parametrize(
+    @for_each(
         ("offsets", "error"),
         [
             ({CHANGELOG: -1}, InvalidArgumentError),
@@ -143,7 +144,6 @@ class FailedCommitTests(StoreFixtures):
             (None, InvalidTypeError),
             ([(CHANGELOG, 1)], InvalidTypeError),
         ],
-        ids=repr,
     )
     def test_malformed_offsets_commit_nothing(
         self, opened: StoreUnderTest, offsets: object, error: type[StateStoreError]

@@ -12,6 +12,7 @@ from statestores.errors import (
 )
 from statestores.spi import Capabilities, Durability, Engine
 from statestores_conformance.engines import EngineFixtures, Engines, pairs_of
+from statestores_conformance.many_cases import for_each
 from statestores_conformance.promises import skip_because_promised, skip_unless_promised
 
 _PAIRS = [(b"%04d" % number, b"v%d" % number) for number in range(1_000)]
@@ -230,9 +231,7 @@ class EngineIngestionTests(EngineFixtures):
         assert sorted(tmp_path.rglob("*")) == files
 
     @pytest.mark.spec("ENG-35")
-    @pytest.mark.parametrize(
-        "keys", [[b"b", b"a"], [b"a", b"a"], [b"a", b"c", b"b"]], ids=["down", "twice", "late"]
-    )
+    @for_each("keys", [[b"b", b"a"], [b"a", b"a"], [b"a", b"c", b"b"]])
     def test_keys_that_do_not_ascend_are_refused(
         self, ingesting: Engine, keys: list[bytes]
     ) -> None:

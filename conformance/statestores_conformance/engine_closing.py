@@ -33,6 +33,14 @@ _CALLS: dict[str, Callable[[Engine], object]] = {
 }
 
 
+def _refuses(call: Callable[[Engine], object], engine: Engine) -> bool:
+    try:
+        call(engine)
+    except StoreClosedError:
+        return True
+    return False
+
+
 class EngineClosingTests(EngineFixtures):
     """What a closed engine says, and what it leaves."""
 
@@ -61,15 +69,12 @@ class EngineClosingTests(EngineFixtures):
         assert not engine.is_open
 
     @pytest.mark.spec("ENG-22")
-    @pytest.mark.parametrize("call", _CALLS.values(), ids=_CALLS)
-    def test_a_closed_engine_refuses_every_call(
-        self, engine: Engine, call: Callable[[Engine], object]
-    ) -> None:
+    def test_a_closed_engine_refuses_every_call(self, engine: Engine) -> None:
         """Every read and every write raises, also those that would have nothing to do."""
         engine.apply({b"k": b"v"}, Durability.PROCESS_CRASH)
         engine.close()
-        with pytest.raises(StoreClosedError):
-            call(engine)
+
+        assert [name for name, call in _CALLS.items() if not _refuses(call, engine)] == []
 
     @pytest.mark.spec("ENG-10")
     @pytest.mark.parametrize("reverse", [False, True], ids=["forward", "reverse"])

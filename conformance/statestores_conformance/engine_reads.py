@@ -7,6 +7,7 @@ import pytest
 from statestores.spi import Durability, Engine
 from statestores_conformance import adversarial_keys
 from statestores_conformance.engines import EngineFixtures, Pairs, pairs_of
+from statestores_conformance.many_cases import for_each
 
 _ABC: Pairs = [(b"a", b"1"), (b"b", b"2"), (b"c", b"3")]
 
@@ -37,7 +38,7 @@ class EnginePointReadTests(EngineOfThreePairs):
         assert engine.get(b"k") is None
 
     @pytest.mark.spec("ENG-2")
-    @pytest.mark.parametrize("value", adversarial_keys.VALUES, ids=repr)
+    @for_each("value", adversarial_keys.VALUES)
     def test_a_value_comes_back_as_it_was_put(self, engine: Engine, value: bytes) -> None:
         """Every sequence of bytes is a value, the empty one included."""
         engine.apply({b"k": value}, Durability.PROCESS_CRASH)
@@ -146,7 +147,7 @@ class EngineSeekTests(EngineOfThreePairs):
     """First and last."""
 
     @pytest.mark.spec("ENG-5")
-    @pytest.mark.parametrize(
+    @for_each(
         ("start", "stop", "expected"),
         [
             (b"", None, (b"a", b"1")),
@@ -165,7 +166,7 @@ class EngineSeekTests(EngineOfThreePairs):
         assert abc.first(start, stop) == expected
 
     @pytest.mark.spec("ENG-5")
-    @pytest.mark.parametrize(
+    @for_each(
         ("start", "stop", "expected"),
         [
             (b"", None, (b"c", b"3")),
@@ -246,7 +247,7 @@ class EngineScanTests(EngineOfThreePairs):
     """Scans, forward and in reverse, and what they freeze."""
 
     @pytest.mark.spec("ENG-6")
-    @pytest.mark.parametrize(
+    @for_each(
         ("start", "stop", "expected"),
         [
             (b"", None, [b"a", b"b", b"c"]),

@@ -9,6 +9,7 @@ from statestores.errors import StoreClosedError
 from statestores.spi import Isolation, KeyValueStore, ReadOnlyKeyValueStore
 from statestores_conformance import adversarial_keys
 from statestores_conformance.key_value_writes import KeyValueOfThreePairs
+from statestores_conformance.many_cases import for_each
 from statestores_conformance.stores import KeyValueStores
 
 Store: TypeAlias = KeyValueStore[bytes, bytes]
@@ -38,7 +39,7 @@ class KeyValueReadTests(KeyValueOfThreePairs):
         assert abc.get_many([]) == []
 
     @pytest.mark.spec("KVS-7", "KVS-8")
-    @pytest.mark.parametrize(
+    @for_each(
         ("first", "last", "expected"),
         [
             (None, None, [b"a", b"b", b"c"]),
@@ -254,7 +255,7 @@ class KeyValueFacadeTests(KeyValueOfThreePairs):
         assert facade.approximate_num_entries() >= 1
 
     @pytest.mark.spec("ROF-2", "COM-19")
-    @pytest.mark.parametrize("isolation", Isolation, ids=lambda level: level.value)
+    @for_each("isolation", Isolation)
     def test_a_facade_judges_arguments_as_the_store_does(
         self, abc: Store, isolation: Isolation
     ) -> None:

@@ -8,6 +8,7 @@ import pytest
 from statestores.errors import InvalidArgumentError, InvalidTypeError, StateStoreError
 from statestores.spi import KeyValueStore
 from statestores_conformance import adversarial_keys
+from statestores_conformance.many_cases import for_each
 from statestores_conformance.stores import KeyValueStores
 
 
@@ -175,7 +176,7 @@ class KeyValueWriteTests(KeyValueOfThreePairs):
         assert store.get_many(keys) == [value for _, value in expected]
 
     @pytest.mark.spec("COM-19")
-    @pytest.mark.parametrize(("key", "value"), _MALFORMED.values(), ids=_MALFORMED)
+    @for_each(("key", "value"), _MALFORMED.values())
     def test_a_malformed_write_is_refused(
         self, store: KeyValueStore[bytes, bytes], key: Any, value: Any
     ) -> None:
@@ -192,7 +193,7 @@ class KeyValueWriteTests(KeyValueOfThreePairs):
         assert store.uncommitted_bytes == 0
 
     @pytest.mark.spec("COM-19")
-    @pytest.mark.parametrize("key", [None, "a", 1, bytearray(b"a"), [b"a"]], ids=repr)
+    @for_each("key", [None, "a", 1, bytearray(b"a"), [b"a"]])
     def test_a_malformed_key_is_refused_by_every_read(
         self, abc: KeyValueStore[bytes, bytes], key: Any
     ) -> None:
@@ -230,7 +231,7 @@ class KeyValueBulkTests(KeyValueOfThreePairs):
         assert list(abc.range()) == [(b"b", b"y"), (b"c", b"3"), (b"d", b"4")]
 
     @pytest.mark.spec("KVS-3")
-    @pytest.mark.parametrize(("key", "value"), _MALFORMED.values(), ids=_MALFORMED)
+    @for_each(("key", "value"), _MALFORMED.values())
     def test_one_malformed_entry_refuses_them_all(
         self, abc: KeyValueStore[bytes, bytes], key: Any, value: Any
     ) -> None:
@@ -262,9 +263,7 @@ class KeyValueBulkTests(KeyValueOfThreePairs):
         assert list(abc.range()) == before
 
     @pytest.mark.spec("KVS-3", "COM-19")
-    @pytest.mark.parametrize(
-        "entries", [None, 1, b"ab", [b"ab", 1], [(b"a", b"b", b"c")], [None]], ids=repr
-    )
+    @for_each("entries", [None, 1, b"ab", [b"ab", 1], [(b"a", b"b", b"c")], [None]])
     def test_what_is_no_sequence_of_pairs_is_refused(
         self, store: KeyValueStore[bytes, bytes], entries: Any
     ) -> None:
@@ -275,9 +274,7 @@ class KeyValueBulkTests(KeyValueOfThreePairs):
         assert list(store.range()) == []
 
     @pytest.mark.spec("KVS-16")
-    @pytest.mark.parametrize(
-        ("keys", "values"), [([b"x", b"y"], [b"1"]), ([b"x"], [b"1", b"2"]), ([], [b"1"])]
-    )
+    @for_each(("keys", "values"), [([b"x", b"y"], [b"1"]), ([b"x"], [b"1", b"2"]), ([], [b"1"])])
     def test_columns_of_different_length_are_refused(
         self, store: KeyValueStore[bytes, bytes], keys: list[bytes], values: list[bytes]
     ) -> None:
@@ -288,7 +285,7 @@ class KeyValueBulkTests(KeyValueOfThreePairs):
         assert list(store.range()) == []
 
     @pytest.mark.spec("KVS-17")
-    @pytest.mark.parametrize("form", COLUMNS.values(), ids=COLUMNS)
+    @for_each("form", COLUMNS.values())
     def test_columns_come_in_many_forms(
         self, store: KeyValueStore[bytes, bytes], form: Callable[[list[Any]], Any]
     ) -> None:

@@ -11,6 +11,7 @@ from statestores.errors import (
     StateStoreError,
 )
 from statestores.spi import Position, TopicPartition
+from statestores_conformance.many_cases import for_each
 from statestores_conformance.store_fixtures import StoreFixtures
 from statestores_conformance.stores import CHANGELOG, INPUT, KEYS, Stores, StoreUnderTest
 
@@ -195,7 +196,7 @@ class OffsetTests(StoreFixtures):
         assert opened.store.committed_offset(CHANGELOG) == 0
 
     @pytest.mark.spec("COM-19")
-    @pytest.mark.parametrize(
+    @for_each(
         ("partition", "error"),
         [
             (None, InvalidTypeError),
@@ -204,7 +205,6 @@ class OffsetTests(StoreFixtures):
             (TopicPartition("", 0), InvalidArgumentError),
             (TopicPartition("changelog", -1), InvalidArgumentError),
         ],
-        ids=repr,
     )
     def test_a_malformed_partition_is_refused(
         self, opened: StoreUnderTest, partition: TopicPartition, error: type[StateStoreError]
@@ -277,7 +277,7 @@ class PositionTests(StoreFixtures):
         assert opened.store.position == Position({INPUT: 0})
 
     @pytest.mark.spec("COM-19")
-    @pytest.mark.parametrize("offset", [-1, 2**63, None, 1.0, True], ids=repr)
+    @for_each("offset", [-1, 2**63, None, 1.0, True])
     def test_a_malformed_position_is_refused(self, opened: StoreUnderTest, offset: int) -> None:
         """The error is ours, and nothing advances, also not in the good partition."""
         good = INPUT._replace(partition=0)

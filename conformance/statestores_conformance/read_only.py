@@ -8,6 +8,7 @@ import pytest
 
 from statestores.errors import InvalidArgumentError, StoreClosedError
 from statestores.spi import Isolation
+from statestores_conformance.many_cases import for_each
 from statestores_conformance.reading_threads import READERS, reading_threads
 from statestores_conformance.store_fixtures import StoreFixtures
 from statestores_conformance.stores import CHANGELOG, INPUT, KEYS, StoreUnderTest
@@ -116,7 +117,7 @@ class FacadeTests(StoreFixtures):
         assert uncommitted.committed_offset(CHANGELOG) == 1
 
     @pytest.mark.spec("ROF-10")
-    @pytest.mark.parametrize("isolation", ["serializable", "", None, 1], ids=repr)
+    @for_each("isolation", ["serializable", "", None, 1])
     def test_an_unknown_isolation_is_refused(
         self, opened: StoreUnderTest, isolation: str | None
     ) -> None:

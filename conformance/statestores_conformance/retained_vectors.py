@@ -7,7 +7,7 @@ import pytest
 
 from statestores.spi import Changes, SessionRecord, SessionStore, WindowRecord, WindowStore
 from statestores_conformance.retained_stores import SessionStores, WindowStores
-from statestores_conformance.vector_tests import parameters
+from statestores_conformance.vector_tests import name_of, requirements_of, run_cases
 from statestores_conformance.vectors import Case, CaseRunner, Json, Step, decode, key_of_step
 
 
@@ -145,25 +145,34 @@ class WindowVectorTests:
     """The cases of the kind ``window``."""
 
     @pytest.mark.spec("WIN-2", "WIN-3", "WIN-4", "WIN-6", "WIN-8", "WIN-9", "WIN-10", "WIN-11")
-    @pytest.mark.parametrize("case", parameters("window"))
-    def test_vector(self, window_stores: WindowStores, case: Case) -> None:
-        """The case holds while its writes are pending, and when each is committed at once."""
-        names = ("retention_ms", "window_size_ms", "retain_duplicates")
-        config: dict[str, Any] = {name: case.config[name] for name in names}
-        for commit_each in (False, True):
-            store = window_stores.open(f"commit-each-{commit_each}", **config).store
-            WindowCaseRunner(store, commit_each=commit_each).run(case)
+    @pytest.mark.spec(*requirements_of("window"))
+    def test_vectors(self, window_stores: WindowStores) -> None:
+        """Each case holds while its writes are pending, and when each is committed at once."""
+
+        def run(case: Case) -> None:
+            fields = ("retention_ms", "window_size_ms", "retain_duplicates")
+            config: dict[str, Any] = {field: case.config[field] for field in fields}
+            for commit_each in (False, True):
+                name = name_of(case, commit_each=commit_each)
+                with window_stores.open(name, **config).store as store:
+                    WindowCaseRunner(store, commit_each=commit_each).run(case)
+
+        run_cases(run, "window")
 
 
 class SessionVectorTests:
     """The cases of the kind ``session``."""
 
     @pytest.mark.spec("SES-2", "SES-3", "SES-4", "SES-5", "SES-8", "SES-9", "SES-10", "SES-11")
-    @pytest.mark.parametrize("case", parameters("session"))
-    def test_vector(self, session_stores: SessionStores, case: Case) -> None:
-        """The case holds while its writes are pending, and when each is committed at once."""
-        retention_ms = case.config["retention_ms"]
-        for commit_each in (False, True):
-            name = f"commit-each-{commit_each}"
-            store = session_stores.open(name, retention_ms=retention_ms).store
-            SessionCaseRunner(store, commit_each=commit_each).run(case)
+    @pytest.mark.spec(*requirements_of("session"))
+    def test_vectors(self, session_stores: SessionStores) -> None:
+        """Each case holds while its writes are pending, and when each is committed at once."""
+
+        def run(case: Case) -> None:
+            retention_ms = case.config["retention_ms"]
+            for commit_each in (False, True):
+                name = name_of(case, commit_each=commit_each)
+                with session_stores.open(name, retention_ms=retention_ms).store as store:
+                    SessionCaseRunner(store, commit_each=commit_each).run(case)
+
+        run_cases(run, "session")

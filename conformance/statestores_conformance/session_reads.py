@@ -8,6 +8,7 @@ import pytest
 
 from statestores.errors import InvalidArgumentError, InvalidTypeError, StoreClosedError
 from statestores.spi import Isolation, ReadOnlySessionStore
+from statestores_conformance.many_cases import for_each
 from statestores_conformance.retained_stores import SESSION_MS
 from statestores_conformance.session_fixtures import (
     HIGHEST_MS,
@@ -58,8 +59,8 @@ class SessionReadTests(SessionStoreFixtures):
         assert [filled.fetch_session(b"b", 5, 21), filled.fetch_session(b"a", 5, 20)] == [None] * 2
 
     @pytest.mark.spec("SES-10", "SES-11", "SES-13")
-    @pytest.mark.parametrize("reverse", [False, True])
-    @pytest.mark.parametrize("earliest_end_ms", _TIMES)
+    @for_each("reverse", [False, True])
+    @for_each("earliest_end_ms", _TIMES)
     def test_sessions_are_found_by_end_and_start(
         self, filled: Store, earliest_end_ms: int | None, *, reverse: bool
     ) -> None:
@@ -79,7 +80,7 @@ class SessionReadTests(SessionStoreFixtures):
             assert of_b == [session for session in found if session[0] == b"b"]
 
     @pytest.mark.spec("SES-12", "SES-13")
-    @pytest.mark.parametrize("reverse", [False, True])
+    @for_each("reverse", [False, True])
     def test_sessions_are_found_by_end(self, filled: Store, *, reverse: bool) -> None:
         """Within an inclusive range, in the order of all sessions."""
         for first_ms, last_ms in ((None, None), (10, 20), (20, 20), (21, 29), (30, None)):
@@ -93,8 +94,8 @@ class SessionReadTests(SessionStoreFixtures):
             assert found == (expected[::-1] if reverse else expected)
 
     @pytest.mark.spec("SES-11", "SES-12")
-    @pytest.mark.parametrize("reverse", [False, True])
-    @pytest.mark.parametrize(
+    @for_each("reverse", [False, True])
+    @for_each(
         "keys", [(None, None), (b"a", b"a"), (b"a\x00", b"b"), (b"aa", None), (None, b"a\x00")]
     )
     def test_key_ranges_are_inclusive(
@@ -113,7 +114,7 @@ class SessionReadTests(SessionStoreFixtures):
         assert _shape(filled.find_sessions_by_end(None, None, *keys, reverse=reverse)) == expected
 
     @pytest.mark.spec("SES-11", "SES-12")
-    @pytest.mark.parametrize("reverse", [False, True])
+    @for_each("reverse", [False, True])
     def test_keys_and_times_bound_each_session(self, filled: Store, *, reverse: bool) -> None:
         """Times hold for the keys in between as well, not at the ends of the key range only."""
         bounds: list[tuple[int | None, int | None]] = [(15, None), (20, 5), (None, 5), (21, 30)]
@@ -156,8 +157,8 @@ class SessionReadTests(SessionStoreFixtures):
         assert list(filled.find_sessions_by_end(first_key=b"b", last_key=b"a")) == []
 
     @pytest.mark.spec("SES-15", "COM-19")
-    @pytest.mark.parametrize("read", _MALFORMED_READS.values(), ids=_MALFORMED_READS)
-    @pytest.mark.parametrize("isolation", _ISOLATIONS)
+    @for_each("read", _MALFORMED_READS.values())
+    @for_each("isolation", _ISOLATIONS)
     def test_malformed_reads_are_refused(
         self, filled: Store, read: Callable[[Any], object], isolation: Isolation | None
     ) -> None:

@@ -8,6 +8,7 @@ import pytest
 from statestores.errors import InvalidArgumentError, InvalidTypeError
 from statestores.spi import Changes, Session
 from statestores_conformance.adversarial_keys import SHORT_KEYS
+from statestores_conformance.many_cases import for_each
 from statestores_conformance.retained_stores import SessionStores
 from statestores_conformance.session_fixtures import (
     MALFORMED_PUTS,
@@ -106,7 +107,7 @@ class SessionPutTests(SessionStoreFixtures):
         assert [store.stream_time_ms, store.fetch_session(b"k", 0, 10)] == [20, b"v"]
 
     @pytest.mark.spec("SES-15", "COM-19")
-    @pytest.mark.parametrize("put", MALFORMED_PUTS.values(), ids=MALFORMED_PUTS)
+    @for_each("put", MALFORMED_PUTS.values())
     def test_a_malformed_put_changes_nothing(
         self, store: Store, put: tuple[bytes, int, int, bytes]
     ) -> None:
@@ -161,7 +162,7 @@ class SessionBulkTests(SessionStoreFixtures):
         assert list(many.find_all_sessions()) == list(one.find_all_sessions())
 
     @pytest.mark.spec("SES-6", "SES-15")
-    @pytest.mark.parametrize("put", MALFORMED_PUTS.values(), ids=MALFORMED_PUTS)
+    @for_each("put", MALFORMED_PUTS.values())
     def test_a_malformed_row_changes_nothing(
         self, store: Store, put: tuple[bytes, int, int, bytes]
     ) -> None:
@@ -185,7 +186,7 @@ class SessionSpecificationTests(StoreFixtures):
     """What a session store can be."""
 
     @pytest.mark.spec("SES-1")
-    @pytest.mark.parametrize("retention_ms", [0, -1, 2**63])
+    @for_each("retention_ms", [0, -1, 2**63])
     def test_a_retention_that_makes_no_sense_is_refused(self, retention_ms: int) -> None:
         """Sessions that would be gone at once, or never."""
         with pytest.raises(InvalidArgumentError):

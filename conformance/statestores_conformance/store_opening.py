@@ -81,6 +81,14 @@ def _others(stores: Stores) -> dict[str, StoreSpecification[Any, Any]]:
     }
 
 
+def _refuses(call: Callable[[StateStore], object], store: StateStore) -> bool:
+    try:
+        call(store)
+    except StoreClosedError:
+        return True
+    return False
+
+
 class DescriptionTests(StoreFixtures):
     """A store describes itself, and insists."""
 
@@ -151,16 +159,14 @@ class ClosedStoreTests(StoreFixtures):
         assert [before, opened.store.is_open] == [True, False]
 
     @pytest.mark.spec("COM-15")
-    @pytest.mark.parametrize("call", _OF_A_CLOSED_STORE.values(), ids=_OF_A_CLOSED_STORE)
-    def test_a_closed_store_refuses_every_call(
-        self, opened: StoreUnderTest, call: Callable[[StateStore], object]
-    ) -> None:
+    def test_a_closed_store_refuses_every_call(self, opened: StoreUnderTest) -> None:
         """Everything that reads or writes raises, also when there is nothing to do."""
         opened.fill()
         opened.store.commit({CHANGELOG: 1})
         opened.store.close()
-        with pytest.raises(StoreClosedError):
-            call(opened.store)
+        calls = _OF_A_CLOSED_STORE.items()
+
+        assert [name for name, call in calls if not _refuses(call, opened.store)] == []
 
     @pytest.mark.spec("COM-15")
     def test_a_closed_store_refuses_reads_and_writes(self, opened: StoreUnderTest) -> None:

@@ -9,6 +9,7 @@ from statestores.errors import (
     InvalidArgumentError,
     InvalidTypeError,
 )
+from statestores_conformance.many_cases import for_each
 from statestores_conformance.stores import RETENTION_MS
 from statestores_conformance.versioned_fixtures import (
     FORTY,
@@ -31,7 +32,7 @@ class VersionedPointReadTests(VersionedStoreFixtures):
         assert history.get(b"x") is None
 
     @pytest.mark.spec("VRS-9", "VRS-22")
-    @pytest.mark.parametrize(
+    @for_each(
         ("as_of_ms", "expected"),
         [
             (0, None),
@@ -52,7 +53,7 @@ class VersionedPointReadTests(VersionedStoreFixtures):
         assert history.get(b"k", as_of_ms) == expected
 
     @pytest.mark.spec("VRS-21")
-    @pytest.mark.parametrize("as_of_ms", [41, 10**15, HIGHEST_MS])
+    @for_each("as_of_ms", [41, 10**15, HIGHEST_MS])
     def test_a_time_above_stream_time_gives_the_latest(self, history: Store, as_of_ms: int) -> None:
         """As of a future that has not come, the present holds."""
         assert history.get(b"k", as_of_ms) == FORTY
@@ -121,7 +122,7 @@ class VersionedPointReadTests(VersionedStoreFixtures):
         assert history.get_many([b"k"] * 4, [40, 35, 20, 10]) == [FORTY, None, TWENTY, TEN]
 
     @pytest.mark.spec("VRS-23", "VRS-16")
-    @pytest.mark.parametrize("times", [[1], [1, 2, 3], []], ids=repr)
+    @for_each("times", [[1], [1, 2, 3], []])
     def test_get_many_refuses_other_numbers_of_times(
         self, history: Store, times: list[int]
     ) -> None:
@@ -134,7 +135,7 @@ class VersionedHistoryTests(VersionedStoreFixtures):
     """History: the versions of one key through time."""
 
     @pytest.mark.spec("VRS-10")
-    @pytest.mark.parametrize(
+    @for_each(
         ("first_ms", "last_ms", "expected"),
         [
             (None, None, [TEN, TWENTY, FORTY]),
@@ -234,7 +235,7 @@ class VersionedHistoryTests(VersionedStoreFixtures):
             history.history(b"k", 20, 19)
 
     @pytest.mark.spec("VRS-16", "COM-19")
-    @pytest.mark.parametrize("time", [-1, HIGHEST_MS + 1, 1.0, "1", True, b"1"], ids=repr)
+    @for_each("time", [-1, HIGHEST_MS + 1, 1.0, "1", True, b"1"])
     def test_a_malformed_time_is_refused_by_every_read(self, history: Store, time: Any) -> None:
         """Negative, beyond int64 or of another type, wherever a time is taken."""
         error = InvalidArgumentError if type(time) is int else InvalidTypeError
@@ -254,7 +255,7 @@ class VersionedHistoryTests(VersionedStoreFixtures):
         assert list(history.history(b"k")) == [TEN, TWENTY, FORTY]
 
     @pytest.mark.spec("COM-19")
-    @pytest.mark.parametrize("key", [None, "k", 1, bytearray(b"k")], ids=repr)
+    @for_each("key", [None, "k", 1, bytearray(b"k")])
     def test_a_malformed_key_is_refused_by_every_read(self, history: Store, key: Any) -> None:
         """``None`` is a key nowhere; where it opens a range, it is a bound and not a key."""
         reads: list[Callable[[], object]] = [

@@ -10,6 +10,7 @@ from statestores.errors import (
     StoreClosedError,
 )
 from statestores.spi import Isolation
+from statestores_conformance.many_cases import for_each
 from statestores_conformance.versioned_fixtures import (
     HIGHEST_MS,
     Record,
@@ -33,7 +34,7 @@ class VersionedScanTests(VersionedStoreFixtures):
         return store
 
     @pytest.mark.spec("VRS-12")
-    @pytest.mark.parametrize(
+    @for_each(
         ("as_of_ms", "expected"),
         [
             (None, b"acde"),
@@ -56,7 +57,7 @@ class VersionedScanTests(VersionedStoreFixtures):
         assert None not in dict(pairs).values()
 
     @pytest.mark.spec("VRS-12")
-    @pytest.mark.parametrize(
+    @for_each(
         ("first", "last", "expected"),
         [
             (b"a", b"d", b"acd"),
@@ -210,7 +211,7 @@ class VersionedFacadeTests(VersionedStoreFixtures):
                 read()
 
     @pytest.mark.spec("VRS-16", "COM-19")
-    @pytest.mark.parametrize("isolation", Isolation, ids=lambda level: level.value)
+    @for_each("isolation", Isolation)
     def test_a_facade_judges_arguments_as_the_store_does(
         self, history: Store, isolation: Isolation
     ) -> None:

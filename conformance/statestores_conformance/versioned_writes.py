@@ -14,6 +14,7 @@ from statestores.errors import (
 )
 from statestores_conformance import adversarial_keys
 from statestores_conformance.key_value_writes import COLUMNS
+from statestores_conformance.many_cases import for_each
 from statestores_conformance.stores import VersionedStores
 from statestores_conformance.versioned_fixtures import (
     HIGHEST_MS,
@@ -241,7 +242,7 @@ class VersionedPutTests(VersionedStoreFixtures):
         assert len(list(store.history(b"k", 0, HIGHEST_MS))) == 3
 
     @pytest.mark.spec("VRS-16", "COM-19")
-    @pytest.mark.parametrize(("key", "value", "time"), MALFORMED_PUTS.values(), ids=MALFORMED_PUTS)
+    @for_each(("key", "value", "time"), MALFORMED_PUTS.values())
     def test_a_malformed_put_is_refused(
         self, store: Store, key: Any, value: Any, time: Any
     ) -> None:
@@ -285,7 +286,7 @@ class VersionedBulkTests(VersionedStoreFixtures):
         assert other.uncommitted_bytes == one.uncommitted_bytes
 
     @pytest.mark.spec("VRS-19")
-    @pytest.mark.parametrize(("key", "value", "time"), MALFORMED_PUTS.values(), ids=MALFORMED_PUTS)
+    @for_each(("key", "value", "time"), MALFORMED_PUTS.values())
     def test_one_malformed_put_refuses_them_all(
         self, store: Store, key: Any, value: Any, time: Any
     ) -> None:
@@ -297,7 +298,7 @@ class VersionedBulkTests(VersionedStoreFixtures):
         assert store.stream_time_ms is None
 
     @pytest.mark.spec("VRS-19")
-    @pytest.mark.parametrize("lengths", [(1, 2, 2), (2, 1, 2), (2, 2, 1), (0, 0, 1)], ids=repr)
+    @for_each("lengths", [(1, 2, 2), (2, 1, 2), (2, 2, 1), (0, 0, 1)])
     def test_columns_of_different_length_are_refused(
         self, store: Store, lengths: tuple[int, int, int]
     ) -> None:
@@ -309,7 +310,7 @@ class VersionedBulkTests(VersionedStoreFixtures):
         assert list(store.scan_as_of()) == []
 
     @pytest.mark.spec("KVS-17", "VRS-18", "VRS-23")
-    @pytest.mark.parametrize("form", COLUMNS.values(), ids=COLUMNS)
+    @for_each("form", COLUMNS.values())
     def test_columns_come_in_many_forms(
         self, store: Store, form: Callable[[list[Any]], Any]
     ) -> None:

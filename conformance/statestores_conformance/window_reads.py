@@ -8,6 +8,7 @@ import pytest
 
 from statestores.errors import InvalidArgumentError, InvalidTypeError, StoreClosedError
 from statestores.spi import Isolation, ReadOnlyWindowStore
+from statestores_conformance.many_cases import for_each
 from statestores_conformance.retained_stores import WindowStores
 from statestores_conformance.store_fixtures import StoreFixtures
 from statestores_conformance.stores import RETENTION_MS, Stores
@@ -74,7 +75,7 @@ class WindowReadTests(WindowStoreFixtures):
         assert list(filled.fetch_all(reverse=True)) == list(filled.fetch_all())[::-1]
 
     @pytest.mark.spec("WIN-11")
-    @pytest.mark.parametrize("reverse", [False, True])
+    @for_each("reverse", [False, True])
     def test_both_ranges_are_inclusive(self, filled: Store, *, reverse: bool) -> None:
         """Of keys and of starts, each open or not: what is within both, and nothing else."""
         for (first_ms, last_ms), (first, last) in itertools.product(_TIME_RANGES, _KEY_RANGES):
@@ -96,8 +97,8 @@ class WindowReadTests(WindowStoreFixtures):
         assert list(filled.fetch_all(first_key=b"b", last_key=b"a")) == []
 
     @pytest.mark.spec("WIN-14", "COM-19")
-    @pytest.mark.parametrize("read", _MALFORMED_READS.values(), ids=_MALFORMED_READS)
-    @pytest.mark.parametrize("isolation", _ISOLATIONS)
+    @for_each("read", _MALFORMED_READS.values())
+    @for_each("isolation", _ISOLATIONS)
     def test_malformed_reads_are_refused(
         self, filled: Store, read: Callable[[Any], object], isolation: Isolation | None
     ) -> None:

@@ -8,6 +8,7 @@ import pytest
 from statestores.errors import InvalidArgumentError, InvalidTypeError
 from statestores.spi import Changes, Window
 from statestores_conformance.adversarial_keys import SHORT_KEYS
+from statestores_conformance.many_cases import for_each
 from statestores_conformance.replay import load_all
 from statestores_conformance.retained_stores import WindowStores
 from statestores_conformance.store_fixtures import StoreFixtures
@@ -110,7 +111,7 @@ class WindowPutTests(WindowStoreFixtures):
         assert [store.stream_time_ms, store.fetch(b"k", 10)] == [10, b"v"]
 
     @pytest.mark.spec("WIN-14", "COM-19")
-    @pytest.mark.parametrize("put", MALFORMED_PUTS.values(), ids=MALFORMED_PUTS)
+    @for_each("put", MALFORMED_PUTS.values())
     def test_a_malformed_put_changes_nothing(
         self, store: Store, put: tuple[bytes, bytes, int]
     ) -> None:
@@ -158,7 +159,7 @@ class WindowBulkTests(WindowStoreFixtures):
         assert list(many.fetch_all()) == list(one.fetch_all())
 
     @pytest.mark.spec("WIN-7", "WIN-14")
-    @pytest.mark.parametrize("put", MALFORMED_PUTS.values(), ids=MALFORMED_PUTS)
+    @for_each("put", MALFORMED_PUTS.values())
     def test_a_malformed_row_changes_nothing(
         self, store: Store, put: tuple[bytes, bytes, int]
     ) -> None:
@@ -182,7 +183,7 @@ class WindowSpecificationTests(StoreFixtures):
     """What a window store can be."""
 
     @pytest.mark.spec("WIN-1")
-    @pytest.mark.parametrize(
+    @for_each(
         ("retention_ms", "window_size_ms"),
         [(10, 11), (0, 0), (10, 0), (-1, 10), (10, -1), (2**63, 1)],
     )

@@ -19,6 +19,7 @@ from statestores.errors import (
 from statestores.semantics import open_on_engine
 from statestores.serdes import int64, json, typed, utf8
 from statestores.spi import Durability, KeyValue, Versioned
+from statestores_conformance.many_cases import for_each
 from statestores_memory import MemoryEngine
 
 RATES = Versioned("rates", history_retention_ms=1_000)
@@ -267,7 +268,7 @@ def test_the_last_time_there_is_finds_the_latest(rates: Any) -> None:
     assert join_as_of(index_of(rates), batch, on="key", at="at")["value"].to_pylist() == [b"1.10"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("arguments", "told"),
     [
         ({"on": "missing"}, "0 columns 'missing'"),
@@ -281,9 +282,8 @@ def test_the_last_time_there_is_finds_the_latest(rates: Any) -> None:
         ({"at": "far"}, "the column 'far' of the type timestamp"),
         ({"at": "huge"}, "the column 'huge' of the type uint64"),
     ],
-    ids=str,
 )
-@pytest.mark.parametrize("asked_of", ["store", "index"])
+@for_each("asked_of", ["store", "index"])
 def test_what_cannot_be_joined_is_named(
     rates: Any, asked_of: str, arguments: dict[str, Any], told: str
 ) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from statestores.semantics.engine_store import EngineStore
 from statestores.spi import Engine
+from statestores_conformance.many_cases import for_each
 from statestores_mutants.__main__ import main
 from statestores_mutants.registry import Mutant, all_mutants, mutant, sound
 from statestores_mutants.report import markdown
@@ -65,7 +66,7 @@ def test_there_are_enough_mutants() -> None:
     assert len(_MUTANTS) >= 100
 
 
-@pytest.mark.parametrize("subject", _MUTANTS.values(), ids=_MUTANTS)
+@for_each("subject", _MUTANTS.values())
 def test_a_mutant_says_what_it_is(subject: Mutant) -> None:
     """What it does wrong, what it imitates, and which requirements it breaks."""
     assert subject.wrong.endswith(".")

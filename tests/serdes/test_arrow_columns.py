@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from statestores.errors import InvalidTypeError, SerializationError
 from statestores.serdes import float64, int64, int64_sorted, json, msgpack, raw, utf8
 from statestores.spi.serde import Serde
+from statestores_conformance.many_cases import for_each
 
 INT64 = st.integers(-(1 << 63), (1 << 63) - 1)
 FLOATS = st.floats(allow_nan=False)
@@ -269,8 +270,8 @@ def test_binary_columns_are_messagepack() -> None:
 
 
 @pytest.mark.spec("SRD-6")
-@pytest.mark.parametrize("serde", [raw, utf8, int64, int64_sorted, float64, json, msgpack])
-@pytest.mark.parametrize("not_a_column", [[b"x"], None, "x"])
+@for_each("serde", [raw, utf8, int64, int64_sorted, float64, json, msgpack])
+@for_each("not_a_column", [[b"x"], None, "x"])
 def test_what_is_no_column_is_refused(serde: Serde[Any], not_a_column: Any) -> None:
     """A list is not an Arrow column; the message says how to make one."""
     for method in (serde.encode_array, serde.decode_array):

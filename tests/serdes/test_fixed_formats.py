@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from statestores.errors import SerializationError
 from statestores.serdes import float64, int64, int64_sorted, raw, utf8
 from statestores.spi.serde import Serde
+from statestores_conformance.many_cases import for_each
 
 INT64 = st.integers(-(1 << 63), (1 << 63) - 1)
 
@@ -84,7 +85,7 @@ def test_subclasses_come_back_as_int(serde: Serde[int]) -> None:
 
 
 @pytest.mark.spec("SRD-2", "SRD-4", "SRD-19")
-@pytest.mark.parametrize(
+@for_each(
     ("serde", "value", "type_name"),
     [
         (raw, "text", "str"),

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from statestores.errors import SerializationError
 from statestores.serdes import json, json_serde
 from statestores.serdes.canonical_json import MAX_DEPTH, is_plain, read, write
+from statestores_conformance.many_cases import for_each
 
 NUMBERS = (
     st.integers(-(1 << 63), (1 << 64) - 1)
@@ -58,7 +59,7 @@ def nested(levels: int) -> Any:
 
 @pytest.mark.spec("SRD-15")
 @pytest.mark.usefixtures("implementation")
-@pytest.mark.parametrize(
+@for_each(
     ("value", "text"),
     [
         ({"b": 1, "a": [True, None, "x"]}, '{"a":[true,null,"x"],"b":1}'),
@@ -121,7 +122,7 @@ def test_numbers_of_different_types_are_two_keys() -> None:
 
 @pytest.mark.spec("SRD-2", "SRD-17", "SRD-18")
 @pytest.mark.usefixtures("implementation")
-@pytest.mark.parametrize(
+@for_each(
     "value",
     [
         None,
@@ -146,7 +147,6 @@ def test_numbers_of_different_types_are_two_keys() -> None:
         pytest.param(object(), id="object"),
         nested(MAX_DEPTH + 1),
     ],
-    ids=lambda value: repr(value)[:40],
 )
 def test_what_would_not_read_back_is_refused(value: Any) -> None:
     """The error names the serde and the type; nothing is turned into something else."""
@@ -165,7 +165,7 @@ def test_the_deepest_value_is_readable() -> None:
 
 @pytest.mark.spec("SRD-3", "SRD-18")
 @pytest.mark.usefixtures("implementation")
-@pytest.mark.parametrize(
+@for_each(
     "data",
     [
         b"",
@@ -191,7 +191,6 @@ def test_the_deepest_value_is_readable() -> None:
         b"\x0c1",
         b"[" * 5_000 + b"]" * 5_000,
     ],
-    ids=lambda data: repr(data)[:40],
 )
 def test_what_is_not_json_is_refused(data: bytes) -> None:
     """Both implementations refuse the same bytes, also those that only one of them would read."""
