@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeAlias, TypeVar, cast, overload
 
 from statestores.durable_json import ENGINE_FILE, ROOT_FILE, check_format, read_fields, write_json
+from statestores.engine_creation import ENGINE_DIRECTORY, create_engine, forget_creation, has_files
 from statestores.errors import (
     InvalidArgumentError,
     InvalidTypeError,
@@ -64,7 +65,7 @@ AnyStore: TypeAlias = (
 DEFAULT_BACKEND = "rocksdb"
 """The backend of a new store when none is named: the one for most states and machines."""
 
-ENGINE_DIRECTORY = "engine"
+
 _FORMAT = 1
 
 
@@ -184,6 +185,7 @@ def open_bytes_store(
             # Behind the store's description, which is on disk: see `_check_content`.
             name = backend or DEFAULT_BACKEND
             write_json(directory / ENGINE_FILE, {"format": _FORMAT, "backend": name})
+            forget_creation(directory)
         except BaseException:
             store.close()
             raise
@@ -323,7 +325,15 @@ def _open_engine(
     expected = None if restorable else known
     if expected is not None and engine_class.capabilities.persistent and not _is_directory(path):
         raise _gone(directory, expected)
-    engine = engine_class.open(os.fspath(path), options)  # an engine takes text
+    if known is not None and not engine_class.capabilities.persistent and has_files(path):
+        raise StoreCorruptedError(
+            f"{str(directory / ENGINE_FILE)!r} names the backend {known!r}, which keeps nothing on "
+            "disk, so it was damaged or edited; name the backend that wrote the engine again"
+        )
+    if known is None and engine_class.capabilities.persistent:
+        engine = create_engine(engine_class, directory, name, options)
+    else:
+        engine = engine_class.open(os.fspath(path), options)  # an engine takes text
     if expected is not None:
         try:
             _check_content(engine, directory, expected)

@@ -7,7 +7,12 @@ built-in backends are registered in the way a stranger's are.
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from statestores.errors import MissingDriverError, StateStoreError, UnknownBackendError
+from statestores.errors import (
+    InvalidTypeError,
+    MissingDriverError,
+    StateStoreError,
+    UnknownBackendError,
+)
 from statestores.spi.engine import Engine
 
 if TYPE_CHECKING:
@@ -37,9 +42,12 @@ def load_backend(name: str) -> type[Engine]:
     """Return the engine class of the backend *name*, or of ``module:Class``.
 
     Raises:
+        InvalidTypeError: The name is no ``str``.
         UnknownBackendError: No backend has the name, or what it names is not an `Engine`.
         MissingDriverError: The package that the backend drives is not installed.
     """
+    if not isinstance(name, str):
+        raise InvalidTypeError(f"a backend is named by a str, such as 'rocksdb', got {name!r}")
     loaded = _loaded.get(name)
     if loaded is None:
         loaded = _loaded[name] = _load(_entry(name), name)

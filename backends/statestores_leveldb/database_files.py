@@ -15,6 +15,7 @@ from statestores_leveldb.log_records import (
 )
 
 _LOG = re.compile(r"(\d+)\.log")
+_MANIFEST = re.compile(rb"(MANIFEST-\d{1,20})\n")
 _DATA = re.compile(r"\d+\.(log|ldb|sst)")
 _KEPT_INFO_LOG = "LOG.kept"
 
@@ -52,8 +53,11 @@ def _missing(directory: Path) -> str | None:
         # A crash while the database was being created leaves a manifest, but never data.
         left = sorted(path.name for path in directory.iterdir() if _DATA.fullmatch(path.name))
         return f"there are data files ({left[0]!r}...) and no 'CURRENT'" if left else None
-    manifest = directory / os.fsdecode(current.read_bytes().rstrip(b"\n"))
-    if manifest.parent != directory or not manifest.is_file():
+    named = _MANIFEST.fullmatch(current.read_bytes())
+    if named is None:
+        return "'CURRENT' names no manifest"
+    manifest = directory / os.fsdecode(named[1])
+    if not manifest.is_file():
         return None  # LevelDB refuses that by itself
     state = read_manifest(manifest)
     logs = [number for number in log_numbers(directory) if number >= state.log_number]

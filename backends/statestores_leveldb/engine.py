@@ -12,6 +12,8 @@ import plyvel
 
 from statestores.errors import StorageError
 from statestores.semantics.directory_lock import DirectoryLock
+from statestores.semantics.local_path import engine_directory
+from statestores.semantics.plain_files import check_plain_files
 from statestores.spi import (
     Capabilities,
     Durability,
@@ -65,9 +67,8 @@ class LevelDBEngine(LevelDBReads, Engine):
     @classmethod
     def open(cls, path: str | PathLike[str], options: Mapping[str, object] | None = None) -> Self:
         chosen = parse_options(LevelDBOptions, options)
-        if not os.fspath(path):
-            raise StorageError("the path of a LevelDB engine is empty; expected a directory")
-        directory = Path(path)
+        directory = engine_directory(path)
+        check_plain_files(directory)
         lock = DirectoryLock.acquire(directory)
         memory = None
         try:

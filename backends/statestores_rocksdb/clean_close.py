@@ -15,7 +15,7 @@ from pathlib import Path
 
 from statestores.errors import StorageError, StoreCorruptedError
 
-_SEAL = "CLOSED.json"
+SEAL = "CLOSED.json"
 
 
 def seal(directory: Path) -> None:
@@ -26,12 +26,12 @@ def seal(directory: Path) -> None:
     """
     try:
         manifest = directory / (directory / "CURRENT").read_text().strip()
-        draft = directory / f"{_SEAL}.new"
+        draft = directory / f"{SEAL}.new"
         draft.write_text(json.dumps(_describe(manifest)))
-        draft.replace(directory / _SEAL)
+        draft.replace(directory / SEAL)
     except OSError as error:
         raise StorageError(
-            f"cannot write {str(directory / _SEAL)!r}: {error.strerror or error}; check the disk's "
+            f"cannot write {str(directory / SEAL)!r}: {error.strerror or error}; check the disk's "
             "space and the rights"
         ) from error
 
@@ -43,10 +43,10 @@ def check_seal(directory: Path) -> None:
         StoreCorruptedError: They differ.
         OSError: They cannot be read.
     """
-    if not (directory / _SEAL).is_file():  # nor a pipe, which would be waited for
+    if not (directory / SEAL).is_file():  # nor a pipe, which would be waited for
         return
     try:
-        sealed = json.loads((directory / _SEAL).read_bytes())
+        sealed = json.loads((directory / SEAL).read_bytes())
         current = (directory / "CURRENT").read_text(errors="replace").strip()
         if not isinstance(sealed, dict) or sealed.get("manifest") != current:
             return
@@ -75,10 +75,10 @@ def break_seal(directory: Path) -> None:
         StorageError: It cannot be removed.
     """
     try:
-        (directory / _SEAL).unlink(missing_ok=True)
+        (directory / SEAL).unlink(missing_ok=True)
     except OSError as error:
         raise StorageError(
-            f"cannot remove {str(directory / _SEAL)!r}: {error.strerror or error}; check the rights"
+            f"cannot remove {str(directory / SEAL)!r}: {error.strerror or error}; check the rights"
         ) from error
 
 

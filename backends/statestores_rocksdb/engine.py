@@ -26,6 +26,8 @@ from rocksdict import WriteBatch as DriverBatch
 
 from statestores.errors import InvalidArgumentError, StorageError, StoreClosedError
 from statestores.semantics.directory_lock import DirectoryLock
+from statestores.semantics.local_path import engine_directory
+from statestores.semantics.plain_files import check_plain_files
 from statestores.spi import (
     Capabilities,
     Durability,
@@ -35,7 +37,7 @@ from statestores.spi import (
     parse_options,
 )
 from statestores.spi.engine import WriteBatch
-from statestores_rocksdb.clean_close import seal
+from statestores_rocksdb.clean_close import SEAL, seal
 from statestores_rocksdb.database import driver_options, open_database
 from statestores_rocksdb.failures import fail, is_borrow_conflict
 from statestores_rocksdb.frozen_view import FrozenView
@@ -100,7 +102,8 @@ class RocksDBEngine(Engine):
     @classmethod
     def open(cls, path: str | PathLike[str], options: Mapping[str, object] | None = None) -> Self:
         parsed = parse_options(RocksDBOptions, options)
-        directory = Path(path)
+        directory = engine_directory(path)
+        check_plain_files(directory, SEAL)
         owner = DirectoryLock.acquire(directory)
         memory = None
         try:

@@ -1,6 +1,5 @@
 """The SQLite engine, and the same engine on a PostgreSQL server."""
 
-import os
 import weakref
 from collections.abc import Mapping
 from functools import partial
@@ -9,7 +8,8 @@ from pathlib import Path
 from threading import Lock
 from typing import ClassVar, Self, cast
 
-from statestores.errors import StorageError, StoreMismatchError
+from statestores.errors import StoreMismatchError
+from statestores.semantics.local_path import engine_directory
 from statestores.spi import Capabilities, Durability, Engine, WriteBatch, parse_options
 from statestores_sqlite.database import Database
 from statestores_sqlite.options import PostgreSQLOptions, SQLiteOptions
@@ -40,7 +40,7 @@ class SQLiteEngine(SQLReads, Engine):
     @classmethod
     def open(cls, path: str | PathLike[str], options: Mapping[str, object] | None = None) -> Self:
         """Open the database; a `PostgreSQLEngine` with the option ``url``, and where one was."""
-        directory = _directory(path)
+        directory = engine_directory(path)
         if has_table(directory) or any(name.lower() == "url" for name in options or {}):
             return cast("Self", PostgreSQLEngine.open(path, options))
         file = SQLiteFile(directory, parse_options(SQLiteOptions, options))
@@ -146,16 +146,10 @@ class PostgreSQLEngine(SQLiteEngine):
 
     @classmethod
     def open(cls, path: str | PathLike[str], options: Mapping[str, object] | None = None) -> Self:
-        directory = _directory(path)
+        directory = engine_directory(path)
         if is_there(directory / FILE):
             raise StoreMismatchError(
                 f"the engine in {str(directory)!r} has its pairs in a SQLite file; open it without "
                 "the option 'url', or choose another directory"
             )
         return cls(PostgreSQLTable(directory, parse_options(PostgreSQLOptions, options)))
-
-
-def _directory(path: str | PathLike[str]) -> Path:
-    if not os.fspath(path):
-        raise StorageError("the path of an engine is empty; expected a directory")
-    return Path(path)

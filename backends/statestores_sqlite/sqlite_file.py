@@ -12,6 +12,7 @@ from zlib import crc32
 
 from sqlalchemy import create_engine
 from sqlalchemy.engine import Connection
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import NullPool, PoolProxiedConnection
 
 from statestores.errors import (
@@ -22,9 +23,10 @@ from statestores.errors import (
     UnsupportedFormatError,
 )
 from statestores.semantics.directory_lock import DirectoryLock
+from statestores.semantics.plain_files import check_plain_files
 from statestores.spi import Durability, MemoryShare, WriteBatch
 from statestores_sqlite.checked_rows import CheckedRows, checked, damaged_row
-from statestores_sqlite.clean_close import break_seal, is_sealed, seal
+from statestores_sqlite.clean_close import SEAL, break_seal, is_sealed, seal
 from statestores_sqlite.database import Database
 from statestores_sqlite.failures import driver_error
 from statestores_sqlite.inspection import TABLE, check_length, check_rows, check_structure, damaged
@@ -166,6 +168,7 @@ class SQLiteFile(Database):
         )
         super().__init__(directory, engine, TABLE)
         self.has_checksums = False
+        check_plain_files(directory, SEAL)
         self._lock = DirectoryLock.acquire(directory)
         try:
             self._options, self._memory = options.within_budget()
@@ -339,12 +342,26 @@ class SQLiteFile(Database):
             rmtree(partial, ignore_errors=True)
 
     def close(self) -> None:
-        self._writer.close()
-        if self.has_checksums and not self._is_closed:
-            seal(self._file)
+        if not self._is_closed:
+            sealing = self.has_checksums and self._has_rows()
+            self._writer.close()
+            if sealing:
+                seal(self._file)
         self._is_closed = True
         self._lock.release()
         self._release_memory()
+
+    def _has_rows(self) -> bool:
+        """Whether there is anything to seal.
+
+        A store has a row from its beginning. An empty file is what was made in place of a lost
+        one, before the opening was refused: whoever puts that back must not find it denied.
+        """
+        any_row = f"SELECT 1 FROM {TABLE} LIMIT 1"  # noqa: S608  # a name of ours
+        try:
+            return self._writer.exec_driver_sql(any_row).first() is not None
+        except SQLAlchemyError:  # of a file that cannot be read nothing is sealed
+            return False
 
     def _release_memory(self) -> None:
         if self._memory is not None:

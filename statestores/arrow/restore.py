@@ -18,7 +18,12 @@ from statestores.arrow.snapshot_reader import Snapshot
 from statestores.arrow.store_of_bytes import check_owner, store_of_bytes
 from statestores.changelog.contract import ReadOnlyChangelog
 from statestores.changelog.frame import FrameKind
-from statestores.errors import CommitConflictError, CommitInDoubtError, InvalidArgumentError
+from statestores.errors import (
+    CommitConflictError,
+    CommitInDoubtError,
+    InvalidArgumentError,
+    InvalidTypeError,
+)
 from statestores.failpoints import reach
 from statestores.semantics.engine_store import EngineStore
 from statestores.spi.durability import Durability
@@ -81,6 +86,7 @@ def restore(
 
     Raises:
         StoreClosedError: The store is closed.
+        InvalidTypeError: The store, the snapshot or the changelog is something else.
         InvalidArgumentError: There is neither a snapshot nor a changelog, something is pending, or
             *to_offset* lies before the snapshot or the store, or the store has a changelog.
         StoreMismatchError: The snapshot is of another store; or the store has rows of unknown
@@ -93,6 +99,7 @@ def restore(
     if batch_rows is not None and batch_rows < 1:
         raise InvalidArgumentError(f"batch_rows must be from 1, got {batch_rows!r}")
     check_owner(store)
+    _check_sources(snapshot, changelog)
     if store.has_pending_writes:
         raise InvalidArgumentError(
             f"{store.name!r} has pending writes, which the restore would commit; "
@@ -129,6 +136,15 @@ def restore(
         snapshot_rows=snapshot_rows,
         changelog_rows=meter.rows - snapshot_rows,
     )
+
+
+def _check_sources(snapshot: object, changelog: object) -> None:
+    if snapshot is not None and not isinstance(snapshot, Snapshot):
+        raise InvalidTypeError(f"a snapshot is what read_snapshot() gives, got {snapshot!r}")
+    if changelog is not None and not isinstance(changelog, ReadOnlyChangelog):
+        raise InvalidTypeError(
+            f"a changelog is what ChangelogReader.open() gives, got {changelog!r}"
+        )
 
 
 def _carry_out(

@@ -1,8 +1,9 @@
 """From a store to the store of bytes below it, for whoever works on whole columns."""
 
+from statestores.errors import InvalidTypeError
 from statestores.serdes.delegation import DelegatingReadOnlyStore
 from statestores.serdes.processor_store import ProcessorStore
-from statestores.spi.store import ReadOnlyStore
+from statestores.spi.store import ReadOnlyStore, StateStore
 
 
 def store_of_bytes(store: ReadOnlyStore) -> ReadOnlyStore:
@@ -16,7 +17,10 @@ def check_owner(store: object) -> None:
     """Accept a store that its caller may commit, before anything is put into it.
 
     Raises:
+        InvalidTypeError: It is no store.
         CapabilityNotSupportedError: It is a processor's.
     """
+    if not isinstance(store, StateStore):
+        raise InvalidTypeError(f"expected an open store, got {store!r}; open it with open_store()")
     if isinstance(store, ProcessorStore):
         store.refuse("commit")

@@ -15,9 +15,10 @@ import pyarrow as pa
 
 from statestores.changelog.frame import Frame
 from statestores.changelog.rows import changes_from_batch
+from statestores.errors import InvalidTypeError
 from statestores.spi.closing import Closing
 from statestores.spi.durability import Durability
-from statestores.spi.offsets import Position, TopicPartition
+from statestores.spi.offsets import Position, TopicPartition, checked_partition
 from statestores.spi.records import Changes
 
 NO_POSITION = Position()
@@ -28,8 +29,13 @@ def changelog_partition(store_name: str, partition: int) -> TopicPartition:
     """Return the name under which a store commits the offsets of its changelog.
 
     It is the topic that Kafka Streams would give it, without the application's prefix.
+
+    Raises:
+        InvalidTypeError, InvalidArgumentError: The name is no text, or the number none from 0.
     """
-    return TopicPartition(f"{store_name}-changelog", partition)
+    if not isinstance(store_name, str):
+        raise InvalidTypeError(f"a store is named by a str, got {store_name!r}")
+    return checked_partition(f"{store_name}-changelog", partition)
 
 
 class OffsetRange(NamedTuple):

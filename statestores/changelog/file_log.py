@@ -24,7 +24,7 @@ from statestores.changelog.frame import (
 )
 from statestores.changelog.frame_bodies import BodyWriter
 from statestores.changelog.opening import check_chain, open_last_segment
-from statestores.changelog.options import ChangelogOptions
+from statestores.changelog.options import ChangelogOptions, check_changelog_options
 from statestores.changelog.range_reading import check_range, read_range
 from statestores.changelog.rows import batch_from_changes, change_schema, check_batch
 from statestores.changelog.segment import Segment
@@ -130,6 +130,7 @@ class FileChangelog(Changelog):
             raise InvalidArgumentError(
                 f"first_offset must be from 0 to 2**63 - 1, got {first_offset!r}"
             )
+        check_changelog_options(options)
         change_schema(store_kind)
         path = local_path(directory, "directory")
         lock = DirectoryLock.acquire(path)
@@ -175,6 +176,7 @@ class FileChangelog(Changelog):
             StoreMismatchError: It is one of another kind of store.
             StorageError: It cannot be read or written.
         """
+        check_changelog_options(options)
         path = local_path(directory, "directory")
         if not has_segments(path):
             raise StoreNotFoundError(

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import Enum
 
-from statestores.errors import InvalidOptionError
+from statestores.errors import InvalidOptionError, InvalidTypeError
 
 
 class Compression(Enum):
@@ -31,12 +31,30 @@ class ChangelogOptions:
     """The compression of what is appended from now on."""
 
     def __post_init__(self) -> None:
-        """Refuse a size that no segment can have.
+        """Refuse a size that no segment can have, and a compression that there is not.
 
         Raises:
-            InvalidOptionError: The size is not positive.
+            InvalidOptionError: The size is no number from 1, or the compression no `Compression`.
         """
-        if self.segment_bytes < 1:
+        if not isinstance(self.compression, Compression):
+            raise InvalidOptionError(
+                f"compression must be one of {', '.join(map(str, Compression))}, got "
+                f"{self.compression!r}"
+            )
+        if type(self.segment_bytes) is not int or self.segment_bytes < 1:
             raise InvalidOptionError(
                 f"segment_bytes must be a number of bytes from 1, got {self.segment_bytes!r}"
             )
+
+
+def check_changelog_options(options: object) -> None:
+    """Accept `ChangelogOptions`, and ``None`` for those that are there.
+
+    Raises:
+        InvalidTypeError: It is something else, such as a dictionary.
+    """
+    if options is not None and not isinstance(options, ChangelogOptions):
+        raise InvalidTypeError(
+            "changelog_options must be statestores.changelog.ChangelogOptions, such as "
+            f"ChangelogOptions(segment_bytes=1 << 20), got {options!r}"
+        )

@@ -2,10 +2,11 @@
 
 from typing import Any, TypeVar
 
-from statestores.errors import UnknownStateStoreError
+from statestores.errors import InvalidTypeError, UnknownStateStoreError
 from statestores.query.local_partitions import LocalPartitions, StoreSource
 from statestores.query.position_bound import AtLeast
 from statestores.query.store_types import QueryableStoreType
+from statestores.semantics.arguments import check_store_name
 from statestores.spi.offsets import Position
 
 T = TypeVar("T")
@@ -15,7 +16,13 @@ class QueryableStores:
     """The stores of an application, as its queries see them. Any thread may use it."""
 
     def __init__(self, source: StoreSource) -> None:
-        """Query the stores of *source*, such as a `statestores.tasks.TaskManager`."""
+        """Query the stores of *source*, such as a `statestores.tasks.TaskManager`.
+
+        Raises:
+            InvalidTypeError: It is something else.
+        """
+        if not callable(getattr(source, "local_stores", None)):
+            raise InvalidTypeError(f"stores come from a TaskManager or the like, got {source!r}")
         self._source = source
 
     def store(
@@ -48,9 +55,16 @@ class QueryableStores:
 
         Raises:
             UnknownStateStoreError: There is no store of that name, or it is not of that type.
-            InvalidTypeError: *at_least* is neither a position nor a mapping of such.
+            InvalidTypeError: The name is no ``str``, the type no `QueryableStoreType`, or
+                *at_least* neither a position nor a mapping of such.
             InvalidArgumentError: The store has no such partition.
         """
+        check_store_name(name)
+        if not isinstance(store_type, QueryableStoreType):
+            raise InvalidTypeError(
+                "store_type must be a QueryableStoreType, such as key_value_store(), got "
+                f"{store_type!r}"
+            )
         partitions: LocalPartitions[Any] = LocalPartitions(
             self._source,
             name,
@@ -80,9 +94,11 @@ class QueryableStores:
             include_stale: Whether standbys count as well, which may be behind (KIP-535).
 
         Raises:
+            InvalidTypeError: The name is no ``str``.
             UnknownStateStoreError: There is no store of that name.
             InvalidStateStoreError: No partition of it is here now.
         """
+        check_store_name(name)
         partitions: LocalPartitions[Any] = LocalPartitions(
             self._source, name, lambda _: True, include_stale=include_stale
         )

@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 from statestores.errors import InvalidArgumentError, InvalidTypeError
 from statestores.spi.durability import Durability
 from statestores.spi.milliseconds import in_milliseconds
+from statestores.spi.records import Changes
 from statestores.spi.shown import shown
 from statestores.spi.specification import StoreSpecification
 from statestores.spi.store import Isolation, Values
@@ -65,6 +66,26 @@ def check_values(values: list[Any]) -> None:
     if not {type(value) for value in values} <= {bytes, type(None)}:
         for value in values:
             check_value(value)
+
+
+def check_changes(changes: object) -> None:
+    """Accept `Changes`.
+
+    Raises:
+        InvalidTypeError: It is something else.
+    """
+    if not isinstance(changes, Changes):
+        raise InvalidTypeError(f"changes must be statestores.Changes, got {shown(changes)}")
+
+
+def check_reverse(reverse: object) -> None:
+    """Accept a ``bool``: an engine would take a 2 or a ``None`` each in its own way.
+
+    Raises:
+        InvalidTypeError: It is something else.
+    """
+    if type(reverse) is not bool:
+        raise InvalidTypeError(f"reverse must be a bool, got {shown(reverse)}")
 
 
 def check_time(name: str, time_ms: object) -> None:

@@ -10,10 +10,12 @@ from typing import TypeVar
 
 from statestores.errors import InvalidArgumentError
 from statestores.semantics.arguments import (
+    check_changes,
     check_key,
     check_key_range,
     check_keys,
     check_lengths,
+    check_reverse,
     check_values,
     isolation_of,
     refuse_absent,
@@ -161,6 +163,7 @@ class EngineKeyValueStore(EngineStore[bytes, bytes], KeyValueStore[bytes, bytes]
         return self._scan(*prefix_bounds(prefix), reverse=reverse)
 
     def _scan(self, start: bytes, stop: bytes, *, reverse: bool) -> Iterator[tuple[bytes, bytes]]:
+        check_reverse(reverse)
         self.check_open()
         stored = without_namespace(self._engine.scan(start, stop, reverse=reverse))
         if self._rows:
@@ -193,6 +196,7 @@ class EngineKeyValueStore(EngineStore[bytes, bytes], KeyValueStore[bytes, bytes]
         return Changes(list(self._rows), list(self._rows.values()))
 
     def replay(self, changes: Changes) -> None:
+        check_changes(changes)
         if changes.times_ms is not None:
             raise InvalidArgumentError(
                 f"the changes carry times, and {self.name!r} is a key-value store"

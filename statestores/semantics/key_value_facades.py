@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from statestores.semantics.arguments import check_key, check_key_range
+from statestores.semantics.arguments import check_key, check_key_range, check_reverse
 from statestores.semantics.engine_store import EngineStore
 from statestores.semantics.facade import EngineFacade
 from statestores.semantics.key_value_rows import (
@@ -53,6 +53,7 @@ class CommittedKeyValues(EngineFacade, ReadOnlyKeyValueStore[bytes, bytes]):
         return self._scan(*prefix_bounds(prefix), reverse=reverse)
 
     def _scan(self, start: bytes, stop: bytes, *, reverse: bool) -> Iterator[tuple[bytes, bytes]]:
+        check_reverse(reverse)
         rows = self._engine.scan(start, stop, reverse=reverse)
         return self._store.count_iterator(without_namespace(rows))
 
@@ -95,6 +96,7 @@ class UncommittedKeyValues(CommittedKeyValues):
         return [self.get(key) for key in as_list("keys", keys)]
 
     def _scan(self, start: bytes, stop: bytes, *, reverse: bool) -> Iterator[tuple[bytes, bytes]]:
+        check_reverse(reverse)
         while True:
             commits, rows = self._uncommitted_rows()
             # dict.copy is one step of the interpreter; a loop over the live dict would not be.

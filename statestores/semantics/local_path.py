@@ -5,7 +5,7 @@ import re
 from os import PathLike
 from pathlib import Path
 
-from statestores.errors import InvalidArgumentError, InvalidTypeError
+from statestores.errors import InvalidArgumentError, InvalidTypeError, StorageError
 
 # `Path` folds the slashes of a URL into one. A single letter would be a drive of Windows.
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
@@ -16,13 +16,20 @@ def local_path(path: str | PathLike[str], what: str = "path") -> Path:
 
     Raises:
         InvalidTypeError: It is neither a ``str`` nor a path-like object of one.
-        InvalidArgumentError: It is a URL, or has a NUL character, which no path has.
+        InvalidArgumentError: It is a URL, has a NUL character, which no path has, or is not UTF-8,
+            which the drivers of engines and Arrow do not take.
     """
     text: object = path if isinstance(path, str) else None
     if isinstance(path, PathLike):
         text = os.fspath(path)
     if not isinstance(text, str):
         raise InvalidTypeError(f"{what} must be a str or a PathLike of one, got {path!r}")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidArgumentError(
+            f"{what} must be text that is UTF-8, got {text!r}; rename the directory"
+        ) from error
     if "\0" in text:
         raise InvalidArgumentError(f"{what} has a NUL character, which no path has, got {text!r}")
     if url := _URL.match(text):
@@ -35,3 +42,15 @@ def local_path(path: str | PathLike[str], what: str = "path") -> Path:
             f"{what} must be a path of a local or mounted file system, got {text!r}; {advice}"
         )
     return Path(text)
+
+
+def engine_directory(path: str | PathLike[str]) -> Path:
+    """Return *path*, the directory of an engine, judged as `local_path` does.
+
+    Raises:
+        StorageError: It is empty: that would be the working directory, which nobody asked for.
+        InvalidTypeError, InvalidArgumentError: As `local_path`.
+    """
+    if path == "":
+        raise StorageError("the path of an engine is empty; expected a directory")
+    return local_path(path, "the directory of an engine")

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
-from statestores.semantics.arguments import MAX_TIME_MS
+from statestores.semantics.arguments import MAX_TIME_MS, check_reverse
 from statestores.semantics.content_chunks import until_closed
 from statestores.semantics.engine_store import EngineStore
 from statestores.semantics.facade import EngineFacade
@@ -129,6 +129,7 @@ class CommittedRetained(RetainedReads, EngineFacade):
         *,
         reverse: bool,
     ) -> Generator[Row, None, None]:
+        check_reverse(reverse)
         self._store.check_open()
         snapshot, stream_time, pending = self._frozen()
         selection = RetainedSelection(

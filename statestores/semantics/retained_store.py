@@ -11,7 +11,7 @@ from itertools import islice
 from typing import ClassVar
 
 from statestores.errors import InvalidArgumentError
-from statestores.semantics.arguments import check_time
+from statestores.semantics.arguments import check_changes, check_reverse, check_time
 from statestores.semantics.closed_rows import ClosedRows
 from statestores.semantics.content_chunks import (
     FIRST_CHUNK_ROWS,
@@ -132,6 +132,7 @@ class EngineRetainedStore(RetainedReads, EngineStore[bytes, bytes]):
         *,
         reverse: bool,
     ) -> Generator[Row, None, None]:
+        check_reverse(reverse)
         self.check_open()
         selection = RetainedSelection(
             self._rows, (first_key, last_key), (first_ms, last_ms), self._horizon
@@ -158,6 +159,7 @@ class EngineRetainedStore(RetainedReads, EngineStore[bytes, bytes]):
 
     def replay(self, changes: Changes) -> None:
         self.check_open()
+        check_changes(changes)
         keys, values, times, numbers = self._checked_columns(changes)
         with self.replaying():
             for row in zip(*self._keyed(keys, times, numbers), values, times, strict=True):
@@ -167,6 +169,7 @@ class EngineRetainedStore(RetainedReads, EngineStore[bytes, bytes]):
 
     def load(self, changes: Changes, *, stream_time_ms: int | None = None) -> None:
         self.check_open()
+        check_changes(changes)
         keys, values, times, numbers = self._checked_columns(changes)
         if stream_time_ms is not None:
             check_time("stream_time_ms", stream_time_ms)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from statestores.semantics.arguments import check_key, check_key_range
+from statestores.semantics.arguments import check_key, check_key_range, check_reverse
 from statestores.semantics.content_chunks import until_closed
 from statestores.semantics.engine_store import EngineStore
 from statestores.semantics.expiry import Expiry
@@ -92,6 +92,7 @@ class CommittedTimestamped(EngineFacade, ReadOnlyTimestampedKeyValueStore[bytes,
     def _scan(
         self, start: bytes, stop: bytes, *, reverse: bool
     ) -> Iterator[tuple[bytes, TimestampedValue[bytes]]]:
+        check_reverse(reverse)
         snapshot = self._engine.snapshot()
         rows = until_closed(snapshot, snapshot.scan(start, stop, reverse=reverse))
         return living_pairs(self._store.while_open(rows), self._horizon_ms(snapshot))
@@ -134,6 +135,7 @@ class UncommittedTimestamped(CommittedTimestamped):
     def _scan(
         self, start: bytes, stop: bytes, *, reverse: bool
     ) -> Iterator[tuple[bytes, TimestampedValue[bytes]]]:
+        check_reverse(reverse)
         while True:
             commits, rows, stream_time = self._uncommitted_rows()
             # dict.copy is one step of the interpreter; a loop over the live dict would not be.

@@ -15,10 +15,12 @@ from typing import cast
 from statestores.errors import InvalidArgumentError, InvalidTypeError
 from statestores.semantics.arguments import (
     MAX_TIME_MS,
+    check_changes,
     check_key,
     check_key_range,
     check_keys,
     check_lengths,
+    check_reverse,
     check_time,
     check_values,
     isolation_of,
@@ -265,6 +267,7 @@ class EngineTimestampedKeyValueStore(
     def _scan(
         self, start: bytes, stop: bytes, *, reverse: bool
     ) -> Iterator[tuple[bytes, TimestampedValue[bytes]]]:
+        check_reverse(reverse)
         self.check_open()
         overlay = self._buffer.slice(start, stop, reverse=reverse) if self._rows else []
         stored = self._engine.scan(start, stop, reverse=reverse)
@@ -297,6 +300,7 @@ class EngineTimestampedKeyValueStore(
 
     def replay(self, changes: Changes) -> None:
         self.check_open()
+        check_changes(changes)
         if changes.times_ms is not None or changes.timestamps_ms is None:
             raise InvalidArgumentError(
                 f"the changes carry other columns than those of {self.name!r}, which are keys, "

@@ -14,10 +14,12 @@ from operator import itemgetter
 from statestores.errors import InvalidArgumentError
 from statestores.semantics.arguments import (
     MAX_TIME_MS,
+    check_changes,
     check_key,
     check_key_range,
     check_keys,
     check_lengths,
+    check_reverse,
     check_time,
     check_time_range,
     check_values,
@@ -224,6 +226,7 @@ class EngineVersionedStore(EngineStore[bytes, bytes], VersionedStore[bytes, byte
         *,
         reverse: bool = False,
     ) -> Iterator[VersionedRecord[bytes]]:
+        check_reverse(reverse)
         check_key(key)
         check_time_range(first_ms, last_ms)
         self.check_open()
@@ -240,6 +243,7 @@ class EngineVersionedStore(EngineStore[bytes, bytes], VersionedStore[bytes, byte
         *,
         reverse: bool = False,
     ) -> Iterator[tuple[bytes, VersionedRecord[bytes]]]:
+        check_reverse(reverse)
         check_key_range(first, last)
         if as_of_ms is not None:
             check_time("as_of_ms", as_of_ms)
@@ -304,11 +308,13 @@ class EngineVersionedStore(EngineStore[bytes, bytes], VersionedStore[bytes, byte
 
     def replay(self, changes: Changes) -> None:
         self.check_open()
+        check_changes(changes)
         with self.replaying():
             self.put_many(changes.keys, changes.values, self._times_of(changes))
 
     def load(self, changes: Changes, *, stream_time_ms: int | None = None) -> None:
         self.check_open()
+        check_changes(changes)
         keys, values = as_list("keys", changes.keys), as_list("values", changes.values)
         times = as_list("times_ms", self._times_of(changes))
         self._check_columns(keys, values, times)

@@ -7,6 +7,7 @@ from typing import Any
 from statestores.semantics.arguments import (
     check_key,
     check_key_range,
+    check_reverse,
     check_time,
     check_time_range,
     keys_and_times,
@@ -93,6 +94,7 @@ class CommittedVersions(EngineFacade, ReadOnlyVersionedStore[bytes, bytes]):
         *,
         reverse: bool = False,
     ) -> Iterator[VersionedRecord[bytes]]:
+        check_reverse(reverse)
         check_key(key)
         check_time_range(first_ms, last_ms)
         self._store.check_open()
@@ -109,6 +111,7 @@ class CommittedVersions(EngineFacade, ReadOnlyVersionedStore[bytes, bytes]):
         *,
         reverse: bool = False,
     ) -> Iterator[tuple[bytes, VersionedRecord[bytes]]]:
+        check_reverse(reverse)
         check_key_range(first, last)
         if as_of_ms is not None:
             check_time("as_of_ms", as_of_ms)

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from statestores.serdes.arrow_columns import map_chunks, map_values, pyarrow
 from statestores.serdes.eight_byte_columns import from_bytes, to_bytes
-from statestores.serdes.refusals import refused_bytes, refused_column, refused_value
+from statestores.serdes.refusals import not_eight_bytes, refused_column, refused_value
 
 _EXPECTED: Final = "a float, or an int that a float holds exactly"
 
@@ -45,8 +45,8 @@ class Float64Serde:
     def decode(self, data: bytes) -> float:
         try:
             number: float = _unpack(data)[0]
-        except struct.error as error:
-            raise refused_bytes(self.name, data, f"expected 8 bytes, got {len(data)}") from error
+        except (struct.error, TypeError, BufferError) as error:
+            raise not_eight_bytes(self.name, data) from error
         return number
 
     def encode_array(self, values: Any) -> Any:

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from statestores.serdes.arrow_columns import map_chunks, pyarrow
 from statestores.serdes.eight_byte_columns import from_bytes, to_bytes
-from statestores.serdes.refusals import refused_bytes, refused_column, refused_value
+from statestores.serdes.refusals import not_eight_bytes, refused_column, refused_value
 
 _SIGN: Final = 1 << 63
 _EXPECTED: Final = "an int from -2**63 to 2**63 - 1"
@@ -38,8 +38,8 @@ class Int64Serde:
     def decode(self, data: bytes) -> int:
         try:
             number: int = _unpack_signed(data)[0]
-        except struct.error as error:
-            raise _not_eight_bytes(self.name, data) from error
+        except (struct.error, TypeError, BufferError) as error:
+            raise not_eight_bytes(self.name, data) from error
         return number
 
     def encode_array(self, values: Any) -> Any:
@@ -78,8 +78,8 @@ class SortedInt64Serde:
     def decode(self, data: bytes) -> int:
         try:
             shifted: int = _unpack_unsigned(data)[0]
-        except struct.error as error:
-            raise _not_eight_bytes(self.name, data) from error
+        except (struct.error, TypeError, BufferError) as error:
+            raise not_eight_bytes(self.name, data) from error
         return shifted - _SIGN
 
     def encode_array(self, values: Any) -> Any:
@@ -119,10 +119,6 @@ def _check_int(serde: str, value: object) -> None:
     """Accept subclasses of ``int``, such as enums, but not ``bool``."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise refused_value(serde, value, _EXPECTED)
-
-
-def _not_eight_bytes(serde: str, data: bytes) -> Exception:
-    return refused_bytes(serde, data, f"expected 8 bytes, got {len(data)}")
 
 
 def _as_int64(serde: Int64Serde | SortedInt64Serde, array: Any) -> Any:

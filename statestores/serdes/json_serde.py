@@ -38,7 +38,7 @@ class JsonSerde:
     def decode(self, data: bytes) -> Any:
         try:
             value = _codec()[1](data)
-        except (ValueError, RecursionError) as error:
+        except (ValueError, TypeError, RecursionError) as error:
             raise refused_bytes(self.name, data, f"they are not JSON, {error}") from error
         if value is None:
             raise refused_bytes(self.name, data, "null stands for no value, and this is one")

@@ -19,6 +19,12 @@ def refused_bytes(serde: str, data: object, reason: str) -> SerializationError:
     )
 
 
+def not_eight_bytes(serde: str, data: object) -> SerializationError:
+    """Return the error for *data* of which *serde* reads exactly 8 bytes, or which is no bytes."""
+    found = f", got {len(data)}" if isinstance(data, bytes) else ""
+    return refused_bytes(serde, data, f"expected 8 bytes{found}")
+
+
 def refused_column(serde: str, arrow_type: object, expected: str) -> SerializationError:
     """Return the error for an Arrow column of an *arrow_type* that *serde* does not take."""
     return SerializationError(

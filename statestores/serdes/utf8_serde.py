@@ -38,6 +38,8 @@ class Utf8Serde:
             return data.decode()
         except UnicodeDecodeError as error:
             raise refused_bytes(self.name, data, f"they are not UTF-8, {error.reason}") from error
+        except AttributeError as error:
+            raise refused_bytes(self.name, data, "it is no bytes") from error
 
     def encode_array(self, values: Any) -> Any:
         return map_chunks(self._encode_chunk, values, pyarrow().binary())

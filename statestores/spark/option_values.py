@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, cast
 
 Offsets: TypeAlias = int | Mapping[int, int]
 """One offset for every partition, or one for each partition that is named."""
@@ -77,9 +77,17 @@ def read_duration(text: str) -> int:
     return duration_ms
 
 
+def _parsed(text: str) -> object:
+    """Return what the JSON *text* says; one that is nested too deep is as wrong as any other."""
+    try:
+        return cast("object", json.loads(text))
+    except RecursionError as error:
+        raise ValueError from error
+
+
 def read_offsets(text: str, *, least: int = 0) -> Offsets:
     """Read one offset, or a JSON object of offsets by partition; none is below *least*."""
-    content = json.loads(text)
+    content = _parsed(text)
     if type(content) is int and content >= least:
         return content
     if not isinstance(content, dict) or not content:
@@ -105,7 +113,7 @@ def read_names(text: str) -> tuple[str, ...]:
 
 def read_texts(text: str) -> tuple[str, ...]:
     """Read a JSON list of any texts."""
-    content = json.loads(text)
+    content = _parsed(text)
     if not isinstance(content, list) or not all(type(each) is str for each in content):
         raise ValueError
     return tuple(content)

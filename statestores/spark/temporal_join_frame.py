@@ -183,6 +183,7 @@ def temporal_join(
         )
     if PLACE_COLUMN in frame.schema.names:
         raise InvalidArgumentError(f"the column {PLACE_COLUMN!r} is for statestores; rename it")
+    _check_names(frame, value_name, valid_from_name)
     load_backend(backend or DEFAULT_BACKEND)
     ends = {} if frame.isStreaming else table_ends(root, specification, entry.partitions)
     join = TemporalJoin(
@@ -214,3 +215,19 @@ def temporal_join(
     return placement.shuffled(frame).mapInArrow(
         join.run, schema.add(valid_from_name, TimestampType())
     )
+
+
+def _check_names(frame: "DataFrame", *added: str) -> None:
+    """Accept the names of new columns that Spark can tell from those that are there.
+
+    Raises:
+        InvalidArgumentError: It cannot: by default ``Value`` and ``value`` are one column to it.
+    """
+    exact = frame.sparkSession.conf.get("spark.sql.caseSensitive") == "true"
+    folded = [name if exact else name.lower() for name in (*frame.schema.names, *added)]
+    for name, key in zip(added, folded[-len(added) :], strict=True):
+        if folded.count(key) > 1:
+            raise InvalidArgumentError(
+                f"the column {name!r} is there already, or twice among the new ones; choose "
+                "another value_name or valid_from_name"
+            )

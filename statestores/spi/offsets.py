@@ -87,6 +87,17 @@ def check_partition(partition: object) -> None:
         )
 
 
+def checked_partition(topic: str, number: int) -> TopicPartition:
+    """Return the partition *number* of *topic*.
+
+    Raises:
+        InvalidTypeError, InvalidArgumentError: There can be no such partition.
+    """
+    partition = TopicPartition(topic, number)
+    check_partition(partition)
+    return partition
+
+
 def check_offset(partition: TopicPartition, offset: object) -> None:
     """Accept an offset: an ``int`` from 0 up to the largest int64.
 

@@ -18,10 +18,13 @@ from typing import Literal
 
 from statestores.arrow.file_access import reporting
 from statestores.durable_json import ENGINE_FILE
-from statestores.errors import InvalidArgumentError, StorageError, StoreLockedError
-from statestores.opening import ENGINE_DIRECTORY
+from statestores.engine_creation import ENGINE_DIRECTORY
+from statestores.errors import StorageError, StoreLockedError
+from statestores.semantics.arguments import check_time
 from statestores.semantics.directory_lock import DirectoryLock
 from statestores.semantics.local_path import local_path
+from statestores.spi.offsets import checked_partition
+from statestores.spi.specification import KeyValue
 from statestores.state_root import StateRoot
 from statestores.tasks.rebuilding import DAMAGED_PREFIX, missing_for_restore
 
@@ -73,7 +76,13 @@ class LocalDirectory:
         return self._path
 
     def partition(self, store: str, partition: int) -> Path:
-        """Return where the engine of *partition* of *store* lies, there or not."""
+        """Return where the engine of *partition* of *store* lies, there or not.
+
+        Raises:
+            InvalidTypeError, InvalidArgumentError: It is no name of a store, or no number from 0.
+        """
+        KeyValue(store)  # names that leave the directory are none of stores
+        checked_partition(store, partition)
         return self._path / store / str(partition)
 
     def engines(self) -> dict[tuple[str, int], Path]:
@@ -132,12 +141,12 @@ class LocalDirectory:
         only copy. So does what is open, or was written to within *older_than_ms*.
 
         Raises:
-            InvalidArgumentError: *older_than_ms* is negative.
+            InvalidTypeError: *older_than_ms* is no ``int``.
+            InvalidArgumentError: It is negative.
             ChangelogCorruptedError: It cannot be told whether an engine could be restored.
             StorageError: The directory cannot be read, or a file not be removed.
         """
-        if older_than_ms < 0:
-            raise InvalidArgumentError(f"older_than_ms must be from 0, got {older_than_ms!r}")
+        check_time("older_than_ms", older_than_ms)
         newest_ns = time.time_ns() - older_than_ms * 1_000_000
         known = root.stores
         removed: list[RemovedEngine] = []

@@ -14,13 +14,14 @@ from typing import Any, Literal, TypeAlias
 from statestores.arrow.file_access import make_durable, reporting
 from statestores.arrow.snapshot_reader import newest_valid_snapshot, passed_over
 from statestores.changelog import ChangelogReader, changelog_partition
+from statestores.engine_creation import ENGINE_DIRECTORY
 from statestores.errors import (
     InvalidArgumentError,
     StoreCorruptedError,
     StoreNotFoundError,
 )
 from statestores.migration import import_legacy_offsets
-from statestores.opening import ENGINE_DIRECTORY, BytesStore, backend_of, open_bytes_store
+from statestores.opening import BytesStore, backend_of, open_bytes_store
 from statestores.spi.durability import Durability
 from statestores.spi.specification import StoreSpecification
 from statestores.state_root import PartitionDirectory
@@ -46,13 +47,13 @@ class Rebuild:
     """Where the damaged files are now. Nobody removes them but `LocalDirectory.clean_up`."""
 
 
-def check_on_corruption(on_corruption: str) -> None:
+def check_on_corruption(on_corruption: object) -> None:
     """Accept a known policy.
 
     Raises:
         InvalidArgumentError: It is none.
     """
-    if on_corruption not in {"fail", "rebuild"}:
+    if not isinstance(on_corruption, str) or on_corruption not in {"fail", "rebuild"}:
         raise InvalidArgumentError(f"on_corruption is 'fail' or 'rebuild', got {on_corruption!r}")
 
 

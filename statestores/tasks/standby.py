@@ -4,6 +4,7 @@ It never takes the writer's lock, so it follows while the writer runs, on this m
 that sees the state root. Its engine lies in a directory of its own.
 """
 
+import math
 import shutil
 import threading
 from collections.abc import Callable, Mapping
@@ -16,6 +17,7 @@ from statestores.arrow.progress import ProgressCallback
 from statestores.arrow.restore import restore
 from statestores.arrow.snapshot_reader import Snapshot
 from statestores.changelog import ChangelogOptions, ChangelogReader, changelog_partition
+from statestores.engine_creation import ENGINE_DIRECTORY
 from statestores.errors import (
     InvalidArgumentError,
     InvalidStateStoreError,
@@ -27,7 +29,7 @@ from statestores.errors import (
     StoreNotFoundError,
 )
 from statestores.logged_store import LoggedStore, join_changelog
-from statestores.opening import ENGINE_DIRECTORY, BytesStore, open_bytes_store, typed_store
+from statestores.opening import BytesStore, open_bytes_store, typed_store
 from statestores.semantics.arguments import check_store_name
 from statestores.semantics.local_path import local_path
 from statestores.spi.closing import Closing
@@ -220,11 +222,13 @@ class Standby(Closing):
 
         Raises:
             StoreClosedError: The standby is closed or promoted.
-            InvalidArgumentError: The interval is negative, or the standby follows already.
+            InvalidArgumentError: The interval is no number from 0, or the standby follows already.
         """
         self._opened()
-        if interval_s < 0:
-            raise InvalidArgumentError(f"interval_s must be from 0, got {interval_s!r}")
+        if type(interval_s) not in {int, float} or not 0 <= interval_s < math.inf:
+            raise InvalidArgumentError(
+                f"interval_s must be a number of seconds from 0, got {interval_s!r}"
+            )
         if self._follower is not None:
             raise InvalidArgumentError(f"the standby of {self.name!r} follows already")
         self._failure = None

@@ -16,7 +16,7 @@ from statestores.errors import (
 )
 from statestores.failpoints import reach
 from statestores.logged_store import LoggedStore, join_changelog
-from statestores.semantics.arguments import store_names
+from statestores.semantics.arguments import check_store_name, store_names
 from statestores.semantics.directory_lock import DirectoryLock
 from statestores.serdes.processor_store import for_processors
 from statestores.spi.closing import Closing
@@ -104,8 +104,10 @@ class Task(Closing):
         A commit of it is one of this store alone.
 
         Raises:
+            InvalidTypeError: The name is no ``str``.
             StoreNotFoundError: The task has no such store.
         """
+        check_store_name(name)
         try:
             return self._stores[name]
         except KeyError as error:

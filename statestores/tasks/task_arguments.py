@@ -25,6 +25,16 @@ def stores_by_group(groups: Mapping[int, Iterable[str]]) -> dict[int, tuple[str,
     return found
 
 
+def check_listener(listener: object) -> None:
+    """Accept what can be called, and ``None``.
+
+    Raises:
+        InvalidTypeError: It is something else.
+    """
+    if listener is not None and not callable(listener):
+        raise InvalidTypeError(f"a listener is a function of a RestoreProgress, got {listener!r}")
+
+
 def check_interval(interval_s: object) -> None:
     """Accept a number of seconds above 0.
 

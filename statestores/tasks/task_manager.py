@@ -7,6 +7,7 @@ from os import PathLike
 from typing import Any
 
 from statestores.changelog import ChangelogOptions
+from statestores.changelog.options import check_changelog_options
 from statestores.errors import (
     InvalidArgumentError,
     InvalidStateStoreError,
@@ -14,6 +15,9 @@ from statestores.errors import (
     StoreClosedError,
     StoreNotFoundError,
 )
+from statestores.registry import load_backend
+from statestores.semantics.arguments import durability_of
+from statestores.semantics.store_options import split_options
 from statestores.spi.closing import Closing
 from statestores.spi.durability import Durability
 from statestores.spi.metric import Metrics
@@ -34,7 +38,12 @@ from statestores.tasks.restore_order import bytes_to_restore
 from statestores.tasks.restore_progress import RestoreListener
 from statestores.tasks.standby import FOLLOW_INTERVAL_S, Standby, open_standby
 from statestores.tasks.task import Task, open_task
-from statestores.tasks.task_arguments import check_interval, stores_by_group, task_ids
+from statestores.tasks.task_arguments import (
+    check_interval,
+    check_listener,
+    stores_by_group,
+    task_ids,
+)
 from statestores.tasks.task_board import TaskBoard
 from statestores.tasks.task_groups import TaskGroups
 from statestores.tasks.task_id import TaskId
@@ -80,7 +89,9 @@ class TaskManager(Closing):
             listener: Told of each restore, on the thread that does it.
 
         Raises:
-            InvalidTypeError: The groups are no mapping from numbers to lists of names.
+            InvalidTypeError: The groups are no mapping from numbers to lists of names, or another
+                argument is of another type.
+            UnknownBackendError, MissingDriverError: There is no such backend, or not its driver.
             StoreNotFoundError: There is no state root, or it has not every store.
             InvalidArgumentError: A group has no store, or its stores differ in their partitions;
                 or a store is in two groups.
@@ -88,6 +99,11 @@ class TaskManager(Closing):
         self._root = root if isinstance(root, StateRoot) else StateRoot.open(root)
         self._groups = TaskGroups(self._root, stores_by_group(groups))
         check_on_corruption(on_corruption)
+        if backend is not None:
+            load_backend(backend)
+        split_options(options)
+        check_changelog_options(changelog_options)
+        check_listener(listener)
         if type(restore_threads) is not int or restore_threads < 1:
             raise InvalidArgumentError(
                 f"restore_threads must be an int from 1, got {restore_threads!r}"
@@ -99,13 +115,13 @@ class TaskManager(Closing):
         )
         self._backend = backend
         self._options = options
-        self._durability = durability
+        self._durability = durability_of(durability)
         self._changelog_options = changelog_options
         self._on_corruption: OnCorruption = on_corruption
         self._restore_threads = restore_threads
         self._follow_interval_s = follow_interval_s
         self._restores = RestoreLedger(listener)
-        self._idle = IdleOffsets(self._local, options, durability)
+        self._idle = IdleOffsets(self._local, options, self._durability)
         self._board = TaskBoard()
         self._reports = TaskReports(
             self._root,
@@ -384,7 +400,7 @@ class TaskManager(Closing):
             InvalidStateStoreError: It is restoring or promoting.
             StoreNotFoundError: It is not active here.
         """
-        wanted = TaskId.parse(task_id) if isinstance(task_id, str) else task_id
+        wanted = TaskId.of(task_id)
         now = self._board.now()
         if wanted in now.tasks:
             return now.tasks[wanted]

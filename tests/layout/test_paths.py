@@ -64,7 +64,7 @@ def test_a_snapshot_goes_to_this_machine(tmp_path: Path, monkeypatch: pytest.Mon
     """It went into a folder named ``s3:``."""
     monkeypatch.chdir(tmp_path)
     with (
-        ss.open_store("", ss.KeyValue("counts"), backend="memory") as store,
+        ss.open_store("s", ss.KeyValue("counts"), backend="memory") as store,
         pytest.raises(InvalidArgumentError, match="local or mounted"),
     ):
         write_snapshot(store, "s3://bucket/snapshots")

@@ -71,6 +71,7 @@ def test_an_offset_is_for_all_partitions_or_for_each() -> None:
         ("keys", "a,b", "a JSON list"),
         ("keys", '"a"', "a JSON list"),
         ("keys", "[1]", "a JSON list"),
+        ("keys", "[" * 5_000, "a JSON list"),
         ("storeName", "", "the name of a store"),
     ],
 )

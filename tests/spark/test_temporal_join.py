@@ -113,6 +113,13 @@ def test_a_batch_is_joined_as_in_plain_python(
     assert rows_of(with_milliseconds(young)) == found
 
 
+def test_a_name_that_differs_in_case_only_is_taken(orders: DataFrame, state: Path) -> None:
+    """Spark could not tell the new column from the one that was there: AMBIGUOUS_REFERENCE."""
+    for names in ({"value_name": "KEY"}, {"value_name": "v", "valid_from_name": "V"}):
+        with pytest.raises(InvalidArgumentError, match="is there already"):
+            temporal_join(orders, state, on="key", at="time_ms", **names)  # type: ignore[arg-type]
+
+
 def test_times_may_be_timestamps_and_columns_are_named(
     spark: SparkSession, state: Path, rows_of: RowsOf
 ) -> None:

@@ -1,0 +1,142 @@
+"""What lies where an engine's files should be, and is something else."""
+
+import os
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import statestores as ss
+from statestores import failpoints
+from statestores.errors import StateStoreError, StorageError, StoreCorruptedError
+from statestores.registry import load_backend
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+COUNTS = ss.KeyValue("counts")
+PERSISTENT = ("rocksdb", "leveldb", "sqlite")
+A_FILE_OF = {"rocksdb": "CURRENT", "leveldb": "CURRENT", "sqlite": "engine.db"}
+
+
+def _make(directory: Path, backend: str) -> None:
+    with ss.open_store(directory, COUNTS, backend=backend) as store:
+        store.put(b"k", b"v")
+        store.commit({})
+
+
+@pytest.mark.spec("LAY-29")
+@pytest.mark.parametrize("backend", PERSISTENT)
+def test_an_engine_that_nobody_names_is_not_begun_anew(tmp_path: Path, backend: str) -> None:
+    """``engine.json`` was lost, and the store of LevelDB opened as an empty one of RocksDB.
+
+    Now neither another backend nor the same one takes such files for its own: who puts the file
+    back has everything back.
+    """
+    _make(tmp_path, backend)
+    noted = (tmp_path / "engine.json").read_bytes()
+    (tmp_path / "engine.json").unlink()
+
+    for other in (*PERSISTENT, None):
+        with pytest.raises(StoreCorruptedError, match=r"engine\.json.*is gone"):
+            ss.open_store(tmp_path, COUNTS, backend=other)
+
+    (tmp_path / "engine.json").write_bytes(noted)
+    with ss.open_store(tmp_path, COUNTS) as store:
+        assert store.get(b"k") == b"v"
+
+
+@pytest.mark.spec("LAY-29")
+def test_a_note_of_a_backend_without_files_is_damage(tmp_path: Path) -> None:
+    """Edited to ``memory``, ``engine.json`` gave an empty store, and its commits were lost."""
+    _make(tmp_path, "sqlite")
+    (tmp_path / "engine.json").write_text('{"format": 1, "backend": "memory"}')
+
+    for opening in (lambda: ss.open_store(tmp_path, COUNTS), lambda: ss.open_existing(tmp_path)):
+        with pytest.raises(StoreCorruptedError, match="keeps nothing on disk"):
+            opening()
+
+
+class _DiedError(Exception):
+    """In the place of a process that died."""
+
+
+def _die() -> None:
+    raise _DiedError
+
+
+@pytest.mark.spec("LAY-29")
+@pytest.mark.parametrize("backend", PERSISTENT)
+def test_a_creation_that_died_is_finished_by_its_backend_alone(
+    tmp_path: Path, backend: str
+) -> None:
+    """It left an engine and the note of its backend."""
+    failpoints.arm("store.engine-created", _die)
+    try:
+        with pytest.raises(_DiedError):
+            _make(tmp_path, backend)
+    finally:
+        failpoints.disarm()
+    for other in set(PERSISTENT) - {backend}:
+        with pytest.raises(StoreCorruptedError):
+            ss.open_store(tmp_path, COUNTS, backend=other)
+
+    _make(tmp_path, backend)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["engine", "engine.json"]
+
+
+@pytest.mark.spec("LAY-29")
+def test_a_refused_creation_leaves_no_note(tmp_path: Path) -> None:
+    """Another backend may begin there."""
+    with pytest.raises(StateStoreError):
+        ss.open_store(tmp_path / "s", COUNTS, backend="sqlite", options={"no such option": 1})
+
+    _make(tmp_path / "s", "leveldb")
+
+
+@pytest.mark.spec("ENG-14")
+@pytest.mark.parametrize("backend", PERSISTENT)
+def test_a_pipe_or_a_device_is_not_waited_for(tmp_path: Path, backend: str) -> None:
+    """Opening SQLite's file never ended: it was a pipe into which nobody wrote."""
+    engine, file = load_backend(backend), A_FILE_OF[backend]
+    makers: list[Callable[[Path], None]] = [os.mkfifo, lambda path: path.symlink_to("/dev/zero")]
+    for number, strange in enumerate(makers):
+        directory = tmp_path / str(number)
+        engine.open(directory).close()
+        (directory / file).unlink()
+        strange(directory / file)
+
+        with pytest.raises(StorageError, match=f"{file}' is neither a file nor a directory"):
+            engine.open(directory)
+
+
+@pytest.mark.spec("ENG-14")
+def test_a_long_name_in_current_is_damage_of_leveldb(tmp_path: Path) -> None:
+    """The operating system refuses names of that length; that was told as a failing disk."""
+    engine = load_backend("leveldb")
+    engine.open(tmp_path).close()
+    for content in (b"x" * 5_000, b"MANIFEST-", b"../MANIFEST-000002\n", b"\xff\n"):
+        (tmp_path / "CURRENT").write_bytes(content)
+
+        with pytest.raises(StoreCorruptedError, match="names no manifest"):
+            engine.open(tmp_path)
+
+
+@pytest.mark.spec("ENG-14")
+def test_a_file_that_is_put_back_is_not_denied(tmp_path: Path) -> None:
+    """SQLite's file was lost, the opening refused, and the file put back: it was refused as well.
+
+    The empty file that the refused opening had made was sealed when it was closed, and its seal
+    did not fit the right one.
+    """
+    _make(tmp_path / "s", "sqlite")
+    engine, kept = tmp_path / "s" / "engine", tmp_path / "kept"
+    engine.rename(kept)
+    engine.mkdir()
+    with pytest.raises(StoreCorruptedError):
+        ss.open_store(tmp_path / "s", COUNTS)
+
+    shutil.copy(kept / "engine.db", engine / "engine.db")
+    with ss.open_store(tmp_path / "s", COUNTS) as store:
+        assert store.get(b"k") == b"v"
