@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, settings
 # pytest-xdist says nothing of its types.
 from xdist.remote import Producer  # type: ignore[import-untyped]
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
+from xdist.workermanage import WorkerController  # type: ignore[import-untyped]
 
 from statestores.errors import StateStoreError
 from statestores.registry import load_backend
@@ -27,6 +28,7 @@ _SHARED_PREPARATIONS = (
 )
 
 _SPARK = ("tests/spark/", "tests/examples/")
+_SPARK_WORKERS = 2
 _CRASH = ("tests/faults/", "Crash", "kill")
 _NOT_QUICK = (
     "tests/arrow/test_memory.py",
@@ -131,6 +133,20 @@ class ByClassScheduling(LoadScopeScheduling):  # type: ignore[misc]
     pytest-xdist's own groups would be one for each of the other tests: its bookkeeping goes through
     all of them whenever one ends.
     """
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        """Give *node* what is next, and tests of Spark to the first workers alone.
+
+        Each worker that has one of them starts a session, and warms it up.
+        """
+        has_spark = node in self.nodes[:_SPARK_WORKERS]
+        fitting = [scope for scope in self.workqueue if scope.startswith(_SPARK) is has_spark]
+        if not fitting and not has_spark:
+            node.shutdown()
+            return
+        if fitting:
+            self.workqueue.move_to_end(fitting[0], last=False)
+        super()._assign_work_unit(node)
 
     def _split_scope(self, nodeid: str) -> str:
         if nodeid.startswith(_SHARED_PREPARATIONS):
