@@ -4,7 +4,7 @@ Pending writes and cached rows lie under the user's keys, and get their namespac
 so a read that is served from memory, and all but the last of many puts, never make a row's key.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 from typing import TypeVar
 
@@ -94,17 +94,6 @@ class EngineKeyValueStore(EngineStore[bytes, bytes], KeyValueStore[bytes, bytes]
         if present is None:
             self.put(key, value)
         return present
-
-    def put_all(self, entries: Iterable[tuple[bytes, bytes | None]]) -> None:
-        pairs = as_list("entries", entries)
-        try:
-            keys = [key for key, _ in pairs]
-            values = [value for _, value in pairs]
-        except (TypeError, ValueError) as error:
-            raise InvalidArgumentError(
-                f"entries must be pairs of key and value: {error}"
-            ) from error
-        self.put_many(keys, values)
 
     def put_many(self, keys: Values[bytes], values: Values[bytes | None]) -> None:
         self.check_open()

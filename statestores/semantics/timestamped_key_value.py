@@ -8,7 +8,7 @@ Invariants:
   replayed changes, whose deletions are in the changelog (TTL-7).
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import cast
 
@@ -149,18 +149,6 @@ class EngineTimestampedKeyValueStore(
         if present is None:
             self.put(key, value, timestamp_ms)
         return present
-
-    def put_all(self, entries: Iterable[tuple[bytes, bytes | None, int | None]]) -> None:
-        triples = as_list("entries", entries)
-        try:
-            keys = [key for key, _, _ in triples]
-            values = [value for _, value, _ in triples]
-            timestamps = [timestamp_ms for _, _, timestamp_ms in triples]
-        except (TypeError, ValueError) as error:
-            raise InvalidArgumentError(
-                f"entries must be triples of key, value and timestamp: {error}"
-            ) from error
-        self.put_many(keys, values, timestamps)
 
     def put_many(
         self,

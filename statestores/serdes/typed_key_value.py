@@ -4,17 +4,15 @@ Methods are bound once, at construction: a call is the serde's function and the 
 nothing between them. Everything is encoded before anything is written.
 """
 
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any, TypeVar
 
-from statestores.errors import InvalidArgumentError
 from statestores.serdes.delegation import DelegatingReadOnlyStore, DelegatingStateStore
 from statestores.serdes.encoded_values import decode_values, encode_values
 from statestores.serdes.raw_serde import serde_or_raw
 from statestores.spi.key_value import KeyValueStore, ReadOnlyKeyValueStore
 from statestores.spi.specification import StoreSpecification
 from statestores.spi.store import Isolation, Values
-from statestores.spi.values import as_list
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -100,16 +98,6 @@ class TypedKeyValueStore(
         encoded_value: Any = None if value is None else self._encode_value(value)
         present = self._store.put_if_absent(encoded_key, encoded_value)
         return None if present is None else self._decode_value(present)
-
-    def put_all(self, entries: Iterable[tuple[K, V | None]]) -> None:
-        pairs = as_list("entries", entries)
-        try:
-            columns = [key for key, _ in pairs], [value for _, value in pairs]
-        except (TypeError, ValueError) as error:
-            raise InvalidArgumentError(
-                f"entries must be pairs of key and value: {error}"
-            ) from error
-        self.put_many(*columns)
 
     def put_many(self, keys: Values[K], values: Values[V | None]) -> None:
         self._store.put_many(

@@ -4,10 +4,9 @@ As in `typed_key_value`, methods are bound once, and everything is encoded befor
 written. Timestamps pass through unchanged.
 """
 
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any, TypeVar
 
-from statestores.errors import InvalidArgumentError
 from statestores.serdes.delegation import DelegatingReadOnlyStore, DelegatingStateStore
 from statestores.serdes.encoded_values import encode_values
 from statestores.serdes.raw_serde import serde_or_raw
@@ -18,7 +17,6 @@ from statestores.spi.timestamped_key_value import (
     ReadOnlyTimestampedKeyValueStore,
     TimestampedKeyValueStore,
 )
-from statestores.spi.values import as_list
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -121,18 +119,6 @@ class TypedTimestampedKeyValueStore(
         encoded_key: Any = None if key is None else self._encode_key(key)
         encoded_value: Any = None if value is None else self._encode_value(value)
         return self._decoded(self._store.put_if_absent(encoded_key, encoded_value, timestamp_ms))
-
-    def put_all(self, entries: Iterable[tuple[K, V | None, int | None]]) -> None:
-        triples = as_list("entries", entries)
-        try:
-            keys = [key for key, _, _ in triples]
-            values = [value for _, value, _ in triples]
-            timestamps = [timestamp_ms for _, _, timestamp_ms in triples]
-        except (TypeError, ValueError) as error:
-            raise InvalidArgumentError(
-                f"entries must be triples of key, value and timestamp: {error}"
-            ) from error
-        self.put_many(keys, values, timestamps)
 
     def put_many(
         self,
