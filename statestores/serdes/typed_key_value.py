@@ -7,9 +7,9 @@ nothing between them. Everything is encoded before anything is written.
 from collections.abc import Callable, Generator, Iterator
 from typing import Any, TypeVar
 
-from statestores.serdes.delegation import DelegatingReadOnlyStore, DelegatingStateStore
+from statestores.serdes.delegation import DelegatingStateStore
 from statestores.serdes.encoded_values import decode_values, encode_values
-from statestores.serdes.raw_serde import serde_or_raw
+from statestores.serdes.typed_reads import TypedReads
 from statestores.spi.key_value import KeyValueStore, ReadOnlyKeyValueStore
 from statestores.spi.specification import StoreSpecification
 from statestores.spi.store import Isolation, Values
@@ -18,7 +18,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class TypedReadOnlyKeyValueStore(DelegatingReadOnlyStore, ReadOnlyKeyValueStore[K, V]):
+class TypedReadOnlyKeyValueStore(TypedReads[K, V], ReadOnlyKeyValueStore[K, V]):
     """The reading half. With a key serde that is not sorted, ranges are of bytes all the same."""
 
     _store: ReadOnlyKeyValueStore[bytes, bytes]
@@ -29,14 +29,7 @@ class TypedReadOnlyKeyValueStore(DelegatingReadOnlyStore, ReadOnlyKeyValueStore[
         specification: StoreSpecification[K, V],
     ) -> None:
         """Read *store* through the serdes of *specification*."""
-        self._store = store
-        self._specification = specification
-        self._key_serde = serde_or_raw(specification.key)
-        self._value_serde = serde_or_raw(specification.value)
-        self._encode_key = self._key_serde.encode
-        self._decode_key = self._key_serde.decode
-        self._encode_value = self._value_serde.encode
-        self._decode_value = self._value_serde.decode
+        super().__init__(store, specification)
         # Any, because None goes down as it is: see `encoded_values`.
         self._store_get: Callable[[Any], bytes | None] = store.get
 

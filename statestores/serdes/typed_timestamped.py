@@ -7,9 +7,9 @@ written. Timestamps pass through unchanged.
 from collections.abc import Callable, Generator, Iterator
 from typing import Any, TypeVar
 
-from statestores.serdes.delegation import DelegatingReadOnlyStore, DelegatingStateStore
+from statestores.serdes.delegation import DelegatingStateStore
 from statestores.serdes.encoded_values import encode_values
-from statestores.serdes.raw_serde import serde_or_raw
+from statestores.serdes.typed_reads import TypedReads
 from statestores.spi.records import TimestampedValue
 from statestores.spi.specification import StoreSpecification
 from statestores.spi.store import Isolation, Values
@@ -22,9 +22,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class TypedReadOnlyTimestampedStore(
-    DelegatingReadOnlyStore, ReadOnlyTimestampedKeyValueStore[K, V]
-):
+class TypedReadOnlyTimestampedStore(TypedReads[K, V], ReadOnlyTimestampedKeyValueStore[K, V]):
     """The reading half. With a key serde that is not sorted, ranges are of bytes all the same."""
 
     _store: ReadOnlyTimestampedKeyValueStore[bytes, bytes]
@@ -35,14 +33,7 @@ class TypedReadOnlyTimestampedStore(
         specification: StoreSpecification[K, V],
     ) -> None:
         """Read *store* through the serdes of *specification*."""
-        self._store = store
-        self._specification = specification
-        self._key_serde = serde_or_raw(specification.key)
-        self._value_serde = serde_or_raw(specification.value)
-        self._encode_key = self._key_serde.encode
-        self._decode_key = self._key_serde.decode
-        self._encode_value = self._value_serde.encode
-        self._decode_value = self._value_serde.decode
+        super().__init__(store, specification)
         # Any, because None goes down as it is: see `encoded_values`.
         self._store_get: Callable[[Any], TimestampedValue[bytes] | None] = store.get
 
