@@ -98,7 +98,7 @@ class EngineStore(MeteredStore, Generic[K, V]):
         self._is_applied = False  # whether the engine has what the last commit was to bring
         self._unsettled: WriteBatch | StateStoreError | None = None
         self._cleared_at: int | None = None  # the journal's offset of the last truncation
-        self._commits = 0  # counted before and after each: see the facades of pending writes
+        self.commits = 0  # counted before and after each: see the facades of pending writes
         self._is_truncating = engine.get(TRUNCATING_ROW) is not None
         if self._is_truncating:
             self._finish_truncating()
@@ -242,7 +242,7 @@ class EngineStore(MeteredStore, Generic[K, V]):
                 durability = Durability.PROCESS_CRASH
             rows = self._pending_rows()
             self._add_metadata(rows, staged)
-            self._commits += 1
+            self.commits += 1
             reach("commit.apply.before")
             batch = rows
             self._engine.apply(batch, durability)
@@ -302,7 +302,7 @@ class EngineStore(MeteredStore, Generic[K, V]):
         self._add_metadata(batch, staged)
         self._forget_cached()
         deletes = rows.has_deletions or None in batch.values()
-        self._commits += 1
+        self.commits += 1
         reach("commit.apply.before")
         try:
             if self._engine.capabilities.bulk_ingest and not deletes:
@@ -359,7 +359,7 @@ class EngineStore(MeteredStore, Generic[K, V]):
             else:
                 self._offsets[partition] = offset
         self._committed_position = self._position
-        self._commits += 1
+        self.commits += 1
         self._forget_pending(committed=True)
         self._uncommitted_bytes = 0
 
@@ -463,12 +463,12 @@ class EngineStore(MeteredStore, Generic[K, V]):
             self._begin_truncating(None)
         else:
             self._append_clear(self._journal)
-        self._commits += 1
+        self.commits += 1
         self._forget_everything_pending()
         self._is_journaled = self._is_applied = False
         self._unsettled = None
         self._finish_truncating()
-        self._commits += 1
+        self.commits += 1
         self._forget_everything_pending()
 
     def _append_clear(self, journal: Journal) -> None:

@@ -1,7 +1,8 @@
 """What the read-only facades of every kind have in common (ROF)."""
 
+from collections.abc import Callable
 from copy import copy
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 from statestores.errors import CapabilityNotSupportedError
 from statestores.semantics.engine_store import EngineStore
@@ -11,6 +12,8 @@ from statestores.spi.engine import Engine, EngineSnapshot
 from statestores.spi.offsets import Position, TopicPartition, check_partition
 from statestores.spi.specification import StoreSpecification
 from statestores.spi.store import Isolation, ReadOnlyStore
+
+T = TypeVar("T")
 
 
 class EngineFacade(ReadOnlyStore):
@@ -70,3 +73,33 @@ class EngineFacade(ReadOnlyStore):
         if offset is None or self._store.is_input(partition):
             offset = read_position(self._engine).get(partition)
         return 0 if offset is None else offset + 1
+
+
+class UncommittedFacade(EngineFacade):
+    """What those have in common that see the writer's pending writes as well."""
+
+    isolation = Isolation.READ_UNCOMMITTED
+
+    @property
+    def position(self) -> Position:
+        self._store.check_open()
+        return self._store.position
+
+    def _of_one_commit(
+        self, look: Callable[[], T], discard: Callable[[T], object] | None = None
+    ) -> T:
+        """Return what *look* finds: a copy of the pending writes, and then a view of the engine.
+
+        A commit between the two would hide newer rows behind older ones. What was found then goes
+        to *discard*, and *look* is called again.
+
+        Requires: each copy is one step of the interpreter, as ``dict.copy`` is: a loop over the
+        live ``dict`` would not be.
+        """
+        while True:
+            commits = self._store.commits
+            found = look()
+            if self._store.commits == commits:
+                return found
+            if discard is not None:
+                discard(found)

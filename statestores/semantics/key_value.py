@@ -174,9 +174,9 @@ class EngineKeyValueStore(EngineStore[bytes, bytes], KeyValueStore[bytes, bytes]
             return CommittedKeyValues(self, self._engine)
         return UncommittedKeyValues(self, self._engine, self.uncommitted_rows)
 
-    def uncommitted_rows(self) -> tuple[int, dict[bytes, bytes | None]]:
-        """Return the number of commits so far and the pending rows, live: for facades."""
-        return self._commits, self._rows
+    def uncommitted_rows(self) -> dict[bytes, bytes | None]:
+        """Return the pending rows, live: for facades."""
+        return self._rows
 
     # Changes.
 

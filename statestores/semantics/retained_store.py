@@ -145,9 +145,9 @@ class EngineRetainedStore(RetainedReads, EngineStore[bytes, bytes]):
         rows = merge(stored, overlay, reverse=reverse)
         return self.count_iterator(selection.of(self.guarded(rows) if overlay else rows))
 
-    def uncommitted_rows(self) -> tuple[int, int, PendingRows]:
-        """Return the number of commits, stream time and the pending rows, live: for facades."""
-        return self._commits, self._stream_time, self._pending
+    def uncommitted_rows(self) -> tuple[PendingRows, int]:
+        """Return the pending rows, live, and their stream time: for facades."""
+        return self._pending, self._stream_time
 
     # Changes.
 

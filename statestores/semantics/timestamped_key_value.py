@@ -275,9 +275,9 @@ class EngineTimestampedKeyValueStore(
             return CommittedTimestamped(self, self._engine, self._expiry, self.uncommitted_rows)
         return UncommittedTimestamped(self, self._engine, self._expiry, self.uncommitted_rows)
 
-    def uncommitted_rows(self) -> tuple[int, dict[bytes, bytes | None], int]:
-        """Return the number of commits, the pending rows, live, and stream time: for facades."""
-        return self._commits, self._rows, self._stream_time
+    def uncommitted_rows(self) -> tuple[dict[bytes, bytes | None], int]:
+        """Return the pending rows, live, and their stream time: for facades."""
+        return self._rows, self._stream_time
 
     # Changes.
 

@@ -266,9 +266,9 @@ class EngineVersionedStore(EngineStore[bytes, bytes], VersionedStore[bytes, byte
             self, self._engine, self._retention_ms, self.uncommitted_versions
         )
 
-    def uncommitted_versions(self) -> tuple[int, dict[bytes, dict[int, bytes | None]], int]:
-        """Return the number of commits, the pending versions, live, and stream time."""
-        return self._commits, self._pending, self._stream_time
+    def uncommitted_versions(self) -> tuple[dict[bytes, dict[int, bytes | None]], int]:
+        """Return the pending versions, live, and their stream time: for facades."""
+        return self._pending, self._stream_time
 
     @contextmanager
     def view(self) -> Iterator[VersionedView]:
