@@ -1,5 +1,6 @@
 """What the read-only facades of every kind have in common (ROF)."""
 
+from abc import abstractmethod
 from collections.abc import Callable
 from copy import copy
 from typing import Any, ClassVar, Self, TypeVar
@@ -8,10 +9,12 @@ from statestores.errors import CapabilityNotSupportedError
 from statestores.semantics.engine_store import EngineStore
 from statestores.semantics.frozen_engine import FrozenEngine
 from statestores.semantics.layout import read_offset, read_position
+from statestores.semantics.progress import known_time
 from statestores.spi.engine import Engine, EngineSnapshot
 from statestores.spi.offsets import Position, TopicPartition, check_partition
 from statestores.spi.specification import StoreSpecification
 from statestores.spi.store import Isolation, ReadOnlyStore
+from statestores.spi.stream_time import ReadOnlyTimedStore
 
 T = TypeVar("T")
 
@@ -75,6 +78,19 @@ class EngineFacade(ReadOnlyStore):
         return 0 if offset is None else offset + 1
 
 
+class TimedFacade(EngineFacade, ReadOnlyTimedStore):
+    """What the facades of the kinds with a stream time have in common."""
+
+    @abstractmethod
+    def _stream_time(self) -> int:
+        """Return the stream time of the visible content, or `NO_STREAM_TIME`."""
+
+    @property
+    def stream_time_ms(self) -> int | None:
+        self._store.check_open()
+        return known_time(self._stream_time())
+
+
 class UncommittedFacade(EngineFacade):
     """What those have in common that see the writer's pending writes as well."""
 
@@ -103,3 +119,14 @@ class UncommittedFacade(EngineFacade):
                 return found
             if discard is not None:
                 discard(found)
+
+
+class UncommittedTimedFacade(UncommittedFacade, TimedFacade):
+    """Both: the stream time is that of the pending writes."""
+
+    _uncommitted: Callable[[], tuple[object, int]]
+    """Returns the pending writes, live, and their stream time."""
+
+    def _stream_time(self) -> int:
+        _, stream_time = self._uncommitted()
+        return stream_time

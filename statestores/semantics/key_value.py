@@ -25,8 +25,8 @@ from statestores.semantics.closed_rows import ClosedRows
 from statestores.semantics.committed_rows import CommittedRows
 from statestores.semantics.content_chunks import (
     FIRST_CHUNK_ROWS,
+    frozen_content,
     next_chunk_rows,
-    until_closed,
 )
 from statestores.semantics.engine_store import EngineStore
 from statestores.semantics.key_value_facades import CommittedKeyValues, UncommittedKeyValues
@@ -37,7 +37,7 @@ from statestores.semantics.key_value_rows import (
     prefix_bounds,
     without_namespace,
 )
-from statestores.semantics.layout import DATA, HISTORY, read_offsets, read_position
+from statestores.semantics.layout import DATA, HISTORY
 from statestores.semantics.row_cache import DEFAULT_READ_CACHE_BYTES, KEEP_ONE_IN, RowCache
 from statestores.semantics.sorted_rows import SortedRows
 from statestores.semantics.write_buffer import WriteBuffer, merge
@@ -199,12 +199,7 @@ class EngineKeyValueStore(EngineStore[bytes, bytes], KeyValueStore[bytes, bytes]
     def committed_content(self) -> CommittedContent:
         self.check_open()
         snapshot = self._engine.snapshot()
-        return CommittedContent(
-            offsets=read_offsets(snapshot),
-            position=read_position(snapshot),
-            stream_time_ms=None,
-            changes=until_closed(snapshot, _chunks(snapshot)),
-        )
+        return frozen_content(snapshot, _chunks(snapshot))
 
     def committed_rows(self) -> CommittedRows:
         """Return the rows of `committed_content` as the engine has them, behind `DATA`."""

@@ -11,7 +11,7 @@ from typing import Any
 from statestores.semantics.arguments import MAX_TIME_MS, check_reverse
 from statestores.semantics.content_chunks import until_closed
 from statestores.semantics.engine_store import EngineStore
-from statestores.semantics.facade import EngineFacade, UncommittedFacade
+from statestores.semantics.facade import TimedFacade, UncommittedTimedFacade
 from statestores.semantics.progress import NO_STREAM_TIME
 from statestores.semantics.retained_progress import read_retained_progress
 from statestores.semantics.retained_rows import RetainedRows, Row
@@ -88,7 +88,7 @@ class RetainedSelection:
             yield from self._rows.within(rows, self._first_ms, self._last_ms)
 
 
-class CommittedRetained(RetainedReads, EngineFacade):
+class CommittedRetained(RetainedReads, TimedFacade):
     """A window or session store as its last commit left it.
 
     An iterator reads a snapshot of the engine, and takes stream time from there too. It never
@@ -102,12 +102,8 @@ class CommittedRetained(RetainedReads, EngineFacade):
         self._rows = rows
         self._retention_ms = retention_ms
 
-    @property
-    def stream_time_ms(self) -> int | None:
-        """Return the stream time that the visible content reflects."""
-        self._store.check_open()
-        stream_time = read_retained_progress(self._engine).stream_time_ms
-        return None if stream_time == NO_STREAM_TIME else stream_time
+    def _stream_time(self) -> int:
+        return read_retained_progress(self._engine).stream_time_ms
 
     def _visible_value(self, data_key: bytes, time_ms: int) -> bytes | None:
         # The row first: what is visible at a later stream time was so when it was read.
@@ -150,8 +146,10 @@ class CommittedRetained(RetainedReads, EngineFacade):
         return snapshot, read_retained_progress(snapshot).stream_time_ms, {}
 
 
-class UncommittedRetained(UncommittedFacade, CommittedRetained):
+class UncommittedRetained(UncommittedTimedFacade, CommittedRetained):
     """A window or session store with the writer's pending rows, which iterators copy."""
+
+    _uncommitted: Uncommitted
 
     def __init__(
         self,
@@ -163,12 +161,6 @@ class UncommittedRetained(UncommittedFacade, CommittedRetained):
     ) -> None:
         super().__init__(store, engine, rows, retention_ms)
         self._uncommitted = uncommitted
-
-    @property
-    def stream_time_ms(self) -> int | None:
-        self._store.check_open()
-        _, stream_time = self._uncommitted()
-        return None if stream_time == NO_STREAM_TIME else stream_time
 
     def _visible_value(self, data_key: bytes, time_ms: int) -> bytes | None:
         pending, _ = self._uncommitted()

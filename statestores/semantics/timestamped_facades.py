@@ -7,7 +7,7 @@ from statestores.semantics.arguments import check_key, check_key_range, check_re
 from statestores.semantics.content_chunks import until_closed
 from statestores.semantics.engine_store import EngineStore
 from statestores.semantics.expiry import Expiry
-from statestores.semantics.facade import EngineFacade, UncommittedFacade
+from statestores.semantics.facade import TimedFacade, UncommittedTimedFacade
 from statestores.semantics.key_value_rows import key_bounds, prefix_bounds
 from statestores.semantics.layout import DATA, HISTORY
 from statestores.semantics.progress import NO_STREAM_TIME
@@ -26,7 +26,7 @@ Uncommitted = Callable[[], tuple[dict[bytes, bytes | None], int]]
 _ABSENT = object()
 
 
-class CommittedTimestamped(EngineFacade, ReadOnlyTimestampedKeyValueStore[bytes, bytes]):
+class CommittedTimestamped(TimedFacade, ReadOnlyTimestampedKeyValueStore[bytes, bytes]):
     """A timestamped store as its last commit left it.
 
     Each operation sees exactly one commit: a row and the stream time that it is judged by are read
@@ -38,17 +38,14 @@ class CommittedTimestamped(EngineFacade, ReadOnlyTimestampedKeyValueStore[bytes,
         store: EngineStore[Any, Any],
         engine: Engine,
         expiry: Expiry,
-        uncommitted_rows: Uncommitted,
+        uncommitted: Uncommitted,
     ) -> None:
         super().__init__(store, engine)
         self._expiry = expiry
-        self._uncommitted_rows = uncommitted_rows
+        self._uncommitted = uncommitted
 
-    @property
-    def stream_time_ms(self) -> int | None:
-        self._store.check_open()
-        stream_time = read_sweep_progress(self._engine).stream_time_ms
-        return None if stream_time == NO_STREAM_TIME else stream_time
+    def _stream_time(self) -> int:
+        return read_sweep_progress(self._engine).stream_time_ms
 
     def _horizon_ms(self, reader: EngineReader) -> int:
         """Return the highest timestamp that has expired in *reader*."""
@@ -61,7 +58,7 @@ class CommittedTimestamped(EngineFacade, ReadOnlyTimestampedKeyValueStore[bytes,
         row = self._engine.get(DATA + key)
         # The pending stream time is not below any committed one until now: what is alive by it
         # was alive when the row was read.
-        _, stream_time = self._uncommitted_rows()
+        _, stream_time = self._uncommitted()
         found = living(row, self._expiry.horizon_ms(stream_time))
         if found is not None or row is None or not self._expiry.follows_stream_time:
             return found
@@ -101,21 +98,17 @@ class CommittedTimestamped(EngineFacade, ReadOnlyTimestampedKeyValueStore[bytes,
         return self._engine.approximate_num_keys(DATA, HISTORY)
 
 
-class UncommittedTimestamped(UncommittedFacade, CommittedTimestamped):
+class UncommittedTimestamped(UncommittedTimedFacade, CommittedTimestamped):
     """A timestamped store with the writer's pending writes, and their stream time.
 
     Single reads look at the live buffer; the others copy it.
     """
 
-    @property
-    def stream_time_ms(self) -> int | None:
-        self._store.check_open()
-        _, stream_time = self._uncommitted_rows()
-        return None if stream_time == NO_STREAM_TIME else stream_time
+    _uncommitted: Uncommitted
 
     def get(self, key: bytes) -> TimestampedValue[bytes] | None:
         check_key(key)
-        rows, stream_time = self._uncommitted_rows()
+        rows, stream_time = self._uncommitted()
         row = rows.get(DATA + key, _ABSENT)
         if row is _ABSENT:
             row = self._engine.get(DATA + key)
@@ -130,7 +123,7 @@ class UncommittedTimestamped(UncommittedFacade, CommittedTimestamped):
         check_reverse(reverse)
 
         def look() -> tuple[dict[bytes, bytes | None], int, Iterator[tuple[bytes, bytes]]]:
-            rows, stream_time = self._uncommitted_rows()
+            rows, stream_time = self._uncommitted()
             return rows.copy(), stream_time, self._engine.scan(start, stop, reverse=reverse)
 
         pending, stream_time, stored = self._of_one_commit(look)
@@ -139,5 +132,5 @@ class UncommittedTimestamped(UncommittedFacade, CommittedTimestamped):
         return living_pairs(merged, self._expiry.horizon_ms(stream_time))
 
     def approximate_num_entries(self) -> int:
-        rows, _ = self._uncommitted_rows()
+        rows, _ = self._uncommitted()
         return super().approximate_num_entries() + len(rows.copy())

@@ -28,14 +28,14 @@ from statestores.semantics.arguments import (
     refuse_put,
 )
 from statestores.semantics.closed_rows import ClosedRows
-from statestores.semantics.content_chunks import until_closed
-from statestores.semantics.engine_store import EngineStore
+from statestores.semantics.content_chunks import frozen_content
 from statestores.semantics.expiry import Expiry, Sweep
 from statestores.semantics.key_value_rows import key_bounds, prefix_bounds
-from statestores.semantics.layout import DATA, HISTORY, PROGRESS_ROW, read_offsets, read_position
+from statestores.semantics.layout import DATA, HISTORY, PROGRESS_ROW
 from statestores.semantics.progress import NO_STREAM_TIME, Progress
 from statestores.semantics.row_cache import DEFAULT_READ_CACHE_BYTES
 from statestores.semantics.sorted_rows import SortedRows
+from statestores.semantics.timed_store import TimedStore
 from statestores.semantics.timestamped_content import pending_columns, stamped_chunks
 from statestores.semantics.timestamped_facades import CommittedTimestamped, UncommittedTimestamped
 from statestores.semantics.timestamped_opening import prepare, read_sweep_progress
@@ -65,9 +65,7 @@ from statestores.spi.values import as_list
 _ABSENT = object()
 
 
-class EngineTimestampedKeyValueStore(
-    EngineStore[bytes, bytes], TimestampedKeyValueStore[bytes, bytes]
-):
+class EngineTimestampedKeyValueStore(TimedStore, TimestampedKeyValueStore[bytes, bytes]):
     """A key-value store of bytes and timestamps over any engine."""
 
     def __init__(
@@ -205,11 +203,6 @@ class EngineTimestampedKeyValueStore(
 
     # Reads.
 
-    @property
-    def stream_time_ms(self) -> int | None:
-        self.check_open()
-        return None if self._stream_time == NO_STREAM_TIME else self._stream_time
-
     def get(self, key: bytes) -> TimestampedValue[bytes] | None:
         if type(key) is not bytes:
             check_key(key)
@@ -314,12 +307,7 @@ class EngineTimestampedKeyValueStore(
         snapshot = self._engine.snapshot()
         stream_time = read_sweep_progress(snapshot).stream_time_ms
         horizon = self._expiry.horizon_ms(stream_time)
-        return CommittedContent(
-            offsets=read_offsets(snapshot),
-            position=read_position(snapshot),
-            stream_time_ms=None if stream_time == NO_STREAM_TIME else stream_time,
-            changes=until_closed(snapshot, stamped_chunks(snapshot, horizon)),
-        )
+        return frozen_content(snapshot, stamped_chunks(snapshot, horizon), stream_time)
 
     @property
     def sweep_cursor(self) -> bytes:

@@ -14,10 +14,10 @@ from statestores.semantics.arguments import (
 )
 from statestores.semantics.content_chunks import until_closed
 from statestores.semantics.engine_store import EngineStore
-from statestores.semantics.facade import EngineFacade, UncommittedFacade
+from statestores.semantics.facade import TimedFacade, UncommittedTimedFacade
 from statestores.semantics.key_value_rows import key_bounds
 from statestores.semantics.layout import DATA
-from statestores.semantics.progress import NO_STREAM_TIME, read_progress
+from statestores.semantics.progress import read_progress
 from statestores.semantics.versioned_rows import read_latest
 from statestores.semantics.versioned_view import Pending, VersionedView
 from statestores.spi.engine import Engine, EngineSnapshot
@@ -29,7 +29,7 @@ Uncommitted = Callable[[], tuple[dict[bytes, dict[int, bytes | None]], int]]
 """Returns the pending versions, live, and their stream time."""
 
 
-class CommittedVersions(EngineFacade, ReadOnlyVersionedStore[bytes, bytes]):
+class CommittedVersions(TimedFacade, ReadOnlyVersionedStore[bytes, bytes]):
     """A versioned store as its last commit left it.
 
     Each operation sees exactly one commit: it reads one row, or a snapshot of the engine, and
@@ -58,11 +58,8 @@ class CommittedVersions(EngineFacade, ReadOnlyVersionedStore[bytes, bytes]):
         stream_time = read_progress(snapshot).stream_time_ms
         return snapshot, VersionedView(snapshot, {}, stream_time, self._retention_ms)
 
-    @property
-    def stream_time_ms(self) -> int | None:
-        self._store.check_open()
-        stream_time = read_progress(self._engine).stream_time_ms
-        return None if stream_time == NO_STREAM_TIME else stream_time
+    def _stream_time(self) -> int:
+        return read_progress(self._engine).stream_time_ms
 
     def get(self, key: bytes, as_of_ms: int | None = None) -> VersionedRecord[bytes] | None:
         check_key(key)
@@ -123,8 +120,10 @@ class CommittedVersions(EngineFacade, ReadOnlyVersionedStore[bytes, bytes]):
         return self._store.while_open(until_closed(snapshot, rows))
 
 
-class UncommittedVersions(UncommittedFacade, CommittedVersions):
+class UncommittedVersions(UncommittedTimedFacade, CommittedVersions):
     """A versioned store with the writer's pending versions, which each operation copies."""
+
+    _uncommitted: Uncommitted
 
     def __init__(
         self,
@@ -146,12 +145,6 @@ class UncommittedVersions(UncommittedFacade, CommittedVersions):
         stored = read_progress(snapshot).stream_time_ms
         stream_time = max([stored, *(max(versions) for versions in pending.values())])
         return snapshot, VersionedView(snapshot, pending, stream_time, self._retention_ms)
-
-    @property
-    def stream_time_ms(self) -> int | None:
-        self._store.check_open()
-        _, stream_time = self._uncommitted()
-        return None if stream_time == NO_STREAM_TIME else stream_time
 
     def get(self, key: bytes, as_of_ms: int | None = None) -> VersionedRecord[bytes] | None:
         check_key(key)

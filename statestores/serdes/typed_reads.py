@@ -6,6 +6,7 @@ from statestores.serdes.delegation import DelegatingReadOnlyStore
 from statestores.serdes.raw_serde import serde_or_raw
 from statestores.spi.specification import StoreSpecification
 from statestores.spi.store import ReadOnlyStore
+from statestores.spi.stream_time import ReadOnlyTimedStore
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -29,3 +30,13 @@ class TypedReads(DelegatingReadOnlyStore, Generic[K, V]):
     def _encoded_key(self, key: K | None) -> Any:
         """Return the bytes of *key*; ``None`` goes down as it is (see `encoded_values`)."""
         return None if key is None else self._encode_key(key)
+
+
+class TypedTimedReads(TypedReads[K, V], ReadOnlyTimedStore):
+    """The same of a kind whose puts have times, which pass through unchanged."""
+
+    _store: ReadOnlyTimedStore
+
+    @property
+    def stream_time_ms(self) -> int | None:
+        return self._store.stream_time_ms

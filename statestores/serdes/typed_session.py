@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from statestores.serdes.delegation import DelegatingStateStore
 from statestores.serdes.encoded_values import encode_values
-from statestores.serdes.typed_reads import TypedReads
+from statestores.serdes.typed_reads import TypedTimedReads
 from statestores.spi.records import SessionRecord
 from statestores.spi.session import ReadOnlySessionStore, SessionStore
 from statestores.spi.specification import StoreSpecification
@@ -19,14 +19,10 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class TypedReadOnlySessionStore(TypedReads[K, V], ReadOnlySessionStore[K, V]):
+class TypedReadOnlySessionStore(TypedTimedReads[K, V], ReadOnlySessionStore[K, V]):
     """The reading half. With a key serde that is not sorted, ranges are of bytes all the same."""
 
     _store: ReadOnlySessionStore[bytes, bytes]
-
-    @property
-    def stream_time_ms(self) -> int | None:
-        return self._store.stream_time_ms
 
     def fetch_session(self, key: K, start_ms: int, end_ms: int) -> V | None:
         data = self._store.fetch_session(self._encoded_key(key), start_ms, end_ms)

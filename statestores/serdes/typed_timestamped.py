@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from statestores.serdes.delegation import DelegatingStateStore
 from statestores.serdes.encoded_values import encode_values
-from statestores.serdes.typed_reads import TypedReads
+from statestores.serdes.typed_reads import TypedTimedReads
 from statestores.spi.records import TimestampedValue
 from statestores.spi.specification import StoreSpecification
 from statestores.spi.store import Isolation, Values
@@ -22,7 +22,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class TypedReadOnlyTimestampedStore(TypedReads[K, V], ReadOnlyTimestampedKeyValueStore[K, V]):
+class TypedReadOnlyTimestampedStore(TypedTimedReads[K, V], ReadOnlyTimestampedKeyValueStore[K, V]):
     """The reading half. With a key serde that is not sorted, ranges are of bytes all the same."""
 
     _store: ReadOnlyTimestampedKeyValueStore[bytes, bytes]
@@ -36,10 +36,6 @@ class TypedReadOnlyTimestampedStore(TypedReads[K, V], ReadOnlyTimestampedKeyValu
         super().__init__(store, specification)
         # Any, because None goes down as it is: see `encoded_values`.
         self._store_get: Callable[[Any], TimestampedValue[bytes] | None] = store.get
-
-    @property
-    def stream_time_ms(self) -> int | None:
-        return self._store.stream_time_ms
 
     def get(self, key: K) -> TimestampedValue[V] | None:
         return self._decoded(self._store_get(None if key is None else self._encode_key(key)))

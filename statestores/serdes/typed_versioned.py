@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from statestores.serdes.delegation import DelegatingStateStore
 from statestores.serdes.encoded_values import encode_values
-from statestores.serdes.typed_reads import TypedReads
+from statestores.serdes.typed_reads import TypedTimedReads
 from statestores.spi.records import PutResult, VersionedRecord
 from statestores.spi.specification import StoreSpecification
 from statestores.spi.store import Isolation, Values
@@ -19,7 +19,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class TypedReadOnlyVersionedStore(TypedReads[K, V], ReadOnlyVersionedStore[K, V]):
+class TypedReadOnlyVersionedStore(TypedTimedReads[K, V], ReadOnlyVersionedStore[K, V]):
     """The reading half. With a key serde that is not sorted, ranges are of bytes all the same."""
 
     _store: ReadOnlyVersionedStore[bytes, bytes]
@@ -33,10 +33,6 @@ class TypedReadOnlyVersionedStore(TypedReads[K, V], ReadOnlyVersionedStore[K, V]
         super().__init__(store, specification)
         # Any, because None goes down as it is: see `encoded_values`.
         self._store_get: Callable[[Any, int | None], VersionedRecord[bytes] | None] = store.get
-
-    @property
-    def stream_time_ms(self) -> int | None:
-        return self._store.stream_time_ms
 
     def get(self, key: K, as_of_ms: int | None = None) -> VersionedRecord[V] | None:
         found = self._store_get(None if key is None else self._encode_key(key), as_of_ms)

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from statestores.serdes.delegation import DelegatingStateStore
 from statestores.serdes.encoded_values import encode_values
-from statestores.serdes.typed_reads import TypedReads
+from statestores.serdes.typed_reads import TypedTimedReads
 from statestores.spi.records import WindowRecord
 from statestores.spi.specification import StoreSpecification
 from statestores.spi.store import Isolation, Values
@@ -19,7 +19,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class TypedReadOnlyWindowStore(TypedReads[K, V], ReadOnlyWindowStore[K, V]):
+class TypedReadOnlyWindowStore(TypedTimedReads[K, V], ReadOnlyWindowStore[K, V]):
     """The reading half. With a key serde that is not sorted, ranges are of bytes all the same."""
 
     _store: ReadOnlyWindowStore[bytes, bytes]
@@ -33,10 +33,6 @@ class TypedReadOnlyWindowStore(TypedReads[K, V], ReadOnlyWindowStore[K, V]):
         super().__init__(store, specification)
         # Any, because None goes down as it is: see `encoded_values`.
         self._store_fetch: Callable[[Any, int], bytes | None] = store.fetch
-
-    @property
-    def stream_time_ms(self) -> int | None:
-        return self._store.stream_time_ms
 
     def fetch(self, key: K, start_ms: int) -> V | None:
         data = self._store_fetch(None if key is None else self._encode_key(key), start_ms)

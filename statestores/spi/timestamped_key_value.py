@@ -8,23 +8,21 @@ from statestores.errors import InvalidArgumentError
 from statestores.spi.key_value import ReadOnlyKeyValueStore
 from statestores.spi.records import TimestampedValue
 from statestores.spi.store import Isolation, StateStore, Values
+from statestores.spi.stream_time import ReadOnlyTimedStore
 from statestores.spi.values import as_list
 
 K = TypeVar("K")
 V = TypeVar("V")
 
 
-class ReadOnlyTimestampedKeyValueStore(ReadOnlyKeyValueStore[K, TimestampedValue[V]]):
+class ReadOnlyTimestampedKeyValueStore(
+    ReadOnlyTimedStore, ReadOnlyKeyValueStore[K, TimestampedValue[V]]
+):
     """The reading half: that of a key-value store whose values have timestamps.
 
     A key whose value has expired is absent from every read, whether its row has been deleted yet
     or not (TTL-2); `approximate_num_entries` counts rows.
     """
-
-    @property
-    @abstractmethod
-    def stream_time_ms(self) -> int | None:
-        """The highest timestamp that the visible content has seen; ``None`` at first (TKV-5)."""
 
 
 class TimestampedKeyValueStore(StateStore, ReadOnlyTimestampedKeyValueStore[K, V]):

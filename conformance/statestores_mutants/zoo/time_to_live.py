@@ -173,11 +173,11 @@ class _Behind(UncommittedTimestamped):
         assert isinstance(owner, EngineTimestampedKeyValueStore)
         rows, stream_time = owner.uncommitted_rows()
         behind = owner._progress.stream_time_ms  # noqa: SLF001
-        self._uncommitted_rows = lambda: (rows, min(stream_time, behind))
+        self._uncommitted = lambda: (rows, min(stream_time, behind))
         try:
             return super()._scan(start, stop, reverse=reverse)
         finally:
-            self._uncommitted_rows = owner.uncommitted_rows
+            self._uncommitted = owner.uncommitted_rows
 
 
 @mutant("TTL-2", "ROF-8")
