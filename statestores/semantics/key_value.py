@@ -12,7 +12,6 @@ from statestores.errors import InvalidArgumentError
 from statestores.semantics.arguments import (
     check_changes,
     check_key,
-    check_key_range,
     check_keys,
     check_lengths,
     check_reverse,
@@ -29,12 +28,11 @@ from statestores.semantics.content_chunks import (
     next_chunk_rows,
 )
 from statestores.semantics.engine_store import EngineStore
+from statestores.semantics.key_ranges import KeyRanges
 from statestores.semantics.key_value_facades import CommittedKeyValues, UncommittedKeyValues
 from statestores.semantics.key_value_rows import (
     NamespacedRows,
-    key_bounds,
     key_bounds_of,
-    prefix_bounds,
     without_namespace,
 )
 from statestores.semantics.layout import DATA, HISTORY
@@ -52,7 +50,7 @@ from statestores.spi.values import as_list
 T = TypeVar("T")
 
 
-class EngineKeyValueStore(EngineStore[bytes, bytes], KeyValueStore[bytes, bytes]):
+class EngineKeyValueStore(KeyRanges[bytes], EngineStore[bytes, bytes], KeyValueStore[bytes, bytes]):
     """A key-value store of bytes over any engine."""
 
     def __init__(
@@ -140,16 +138,6 @@ class EngineKeyValueStore(EngineStore[bytes, bytes], KeyValueStore[bytes, bytes]
             pending[key] if key in pending else cached[key] if key in cached else next(values)
             for key in key_list
         ]
-
-    def range(
-        self, first: bytes | None = None, last: bytes | None = None, *, reverse: bool = False
-    ) -> Iterator[tuple[bytes, bytes]]:
-        check_key_range(first, last)
-        return self._scan(*key_bounds(first, last), reverse=reverse)
-
-    def prefix_scan(self, prefix: bytes, *, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
-        check_key(prefix)
-        return self._scan(*prefix_bounds(prefix), reverse=reverse)
 
     def _scan(self, start: bytes, stop: bytes, *, reverse: bool) -> Iterator[tuple[bytes, bytes]]:
         check_reverse(reverse)

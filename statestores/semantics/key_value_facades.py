@@ -3,13 +3,12 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from statestores.semantics.arguments import check_key, check_key_range, check_reverse
+from statestores.semantics.arguments import check_key, check_reverse
 from statestores.semantics.engine_store import EngineStore
 from statestores.semantics.facade import EngineFacade, UncommittedFacade
+from statestores.semantics.key_ranges import KeyRanges
 from statestores.semantics.key_value_rows import (
-    key_bounds,
     key_bounds_of,
-    prefix_bounds,
     without_namespace,
 )
 from statestores.semantics.layout import DATA, HISTORY
@@ -22,7 +21,7 @@ from statestores.spi.values import as_list
 _ABSENT = object()
 
 
-class CommittedKeyValues(EngineFacade, ReadOnlyKeyValueStore[bytes, bytes]):
+class CommittedKeyValues(KeyRanges[bytes], EngineFacade, ReadOnlyKeyValueStore[bytes, bytes]):
     """A key-value store as its last commit left it.
 
     Each operation reads the engine once, at one instant, so it sees exactly one commit and never
@@ -40,16 +39,6 @@ class CommittedKeyValues(EngineFacade, ReadOnlyKeyValueStore[bytes, bytes]):
             rows.append(DATA + key)
         with self._engine.snapshot() as snapshot:
             return snapshot.get_many(rows)
-
-    def range(
-        self, first: bytes | None = None, last: bytes | None = None, *, reverse: bool = False
-    ) -> Iterator[tuple[bytes, bytes]]:
-        check_key_range(first, last)
-        return self._scan(*key_bounds(first, last), reverse=reverse)
-
-    def prefix_scan(self, prefix: bytes, *, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
-        check_key(prefix)
-        return self._scan(*prefix_bounds(prefix), reverse=reverse)
 
     def _scan(self, start: bytes, stop: bytes, *, reverse: bool) -> Iterator[tuple[bytes, bytes]]:
         check_reverse(reverse)

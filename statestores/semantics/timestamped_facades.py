@@ -3,12 +3,12 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from statestores.semantics.arguments import check_key, check_key_range, check_reverse
+from statestores.semantics.arguments import check_key, check_reverse
 from statestores.semantics.content_chunks import until_closed
 from statestores.semantics.engine_store import EngineStore
 from statestores.semantics.expiry import Expiry
 from statestores.semantics.facade import TimedFacade, UncommittedTimedFacade
-from statestores.semantics.key_value_rows import key_bounds, prefix_bounds
+from statestores.semantics.key_ranges import KeyRanges
 from statestores.semantics.layout import DATA, HISTORY
 from statestores.semantics.progress import NO_STREAM_TIME
 from statestores.semantics.timestamped_opening import read_sweep_progress
@@ -26,7 +26,9 @@ Uncommitted = Callable[[], tuple[dict[bytes, bytes | None], int]]
 _ABSENT = object()
 
 
-class CommittedTimestamped(TimedFacade, ReadOnlyTimestampedKeyValueStore[bytes, bytes]):
+class CommittedTimestamped(
+    KeyRanges[TimestampedValue[bytes]], TimedFacade, ReadOnlyTimestampedKeyValueStore[bytes, bytes]
+):
     """A timestamped store as its last commit left it.
 
     Each operation sees exactly one commit: a row and the stream time that it is judged by are read
@@ -73,18 +75,6 @@ class CommittedTimestamped(TimedFacade, ReadOnlyTimestampedKeyValueStore[bytes, 
         with self._engine.snapshot() as snapshot:
             horizon = self._horizon_ms(snapshot)
             return [living(row, horizon) for row in snapshot.get_many(rows)]
-
-    def range(
-        self, first: bytes | None = None, last: bytes | None = None, *, reverse: bool = False
-    ) -> Iterator[tuple[bytes, TimestampedValue[bytes]]]:
-        check_key_range(first, last)
-        return self._scan(*key_bounds(first, last), reverse=reverse)
-
-    def prefix_scan(
-        self, prefix: bytes, *, reverse: bool = False
-    ) -> Iterator[tuple[bytes, TimestampedValue[bytes]]]:
-        check_key(prefix)
-        return self._scan(*prefix_bounds(prefix), reverse=reverse)
 
     def _scan(
         self, start: bytes, stop: bytes, *, reverse: bool

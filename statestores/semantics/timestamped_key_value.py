@@ -17,7 +17,6 @@ from statestores.semantics.arguments import (
     MAX_TIME_MS,
     check_changes,
     check_key,
-    check_key_range,
     check_keys,
     check_lengths,
     check_reverse,
@@ -30,7 +29,7 @@ from statestores.semantics.arguments import (
 from statestores.semantics.closed_rows import ClosedRows
 from statestores.semantics.content_chunks import frozen_content
 from statestores.semantics.expiry import Expiry, Sweep
-from statestores.semantics.key_value_rows import key_bounds, prefix_bounds
+from statestores.semantics.key_ranges import KeyRanges
 from statestores.semantics.layout import DATA, HISTORY, PROGRESS_ROW
 from statestores.semantics.progress import NO_STREAM_TIME, Progress
 from statestores.semantics.row_cache import DEFAULT_READ_CACHE_BYTES
@@ -65,7 +64,9 @@ from statestores.spi.values import as_list
 _ABSENT = object()
 
 
-class EngineTimestampedKeyValueStore(TimedStore, TimestampedKeyValueStore[bytes, bytes]):
+class EngineTimestampedKeyValueStore(
+    KeyRanges[TimestampedValue[bytes]], TimedStore, TimestampedKeyValueStore[bytes, bytes]
+):
     """A key-value store of bytes and timestamps over any engine."""
 
     def __init__(
@@ -232,18 +233,6 @@ class EngineTimestampedKeyValueStore(TimedStore, TimestampedKeyValueStore[bytes,
         stored = dict(zip(missing, self._engine.get_many(missing), strict=True))
         horizon = self._expiry.horizon_ms(self._stream_time)
         return [living(stored[row] if row in stored else pending[row], horizon) for row in rows]
-
-    def range(
-        self, first: bytes | None = None, last: bytes | None = None, *, reverse: bool = False
-    ) -> Iterator[tuple[bytes, TimestampedValue[bytes]]]:
-        check_key_range(first, last)
-        return self._scan(*key_bounds(first, last), reverse=reverse)
-
-    def prefix_scan(
-        self, prefix: bytes, *, reverse: bool = False
-    ) -> Iterator[tuple[bytes, TimestampedValue[bytes]]]:
-        check_key(prefix)
-        return self._scan(*prefix_bounds(prefix), reverse=reverse)
 
     def _scan(
         self, start: bytes, stop: bytes, *, reverse: bool
