@@ -10,6 +10,7 @@ from typing import Any
 
 from statestores.errors import StorageError, StoreCorruptedError, UnsupportedFormatError
 from statestores.failpoints import reach
+from statestores.semantics.durable_directory import make_durable
 from statestores.semantics.strict_json import Fields, parse_object
 
 ROOT_FILE = "statestores.json"
@@ -104,11 +105,7 @@ def write_json(path: Path, content: dict[str, Any]) -> None:
         reach("json.durable")
         temporary.replace(path)
         reach("json.renamed")
-        descriptor = os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        make_durable(path.parent)
     except OSError as error:
         with suppress(OSError):  # the reason is told, and a name like this one is never read
             temporary.unlink()

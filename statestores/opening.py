@@ -5,6 +5,7 @@ names the backend, so that a reader who knows only the path can open it (LAY-10)
 """
 
 import os
+import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from os import PathLike
@@ -16,7 +17,6 @@ from statestores.engine_creation import ENGINE_DIRECTORY, create_engine, forget_
 from statestores.errors import (
     InvalidArgumentError,
     InvalidTypeError,
-    StorageError,
     StoreCorruptedError,
     StoreMismatchError,
     StoreNotFoundError,
@@ -29,6 +29,7 @@ from statestores.semantics.arguments import check_specification
 from statestores.semantics.layout import FORMAT_ROW
 from statestores.semantics.local_path import local_path
 from statestores.semantics.opening import AnyEngineStore
+from statestores.semantics.presence import look_for
 from statestores.semantics.self_description import read_description
 from statestores.semantics.store_options import StoreOptions, split_options
 from statestores.serdes import specification_from_description, typed
@@ -323,8 +324,10 @@ def _open_engine(
     )
     path = directory / ENGINE_DIRECTORY
     expected = None if restorable else known
-    if expected is not None and engine_class.capabilities.persistent and not _is_directory(path):
-        raise _gone(directory, expected)
+    if expected is not None and engine_class.capabilities.persistent:
+        about = look_for(path)
+        if about is None or not stat.S_ISDIR(about.st_mode):
+            raise _gone(directory, expected)
     if known is not None and not engine_class.capabilities.persistent and has_files(path):
         raise StoreCorruptedError(
             f"{str(directory / ENGINE_FILE)!r} names the backend {known!r}, which keeps nothing on "
@@ -341,15 +344,6 @@ def _open_engine(
             engine.close()
             raise
     return engine, known
-
-
-def _is_directory(path: Path) -> bool:
-    try:
-        return path.is_dir()
-    except OSError as error:
-        raise StorageError(
-            f"cannot look for {str(path)!r}: {error.strerror or error}; check path and rights"
-        ) from error
 
 
 def _check_content(engine: Engine, directory: Path, known: str) -> None:

@@ -35,6 +35,7 @@ from statestores.failpoints import reach
 from statestores.partitioning import partitioner_by_name
 from statestores.semantics.directory_lock import LOCK_FILE, DirectoryLock
 from statestores.semantics.local_path import local_path
+from statestores.semantics.lock_waiting import COMMIT_TIMEOUT_MS, when_unlocked
 from statestores.spi.specification import StoreSpecification
 from statestores.spi.window_specification import Window
 from statestores.state_root import PartitionDirectory, StateRoot
@@ -240,6 +241,7 @@ def publish(
     mode: Mode = "append",
     *,
     batch: StreamBatch | None = None,
+    timeout_ms: int = COMMIT_TIMEOUT_MS,
 ) -> PublishedWrite:
     """Append what *staged* describes to the store, or replace the store by it; all or nothing.
 
@@ -254,13 +256,21 @@ def publish(
     before, its rows are removed and nothing else happens. The same moment that commits the rows
     commits that, and other writes to the store do not change it.
 
+    While another writer has a partition open, or publishes, it waits, and holds nothing meanwhile.
+
     Raises:
         StoreNotFoundError: There is no such store, or a staged file is gone.
         InvalidArgumentError: The mode is unknown, or rows of another write are among *staged*.
-        StoreLockedError: Another writer has a partition open, or publishes at this moment.
+        StoreLockedError: Another writer was there for *timeout_ms*; 0 tries once.
         StoreCorruptedError, StorageError: A staged file is damaged, or the disk failed.
     """
-    with publishing(root, store) as publisher:
+    with ExitStack() as held:
+        publisher = when_unlocked(
+            lambda: held.enter_context(publishing(root, store)),
+            timeout_ms,
+            f"the write to {store!r}",
+            "timeout_ms",
+        )
         return publisher.publish(write_id, staged, mode, batch=batch)
 
 

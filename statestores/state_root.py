@@ -10,6 +10,7 @@ partition of each store, the live engine, the changelog and the snapshots::
     ROOT/<store>/<partition>/snapshots/<offset>/manifest.json
 """
 
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
@@ -20,7 +21,6 @@ from statestores.durable_json import ENGINE_FILE, ROOT_FILE, check_format, read_
 from statestores.errors import (
     InvalidArgumentError,
     InvalidTypeError,
-    StorageError,
     StoreCorruptedError,
     StoreMismatchError,
     StoreNotFoundError,
@@ -29,6 +29,7 @@ from statestores.partitioning import partitioner_by_name
 from statestores.semantics.arguments import check_specification, check_store_name
 from statestores.semantics.directory_lock import LOCK_FILE, DirectoryLock
 from statestores.semantics.local_path import local_path
+from statestores.semantics.presence import look_for
 from statestores.semantics.self_description import check_description
 from statestores.semantics.strict_json import Fields
 from statestores.serdes import specification_from_description
@@ -90,11 +91,12 @@ class StateRoot:
             StorageError, StoreCorruptedError, UnsupportedFormatError: It cannot be made or read.
         """
         root = local_path(path)
-        if not _is_taken(root / ROOT_FILE):
+        # A link to nothing is there as well, and an empty file must not replace it.
+        if look_for(root / ROOT_FILE, follow_links=False) is None:
             _refuse_engine(root)
             lock = DirectoryLock.acquire(root)
             try:
-                if not _is_taken(root / ROOT_FILE):
+                if look_for(root / ROOT_FILE, follow_links=False) is None:
                     write_json(root / ROOT_FILE, {"format": _FORMAT, "stores": {}})
             finally:
                 lock.release()
@@ -208,31 +210,8 @@ def is_state_root(path: str | PathLike[str]) -> bool:
     Raises:
         StorageError: The directory may not be looked into.
     """
-    try:
-        return (local_path(path) / ROOT_FILE).is_file()
-    except OSError as error:
-        raise StorageError(
-            f"cannot look into {str(path)!r}: {error.strerror or error}; check the path and the "
-            "rights"
-        ) from error
-
-
-def _is_taken(file: Path) -> bool:
-    """Return whether there is anything where *file* would be, readable or not.
-
-    Raises:
-        StorageError: It cannot be told, and an empty file must not replace one that is there.
-    """
-    try:
-        file.lstat()
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-    except OSError as error:
-        raise StorageError(
-            f"cannot look for {str(file)!r}: {error.strerror or error}; check the path and the "
-            "rights"
-        ) from error
-    return True
+    about = look_for(local_path(path) / ROOT_FILE)
+    return about is not None and stat.S_ISREG(about.st_mode)
 
 
 def _refuse_engine(root: Path) -> None:
@@ -241,7 +220,7 @@ def _refuse_engine(root: Path) -> None:
     Raises:
         StoreMismatchError: It is.
     """
-    if _is_taken(root / ENGINE_FILE):
+    if look_for(root / ENGINE_FILE, follow_links=False) is not None:
         raise StoreMismatchError(
             f"{str(root)!r} holds a single store, which open_store() opens, and can be no state "
             "root as well; choose another directory"

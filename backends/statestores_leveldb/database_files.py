@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from statestores.errors import StorageError, StoreCorruptedError
+from statestores.semantics.durable_directory import make_durable
 from statestores_leveldb.log_records import (
     last_changes,
     packed_changes,
@@ -124,11 +125,7 @@ def commit_logs(directory: Path) -> None:
     """
     for number in log_numbers(directory):
         try:
-            descriptor = os.open(_log_path(directory, number), os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+            make_durable(_log_path(directory, number))
         except FileNotFoundError:
             continue
         except OSError as error:

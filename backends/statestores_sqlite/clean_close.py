@@ -8,12 +8,12 @@ There is nothing to compare after a crash. Then the structure of the file and ea
 """
 
 import json
-import os
 import zlib
 from contextlib import suppress
 from pathlib import Path
 
 from statestores.errors import StorageError, StoreCorruptedError
+from statestores.semantics.durable_directory import make_durable
 
 SEAL = "CLOSED.json"
 _CHUNK_BYTES = 1024 * 1024
@@ -72,11 +72,7 @@ def break_seal(file: Path) -> None:
     """
     try:
         file.with_name(SEAL).unlink()
-        descriptor = os.open(file.parent, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        make_durable(file.parent)
     except FileNotFoundError:
         return
     except OSError as error:

@@ -23,6 +23,7 @@ from statestores.errors import (
     UnsupportedFormatError,
 )
 from statestores.semantics.directory_lock import DirectoryLock
+from statestores.semantics.durable_directory import make_durable
 from statestores.semantics.plain_files import check_plain_files
 from statestores.spi import Durability, MemoryShare, WriteBatch
 from statestores_sqlite.checked_rows import CheckedRows, checked, damaged_row
@@ -328,9 +329,9 @@ class SQLiteFile(Database):
             with closing(self._engine.raw_connection()) as proxy:
                 proxy.cursor().execute("VACUUM INTO ?", (str(partial / FILE),)).close()
             for path in (partial / FILE, partial):
-                _commit(path)
+                make_durable(path)
             partial.rename(target)
-            _commit(target.parent)
+            make_durable(target.parent)
         except OSError as error:
             raise StorageError(
                 f"cannot write a checkpoint to {str(target)!r}: {error.strerror or error}; check "
@@ -387,12 +388,3 @@ def _prepare(file: Path) -> None:
             f"{str(file)!r} is gone or empty, and its log {log.name!r} is not; restore the store "
             "from a snapshot or its changelog"
         )
-
-
-def _commit(path: Path) -> None:
-    """Wait until the file or directory at *path* is on disk."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -6,6 +6,8 @@ from pathlib import Path
 from uuid import uuid4
 
 from statestores.errors import StorageError, StoreCorruptedError, StoreMismatchError
+from statestores.semantics.durable_directory import make_durable
+from statestores.semantics.presence import look_for
 from statestores_sqlite.options import TABLE_NAME
 
 FILE = "postgresql.json"
@@ -26,13 +28,7 @@ def is_there(file: Path) -> bool:
     Raises:
         StorageError: It cannot be told.
     """
-    try:
-        return file.exists()
-    except OSError as error:
-        raise StorageError(
-            f"cannot look for {str(file)!r}: {error.strerror or error}; check the rights and the "
-            "disk"
-        ) from error
+    return look_for(file) is not None
 
 
 def table_of(directory: Path, wanted: str | None) -> str:
@@ -79,10 +75,6 @@ def _write(file: Path, table: str) -> None:
             opened.flush()
             os.fsync(opened.fileno())
         new.replace(file)
-        descriptor = os.open(file.parent, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        make_durable(file.parent)
     except OSError as error:
         raise StorageError(f"cannot write {str(file)!r}: {error.strerror or error}") from error

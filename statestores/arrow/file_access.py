@@ -1,6 +1,5 @@
 """Files that survive, files checked by their sum, and failures in the words of our tree."""
 
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -8,6 +7,7 @@ from pathlib import Path
 import google_crc32c
 
 from statestores.errors import StateStoreError, StorageError
+from statestores.semantics.durable_directory import make_durable
 
 _CHUNK_BYTES = 1024 * 1024
 
@@ -61,15 +61,6 @@ def checksums_of(path: Path, parts: Sequence[tuple[int, int]]) -> tuple[int, lis
                     part = number // 2
                     sums[part] = google_crc32c.extend(sums[part], chunk)
     return whole, sums
-
-
-def make_durable(path: Path) -> None:
-    """Wait until the file or directory *path* is on disk (ASM-1)."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def write_durably(path: Path, data: bytes) -> None:

@@ -10,10 +10,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from statestores.arrow.file_access import make_durable, reporting
+from statestores.arrow.file_access import reporting
 from statestores.arrow.file_format import FileFormat, check_format, format_from_name
 from statestores.arrow.progress import Meter, ProgressCallback
 from statestores.arrow.row_source import RowSource, open_rows
+from statestores.semantics.durable_directory import make_durable
 from statestores.semantics.local_path import local_path
 
 _COMPRESSION = pa.ipc.IpcWriteOptions(compression="lz4")

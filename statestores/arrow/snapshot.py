@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from statestores.arrow.committed_parts import committed_parts
-from statestores.arrow.file_access import checksums_of, make_durable, reporting, write_durably
+from statestores.arrow.file_access import checksums_of, reporting, write_durably
 from statestores.arrow.manifest import (
     MANIFEST_NAME,
     BatchEntry,
@@ -46,6 +46,7 @@ from statestores.errors import (
     StoreMismatchError,
 )
 from statestores.failpoints import reach
+from statestores.semantics.durable_directory import make_durable
 from statestores.semantics.local_path import local_path
 from statestores.spi.offsets import TopicPartition
 from statestores.spi.store import StateStore

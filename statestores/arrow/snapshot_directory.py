@@ -16,9 +16,9 @@ from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
 
-from statestores.arrow.file_access import make_durable, reporting
+from statestores.arrow.file_access import reporting
 from statestores.failpoints import reach
-from statestores.semantics.durable_directory import make_directory
+from statestores.semantics.durable_directory import make_directory, make_durable
 from statestores.semantics.local_path import local_path
 
 _OFFSET_DIGITS = 20  # those of 2**64, so that names sort as numbers do

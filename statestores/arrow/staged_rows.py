@@ -17,13 +17,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from statestores.arrow.file_access import checksum_of, make_durable, reporting
+from statestores.arrow.file_access import checksum_of, reporting
 from statestores.arrow.row_batches import BATCH_BYTES, BATCH_ROWS
 from statestores.changelog.rows import check_batch, order_column
 from statestores.errors import StoreCorruptedError, StoreNotFoundError
 from statestores.failpoints import reach
 from statestores.partitioning import Partitioner
-from statestores.semantics.durable_directory import make_directory
+from statestores.semantics.durable_directory import make_directory, make_durable
 from statestores.semantics.strict_json import Fields
 
 SPILL_BYTES = 128 * 1024 * 1024

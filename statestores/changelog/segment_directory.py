@@ -4,7 +4,6 @@ A segment is named for its base offset, in twenty digits. A compacted segment re
 under the same name, and what it covers beyond that no longer counts, there or not.
 """
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from statestores.changelog.segment import Segment
 from statestores.changelog.segment_head import SegmentHead
 from statestores.errors import ChangelogCorruptedError, StorageError
 from statestores.failpoints import reach
+from statestores.semantics.durable_directory import make_durable
 
 SUFFIX = ".log"
 TEMPORARY_SUFFIX = ".log.tmp"
@@ -127,11 +127,7 @@ def make_names_durable(directory: Path) -> None:
         StorageError: They cannot be brought there.
     """
     try:
-        descriptor = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        make_durable(directory)
     except OSError as error:
         raise storage_error("make durable", directory, error) from error
 

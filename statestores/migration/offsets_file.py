@@ -18,6 +18,7 @@ from statestores.errors import (
     StorageError,
     UnsupportedFormatError,
 )
+from statestores.semantics.durable_directory import make_durable
 from statestores.spi.offsets import TopicPartition, check_offset, check_partition
 
 UNKNOWN_OFFSET = -4
@@ -128,7 +129,7 @@ def write_offsets_file(path: Path, offsets: Mapping[TopicPartition, int | None])
             temporary.replace(path)
         else:
             path.unlink(missing_ok=True)
-        _make_names_durable(path.parent)
+        make_durable(path.parent)
     except OSError as error:
         with suppress(OSError):  # the reason is told, and a name like this one is never read
             temporary.unlink()
@@ -161,11 +162,3 @@ def _refuse(path: Path, line: int, problem: str) -> NoReturn:
         f"{str(path)!r}, line {line}: {problem}; remove the file to have the store restored from "
         "the beginning of its changelog"
     )
-
-
-def _make_names_durable(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from statestores.query.composite_store import CompositeStore
+from statestores.query.composite_store import CompositeStore, TimedComposite
 from statestores.spi.key_value import ReadOnlyKeyValueStore
 from statestores.spi.store import Values
 from statestores.spi.timestamped_key_value import ReadOnlyTimestampedKeyValueStore
@@ -48,14 +48,6 @@ class CompositeKeyValueStore(
 
 
 class CompositeTimestampedStore(
-    CompositeKeyValueStore, ReadOnlyTimestampedKeyValueStore[bytes, bytes]
+    CompositeKeyValueStore, TimedComposite, ReadOnlyTimestampedKeyValueStore[bytes, bytes]
 ):
     """The same of values with timestamps."""
-
-    @property
-    def stream_time_ms(self) -> int | None:
-        return self._highest(_stream_time_ms)
-
-
-def _stream_time_ms(store: ReadOnlyKeyValueStore[bytes, Any]) -> int | None:
-    return store.stream_time_ms if isinstance(store, ReadOnlyTimestampedKeyValueStore) else None

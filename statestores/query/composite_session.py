@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from statestores.query.composite_store import CompositeStore
+from statestores.query.composite_store import CompositeStore, TimedComposite
 from statestores.spi.records import SessionRecord
 from statestores.spi.session import ReadOnlySessionStore
 
@@ -14,12 +14,10 @@ def _order(record: Record) -> tuple[bytes, int, int]:
     return record.key, record.end_ms, record.start_ms
 
 
-class CompositeSessionStore(CompositeStore[Store], ReadOnlySessionStore[bytes, bytes]):
+class CompositeSessionStore(
+    CompositeStore[Store], TimedComposite, ReadOnlySessionStore[bytes, bytes]
+):
     """Keys and values are bytes; stream time, and so the horizon, is each partition's own."""
-
-    @property
-    def stream_time_ms(self) -> int | None:
-        return self._highest(lambda store: store.stream_time_ms)
 
     def fetch_session(self, key: bytes, start_ms: int, end_ms: int) -> bytes | None:
         return self._partitions.one(key, lambda store: store.fetch_session(key, start_ms, end_ms))

@@ -1,6 +1,5 @@
 """What the composite stores of every kind have in common."""
 
-from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from statestores.errors import InvalidStateStoreError
@@ -9,6 +8,7 @@ from statestores.query.position_bound import least_position
 from statestores.spi.offsets import Position, TopicPartition
 from statestores.spi.specification import StoreSpecification
 from statestores.spi.store import ReadOnlyStore
+from statestores.spi.stream_time import ReadOnlyTimedStore
 
 S = TypeVar("S", bound=ReadOnlyStore)
 
@@ -54,11 +54,6 @@ class CompositeStore(ReadOnlyStore, Generic[S]):
         """
         return least_position(self._partitions.positions())
 
-    def _highest(self, time_of: Callable[[S], int | None]) -> int | None:
-        """Return the highest of the partitions' times; ``None`` when none of them has one."""
-        times = self._partitions.each(time_of)
-        return max((time for time in times if time is not None), default=None)
-
     def committed_offset(self, partition: TopicPartition) -> int | None:
         """Return the least offset that a partition here has committed for *partition* (QRY-8).
 
@@ -66,3 +61,15 @@ class CompositeStore(ReadOnlyStore, Generic[S]):
         """
         found = self._partitions.each(lambda store: store.committed_offset(partition))
         return min((offset for offset in found if offset is not None), default=None)
+
+
+class TimedComposite(ReadOnlyTimedStore):
+    """What the composite stores of the kinds with a stream time have in common besides."""
+
+    _partitions: LocalPartitions[Any]
+
+    @property
+    def stream_time_ms(self) -> int | None:
+        """The highest of the partitions' stream times; ``None`` when none of them has one."""
+        times = self._partitions.each(lambda store: store.stream_time_ms)
+        return max((time for time in times if time is not None), default=None)

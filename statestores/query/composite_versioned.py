@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from statestores.query.composite_store import CompositeStore
+from statestores.query.composite_store import CompositeStore, TimedComposite
 from statestores.semantics.arguments import keys_and_times
 from statestores.spi.records import VersionedRecord
 from statestores.spi.store import Values
@@ -11,12 +11,10 @@ from statestores.spi.versioned import ReadOnlyVersionedStore
 Store = ReadOnlyVersionedStore[bytes, bytes]
 
 
-class CompositeVersionedStore(CompositeStore[Store], ReadOnlyVersionedStore[bytes, bytes]):
+class CompositeVersionedStore(
+    CompositeStore[Store], TimedComposite, ReadOnlyVersionedStore[bytes, bytes]
+):
     """Keys and values are bytes; stream time, and so the horizon, is each partition's own."""
-
-    @property
-    def stream_time_ms(self) -> int | None:
-        return self._highest(lambda store: store.stream_time_ms)
 
     def get(self, key: bytes, as_of_ms: int | None = None) -> VersionedRecord[bytes] | None:
         return self._partitions.one(key, lambda store: store.get(key, as_of_ms))

@@ -2,19 +2,17 @@
 
 from collections.abc import Iterator
 
-from statestores.query.composite_store import CompositeStore
+from statestores.query.composite_store import CompositeStore, TimedComposite
 from statestores.spi.records import WindowRecord
 from statestores.spi.window import ReadOnlyWindowStore
 
 Store = ReadOnlyWindowStore[bytes, bytes]
 
 
-class CompositeWindowStore(CompositeStore[Store], ReadOnlyWindowStore[bytes, bytes]):
+class CompositeWindowStore(
+    CompositeStore[Store], TimedComposite, ReadOnlyWindowStore[bytes, bytes]
+):
     """Keys and values are bytes; stream time, and so the horizon, is each partition's own."""
-
-    @property
-    def stream_time_ms(self) -> int | None:
-        return self._highest(lambda store: store.stream_time_ms)
 
     def fetch(self, key: bytes, start_ms: int) -> bytes | None:
         return self._partitions.one(key, lambda store: store.fetch(key, start_ms))

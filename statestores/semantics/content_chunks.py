@@ -4,6 +4,12 @@ from collections.abc import Generator, Iterator
 from contextlib import AbstractContextManager
 from typing import Any, TypeVar, cast
 
+from statestores.semantics.layout import read_offsets, read_position
+from statestores.semantics.progress import NO_STREAM_TIME, known_time
+from statestores.spi.engine import EngineSnapshot
+from statestores.spi.records import Changes
+from statestores.spi.store import CommittedContent
+
 T = TypeVar("T")
 
 FIRST_CHUNK_ROWS = 64
@@ -28,6 +34,18 @@ def next_chunk_rows(rows: int, size: int) -> int:
     """
     fitting = CHUNK_BYTES * rows // max(size, 1)
     return max(1, min(2 * rows, CHUNK_ROWS, fitting))
+
+
+def frozen_content(
+    snapshot: EngineSnapshot, chunks: Iterator[Changes], stream_time: int = NO_STREAM_TIME
+) -> CommittedContent:
+    """Return *chunks*, which are read from *snapshot*, with what the same commit says of itself."""
+    return CommittedContent(
+        offsets=read_offsets(snapshot),
+        position=read_position(snapshot),
+        stream_time_ms=known_time(stream_time),
+        changes=until_closed(snapshot, chunks),
+    )
 
 
 def until_closed(

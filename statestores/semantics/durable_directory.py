@@ -1,7 +1,20 @@
-"""Directories whose names are on disk before anything in them counts (ASM-2)."""
+"""Files and directories that are on disk before anything that rests on them counts (ASM-2)."""
 
 import os
 from pathlib import Path
+
+
+def make_durable(path: Path) -> None:
+    """Wait until the file *path* is on disk; of a directory, until the names in it are (ASM-1).
+
+    Raises:
+        OSError: It is not there, or cannot be brought there.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def make_directory(directory: Path) -> None:
@@ -15,8 +28,4 @@ def make_directory(directory: Path) -> None:
     if directory.parent != directory:
         make_directory(directory.parent)
     directory.mkdir(exist_ok=True)
-    descriptor = os.open(directory.parent, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    make_durable(directory.parent)

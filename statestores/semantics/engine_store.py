@@ -1,104 +1,59 @@
-"""A store over an engine: commit with offsets, rollback, position, truncate, close.
+"""A store over an engine: commit with offsets, rollback, position.
 
 The kinds derive from `EngineStore` and say what their pending writes are. Invariants:
 
 * the engine holds committed rows only, and each commit is one batch, offsets included (COM-1);
 * pending writes change nothing in the engine, so `rollback` and a crash only forget them;
-* what is cached here of the engine (offsets, position) changes after the batch is applied;
 * a commit that ended by an error or an interrupt is *in doubt* from the moment at which the engine
   was given its batch, until the engine has been asked (COM-43), or for good, if it cannot tell
-  before it is opened again (COM-46);
-* what has to be settled before anything else is one attribute, `_unsettled`: the way of a commit
-  that nothing stands in has one look at it.
+  before it is opened again (COM-46).
 """
 
 from abc import abstractmethod
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from itertools import chain
 from time import perf_counter_ns
-from typing import Any, Generic, TypeVar, cast
+from typing import TypeVar, cast
 
 from statestores.errors import (
-    CapabilityNotSupportedError,
     CommitConflictError,
     CommitInDoubtError,
     InvalidArgumentError,
     StateStoreError,
-    StoreClosedError,
 )
 from statestores.failpoints import reach
 from statestores.semantics.arguments import durability_of
-from statestores.semantics.closed_rows import ClosedRows
+from statestores.semantics.commit_batch import CommitBatch
 from statestores.semantics.journal import Journal
-from statestores.semantics.key_value_rows import NamespacedRows
 from statestores.semantics.layout import (
     POSITION_ROW,
-    PROGRESS_ROW,
     TRUNCATING_ROW,
     offset_row,
     pack_offset,
     pack_position,
-    read_offsets,
-    read_position,
 )
-from statestores.semantics.metered_store import MeteredStore
 from statestores.semantics.offsets_to_commit import judge_offsets, refuse_journal_partition
-from statestores.semantics.self_description import claim
 from statestores.semantics.sorted_rows import SortedRows
-from statestores.semantics.truncation import delete_all_rows
+from statestores.semantics.store_state import HALF_ROLLED_BACK
+from statestores.semantics.truncation import TruncatingStore
 from statestores.spi.durability import Durability
 from statestores.spi.engine import Engine, WriteBatch
 from statestores.spi.forking import disown_after_fork
 from statestores.spi.offsets import Position, TopicPartition, check_partition
 from statestores.spi.specification import StoreSpecification
 
-_HALF_ROLLED_BACK: WriteBatch = {}
-"""In the place of a batch in doubt: a rollback that was interrupted."""
-
 K = TypeVar("K")
 V = TypeVar("V")
 
 
-class EngineStore(MeteredStore, Generic[K, V]):
+class EngineStore(TruncatingStore[K, V]):
     """What every kind of store over an engine has in common."""
-
-    _specification: StoreSpecification[K, V]
 
     def __init__(
         self, engine: Engine, specification: StoreSpecification[K, V], durability: Durability
     ) -> None:
-        """Take *engine* over: the store closes it.
-
-        Raises:
-            CapabilityNotSupportedError: The engine cannot keep *durability*.
-            StoreMismatchError, UnsupportedFormatError: The engine holds another store.
-        """
-        durability = durability_of(durability)
-        capabilities = engine.capabilities
-        if (
-            durability is Durability.POWER_LOSS
-            and capabilities.persistent
-            and not capabilities.durable_commit
-        ):
-            raise CapabilityNotSupportedError(
-                f"the {engine.name!r} backend does not declare durable commits; "
-                "open the store with Durability.PROCESS_CRASH"
-            )
-        claim(engine, specification, durability)
-        self._engine = engine
-        self._engine_get = engine.get
-        self._begin_measuring()
-        self._specification = specification
-        self._durability = durability
-        self._open = True
-        self._uncommitted_bytes = 0
-        self._journal: Journal | None = None
-        self._is_journaled = False  # whether the journal may have pending writes
-        self._is_applied = False  # whether the engine has what the last commit was to bring
-        self._unsettled: WriteBatch | StateStoreError | None = None
-        self._cleared_at: int | None = None  # the journal's offset of the last truncation
-        self._commits = 0  # counted before and after each: see the facades of pending writes
+        super().__init__(engine, specification, durability)
         self._is_truncating = engine.get(TRUNCATING_ROW) is not None
         if self._is_truncating:
             self._finish_truncating()
@@ -106,15 +61,10 @@ class EngineStore(MeteredStore, Generic[K, V]):
             self._read_committed()
         disown_after_fork(self)
 
-    def _read_committed(self) -> None:
-        """Take from the engine what is kept of it in memory."""
-        self._offsets = read_offsets(self._engine)
-        self._committed_position = self._position = read_position(self._engine)
-
     # What a kind says.
 
     @abstractmethod
-    def _pending_rows(self) -> dict[bytes, bytes | None] | NamespacedRows:
+    def _pending_rows(self) -> CommitBatch:
         """Return a new batch of the rows that the pending writes change.
 
         It may be a view of these writes: it is done with when another write is made.
@@ -138,45 +88,7 @@ class EngineStore(MeteredStore, Generic[K, V]):
     def _forget_progress(self) -> None:
         """Take the store for one that has seen nothing: neither a time nor an expiry."""
 
-    @abstractmethod
-    def _close_pending(self, closed: ClosedRows) -> None:
-        """Put *closed* in the place of the pending writes."""
-
     # What all kinds do.
-
-    @property
-    def name(self) -> str:
-        return self._specification.name
-
-    @property
-    def specification(self) -> StoreSpecification[K, V]:
-        return self._specification
-
-    @property
-    def is_open(self) -> bool:
-        return self._open
-
-    @property
-    def persistent(self) -> bool:
-        return self._engine.capabilities.persistent
-
-    @property
-    def ingests(self) -> bool:
-        """Whether the engine takes the rows of `commit_rows` in sorted files."""
-        return self._engine.capabilities.bulk_ingest
-
-    @property
-    def has_journal(self) -> bool:
-        """Whether a journal takes the changes of each commit first, and so needs them pending."""
-        return self._journal is not None
-
-    @property
-    def position(self) -> Position:
-        return self._position
-
-    @property
-    def uncommitted_bytes(self) -> int:
-        return self._uncommitted_bytes
 
     @property
     def has_pending_writes(self) -> bool:
@@ -210,10 +122,6 @@ class EngineStore(MeteredStore, Generic[K, V]):
             offset = self._committed_position.get(partition)
         return 0 if offset is None else offset + 1
 
-    def is_input(self, partition: TopicPartition) -> bool:
-        """Whether only the position can say how far *partition* has been read (LGS-13)."""
-        return self._journal is not None and partition != self._journal.partition
-
     def commit(
         self,
         offsets: Mapping[TopicPartition, int | None],
@@ -233,7 +141,7 @@ class EngineStore(MeteredStore, Generic[K, V]):
         began_ns = perf_counter_ns()
         staged = self._begin_commit(offsets)
         durability = self._durability if durability is None else durability_of(durability)
-        batch: dict[bytes, bytes | None] | NamespacedRows | None = None
+        batch: CommitBatch | None = None
         try:
             journal = self._journal
             if journal is not None and self._has_something_to_journal():
@@ -242,7 +150,7 @@ class EngineStore(MeteredStore, Generic[K, V]):
                 durability = Durability.PROCESS_CRASH
             rows = self._pending_rows()
             self._add_metadata(rows, staged)
-            self._commits += 1
+            self.commits += 1
             reach("commit.apply.before")
             batch = rows
             self._engine.apply(batch, durability)
@@ -302,7 +210,7 @@ class EngineStore(MeteredStore, Generic[K, V]):
         self._add_metadata(batch, staged)
         self._forget_cached()
         deletes = rows.has_deletions or None in batch.values()
-        self._commits += 1
+        self.commits += 1
         reach("commit.apply.before")
         try:
             if self._engine.capabilities.bulk_ingest and not deletes:
@@ -341,7 +249,7 @@ class EngineStore(MeteredStore, Generic[K, V]):
 
     def _add_metadata(
         self,
-        batch: dict[bytes, bytes | None] | NamespacedRows,
+        batch: CommitBatch,
         staged: Mapping[TopicPartition, int | None],
     ) -> None:
         """Add the rows of offsets and position to *batch*."""
@@ -359,7 +267,7 @@ class EngineStore(MeteredStore, Generic[K, V]):
             else:
                 self._offsets[partition] = offset
         self._committed_position = self._position
-        self._commits += 1
+        self.commits += 1
         self._forget_pending(committed=True)
         self._uncommitted_bytes = 0
 
@@ -389,7 +297,7 @@ class EngineStore(MeteredStore, Generic[K, V]):
                 f"nobody knows whether the last commit of {self.name!r} is durable since it failed "
                 f"({batch}); close the store and open it again: what is there then counts"
             ) from batch
-        if batch is _HALF_ROLLED_BACK:
+        if batch is HALF_ROLLED_BACK:
             raise CommitConflictError(
                 f"a rollback of {self.name!r} was interrupted; roll back again, so that nothing "
                 "remains of what it was to forget"
@@ -406,13 +314,6 @@ class EngineStore(MeteredStore, Generic[K, V]):
                 self._position = position  # still to be committed
         self._unsettled = None
         return is_there
-
-    def attach_journal(self, journal: Journal) -> None:
-        """Have *journal* take the pending changes of each commit before the engine does.
-
-        Requires: the store has what the journal holds so far.
-        """
-        self._journal = journal
 
     def _has_something_to_journal(self) -> bool:
         """Return whether a commit would change content or position."""
@@ -434,7 +335,7 @@ class EngineStore(MeteredStore, Generic[K, V]):
 
     def rollback(self) -> None:
         self.check_open()
-        if self._unsettled is not None and self._unsettled is not _HALF_ROLLED_BACK:
+        if self._unsettled is not None and self._unsettled is not HALF_ROLLED_BACK:
             self._settle()
         if self._is_journaled or self._is_applied:
             where = "changelog" if self._is_journaled else "engine"
@@ -443,7 +344,7 @@ class EngineStore(MeteredStore, Generic[K, V]):
                 "a commit failed after it was given them; commit again, or close the store and "
                 "open it"
             )
-        self._unsettled = _HALF_ROLLED_BACK  # no commit of a part of it, should this be interrupted
+        self._unsettled = HALF_ROLLED_BACK  # no commit of a part of it, should this be interrupted
         self._forget_everything_pending()
         self._unsettled = None
 
@@ -454,100 +355,3 @@ class EngineStore(MeteredStore, Generic[K, V]):
         self._uncommitted_bytes = 0
         self._forget_cached()
         self._forget_pending(committed=False)
-
-    def truncate(self) -> None:
-        self.check_open()
-        if isinstance(self._unsettled, StateStoreError):
-            self._settle()
-        if self._journal is None:
-            self._begin_truncating(None)
-        else:
-            self._append_clear(self._journal)
-        self._commits += 1
-        self._forget_everything_pending()
-        self._is_journaled = self._is_applied = False
-        self._unsettled = None
-        self._finish_truncating()
-        self._commits += 1
-        self._forget_everything_pending()
-
-    def _append_clear(self, journal: Journal) -> None:
-        """Have *journal* take the truncation: from then on it is one (LGS-12)."""
-        end_offset = journal.end_offset
-        try:
-            self._begin_truncating(journal.append_clear(self._durability))
-        except CommitInDoubtError as error:
-            self._unsettled = error
-            raise
-        except BaseException:
-            if journal.end_offset != end_offset:  # it has it: what is committed next comes after it
-                self._begin_truncating(end_offset)
-            raise
-
-    def _begin_truncating(self, cleared_at: int | None) -> None:
-        """Have nothing committed any more before the store has been emptied (COM-42)."""
-        self._cleared_at = cleared_at
-        nowhere = Position()
-        # One line, so that no interrupt comes in between. Pending writes go with a rollback.
-        self._is_truncating, self._position, self._committed_position, self._unsettled = (
-            True,
-            nowhere,
-            nowhere,
-            _HALF_ROLLED_BACK,
-        )
-
-    def _finish_truncating(self) -> None:
-        """Set the mark, delete all rows but the description, offsets first, and then the mark.
-
-        It can be called again when it fails: the mark stays until nothing else is left.
-        """
-        self._engine.apply({TRUNCATING_ROW: b""}, self._durability)
-        reach("truncate.marked")
-        delete_all_rows(self._engine, self.name)
-        last: dict[bytes, bytes | None] = dict.fromkeys(
-            (POSITION_ROW, PROGRESS_ROW, TRUNCATING_ROW)
-        )
-        if self._journal is not None and self._cleared_at is not None:
-            last[offset_row(self._journal.partition)] = pack_offset(self._cleared_at)
-        self._engine.apply(last, self._durability)
-        self._read_committed()
-        self._is_truncating = False
-
-    def close(self) -> None:
-        # Each step may be repeated, so that a close that was interrupted can be.
-        if self._open:
-            self._close_pending(ClosedRows(self.name))
-            self._open = False
-        self._engine.close()
-
-    def disown(self) -> None:
-        """Be closed in a forked child, and leave the engine to the parent (COM-44)."""
-        if self._open and self._engine.capabilities.persistent:
-            self._open = False
-            self._close_pending(ClosedRows(self.name))
-
-    def check_open(self) -> None:
-        """Return while the store is open.
-
-        Raises:
-            StoreClosedError: It is closed.
-        """
-        if not self._open:
-            raise StoreClosedError(f"the store {self.name!r} is closed; open it again")
-
-    def while_open(self, items: Iterator[Any]) -> Generator[Any, None, None]:
-        """Do as `guarded`, and count the iterator among the open ones."""
-        return self.count_iterator(self.guarded(items))
-
-    def guarded(self, items: Iterator[Any]) -> Generator[Any, None, None]:
-        """Pass *items* on as long as the store is open (KVS-13).
-
-        Raises:
-            StoreClosedError: The store was closed before the end was reached: also at the last
-                item, since nobody can say any more whether it was the last.
-        """
-        for item in items:
-            if not self._open:
-                self.check_open()
-            yield item
-        self.check_open()

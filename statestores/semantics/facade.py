@@ -1,16 +1,22 @@
 """What the read-only facades of every kind have in common (ROF)."""
 
+from abc import abstractmethod
+from collections.abc import Callable
 from copy import copy
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 from statestores.errors import CapabilityNotSupportedError
 from statestores.semantics.engine_store import EngineStore
 from statestores.semantics.frozen_engine import FrozenEngine
 from statestores.semantics.layout import read_offset, read_position
+from statestores.semantics.progress import known_time
 from statestores.spi.engine import Engine, EngineSnapshot
 from statestores.spi.offsets import Position, TopicPartition, check_partition
 from statestores.spi.specification import StoreSpecification
 from statestores.spi.store import Isolation, ReadOnlyStore
+from statestores.spi.stream_time import ReadOnlyTimedStore
+
+T = TypeVar("T")
 
 
 class EngineFacade(ReadOnlyStore):
@@ -70,3 +76,57 @@ class EngineFacade(ReadOnlyStore):
         if offset is None or self._store.is_input(partition):
             offset = read_position(self._engine).get(partition)
         return 0 if offset is None else offset + 1
+
+
+class TimedFacade(EngineFacade, ReadOnlyTimedStore):
+    """What the facades of the kinds with a stream time have in common."""
+
+    @abstractmethod
+    def _stream_time(self) -> int:
+        """Return the stream time of the visible content, or `NO_STREAM_TIME`."""
+
+    @property
+    def stream_time_ms(self) -> int | None:
+        self._store.check_open()
+        return known_time(self._stream_time())
+
+
+class UncommittedFacade(EngineFacade):
+    """What those have in common that see the writer's pending writes as well."""
+
+    isolation = Isolation.READ_UNCOMMITTED
+
+    @property
+    def position(self) -> Position:
+        self._store.check_open()
+        return self._store.position
+
+    def _of_one_commit(
+        self, look: Callable[[], T], discard: Callable[[T], object] | None = None
+    ) -> T:
+        """Return what *look* finds: a copy of the pending writes, and then a view of the engine.
+
+        A commit between the two would hide newer rows behind older ones. What was found then goes
+        to *discard*, and *look* is called again.
+
+        Requires: each copy is one step of the interpreter, as ``dict.copy`` is: a loop over the
+        live ``dict`` would not be.
+        """
+        while True:
+            commits = self._store.commits
+            found = look()
+            if self._store.commits == commits:
+                return found
+            if discard is not None:
+                discard(found)
+
+
+class UncommittedTimedFacade(UncommittedFacade, TimedFacade):
+    """Both: the stream time is that of the pending writes."""
+
+    _uncommitted: Callable[[], tuple[object, int]]
+    """Returns the pending writes, live, and their stream time."""
+
+    def _stream_time(self) -> int:
+        _, stream_time = self._uncommitted()
+        return stream_time

@@ -4,7 +4,7 @@ Pending writes and cached rows lie under the user's keys, and get their namespac
 so a read that is served from memory, and all but the last of many puts, never make a row's key.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 from typing import TypeVar
 
@@ -12,7 +12,6 @@ from statestores.errors import InvalidArgumentError
 from statestores.semantics.arguments import (
     check_changes,
     check_key,
-    check_key_range,
     check_keys,
     check_lengths,
     check_reverse,
@@ -25,19 +24,18 @@ from statestores.semantics.closed_rows import ClosedRows
 from statestores.semantics.committed_rows import CommittedRows
 from statestores.semantics.content_chunks import (
     FIRST_CHUNK_ROWS,
+    frozen_content,
     next_chunk_rows,
-    until_closed,
 )
 from statestores.semantics.engine_store import EngineStore
+from statestores.semantics.key_ranges import KeyRanges
 from statestores.semantics.key_value_facades import CommittedKeyValues, UncommittedKeyValues
 from statestores.semantics.key_value_rows import (
     NamespacedRows,
-    key_bounds,
     key_bounds_of,
-    prefix_bounds,
     without_namespace,
 )
-from statestores.semantics.layout import DATA, HISTORY, read_offsets, read_position
+from statestores.semantics.layout import DATA, HISTORY
 from statestores.semantics.row_cache import DEFAULT_READ_CACHE_BYTES, KEEP_ONE_IN, RowCache
 from statestores.semantics.sorted_rows import SortedRows
 from statestores.semantics.write_buffer import WriteBuffer, merge
@@ -52,7 +50,7 @@ from statestores.spi.values import as_list
 T = TypeVar("T")
 
 
-class EngineKeyValueStore(EngineStore[bytes, bytes], KeyValueStore[bytes, bytes]):
+class EngineKeyValueStore(KeyRanges[bytes], EngineStore[bytes, bytes], KeyValueStore[bytes, bytes]):
     """A key-value store of bytes over any engine."""
 
     def __init__(
@@ -94,17 +92,6 @@ class EngineKeyValueStore(EngineStore[bytes, bytes], KeyValueStore[bytes, bytes]
         if present is None:
             self.put(key, value)
         return present
-
-    def put_all(self, entries: Iterable[tuple[bytes, bytes | None]]) -> None:
-        pairs = as_list("entries", entries)
-        try:
-            keys = [key for key, _ in pairs]
-            values = [value for _, value in pairs]
-        except (TypeError, ValueError) as error:
-            raise InvalidArgumentError(
-                f"entries must be pairs of key and value: {error}"
-            ) from error
-        self.put_many(keys, values)
 
     def put_many(self, keys: Values[bytes], values: Values[bytes | None]) -> None:
         self.check_open()
@@ -152,16 +139,6 @@ class EngineKeyValueStore(EngineStore[bytes, bytes], KeyValueStore[bytes, bytes]
             for key in key_list
         ]
 
-    def range(
-        self, first: bytes | None = None, last: bytes | None = None, *, reverse: bool = False
-    ) -> Iterator[tuple[bytes, bytes]]:
-        check_key_range(first, last)
-        return self._scan(*key_bounds(first, last), reverse=reverse)
-
-    def prefix_scan(self, prefix: bytes, *, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
-        check_key(prefix)
-        return self._scan(*prefix_bounds(prefix), reverse=reverse)
-
     def _scan(self, start: bytes, stop: bytes, *, reverse: bool) -> Iterator[tuple[bytes, bytes]]:
         check_reverse(reverse)
         self.check_open()
@@ -185,9 +162,9 @@ class EngineKeyValueStore(EngineStore[bytes, bytes], KeyValueStore[bytes, bytes]
             return CommittedKeyValues(self, self._engine)
         return UncommittedKeyValues(self, self._engine, self.uncommitted_rows)
 
-    def uncommitted_rows(self) -> tuple[int, dict[bytes, bytes | None]]:
-        """Return the number of commits so far and the pending rows, live: for facades."""
-        return self._commits, self._rows
+    def uncommitted_rows(self) -> dict[bytes, bytes | None]:
+        """Return the pending rows, live: for facades."""
+        return self._rows
 
     # Changes.
 
@@ -210,12 +187,7 @@ class EngineKeyValueStore(EngineStore[bytes, bytes], KeyValueStore[bytes, bytes]
     def committed_content(self) -> CommittedContent:
         self.check_open()
         snapshot = self._engine.snapshot()
-        return CommittedContent(
-            offsets=read_offsets(snapshot),
-            position=read_position(snapshot),
-            stream_time_ms=None,
-            changes=until_closed(snapshot, _chunks(snapshot)),
-        )
+        return frozen_content(snapshot, _chunks(snapshot))
 
     def committed_rows(self) -> CommittedRows:
         """Return the rows of `committed_content` as the engine has them, behind `DATA`."""

@@ -3,27 +3,25 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from statestores.semantics.arguments import check_key, check_key_range, check_reverse
+from statestores.semantics.arguments import check_key, check_reverse
 from statestores.semantics.engine_store import EngineStore
-from statestores.semantics.facade import EngineFacade
+from statestores.semantics.facade import EngineFacade, UncommittedFacade
+from statestores.semantics.key_ranges import KeyRanges
 from statestores.semantics.key_value_rows import (
-    key_bounds,
     key_bounds_of,
-    prefix_bounds,
     without_namespace,
 )
 from statestores.semantics.layout import DATA, HISTORY
-from statestores.semantics.write_buffer import merge
+from statestores.semantics.write_buffer import merge, rows_between
 from statestores.spi.engine import Engine
 from statestores.spi.key_value import ReadOnlyKeyValueStore
-from statestores.spi.offsets import Position
-from statestores.spi.store import Isolation, Values
+from statestores.spi.store import Values
 from statestores.spi.values import as_list
 
 _ABSENT = object()
 
 
-class CommittedKeyValues(EngineFacade, ReadOnlyKeyValueStore[bytes, bytes]):
+class CommittedKeyValues(KeyRanges[bytes], EngineFacade, ReadOnlyKeyValueStore[bytes, bytes]):
     """A key-value store as its last commit left it.
 
     Each operation reads the engine once, at one instant, so it sees exactly one commit and never
@@ -42,16 +40,6 @@ class CommittedKeyValues(EngineFacade, ReadOnlyKeyValueStore[bytes, bytes]):
         with self._engine.snapshot() as snapshot:
             return snapshot.get_many(rows)
 
-    def range(
-        self, first: bytes | None = None, last: bytes | None = None, *, reverse: bool = False
-    ) -> Iterator[tuple[bytes, bytes]]:
-        check_key_range(first, last)
-        return self._scan(*key_bounds(first, last), reverse=reverse)
-
-    def prefix_scan(self, prefix: bytes, *, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
-        check_key(prefix)
-        return self._scan(*prefix_bounds(prefix), reverse=reverse)
-
     def _scan(self, start: bytes, stop: bytes, *, reverse: bool) -> Iterator[tuple[bytes, bytes]]:
         check_reverse(reverse)
         rows = self._engine.scan(start, stop, reverse=reverse)
@@ -61,33 +49,24 @@ class CommittedKeyValues(EngineFacade, ReadOnlyKeyValueStore[bytes, bytes]):
         return self._engine.approximate_num_keys(DATA, HISTORY)
 
 
-class UncommittedKeyValues(CommittedKeyValues):
+class UncommittedKeyValues(UncommittedFacade, CommittedKeyValues):
     """A key-value store with the writer's pending writes.
 
-    Single reads look at the live buffer; the others copy it. A commit between the copy and the
-    look into the engine would hide newer rows behind older ones, so they try again then.
+    Single reads look at the live buffer; the others copy it.
     """
-
-    isolation = Isolation.READ_UNCOMMITTED
 
     def __init__(
         self,
         store: EngineStore[Any, Any],
         engine: Engine,
-        uncommitted_rows: Callable[[], tuple[int, dict[bytes, bytes | None]]],
+        uncommitted_rows: Callable[[], dict[bytes, bytes | None]],
     ) -> None:
         super().__init__(store, engine)
         self._uncommitted_rows = uncommitted_rows
 
-    @property
-    def position(self) -> Position:
-        self._store.check_open()
-        return self._store.position
-
     def get(self, key: bytes) -> bytes | None:
         check_key(key)
-        _, rows = self._uncommitted_rows()
-        value = rows.get(key, _ABSENT)
+        value = self._uncommitted_rows().get(key, _ABSENT)
         if value is _ABSENT:
             return self._engine.get(DATA + key)
         return value  # type: ignore[return-value]  # a buffered value, since it is not _ABSENT
@@ -97,21 +76,14 @@ class UncommittedKeyValues(CommittedKeyValues):
 
     def _scan(self, start: bytes, stop: bytes, *, reverse: bool) -> Iterator[tuple[bytes, bytes]]:
         check_reverse(reverse)
-        while True:
-            commits, rows = self._uncommitted_rows()
-            # dict.copy is one step of the interpreter; a loop over the live dict would not be.
-            pending = rows.copy()
-            stored = without_namespace(self._engine.scan(start, stop, reverse=reverse))
-            if self._uncommitted_rows()[0] == commits:
-                break
-        first, end = key_bounds_of(start, stop)
-        chosen = sorted(
-            (row for row in pending.items() if first <= row[0] and (end is None or row[0] < end)),
-            key=lambda row: row[0],
-            reverse=reverse,
+        pending, stored = self._of_one_commit(
+            lambda: (
+                self._uncommitted_rows().copy(),
+                without_namespace(self._engine.scan(start, stop, reverse=reverse)),
+            )
         )
+        chosen = rows_between(pending, *key_bounds_of(start, stop), reverse=reverse)
         return self._store.while_open(merge(stored, chosen, reverse=reverse))
 
     def approximate_num_entries(self) -> int:
-        _, rows = self._uncommitted_rows()
-        return super().approximate_num_entries() + len(rows.copy())
+        return super().approximate_num_entries() + len(self._uncommitted_rows().copy())

@@ -4,10 +4,11 @@ from collections.abc import Generator, ItemsView, Iterator, Mapping, ValuesView
 from itertools import chain
 from typing import cast
 
+from statestores.semantics.commit_batch import RowBatch
 from statestores.semantics.layout import DATA, HISTORY, after_prefix
 
 
-class NamespacedRows(Mapping[bytes, bytes | None]):
+class NamespacedRows(RowBatch):
     r"""Pending rows as an engine has them, and rows of other namespaces: the batch of a commit.
 
     It is a view, and costs a batch half of what a dictionary does: engines only iterate over it.

@@ -17,6 +17,11 @@ NO_STREAM_TIME = -1
 _FIXED = Struct(">qqq")
 
 
+def known_time(stream_time: int) -> int | None:
+    """Return *stream_time* as callers see it: ``None`` before the first put."""
+    return None if stream_time == NO_STREAM_TIME else stream_time
+
+
 @dataclass(slots=True)
 class Progress:
     """The row that each commit of a versioned store brings up to date."""

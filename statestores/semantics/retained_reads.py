@@ -11,19 +11,17 @@ from typing import Any
 from statestores.semantics.arguments import MAX_TIME_MS, check_reverse
 from statestores.semantics.content_chunks import until_closed
 from statestores.semantics.engine_store import EngineStore
-from statestores.semantics.facade import EngineFacade
+from statestores.semantics.facade import TimedFacade, UncommittedTimedFacade
 from statestores.semantics.progress import NO_STREAM_TIME
 from statestores.semantics.retained_progress import read_retained_progress
 from statestores.semantics.retained_rows import RetainedRows, Row
-from statestores.semantics.write_buffer import merge
+from statestores.semantics.write_buffer import merge, rows_between
 from statestores.spi.engine import Engine, EngineSnapshot
-from statestores.spi.offsets import Position
-from statestores.spi.store import Isolation
 
 PendingRows = dict[bytes, bytes | None]
 
-Uncommitted = Callable[[], tuple[int, int, PendingRows]]
-"""Returns the number of commits so far, stream time, and the pending rows, live."""
+Uncommitted = Callable[[], tuple[PendingRows, int]]
+"""Returns the pending rows, live, and their stream time."""
 
 _ABSENT = object()
 
@@ -90,7 +88,7 @@ class RetainedSelection:
             yield from self._rows.within(rows, self._first_ms, self._last_ms)
 
 
-class CommittedRetained(RetainedReads, EngineFacade):
+class CommittedRetained(RetainedReads, TimedFacade):
     """A window or session store as its last commit left it.
 
     An iterator reads a snapshot of the engine, and takes stream time from there too. It never
@@ -104,12 +102,8 @@ class CommittedRetained(RetainedReads, EngineFacade):
         self._rows = rows
         self._retention_ms = retention_ms
 
-    @property
-    def stream_time_ms(self) -> int | None:
-        """Return the stream time that the visible content reflects."""
-        self._store.check_open()
-        stream_time = read_retained_progress(self._engine).stream_time_ms
-        return None if stream_time == NO_STREAM_TIME else stream_time
+    def _stream_time(self) -> int:
+        return read_retained_progress(self._engine).stream_time_ms
 
     def _visible_value(self, data_key: bytes, time_ms: int) -> bytes | None:
         # The row first: what is visible at a later stream time was so when it was read.
@@ -141,8 +135,7 @@ class CommittedRetained(RetainedReads, EngineFacade):
         if selection.is_below_horizon:
             self._store.count_below_horizon()
         start, stop = selection.start, selection.stop
-        chosen = [row for row in pending.items() if start <= row[0] < stop]
-        chosen.sort(key=lambda row: row[0], reverse=reverse)
+        chosen = rows_between(pending, start, stop, reverse=reverse)
         stored = snapshot.scan(start, stop, reverse=reverse)
         rows = merge(stored, chosen, reverse=reverse)
         return selection.of(self._store.while_open(until_closed(snapshot, rows)))
@@ -153,14 +146,10 @@ class CommittedRetained(RetainedReads, EngineFacade):
         return snapshot, read_retained_progress(snapshot).stream_time_ms, {}
 
 
-class UncommittedRetained(CommittedRetained):
-    """A window or session store with the writer's pending rows.
+class UncommittedRetained(UncommittedTimedFacade, CommittedRetained):
+    """A window or session store with the writer's pending rows, which iterators copy."""
 
-    Iterators copy them. A commit between the copy and the snapshot would hide newer rows behind
-    older ones, so they try again then.
-    """
-
-    isolation = Isolation.READ_UNCOMMITTED
+    _uncommitted: Uncommitted
 
     def __init__(
         self,
@@ -173,36 +162,26 @@ class UncommittedRetained(CommittedRetained):
         super().__init__(store, engine, rows, retention_ms)
         self._uncommitted = uncommitted
 
-    @property
-    def stream_time_ms(self) -> int | None:
-        self._store.check_open()
-        _, stream_time, _ = self._uncommitted()
-        return None if stream_time == NO_STREAM_TIME else stream_time
-
-    @property
-    def position(self) -> Position:
-        self._store.check_open()
-        return self._store.position
-
     def _visible_value(self, data_key: bytes, time_ms: int) -> bytes | None:
-        _, _, pending = self._uncommitted()
+        pending, _ = self._uncommitted()
         value = pending.get(data_key, _ABSENT)
         if value is _ABSENT:
             value = self._engine.get(data_key)
-        _, stream_time, _ = self._uncommitted()
+        _, stream_time = self._uncommitted()
         if time_ms <= stream_time - self._retention_ms:
             self._store.count_below_horizon()
             return None
         return value  # type: ignore[return-value]  # a row's value by now
 
     def _frozen(self) -> tuple[EngineSnapshot, int, PendingRows]:
-        while True:
-            commits, stream_time, live = self._uncommitted()
-            # dict.copy is one step of the interpreter; a loop over the live dict would not be.
+        def look() -> tuple[EngineSnapshot, int, PendingRows]:
+            live, stream_time = self._uncommitted()
             pending = live.copy()
-            snapshot = self._engine.snapshot()
-            if self._uncommitted()[0] == commits:
-                # A put adds its row first and moves stream time then.
-                reached = max(map(self._rows.time_of, pending), default=NO_STREAM_TIME)
-                return snapshot, max(stream_time, reached), pending
-            snapshot.close()
+            return self._engine.snapshot(), stream_time, pending
+
+        snapshot, stream_time, pending = self._of_one_commit(
+            look, discard=lambda found: found[0].close()
+        )
+        # A put adds its row first and moves stream time then.
+        reached = max(map(self._rows.time_of, pending), default=NO_STREAM_TIME)
+        return snapshot, max(stream_time, reached), pending

@@ -15,11 +15,10 @@ from statestores.semantics.arguments import check_changes, check_reverse, check_
 from statestores.semantics.closed_rows import ClosedRows
 from statestores.semantics.content_chunks import (
     FIRST_CHUNK_ROWS,
+    frozen_content,
     next_chunk_rows,
-    until_closed,
 )
-from statestores.semantics.engine_store import EngineStore
-from statestores.semantics.layout import DATA, HISTORY, PROGRESS_ROW, read_offsets, read_position
+from statestores.semantics.layout import DATA, HISTORY, PROGRESS_ROW
 from statestores.semantics.progress import NO_STREAM_TIME
 from statestores.semantics.retained_progress import RetainedProgress, read_retained_progress
 from statestores.semantics.retained_reads import (
@@ -29,6 +28,7 @@ from statestores.semantics.retained_reads import (
 )
 from statestores.semantics.retained_rows import RetainedRows, Row
 from statestores.semantics.sorted_rows import SortedRows
+from statestores.semantics.timed_store import TimedStore
 from statestores.semantics.write_buffer import WriteBuffer, merge
 from statestores.spi.durability import Durability
 from statestores.spi.engine import Engine, EngineReader
@@ -41,7 +41,7 @@ from statestores.spi.values import as_list
 _ABSENT = object()
 
 
-class EngineRetainedStore(RetainedReads, EngineStore[bytes, bytes]):
+class EngineRetainedStore(RetainedReads, TimedStore):
     """A store of rows with a retention, over any engine."""
 
     _times_bytes: ClassVar[int]
@@ -107,12 +107,6 @@ class EngineRetainedStore(RetainedReads, EngineStore[bytes, bytes]):
 
     # Reads.
 
-    @property
-    def stream_time_ms(self) -> int | None:
-        """Return the highest time of an accepted put."""
-        self.check_open()
-        return None if self._stream_time == NO_STREAM_TIME else self._stream_time
-
     def _visible_value(self, data_key: bytes, time_ms: int) -> bytes | None:
         value = self._pending.get(data_key, _ABSENT)
         if time_ms <= self._horizon:
@@ -145,9 +139,9 @@ class EngineRetainedStore(RetainedReads, EngineStore[bytes, bytes]):
         rows = merge(stored, overlay, reverse=reverse)
         return self.count_iterator(selection.of(self.guarded(rows) if overlay else rows))
 
-    def uncommitted_rows(self) -> tuple[int, int, PendingRows]:
-        """Return the number of commits, stream time and the pending rows, live: for facades."""
-        return self._commits, self._stream_time, self._pending
+    def uncommitted_rows(self) -> tuple[PendingRows, int]:
+        """Return the pending rows, live, and their stream time: for facades."""
+        return self._pending, self._stream_time
 
     # Changes.
 
@@ -185,14 +179,8 @@ class EngineRetainedStore(RetainedReads, EngineStore[bytes, bytes]):
         self.check_open()
         snapshot = self._engine.snapshot()
         stream_time = read_retained_progress(snapshot).stream_time_ms
-        return CommittedContent(
-            offsets=read_offsets(snapshot),
-            position=read_position(snapshot),
-            stream_time_ms=None if stream_time == NO_STREAM_TIME else stream_time,
-            changes=until_closed(
-                snapshot, self._chunks(snapshot, max(0, stream_time - self._retention_ms + 1))
-            ),
-        )
+        chunks = self._chunks(snapshot, max(0, stream_time - self._retention_ms + 1))
+        return frozen_content(snapshot, chunks, stream_time)
 
     def _chunks(self, reader: EngineReader, first_ms: int) -> Iterator[Changes]:
         """Yield the rows of *reader* with times from *first_ms*."""

@@ -3,30 +3,32 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from statestores.semantics.arguments import check_key, check_key_range, check_reverse
+from statestores.semantics.arguments import check_key, check_reverse
 from statestores.semantics.content_chunks import until_closed
 from statestores.semantics.engine_store import EngineStore
 from statestores.semantics.expiry import Expiry
-from statestores.semantics.facade import EngineFacade
-from statestores.semantics.key_value_rows import key_bounds, prefix_bounds
+from statestores.semantics.facade import TimedFacade, UncommittedTimedFacade
+from statestores.semantics.key_ranges import KeyRanges
 from statestores.semantics.layout import DATA, HISTORY
 from statestores.semantics.progress import NO_STREAM_TIME
 from statestores.semantics.timestamped_opening import read_sweep_progress
 from statestores.semantics.timestamped_rows import living, living_pairs
-from statestores.semantics.write_buffer import merge
+from statestores.semantics.write_buffer import merge, rows_between
 from statestores.spi.engine import Engine, EngineReader
-from statestores.spi.offsets import Position
 from statestores.spi.records import TimestampedValue
-from statestores.spi.store import Isolation, Values
+from statestores.spi.store import Values
 from statestores.spi.timestamped_key_value import ReadOnlyTimestampedKeyValueStore
 from statestores.spi.values import as_list
 
-Uncommitted = Callable[[], tuple[int, dict[bytes, bytes | None], int]]
+Uncommitted = Callable[[], tuple[dict[bytes, bytes | None], int]]
+"""Returns the pending rows, live, and their stream time."""
 
 _ABSENT = object()
 
 
-class CommittedTimestamped(EngineFacade, ReadOnlyTimestampedKeyValueStore[bytes, bytes]):
+class CommittedTimestamped(
+    KeyRanges[TimestampedValue[bytes]], TimedFacade, ReadOnlyTimestampedKeyValueStore[bytes, bytes]
+):
     """A timestamped store as its last commit left it.
 
     Each operation sees exactly one commit: a row and the stream time that it is judged by are read
@@ -38,17 +40,14 @@ class CommittedTimestamped(EngineFacade, ReadOnlyTimestampedKeyValueStore[bytes,
         store: EngineStore[Any, Any],
         engine: Engine,
         expiry: Expiry,
-        uncommitted_rows: Uncommitted,
+        uncommitted: Uncommitted,
     ) -> None:
         super().__init__(store, engine)
         self._expiry = expiry
-        self._uncommitted_rows = uncommitted_rows
+        self._uncommitted = uncommitted
 
-    @property
-    def stream_time_ms(self) -> int | None:
-        self._store.check_open()
-        stream_time = read_sweep_progress(self._engine).stream_time_ms
-        return None if stream_time == NO_STREAM_TIME else stream_time
+    def _stream_time(self) -> int:
+        return read_sweep_progress(self._engine).stream_time_ms
 
     def _horizon_ms(self, reader: EngineReader) -> int:
         """Return the highest timestamp that has expired in *reader*."""
@@ -61,7 +60,7 @@ class CommittedTimestamped(EngineFacade, ReadOnlyTimestampedKeyValueStore[bytes,
         row = self._engine.get(DATA + key)
         # The pending stream time is not below any committed one until now: what is alive by it
         # was alive when the row was read.
-        stream_time = self._uncommitted_rows()[2]
+        _, stream_time = self._uncommitted()
         found = living(row, self._expiry.horizon_ms(stream_time))
         if found is not None or row is None or not self._expiry.follows_stream_time:
             return found
@@ -77,18 +76,6 @@ class CommittedTimestamped(EngineFacade, ReadOnlyTimestampedKeyValueStore[bytes,
             horizon = self._horizon_ms(snapshot)
             return [living(row, horizon) for row in snapshot.get_many(rows)]
 
-    def range(
-        self, first: bytes | None = None, last: bytes | None = None, *, reverse: bool = False
-    ) -> Iterator[tuple[bytes, TimestampedValue[bytes]]]:
-        check_key_range(first, last)
-        return self._scan(*key_bounds(first, last), reverse=reverse)
-
-    def prefix_scan(
-        self, prefix: bytes, *, reverse: bool = False
-    ) -> Iterator[tuple[bytes, TimestampedValue[bytes]]]:
-        check_key(prefix)
-        return self._scan(*prefix_bounds(prefix), reverse=reverse)
-
     def _scan(
         self, start: bytes, stop: bytes, *, reverse: bool
     ) -> Iterator[tuple[bytes, TimestampedValue[bytes]]]:
@@ -101,29 +88,17 @@ class CommittedTimestamped(EngineFacade, ReadOnlyTimestampedKeyValueStore[bytes,
         return self._engine.approximate_num_keys(DATA, HISTORY)
 
 
-class UncommittedTimestamped(CommittedTimestamped):
+class UncommittedTimestamped(UncommittedTimedFacade, CommittedTimestamped):
     """A timestamped store with the writer's pending writes, and their stream time.
 
-    Single reads look at the live buffer; the others copy it. A commit between the copy and the
-    look into the engine would hide newer rows behind older ones, so they try again then.
+    Single reads look at the live buffer; the others copy it.
     """
 
-    isolation = Isolation.READ_UNCOMMITTED
-
-    @property
-    def position(self) -> Position:
-        self._store.check_open()
-        return self._store.position
-
-    @property
-    def stream_time_ms(self) -> int | None:
-        self._store.check_open()
-        stream_time = self._uncommitted_rows()[2]
-        return None if stream_time == NO_STREAM_TIME else stream_time
+    _uncommitted: Uncommitted
 
     def get(self, key: bytes) -> TimestampedValue[bytes] | None:
         check_key(key)
-        _, rows, stream_time = self._uncommitted_rows()
+        rows, stream_time = self._uncommitted()
         row = rows.get(DATA + key, _ABSENT)
         if row is _ABSENT:
             row = self._engine.get(DATA + key)
@@ -136,21 +111,16 @@ class UncommittedTimestamped(CommittedTimestamped):
         self, start: bytes, stop: bytes, *, reverse: bool
     ) -> Iterator[tuple[bytes, TimestampedValue[bytes]]]:
         check_reverse(reverse)
-        while True:
-            commits, rows, stream_time = self._uncommitted_rows()
-            # dict.copy is one step of the interpreter; a loop over the live dict would not be.
-            pending = rows.copy()
-            stored = self._engine.scan(start, stop, reverse=reverse)
-            if self._uncommitted_rows()[0] == commits:
-                break
-        chosen = sorted(
-            ((key, row) for key, row in pending.items() if start <= key < stop),
-            key=lambda item: item[0],
-            reverse=reverse,
-        )
+
+        def look() -> tuple[dict[bytes, bytes | None], int, Iterator[tuple[bytes, bytes]]]:
+            rows, stream_time = self._uncommitted()
+            return rows.copy(), stream_time, self._engine.scan(start, stop, reverse=reverse)
+
+        pending, stream_time, stored = self._of_one_commit(look)
+        chosen = rows_between(pending, start, stop, reverse=reverse)
         merged = self._store.while_open(merge(stored, chosen, reverse=reverse))
         return living_pairs(merged, self._expiry.horizon_ms(stream_time))
 
     def approximate_num_entries(self) -> int:
-        _, rows, _ = self._uncommitted_rows()
+        rows, _ = self._uncommitted()
         return super().approximate_num_entries() + len(rows.copy())

@@ -8,7 +8,7 @@ Invariants:
   replayed changes, whose deletions are in the changelog (TTL-7).
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import cast
 
@@ -17,7 +17,6 @@ from statestores.semantics.arguments import (
     MAX_TIME_MS,
     check_changes,
     check_key,
-    check_key_range,
     check_keys,
     check_lengths,
     check_reverse,
@@ -28,14 +27,14 @@ from statestores.semantics.arguments import (
     refuse_put,
 )
 from statestores.semantics.closed_rows import ClosedRows
-from statestores.semantics.content_chunks import until_closed
-from statestores.semantics.engine_store import EngineStore
+from statestores.semantics.content_chunks import frozen_content
 from statestores.semantics.expiry import Expiry, Sweep
-from statestores.semantics.key_value_rows import key_bounds, prefix_bounds
-from statestores.semantics.layout import DATA, HISTORY, PROGRESS_ROW, read_offsets, read_position
+from statestores.semantics.key_ranges import KeyRanges
+from statestores.semantics.layout import DATA, HISTORY, PROGRESS_ROW
 from statestores.semantics.progress import NO_STREAM_TIME, Progress
 from statestores.semantics.row_cache import DEFAULT_READ_CACHE_BYTES
 from statestores.semantics.sorted_rows import SortedRows
+from statestores.semantics.timed_store import TimedStore
 from statestores.semantics.timestamped_content import pending_columns, stamped_chunks
 from statestores.semantics.timestamped_facades import CommittedTimestamped, UncommittedTimestamped
 from statestores.semantics.timestamped_opening import prepare, read_sweep_progress
@@ -66,7 +65,7 @@ _ABSENT = object()
 
 
 class EngineTimestampedKeyValueStore(
-    EngineStore[bytes, bytes], TimestampedKeyValueStore[bytes, bytes]
+    KeyRanges[TimestampedValue[bytes]], TimedStore, TimestampedKeyValueStore[bytes, bytes]
 ):
     """A key-value store of bytes and timestamps over any engine."""
 
@@ -150,18 +149,6 @@ class EngineTimestampedKeyValueStore(
             self.put(key, value, timestamp_ms)
         return present
 
-    def put_all(self, entries: Iterable[tuple[bytes, bytes | None, int | None]]) -> None:
-        triples = as_list("entries", entries)
-        try:
-            keys = [key for key, _, _ in triples]
-            values = [value for _, value, _ in triples]
-            timestamps = [timestamp_ms for _, _, timestamp_ms in triples]
-        except (TypeError, ValueError) as error:
-            raise InvalidArgumentError(
-                f"entries must be triples of key, value and timestamp: {error}"
-            ) from error
-        self.put_many(keys, values, timestamps)
-
     def put_many(
         self,
         keys: Values[bytes],
@@ -217,11 +204,6 @@ class EngineTimestampedKeyValueStore(
 
     # Reads.
 
-    @property
-    def stream_time_ms(self) -> int | None:
-        self.check_open()
-        return None if self._stream_time == NO_STREAM_TIME else self._stream_time
-
     def get(self, key: bytes) -> TimestampedValue[bytes] | None:
         if type(key) is not bytes:
             check_key(key)
@@ -252,18 +234,6 @@ class EngineTimestampedKeyValueStore(
         horizon = self._expiry.horizon_ms(self._stream_time)
         return [living(stored[row] if row in stored else pending[row], horizon) for row in rows]
 
-    def range(
-        self, first: bytes | None = None, last: bytes | None = None, *, reverse: bool = False
-    ) -> Iterator[tuple[bytes, TimestampedValue[bytes]]]:
-        check_key_range(first, last)
-        return self._scan(*key_bounds(first, last), reverse=reverse)
-
-    def prefix_scan(
-        self, prefix: bytes, *, reverse: bool = False
-    ) -> Iterator[tuple[bytes, TimestampedValue[bytes]]]:
-        check_key(prefix)
-        return self._scan(*prefix_bounds(prefix), reverse=reverse)
-
     def _scan(
         self, start: bytes, stop: bytes, *, reverse: bool
     ) -> Iterator[tuple[bytes, TimestampedValue[bytes]]]:
@@ -287,9 +257,9 @@ class EngineTimestampedKeyValueStore(
             return CommittedTimestamped(self, self._engine, self._expiry, self.uncommitted_rows)
         return UncommittedTimestamped(self, self._engine, self._expiry, self.uncommitted_rows)
 
-    def uncommitted_rows(self) -> tuple[int, dict[bytes, bytes | None], int]:
-        """Return the number of commits, the pending rows, live, and stream time: for facades."""
-        return self._commits, self._rows, self._stream_time
+    def uncommitted_rows(self) -> tuple[dict[bytes, bytes | None], int]:
+        """Return the pending rows, live, and their stream time: for facades."""
+        return self._rows, self._stream_time
 
     # Changes.
 
@@ -326,12 +296,7 @@ class EngineTimestampedKeyValueStore(
         snapshot = self._engine.snapshot()
         stream_time = read_sweep_progress(snapshot).stream_time_ms
         horizon = self._expiry.horizon_ms(stream_time)
-        return CommittedContent(
-            offsets=read_offsets(snapshot),
-            position=read_position(snapshot),
-            stream_time_ms=None if stream_time == NO_STREAM_TIME else stream_time,
-            changes=until_closed(snapshot, stamped_chunks(snapshot, horizon)),
-        )
+        return frozen_content(snapshot, stamped_chunks(snapshot, horizon), stream_time)
 
     @property
     def sweep_cursor(self) -> bytes:

@@ -28,14 +28,14 @@ from statestores.semantics.arguments import (
     refuse_put,
 )
 from statestores.semantics.closed_rows import ClosedRows
-from statestores.semantics.content_chunks import until_closed
-from statestores.semantics.engine_store import EngineStore
+from statestores.semantics.content_chunks import frozen_content, until_closed
 from statestores.semantics.key_value_rows import key_bounds
-from statestores.semantics.layout import DATA, PROGRESS_ROW, read_offsets, read_position
+from statestores.semantics.layout import DATA, PROGRESS_ROW
 from statestores.semantics.progress import NO_STREAM_TIME, Progress, read_progress
 from statestores.semantics.remembered_seeks import RememberedSeeks
 from statestores.semantics.row_cache import DEFAULT_READ_CACHE_BYTES, KEEP_ONE_IN, RowCache
 from statestores.semantics.sorted_rows import SortedRows
+from statestores.semantics.timed_store import TimedStore
 from statestores.semantics.vacuum import Vacuum
 from statestores.semantics.versioned_commit import resolve
 from statestores.semantics.versioned_content import version_chunks
@@ -60,7 +60,7 @@ _NEWEST = PutResult(accepted=True, valid_to_ms=None)
 _TOO_LATE = PutResult(accepted=False, valid_to_ms=None)
 
 
-class EngineVersionedStore(EngineStore[bytes, bytes], VersionedStore[bytes, bytes]):
+class EngineVersionedStore(TimedStore, VersionedStore[bytes, bytes]):
     """A versioned store of bytes over any engine."""
 
     def __init__(
@@ -177,11 +177,6 @@ class EngineVersionedStore(EngineStore[bytes, bytes], VersionedStore[bytes, byte
 
     # Reads.
 
-    @property
-    def stream_time_ms(self) -> int | None:
-        self.check_open()
-        return None if self._stream_time == NO_STREAM_TIME else self._stream_time
-
     def get(self, key: bytes, as_of_ms: int | None = None) -> VersionedRecord[bytes] | None:
         if type(key) is not bytes:
             check_key(key)
@@ -266,9 +261,9 @@ class EngineVersionedStore(EngineStore[bytes, bytes], VersionedStore[bytes, byte
             self, self._engine, self._retention_ms, self.uncommitted_versions
         )
 
-    def uncommitted_versions(self) -> tuple[int, dict[bytes, dict[int, bytes | None]], int]:
-        """Return the number of commits, the pending versions, live, and stream time."""
-        return self._commits, self._pending, self._stream_time
+    def uncommitted_versions(self) -> tuple[dict[bytes, dict[int, bytes | None]], int]:
+        """Return the pending versions, live, and their stream time: for facades."""
+        return self._pending, self._stream_time
 
     @contextmanager
     def view(self) -> Iterator[VersionedView]:
@@ -344,14 +339,8 @@ class EngineVersionedStore(EngineStore[bytes, bytes], VersionedStore[bytes, byte
         self.check_open()
         snapshot = self._engine.snapshot()
         stream_time = read_progress(snapshot).stream_time_ms
-        return CommittedContent(
-            offsets=read_offsets(snapshot),
-            position=read_position(snapshot),
-            stream_time_ms=None if stream_time == NO_STREAM_TIME else stream_time,
-            changes=until_closed(
-                snapshot, version_chunks(snapshot, stream_time - self._retention_ms)
-            ),
-        )
+        chunks = version_chunks(snapshot, stream_time - self._retention_ms)
+        return frozen_content(snapshot, chunks, stream_time)
 
     # What the common part asks for.
 

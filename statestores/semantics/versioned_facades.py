@@ -14,22 +14,22 @@ from statestores.semantics.arguments import (
 )
 from statestores.semantics.content_chunks import until_closed
 from statestores.semantics.engine_store import EngineStore
-from statestores.semantics.facade import EngineFacade
+from statestores.semantics.facade import TimedFacade, UncommittedTimedFacade
 from statestores.semantics.key_value_rows import key_bounds
 from statestores.semantics.layout import DATA
-from statestores.semantics.progress import NO_STREAM_TIME, read_progress
+from statestores.semantics.progress import read_progress
 from statestores.semantics.versioned_rows import read_latest
 from statestores.semantics.versioned_view import Pending, VersionedView
 from statestores.spi.engine import Engine, EngineSnapshot
-from statestores.spi.offsets import Position
 from statestores.spi.records import VersionedRecord
-from statestores.spi.store import Isolation, Values
+from statestores.spi.store import Values
 from statestores.spi.versioned import ReadOnlyVersionedStore
 
-Uncommitted = Callable[[], tuple[int, dict[bytes, dict[int, bytes | None]], int]]
+Uncommitted = Callable[[], tuple[dict[bytes, dict[int, bytes | None]], int]]
+"""Returns the pending versions, live, and their stream time."""
 
 
-class CommittedVersions(EngineFacade, ReadOnlyVersionedStore[bytes, bytes]):
+class CommittedVersions(TimedFacade, ReadOnlyVersionedStore[bytes, bytes]):
     """A versioned store as its last commit left it.
 
     Each operation sees exactly one commit: it reads one row, or a snapshot of the engine, and
@@ -58,11 +58,8 @@ class CommittedVersions(EngineFacade, ReadOnlyVersionedStore[bytes, bytes]):
         stream_time = read_progress(snapshot).stream_time_ms
         return snapshot, VersionedView(snapshot, {}, stream_time, self._retention_ms)
 
-    @property
-    def stream_time_ms(self) -> int | None:
-        self._store.check_open()
-        stream_time = read_progress(self._engine).stream_time_ms
-        return None if stream_time == NO_STREAM_TIME else stream_time
+    def _stream_time(self) -> int:
+        return read_progress(self._engine).stream_time_ms
 
     def get(self, key: bytes, as_of_ms: int | None = None) -> VersionedRecord[bytes] | None:
         check_key(key)
@@ -123,14 +120,10 @@ class CommittedVersions(EngineFacade, ReadOnlyVersionedStore[bytes, bytes]):
         return self._store.while_open(until_closed(snapshot, rows))
 
 
-class UncommittedVersions(CommittedVersions):
-    """A versioned store with the writer's pending versions.
+class UncommittedVersions(UncommittedTimedFacade, CommittedVersions):
+    """A versioned store with the writer's pending versions, which each operation copies."""
 
-    Each operation copies them. A commit between the copy and the snapshot would hide newer
-    versions behind older ones, so it tries again then.
-    """
-
-    isolation = Isolation.READ_UNCOMMITTED
+    _uncommitted: Uncommitted
 
     def __init__(
         self,
@@ -143,27 +136,15 @@ class UncommittedVersions(CommittedVersions):
         self._uncommitted = uncommitted
 
     def _frozen(self) -> tuple[EngineSnapshot, VersionedView]:
-        while True:
-            commits, live, _ = self._uncommitted()
-            # Each copy is one step of the interpreter; a loop over the live dict would not be.
-            pending: Pending = {key: versions.copy() for key, versions in live.copy().items()}
-            snapshot = self._engine.snapshot()
-            if self._uncommitted()[0] == commits:
-                stored = read_progress(snapshot).stream_time_ms
-                stream_time = max([stored, *(max(versions) for versions in pending.values())])
-                return snapshot, VersionedView(snapshot, pending, stream_time, self._retention_ms)
-            snapshot.close()
+        def look() -> tuple[EngineSnapshot, Pending]:
+            live, _ = self._uncommitted()
+            pending = {key: versions.copy() for key, versions in live.copy().items()}
+            return self._engine.snapshot(), pending
 
-    @property
-    def stream_time_ms(self) -> int | None:
-        self._store.check_open()
-        stream_time = self._uncommitted()[2]
-        return None if stream_time == NO_STREAM_TIME else stream_time
-
-    @property
-    def position(self) -> Position:
-        self._store.check_open()
-        return self._store.position
+        snapshot, pending = self._of_one_commit(look, discard=lambda found: found[0].close())
+        stored = read_progress(snapshot).stream_time_ms
+        stream_time = max([stored, *(max(versions) for versions in pending.values())])
+        return snapshot, VersionedView(snapshot, pending, stream_time, self._retention_ms)
 
     def get(self, key: bytes, as_of_ms: int | None = None) -> VersionedRecord[bytes] | None:
         check_key(key)

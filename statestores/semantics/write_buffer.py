@@ -7,8 +7,9 @@ last ones.
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import islice
+from operator import itemgetter
 
 _INSERT_RATIO = 50
 """Insert new keys one by one below this fraction of the sorted ones, else sort again: timsort
@@ -51,6 +52,15 @@ class WriteBuffer:
                 keys.extend(fresh)
                 keys.sort()
         return keys
+
+
+def rows_between(
+    rows: Mapping[bytes, bytes | None], start: bytes, stop: bytes | None, *, reverse: bool
+) -> list[tuple[bytes, bytes | None]]:
+    """Return those of *rows*, in any order, with ``start <= key < stop`` in order."""
+    chosen = [row for row in rows.items() if start <= row[0] and (stop is None or row[0] < stop)]
+    chosen.sort(key=itemgetter(0), reverse=reverse)
+    return chosen
 
 
 def merge(

@@ -4,23 +4,21 @@ Methods are bound once, at construction: a call is the serde's function and the 
 nothing between them. Everything is encoded before anything is written.
 """
 
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any, TypeVar
 
-from statestores.errors import InvalidArgumentError
-from statestores.serdes.delegation import DelegatingReadOnlyStore, DelegatingStateStore
+from statestores.serdes.delegation import DelegatingStateStore
 from statestores.serdes.encoded_values import decode_values, encode_values
-from statestores.serdes.raw_serde import serde_or_raw
+from statestores.serdes.typed_reads import TypedReads
 from statestores.spi.key_value import KeyValueStore, ReadOnlyKeyValueStore
 from statestores.spi.specification import StoreSpecification
 from statestores.spi.store import Isolation, Values
-from statestores.spi.values import as_list
 
 K = TypeVar("K")
 V = TypeVar("V")
 
 
-class TypedReadOnlyKeyValueStore(DelegatingReadOnlyStore, ReadOnlyKeyValueStore[K, V]):
+class TypedReadOnlyKeyValueStore(TypedReads[K, V], ReadOnlyKeyValueStore[K, V]):
     """The reading half. With a key serde that is not sorted, ranges are of bytes all the same."""
 
     _store: ReadOnlyKeyValueStore[bytes, bytes]
@@ -31,14 +29,7 @@ class TypedReadOnlyKeyValueStore(DelegatingReadOnlyStore, ReadOnlyKeyValueStore[
         specification: StoreSpecification[K, V],
     ) -> None:
         """Read *store* through the serdes of *specification*."""
-        self._store = store
-        self._specification = specification
-        self._key_serde = serde_or_raw(specification.key)
-        self._value_serde = serde_or_raw(specification.value)
-        self._encode_key = self._key_serde.encode
-        self._decode_key = self._key_serde.decode
-        self._encode_value = self._value_serde.encode
-        self._decode_value = self._value_serde.decode
+        super().__init__(store, specification)
         # Any, because None goes down as it is: see `encoded_values`.
         self._store_get: Callable[[Any], bytes | None] = store.get
 
@@ -100,16 +91,6 @@ class TypedKeyValueStore(
         encoded_value: Any = None if value is None else self._encode_value(value)
         present = self._store.put_if_absent(encoded_key, encoded_value)
         return None if present is None else self._decode_value(present)
-
-    def put_all(self, entries: Iterable[tuple[K, V | None]]) -> None:
-        pairs = as_list("entries", entries)
-        try:
-            columns = [key for key, _ in pairs], [value for _, value in pairs]
-        except (TypeError, ValueError) as error:
-            raise InvalidArgumentError(
-                f"entries must be pairs of key and value: {error}"
-            ) from error
-        self.put_many(*columns)
 
     def put_many(self, keys: Values[K], values: Values[V | None]) -> None:
         self._store.put_many(

@@ -5,11 +5,11 @@ unchanged.
 """
 
 from collections.abc import Generator, Iterator
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from statestores.serdes.delegation import DelegatingReadOnlyStore, DelegatingStateStore
+from statestores.serdes.delegation import DelegatingStateStore
 from statestores.serdes.encoded_values import encode_values
-from statestores.serdes.raw_serde import serde_or_raw
+from statestores.serdes.typed_reads import TypedTimedReads
 from statestores.spi.records import SessionRecord
 from statestores.spi.session import ReadOnlySessionStore, SessionStore
 from statestores.spi.specification import StoreSpecification
@@ -19,29 +19,14 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class TypedReadOnlySessionStore(DelegatingReadOnlyStore, ReadOnlySessionStore[K, V]):
+class TypedReadOnlySessionStore(TypedTimedReads[K, V], ReadOnlySessionStore[K, V]):
     """The reading half. With a key serde that is not sorted, ranges are of bytes all the same."""
 
     _store: ReadOnlySessionStore[bytes, bytes]
 
-    def __init__(
-        self,
-        store: ReadOnlySessionStore[bytes, bytes],
-        specification: StoreSpecification[K, V],
-    ) -> None:
-        """Read *store* through the serdes of *specification*."""
-        self._store = store
-        self._specification = specification
-        self._key_serde = serde_or_raw(specification.key)
-        self._value_serde = serde_or_raw(specification.value)
-
-    @property
-    def stream_time_ms(self) -> int | None:
-        return self._store.stream_time_ms
-
     def fetch_session(self, key: K, start_ms: int, end_ms: int) -> V | None:
         data = self._store.fetch_session(self._encoded_key(key), start_ms, end_ms)
-        return None if data is None else self._value_serde.decode(data)
+        return None if data is None else self._decode_value(data)
 
     def find_sessions(
         self,
@@ -95,15 +80,11 @@ class TypedReadOnlySessionStore(DelegatingReadOnlyStore, ReadOnlySessionStore[K,
             )
         )
 
-    def _encoded_key(self, key: K | None) -> Any:
-        """Return the bytes of *key*; ``None`` goes down as it is (see `encoded_values`)."""
-        return None if key is None else self._key_serde.encode(key)
-
     def _decoded(
         self, records: Iterator[SessionRecord[bytes, bytes]]
     ) -> Generator[SessionRecord[K, V], None, None]:
         """Decode *records* as they are asked for."""
-        decode_key, decode_value = self._key_serde.decode, self._value_serde.decode
+        decode_key, decode_value = self._decode_key, self._decode_value
         for key, start_ms, end_ms, value in records:
             yield SessionRecord(decode_key(key), start_ms, end_ms, decode_value(value))
 
@@ -120,7 +101,7 @@ class TypedSessionStore(DelegatingStateStore, TypedReadOnlySessionStore[K, V], S
         super().__init__(store, specification)
 
     def put(self, key: K, start_ms: int, end_ms: int, value: V | None) -> bool:
-        encoded = None if value is None else self._value_serde.encode(value)
+        encoded = None if value is None else self._encode_value(value)
         return self._store.put(self._encoded_key(key), start_ms, end_ms, encoded)
 
     def put_many(

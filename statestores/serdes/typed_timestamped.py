@@ -4,13 +4,12 @@ As in `typed_key_value`, methods are bound once, and everything is encoded befor
 written. Timestamps pass through unchanged.
 """
 
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any, TypeVar
 
-from statestores.errors import InvalidArgumentError
-from statestores.serdes.delegation import DelegatingReadOnlyStore, DelegatingStateStore
+from statestores.serdes.delegation import DelegatingStateStore
 from statestores.serdes.encoded_values import encode_values
-from statestores.serdes.raw_serde import serde_or_raw
+from statestores.serdes.typed_reads import TypedTimedReads
 from statestores.spi.records import TimestampedValue
 from statestores.spi.specification import StoreSpecification
 from statestores.spi.store import Isolation, Values
@@ -18,15 +17,12 @@ from statestores.spi.timestamped_key_value import (
     ReadOnlyTimestampedKeyValueStore,
     TimestampedKeyValueStore,
 )
-from statestores.spi.values import as_list
 
 K = TypeVar("K")
 V = TypeVar("V")
 
 
-class TypedReadOnlyTimestampedStore(
-    DelegatingReadOnlyStore, ReadOnlyTimestampedKeyValueStore[K, V]
-):
+class TypedReadOnlyTimestampedStore(TypedTimedReads[K, V], ReadOnlyTimestampedKeyValueStore[K, V]):
     """The reading half. With a key serde that is not sorted, ranges are of bytes all the same."""
 
     _store: ReadOnlyTimestampedKeyValueStore[bytes, bytes]
@@ -37,20 +33,9 @@ class TypedReadOnlyTimestampedStore(
         specification: StoreSpecification[K, V],
     ) -> None:
         """Read *store* through the serdes of *specification*."""
-        self._store = store
-        self._specification = specification
-        self._key_serde = serde_or_raw(specification.key)
-        self._value_serde = serde_or_raw(specification.value)
-        self._encode_key = self._key_serde.encode
-        self._decode_key = self._key_serde.decode
-        self._encode_value = self._value_serde.encode
-        self._decode_value = self._value_serde.decode
+        super().__init__(store, specification)
         # Any, because None goes down as it is: see `encoded_values`.
         self._store_get: Callable[[Any], TimestampedValue[bytes] | None] = store.get
-
-    @property
-    def stream_time_ms(self) -> int | None:
-        return self._store.stream_time_ms
 
     def get(self, key: K) -> TimestampedValue[V] | None:
         return self._decoded(self._store_get(None if key is None else self._encode_key(key)))
@@ -121,18 +106,6 @@ class TypedTimestampedKeyValueStore(
         encoded_key: Any = None if key is None else self._encode_key(key)
         encoded_value: Any = None if value is None else self._encode_value(value)
         return self._decoded(self._store.put_if_absent(encoded_key, encoded_value, timestamp_ms))
-
-    def put_all(self, entries: Iterable[tuple[K, V | None, int | None]]) -> None:
-        triples = as_list("entries", entries)
-        try:
-            keys = [key for key, _, _ in triples]
-            values = [value for _, value, _ in triples]
-            timestamps = [timestamp_ms for _, _, timestamp_ms in triples]
-        except (TypeError, ValueError) as error:
-            raise InvalidArgumentError(
-                f"entries must be triples of key, value and timestamp: {error}"
-            ) from error
-        self.put_many(keys, values, timestamps)
 
     def put_many(
         self,

@@ -7,9 +7,9 @@ written. The validity of a version passes through unchanged (VRS-22).
 from collections.abc import Callable, Generator, Iterator
 from typing import Any, TypeVar
 
-from statestores.serdes.delegation import DelegatingReadOnlyStore, DelegatingStateStore
+from statestores.serdes.delegation import DelegatingStateStore
 from statestores.serdes.encoded_values import encode_values
-from statestores.serdes.raw_serde import serde_or_raw
+from statestores.serdes.typed_reads import TypedTimedReads
 from statestores.spi.records import PutResult, VersionedRecord
 from statestores.spi.specification import StoreSpecification
 from statestores.spi.store import Isolation, Values
@@ -19,7 +19,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class TypedReadOnlyVersionedStore(DelegatingReadOnlyStore, ReadOnlyVersionedStore[K, V]):
+class TypedReadOnlyVersionedStore(TypedTimedReads[K, V], ReadOnlyVersionedStore[K, V]):
     """The reading half. With a key serde that is not sorted, ranges are of bytes all the same."""
 
     _store: ReadOnlyVersionedStore[bytes, bytes]
@@ -30,20 +30,9 @@ class TypedReadOnlyVersionedStore(DelegatingReadOnlyStore, ReadOnlyVersionedStor
         specification: StoreSpecification[K, V],
     ) -> None:
         """Read *store* through the serdes of *specification*."""
-        self._store = store
-        self._specification = specification
-        self._key_serde = serde_or_raw(specification.key)
-        self._value_serde = serde_or_raw(specification.value)
-        self._encode_key = self._key_serde.encode
-        self._decode_key = self._key_serde.decode
-        self._encode_value = self._value_serde.encode
-        self._decode_value = self._value_serde.decode
+        super().__init__(store, specification)
         # Any, because None goes down as it is: see `encoded_values`.
         self._store_get: Callable[[Any, int | None], VersionedRecord[bytes] | None] = store.get
-
-    @property
-    def stream_time_ms(self) -> int | None:
-        return self._store.stream_time_ms
 
     def get(self, key: K, as_of_ms: int | None = None) -> VersionedRecord[V] | None:
         found = self._store_get(None if key is None else self._encode_key(key), as_of_ms)

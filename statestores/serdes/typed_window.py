@@ -7,9 +7,9 @@ unchanged.
 from collections.abc import Callable, Generator, Iterator
 from typing import Any, TypeVar
 
-from statestores.serdes.delegation import DelegatingReadOnlyStore, DelegatingStateStore
+from statestores.serdes.delegation import DelegatingStateStore
 from statestores.serdes.encoded_values import encode_values
-from statestores.serdes.raw_serde import serde_or_raw
+from statestores.serdes.typed_reads import TypedTimedReads
 from statestores.spi.records import WindowRecord
 from statestores.spi.specification import StoreSpecification
 from statestores.spi.store import Isolation, Values
@@ -19,7 +19,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class TypedReadOnlyWindowStore(DelegatingReadOnlyStore, ReadOnlyWindowStore[K, V]):
+class TypedReadOnlyWindowStore(TypedTimedReads[K, V], ReadOnlyWindowStore[K, V]):
     """The reading half. With a key serde that is not sorted, ranges are of bytes all the same."""
 
     _store: ReadOnlyWindowStore[bytes, bytes]
@@ -30,20 +30,9 @@ class TypedReadOnlyWindowStore(DelegatingReadOnlyStore, ReadOnlyWindowStore[K, V
         specification: StoreSpecification[K, V],
     ) -> None:
         """Read *store* through the serdes of *specification*."""
-        self._store = store
-        self._specification = specification
-        self._key_serde = serde_or_raw(specification.key)
-        self._value_serde = serde_or_raw(specification.value)
-        # Bound once: fetches and puts are what a windowed aggregate consists of.
-        self._encode_key = self._key_serde.encode
-        self._encode_value = self._value_serde.encode
-        self._decode_value = self._value_serde.decode
+        super().__init__(store, specification)
         # Any, because None goes down as it is: see `encoded_values`.
         self._store_fetch: Callable[[Any, int], bytes | None] = store.fetch
-
-    @property
-    def stream_time_ms(self) -> int | None:
-        return self._store.stream_time_ms
 
     def fetch(self, key: K, start_ms: int) -> V | None:
         data = self._store_fetch(None if key is None else self._encode_key(key), start_ms)
@@ -80,15 +69,11 @@ class TypedReadOnlyWindowStore(DelegatingReadOnlyStore, ReadOnlyWindowStore[K, V
             )
         )
 
-    def _encoded_key(self, key: K | None) -> Any:
-        """Return the bytes of *key*; ``None`` goes down as it is (see `encoded_values`)."""
-        return None if key is None else self._key_serde.encode(key)
-
     def _decoded(
         self, records: Iterator[WindowRecord[bytes, bytes]]
     ) -> Generator[WindowRecord[K, V], None, None]:
         """Decode *records* as they are asked for."""
-        decode_key, decode_value = self._key_serde.decode, self._value_serde.decode
+        decode_key, decode_value = self._decode_key, self._decode_value
         for key, start_ms, end_ms, value in records:
             yield WindowRecord(decode_key(key), start_ms, end_ms, decode_value(value))
 

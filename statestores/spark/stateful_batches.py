@@ -12,6 +12,7 @@ The steps of a micro-batch, of which each may be the last one of this driver:
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from typing import TypeVar
 
 from statestores.changelog import ChangelogReader
 from statestores.changelog.rows import describe
@@ -21,6 +22,7 @@ from statestores.errors import (
     StoreMismatchError,
     StoreNotFoundError,
 )
+from statestores.semantics.lock_waiting import when_unlocked
 from statestores.spark.stateful_plan import StatefulPlan
 from statestores.spark.stateful_record import (
     BatchRecord,
@@ -40,6 +42,8 @@ from statestores.staged_write import (
 )
 from statestores.state_root import StateRoot
 from statestores.write_intent import read_intent
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,12 +82,13 @@ class MicroBatches:
             StoreMismatchError: The state is not that of the query's checkpoint.
             CommitConflictError: Another writer has changed a store meanwhile. Nothing is
                 committed; start the query again.
-            StoreLockedError: Another writer has a store open. Likewise.
+            StoreLockedError: Another writer has had a store open for as long as the plan's
+                *commit_timeout_ms* says. Likewise.
             StoreCorruptedError, StorageError: A file is damaged, or the disk failed.
         """
         plan = self._plan
         root = StateRoot.open(plan.root)
-        record = self._settled(root)
+        record = self._when_unlocked(lambda: self._settled(root))
         if record is not None and (record.query, record.number) == (batch.query, batch.number):
             self._check_columns(record)
             return record
@@ -155,7 +160,7 @@ class MicroBatches:
     def _commit(self, root: StateRoot, record: BatchRecord) -> None:
         """Make *record* durable and carry it out, with the locks of all stores."""
         with ExitStack() as locks:
-            publishers = _publishers(root, record.stores, locks)
+            publishers = self._when_unlocked(lambda: _publishers(root, record.stores, locks))
             for name, publisher in publishers.items():
                 if publisher.has(record.batch):
                     raise StoreMismatchError(
@@ -175,6 +180,15 @@ class MicroBatches:
             for name, publisher in publishers.items():
                 _publish(publisher, record, name)
         remove_other_outputs(self._plan.directory, record.write_id)
+
+    def _when_unlocked(self, take: Callable[[], T]) -> T:
+        """Return what *take* returns, once no other writer is in its way."""
+        return when_unlocked(
+            take,
+            self._plan.commit_timeout_ms,
+            f"a micro-batch of {self._plan.name!r}",
+            "commit_timeout_ms",
+        )
 
     def _check_columns(self, record: BatchRecord) -> None:
         """Accept a record whose rows are those that the function emits.
@@ -233,8 +247,11 @@ def _has(root: StateRoot, store: str, record: BatchRecord) -> bool:
 def _publishers(
     root: StateRoot, stores: Mapping[str, StoreChanges], locks: ExitStack
 ) -> dict[str, Publisher]:
-    """Take the locks of *stores*."""
-    return {name: locks.enter_context(publishing(root, name)) for name in sorted(stores)}
+    """Take the locks of *stores*, of all or of none, and leave them to *locks*."""
+    with ExitStack() as taken:
+        publishers = {name: taken.enter_context(publishing(root, name)) for name in sorted(stores)}
+        locks.push(taken.pop_all())
+    return publishers
 
 
 def _is_as_pinned(publisher: Publisher, record: BatchRecord, name: str) -> bool:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from statestores.arrow.file_access import checksum_of, make_durable, reporting
+from statestores.arrow.file_access import checksum_of, reporting
 from statestores.arrow.staged_rows import StagedFile, check_staged
 from statestores.errors import InvalidArgumentError, InvalidTypeError
-from statestores.semantics.durable_directory import make_directory
+from statestores.semantics.durable_directory import make_directory, make_durable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

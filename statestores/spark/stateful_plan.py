@@ -14,6 +14,7 @@ from statestores.errors import (
     SerializationError,
     StoreMismatchError,
 )
+from statestores.semantics.lock_waiting import COMMIT_TIMEOUT_MS
 from statestores.serdes.raw_serde import serde_or_raw
 from statestores.spark.local_copy import CopyOptions
 from statestores.spi.specification import StoreSpecification
@@ -104,6 +105,9 @@ class StatefulPlan:
 
     copies: CopyOptions
     """Where the copies of the stores lie."""
+
+    commit_timeout_ms: int = COMMIT_TIMEOUT_MS
+    """How long a micro-batch waits for the locks of its stores."""
 
     @property
     def directory(self) -> Path:

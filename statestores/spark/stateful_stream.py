@@ -12,6 +12,8 @@ from pyspark.sql.types import StructType
 from statestores.errors import InvalidArgumentError, InvalidTypeError
 from statestores.opening import DEFAULT_BACKEND
 from statestores.registry import load_backend
+from statestores.semantics.arguments import check_time
+from statestores.semantics.lock_waiting import COMMIT_TIMEOUT_MS
 from statestores.spark.hash_placement import PLACE_COLUMN, Placement
 from statestores.spark.local_copy import CopyOptions
 from statestores.spark.name_routing import is_connect
@@ -107,8 +109,8 @@ class StatefulStream:
 
         Raises:
             StoreMismatchError: The state has later micro-batches of the query than this one.
-            CommitConflictError, StoreLockedError: Another program writes to a store. Nothing is
-                committed.
+            CommitConflictError, StoreLockedError: Another program has written to a store meanwhile,
+                or had it for longer than *commit_timeout_ms*. Nothing is committed.
             InvalidArgumentError: It is not called within a query.
             StateStoreError: As the tasks find it, within what Spark raises.
         """
@@ -129,6 +131,7 @@ def stateful(
     local_directory: str | PathLike[str] | None = None,
     backend: str | None = None,
     options: Mapping[str, object] | None = None,
+    commit_timeout_ms: int = COMMIT_TIMEOUT_MS,
 ) -> StatefulStream:
     """Compute on a streaming DataFrame with stores that keep what was seen before.
 
@@ -156,6 +159,8 @@ def stateful(
         local_directory: Where the machines keep copies of the stores; see `CopyOptions`.
         backend: The backend of these copies.
         options: The backend's own options.
+        commit_timeout_ms: How long a micro-batch waits while another writer has one of the stores;
+            0 does not wait.
 
     Raises:
         InvalidTypeError: An argument is of the wrong type; the key column is not of the type of
@@ -177,6 +182,7 @@ def stateful(
             "the DataFrame is no stream: read it with readStream; a batch is written to a store "
             "with write.format('statestores')"
         )
+    check_time("commit_timeout_ms", commit_timeout_ms)
     if by not in {"batches", "rows"}:
         raise InvalidArgumentError(f"by is 'batches' or 'rows', got {by!r}")
     check_worker_python(frame.sparkSession)
@@ -200,6 +206,7 @@ def stateful(
             backend=backend,
             options=dict(options or {}),
         ),
+        commit_timeout_ms=commit_timeout_ms,
     )
     load_backend(backend or DEFAULT_BACKEND)
     add_stores(root, specifications, count)

@@ -21,11 +21,11 @@ from uuid import uuid4
 
 from pyspark import TaskContext
 
-from statestores.arrow.file_access import make_durable, reporting
+from statestores.arrow.file_access import reporting
 from statestores.durable_json import read_fields, write_json
 from statestores.errors import StoreCorruptedError
 from statestores.partition_reader import PartitionReader, end_offsets
-from statestores.semantics.durable_directory import make_directory
+from statestores.semantics.durable_directory import make_directory, make_durable
 from statestores.spark.query_session import QUERY_PROPERTY
 from statestores.spi.specification import StoreSpecification
 from statestores.state_root import PartitionDirectory

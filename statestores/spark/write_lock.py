@@ -1,22 +1,18 @@
 """The right to write to a store, waited for while somebody else has it."""
 
-import random
-import time
-from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
-from statestores.errors import StoreLockedError
+from statestores.semantics.lock_waiting import when_unlocked
 from statestores.spark.write_plan import WritePlan
 from statestores.state_root import StateRoot
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from statestores.staged_write import Publisher
 
-_FIRST_PAUSE_MS: Final = 20
-_LONGEST_PAUSE_MS: Final = 1_000
-
-_Taken = TypeVar("_Taken")
+_OPTION: Final = "the option 'commitTimeout'"
 
 
 @contextmanager
@@ -40,27 +36,4 @@ def publishing_when_free(plan: WritePlan) -> "Iterator[Publisher]":
             root.add_store(plan.specification, partitions=plan.partitions)
             return held.enter_context(publishing(root, name))
 
-        yield when_unlocked(take, plan.commit_timeout_ms, f"the write to {name!r}")
-
-
-def when_unlocked(take: Callable[[], _Taken], timeout_ms: int, who: str) -> _Taken:
-    """Return what *take* returns, once it is not refused by a lock; nothing is held in between.
-
-    Raises:
-        StoreLockedError: It was refused until *timeout_ms* had passed; 0 tries once.
-    """
-    pause_ms = _FIRST_PAUSE_MS
-    deadline = time.monotonic() + timeout_ms / 1000
-    while True:
-        try:
-            return take()
-        except StoreLockedError as error:
-            left = deadline - time.monotonic()
-            if left <= 0:
-                raise StoreLockedError(
-                    f"{who} has waited for {timeout_ms:,} ms, as the option 'commitTimeout' says, "
-                    f"and gives up: {error}"
-                ) from error
-            # Several who wait should not all come back at one moment.
-            time.sleep(min(left, random.uniform(0.5, 1) * pause_ms / 1000))  # noqa: S311  # no secret
-            pause_ms = min(2 * pause_ms, _LONGEST_PAUSE_MS)
+        yield when_unlocked(take, plan.commit_timeout_ms, f"the write to {name!r}", _OPTION)

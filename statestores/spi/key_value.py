@@ -4,7 +4,9 @@ from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 from typing import Generic, TypeVar
 
+from statestores.errors import InvalidArgumentError
 from statestores.spi.store import Isolation, ReadOnlyStore, StateStore, Values
+from statestores.spi.values import as_list
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -64,9 +66,17 @@ class KeyValueStore(StateStore, ReadOnlyKeyValueStore[K, V]):
     def put_if_absent(self, key: K, value: V) -> V | None:
         """Set the value of *key* unless it has one; return the one it had (KVS-2)."""
 
-    @abstractmethod
     def put_all(self, entries: Iterable[tuple[K, V | None]]) -> None:
         """Put all *entries* in order, or none if one of them is malformed (KVS-3)."""
+        pairs = as_list("entries", entries)
+        try:
+            keys = [key for key, _ in pairs]
+            values = [value for _, value in pairs]
+        except (TypeError, ValueError) as error:
+            raise InvalidArgumentError(
+                f"entries must be pairs of key and value: {error}"
+            ) from error
+        self.put_many(keys, values)
 
     @abstractmethod
     def put_many(self, keys: Values[K], values: Values[V | None]) -> None:

@@ -4,25 +4,25 @@ from abc import abstractmethod
 from collections.abc import Iterable
 from typing import TypeVar
 
+from statestores.errors import InvalidArgumentError
 from statestores.spi.key_value import ReadOnlyKeyValueStore
 from statestores.spi.records import TimestampedValue
 from statestores.spi.store import Isolation, StateStore, Values
+from statestores.spi.stream_time import ReadOnlyTimedStore
+from statestores.spi.values import as_list
 
 K = TypeVar("K")
 V = TypeVar("V")
 
 
-class ReadOnlyTimestampedKeyValueStore(ReadOnlyKeyValueStore[K, TimestampedValue[V]]):
+class ReadOnlyTimestampedKeyValueStore(
+    ReadOnlyTimedStore, ReadOnlyKeyValueStore[K, TimestampedValue[V]]
+):
     """The reading half: that of a key-value store whose values have timestamps.
 
     A key whose value has expired is absent from every read, whether its row has been deleted yet
     or not (TTL-2); `approximate_num_entries` counts rows.
     """
-
-    @property
-    @abstractmethod
-    def stream_time_ms(self) -> int | None:
-        """The highest timestamp that the visible content has seen; ``None`` at first (TKV-5)."""
 
 
 class TimestampedKeyValueStore(StateStore, ReadOnlyTimestampedKeyValueStore[K, V]):
@@ -50,9 +50,18 @@ class TimestampedKeyValueStore(StateStore, ReadOnlyTimestampedKeyValueStore[K, V
     ) -> TimestampedValue[V] | None:
         """Set the value of *key* unless it has one that has not expired; return that (KVS-2)."""
 
-    @abstractmethod
     def put_all(self, entries: Iterable[tuple[K, V | None, int | None]]) -> None:
         """Put all *entries* of key, value and timestamp in order, or none of them (KVS-3)."""
+        triples = as_list("entries", entries)
+        try:
+            keys = [key for key, _, _ in triples]
+            values = [value for _, value, _ in triples]
+            timestamps = [timestamp_ms for _, _, timestamp_ms in triples]
+        except (TypeError, ValueError) as error:
+            raise InvalidArgumentError(
+                f"entries must be triples of key, value and timestamp: {error}"
+            ) from error
+        self.put_many(keys, values, timestamps)
 
     @abstractmethod
     def put_many(

@@ -5,23 +5,19 @@ from collections.abc import Iterator
 from typing import Generic, TypeVar
 
 from statestores.spi.records import PutResult, VersionedRecord
-from statestores.spi.store import Isolation, ReadOnlyStore, StateStore, Values
+from statestores.spi.store import Isolation, StateStore, Values
+from statestores.spi.stream_time import ReadOnlyTimedStore
 
 K = TypeVar("K")
 V = TypeVar("V")
 
 
-class ReadOnlyVersionedStore(ReadOnlyStore, Generic[K, V]):
+class ReadOnlyVersionedStore(ReadOnlyTimedStore, Generic[K, V]):
     """The reading half.
 
     The *retention horizon* is stream time minus the history retention. As of a time below it only
     the latest version of a key is considered: the rest counts as gone (VRS-9, VRS-11).
     """
-
-    @property
-    @abstractmethod
-    def stream_time_ms(self) -> int | None:
-        """The highest timestamp that the visible content has seen; ``None`` at first (VRS-3)."""
 
     @property
     def horizon_ms(self) -> int | None:

@@ -5,36 +5,20 @@ from collections.abc import Iterator
 from typing import Generic, TypeVar
 
 from statestores.spi.records import WindowRecord
-from statestores.spi.store import Isolation, ReadOnlyStore, StateStore, Values
+from statestores.spi.store import Isolation, StateStore, Values
+from statestores.spi.stream_time import ReadOnlyRetainedStore
 
 K = TypeVar("K")
 V = TypeVar("V")
 
 
-class ReadOnlyWindowStore(ReadOnlyStore, Generic[K, V]):
+class ReadOnlyWindowStore(ReadOnlyRetainedStore, Generic[K, V]):
     """The reading half.
 
     A window is *visible* while its start is above the *horizon*: stream time minus the retention.
     No read returns another, whether its space is free already or not (WIN-8). Order is that of
     the keys' bytes, then of the starts, then of the puts, in every backend (WIN-12).
     """
-
-    @property
-    @abstractmethod
-    def stream_time_ms(self) -> int | None:
-        """The highest start that the visible content has seen; ``None`` at first (WIN-4)."""
-
-    @property
-    def horizon_ms(self) -> int | None:
-        """Stream time minus the retention, of the visible content.
-
-        What lies at or below it is not visible any more; ``None`` while the store has seen nothing.
-        Negative as long as nothing can have expired.
-        """
-        stream_time_ms = self.stream_time_ms
-        specification = self.specification
-        retention_ms: int = specification.retention_ms  # type: ignore[attr-defined]  # of this kind
-        return None if stream_time_ms is None else stream_time_ms - retention_ms
 
     @abstractmethod
     def fetch(self, key: K, start_ms: int) -> V | None:

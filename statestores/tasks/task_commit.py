@@ -11,11 +11,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from statestores.arrow.file_access import make_durable, reporting
+from statestores.arrow.file_access import reporting
 from statestores.changelog import ChangelogReader, FileChangelog
 from statestores.errors import StoreCorruptedError
 from statestores.failpoints import reach
 from statestores.logged_store import LoggedStore
+from statestores.semantics.durable_directory import make_durable
 from statestores.spi.durability import Durability
 from statestores.spi.offsets import Position
 from statestores.state_root import StateRoot

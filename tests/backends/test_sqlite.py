@@ -497,7 +497,7 @@ class TestCheckpoints:
         def fail(path: Path) -> None:
             raise OSError(28, "No space left on device")
 
-        monkeypatch.setattr(sqlite_file, "_commit", fail)
+        monkeypatch.setattr(sqlite_file, "make_durable", fail)
         with pytest.raises(StorageError, match="space"):
             engine.checkpoint(tmp_path / "copy")
 

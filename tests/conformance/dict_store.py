@@ -189,12 +189,6 @@ class DictStore(DictReader, KeyValueStore[bytes, bytes]):
             self.put(key, value)
         return present
 
-    def put_all(self, entries: Iterable[tuple[bytes, bytes | None]]) -> None:
-        pairs = _column(entries)
-        if not all(isinstance(pair, tuple) and len(pair) == 2 for pair in pairs):
-            raise InvalidArgumentError(f"expected pairs of key and value, got {pairs!r}")
-        self.put_many([key for key, _ in pairs], [value for _, value in pairs])
-
     def put_many(self, keys: Any, values: Any) -> None:
         self.check_open()
         names, contents = _column(keys), _column(values)

@@ -5,7 +5,9 @@ import pickle
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, get_args
 
@@ -207,11 +209,36 @@ def test_a_partition_in_other_hands_changes_nothing(root: ss.StateRoot) -> None:
     changelog = root.partition("counts", 2).changelog
     with FileChangelog.open(changelog, SPECIFICATION.kind):
         with pytest.raises(StoreLockedError, match=f"in process {os.getpid()}"):
-            publish(root, "counts", "w", rows)
+            publish(root, "counts", "w", rows, timeout_ms=0)
 
         assert content(root) == OLD
         assert leftovers(root) == {"w"}
     publish(root, "counts", "w", rows)
+    assert content(root) == OLD | NEW
+
+
+def test_a_write_waits_for_whoever_has_a_partition(
+    root: ss.StateRoot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An import that was read to its end failed for a second in which another writer committed.
+
+    It waits now, as a write of Spark's does, and holds nothing meanwhile.
+    """
+    held, seen = ExitStack(), []
+
+    def pause(_: float) -> None:
+        with FileChangelog.open(root.partition("counts", 1).changelog, SPECIFICATION.kind):
+            seen.append(content(root))
+        held.close()
+
+    monkeypatch.setattr(time, "sleep", pause)
+    rows = [staged(root, "w", "t0", NEW.items())]
+    changelog = root.partition("counts", 2).changelog
+    held.enter_context(FileChangelog.open(changelog, SPECIFICATION.kind))
+    published = publish(root, "counts", "w", rows)
+
+    assert seen == [OLD]
+    assert published.rows == len(NEW)
     assert content(root) == OLD | NEW
 
 

@@ -1,7 +1,9 @@
 """Tasks of a stateful function and the local copies of its stores, without Spark."""
 
 import shutil
+import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,7 @@ from statestores.errors import (
     InvalidTypeError,
     OffsetOutOfRangeError,
     StoreCorruptedError,
+    StoreLockedError,
     StoreMismatchError,
     UnsupportedFormatError,
 )
@@ -419,6 +422,47 @@ def test_what_expires_is_deleted_behind_keys_that_live(tmp_path: Path) -> None:
     with ChangelogReader.open(plan.root / "counts" / "0" / "changelog") as log:
         deleted = sum(frame.batch.column("value").null_count for frame in log.read())
     assert deleted > 60 * passing / 3
+
+
+def test_a_micro_batch_waits_for_whoever_has_a_store(tmp_path: Path) -> None:
+    """A query ended when an owner, or a standby's promotion, had a store for a moment.
+
+    It waits now, as a write does, with none of the other stores' locks, and for no longer than the
+    query says. What it has computed is committed if nobody has written meanwhile.
+    """
+    plan, words = plan_of(tmp_path / "state"), ["a", "b"]
+    run_batch(plan, 0, words)
+    held = ExitStack()
+    waited: list[float] = []
+
+    def compute(task: StatefulTask) -> list[TaskResult]:
+        results = results_of(task, words)
+        log = plan.root / "counts" / "1" / "changelog"
+        held.enter_context(FileChangelog.open(log, STORE.kind))
+        return results
+
+    def run(number: int, timeout_ms: int) -> None:
+        patient = replace(plan, commit_timeout_ms=timeout_ms)
+        batch = MicroBatch(query=QUERY, number=number, is_in_sequence=True)
+        MicroBatches(patient).run(batch, compute)
+
+    with (
+        held,
+        pytest.raises(StoreLockedError, match=r"micro-batch of 'counts' has waited for 1 ms"),
+    ):
+        run(1, 1)
+    assert state_of(plan.root) == {"a": 1, "b": 1}
+
+    def pause(seconds: float) -> None:
+        waited.append(seconds)
+        held.close()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(time, "sleep", pause)
+        run(1, 300_000)
+
+    assert len(waited) == 1
+    assert state_of(plan.root) == {"a": 2, "b": 2}
 
 
 def test_results_travel_as_text() -> None:

@@ -12,8 +12,9 @@ from store_streams import make_store
 import statestores as ss
 from statestores.errors import InvalidOptionError, StoreLockedError
 from statestores.semantics.directory_lock import DirectoryLock
+from statestores.semantics.lock_waiting import when_unlocked
 from statestores.spark.options import SourceOptions
-from statestores.spark.write_lock import publishing_when_free, when_unlocked
+from statestores.spark.write_lock import publishing_when_free
 from statestores.spark.write_plan import WritePlan
 from statestores.staged_write import publishing
 
@@ -71,7 +72,7 @@ def test_a_write_waits_for_whoever_has_the_store(root: str, holder: str) -> None
             refused.set()
             raise
 
-    waiting = Thread(target=lambda: ends.append(when_unlocked(take, PATIENCE_MS, "a test")))
+    waiting = Thread(target=lambda: ends.append(when_unlocked(take, PATIENCE_MS, "a test", "it")))
     with HOLDERS[holder](root):
         waiting.start()
         assert refused.wait(PATIENCE_MS / 1000)

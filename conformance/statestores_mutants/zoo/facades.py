@@ -174,7 +174,7 @@ class _OwnersHorizon(CommittedVersions):
         store = self._store
         assert isinstance(store, EngineVersionedStore)
         snapshot = self._engine.snapshot()
-        stream_time = store.uncommitted_versions()[2]
+        stream_time = store.uncommitted_versions()[1]
         return snapshot, VersionedView(snapshot, {}, stream_time, self._retention_ms)
 
 
@@ -216,8 +216,7 @@ class FacadeHasTheOwnersPosition(EngineKeyValueStore):
 class _Unsafe(UncommittedKeyValues):
     def _scan(self, start: bytes, stop: bytes, *, reverse: bool) -> Pairs:
         pairs = list(super()._scan(start, stop, reverse=reverse))
-        _, rows = self._uncommitted_rows()
-        for row in rows:  # the writer's own dict
+        for row in self._uncommitted_rows():  # the writer's own dict
             time.sleep(0)
             assert row is not None
         return self._store.while_open(iter(pairs))

@@ -171,13 +171,13 @@ class _Behind(UncommittedTimestamped):
     def _scan(self, start: bytes, stop: bytes, *, reverse: bool) -> Pairs:
         owner = self._store
         assert isinstance(owner, EngineTimestampedKeyValueStore)
-        commits, rows, stream_time = owner.uncommitted_rows()
+        rows, stream_time = owner.uncommitted_rows()
         behind = owner._progress.stream_time_ms  # noqa: SLF001
-        self._uncommitted_rows = lambda: (commits, rows, min(stream_time, behind))
+        self._uncommitted = lambda: (rows, min(stream_time, behind))
         try:
             return super()._scan(start, stop, reverse=reverse)
         finally:
-            self._uncommitted_rows = owner.uncommitted_rows
+            self._uncommitted = owner.uncommitted_rows
 
 
 @mutant("TTL-2", "ROF-8")
