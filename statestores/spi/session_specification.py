@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar, overload
 
+from statestores.spi import kinds
+from statestores.spi.kinds import Kind
 from statestores.spi.serde import Serde
 from statestores.spi.specification import StoreSpecification
 
@@ -14,7 +16,7 @@ V = TypeVar("V")
 class Session(StoreSpecification[K, V]):
     """A session store: a value for each key, session start and end, within a retention (SES)."""
 
-    kind: ClassVar[str] = "session"
+    kind: ClassVar[Kind] = kinds.SESSION
 
     retention_ms: int
     """A session is gone once stream time is this far after its end; from 1."""

@@ -6,6 +6,8 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, overload
 
 from statestores.errors import InvalidArgumentError, InvalidTypeError
+from statestores.spi import kinds
+from statestores.spi.kinds import Kind
 from statestores.spi.milliseconds import in_milliseconds
 from statestores.spi.serde import Serde
 
@@ -28,8 +30,8 @@ def _is_serde(value: object) -> bool:
 class StoreSpecification(Generic[K, V]):
     """What every kind has. The store writes it down and checks it at each opening (COM-13)."""
 
-    kind: ClassVar[str]
-    """The kind's name in stored form."""
+    kind: ClassVar[Kind]
+    """What is true of every store of this kind."""
 
     changeable: ClassVar[frozenset[str]] = frozenset()
     """The fields of the stored form in which an opening may differ from what is stored."""
@@ -91,7 +93,7 @@ class StoreSpecification(Generic[K, V]):
     def describe(self) -> dict[str, str | int]:
         """Return the specification in stored form: plain JSON values, serdes by name."""
         return {
-            "kind": self.kind,
+            "kind": self.kind.name,
             "name": self.name,
             "key": self.key.name if self.key else "bytes",
             "value": self.value.name if self.value else "bytes",
@@ -122,7 +124,7 @@ class KeyValue(StoreSpecification[K, V]):
     `TimestampedKeyValue`, whose stores have a timestamp beside each value.
     """
 
-    kind: ClassVar[str] = "key-value"
+    kind: ClassVar[Kind] = kinds.KEY_VALUE
 
     @overload
     def __new__(cls, name: str, *, partitioner: str = ...) -> "KeyValue[bytes, bytes]": ...
@@ -225,7 +227,7 @@ class TimestampedKeyValue(KeyValue[K, V]):
     The time to live may be another, or none, at each opening: it is a rule of what reads show.
     """
 
-    kind: ClassVar[str] = "timestamped-key-value"
+    kind: ClassVar[Kind] = kinds.TIMESTAMPED_KEY_VALUE
 
     changeable: ClassVar[frozenset[str]] = frozenset({"ttl_ms", "ttl_clock"})
 
@@ -329,7 +331,7 @@ class TimestampedKeyValue(KeyValue[K, V]):
 class Versioned(StoreSpecification[K, V]):
     """A versioned store: every value of each key within a history retention (VRS, KIP-889)."""
 
-    kind: ClassVar[str] = "versioned"
+    kind: ClassVar[Kind] = kinds.VERSIONED
 
     history_retention_ms: int
     """How far behind stream time reads go, and how late a put may come; from 0."""

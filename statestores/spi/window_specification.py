@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar, overload
 
 from statestores.errors import InvalidArgumentError, InvalidTypeError
+from statestores.spi import kinds
+from statestores.spi.kinds import Kind
 from statestores.spi.serde import Serde
 from statestores.spi.specification import StoreSpecification
 
@@ -15,7 +17,7 @@ V = TypeVar("V")
 class Window(StoreSpecification[K, V]):
     """A window store: a value for each key and window start, within a retention (WIN)."""
 
-    kind: ClassVar[str] = "window"
+    kind: ClassVar[Kind] = kinds.WINDOW
 
     retention_ms: int
     """A window is gone once stream time is this far after its start; at least its size."""
