@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, overload
+from typing import Any, ClassVar, Generic, TypeVar, overload
 
 from statestores.errors import InvalidArgumentError, InvalidTypeError
 from statestores.spi import kinds
@@ -120,108 +120,39 @@ class KeyValue(StoreSpecification[K, V]):
     """A key-value store: the latest value of each key (KVS).
 
     Without serdes, keys and values are bytes: ``KeyValue("counts")`` is a
-    ``KeyValue[bytes, bytes]``. With ``timestamped=True`` or a ``ttl_ms`` it is a
-    `TimestampedKeyValue`, whose stores have a timestamp beside each value.
+    ``KeyValue[bytes, bytes]``. A store with a timestamp beside each value is a
+    `TimestampedKeyValue`, which is another kind: its puts differ.
     """
 
     kind: ClassVar[Kind] = kinds.KEY_VALUE
 
     @overload
-    def __new__(cls, name: str, *, partitioner: str = ...) -> "KeyValue[bytes, bytes]": ...
+    def __init__(self: "KeyValue[bytes, bytes]", name: str, *, partitioner: str = ...) -> None: ...
     @overload
-    def __new__(
-        cls, name: str, *, key: Serde[K], partitioner: str = ...
-    ) -> "KeyValue[K, bytes]": ...
+    def __init__(
+        self: "KeyValue[K, bytes]", name: str, *, key: Serde[K], partitioner: str = ...
+    ) -> None: ...
     @overload
-    def __new__(
-        cls, name: str, *, value: Serde[V], partitioner: str = ...
-    ) -> "KeyValue[bytes, V]": ...
+    def __init__(
+        self: "KeyValue[bytes, V]", name: str, *, value: Serde[V], partitioner: str = ...
+    ) -> None: ...
     @overload
-    def __new__(
-        cls, name: str, *, key: Serde[K], value: Serde[V], partitioner: str = ...
-    ) -> "KeyValue[K, V]": ...
-    @overload
-    def __new__(
-        cls,
-        name: str,
-        *,
-        timestamped: Literal[True],
-        ttl_ms: int | None = ...,
-        ttl_clock: TtlClock | str = ...,
-        partitioner: str = ...,
-    ) -> "TimestampedKeyValue[bytes, bytes]": ...
-    @overload
-    def __new__(
-        cls,
-        name: str,
-        *,
-        ttl_ms: int,
-        ttl_clock: TtlClock | str = ...,
-        partitioner: str = ...,
-    ) -> "TimestampedKeyValue[bytes, bytes]": ...
-    @overload
-    def __new__(
-        cls,
-        name: str,
-        *,
-        key: Serde[K],
-        timestamped: Literal[True],
-        ttl_ms: int | None = ...,
-        ttl_clock: TtlClock | str = ...,
-        partitioner: str = ...,
-    ) -> "TimestampedKeyValue[K, bytes]": ...
-    @overload
-    def __new__(
-        cls,
-        name: str,
-        *,
-        value: Serde[V],
-        timestamped: Literal[True],
-        ttl_ms: int | None = ...,
-        ttl_clock: TtlClock | str = ...,
-        partitioner: str = ...,
-    ) -> "TimestampedKeyValue[bytes, V]": ...
-    @overload
-    def __new__(
-        cls,
-        name: str,
-        *,
-        key: Serde[K],
-        value: Serde[V],
-        timestamped: Literal[True],
-        ttl_ms: int | None = ...,
-        ttl_clock: TtlClock | str = ...,
-        partitioner: str = ...,
-    ) -> "TimestampedKeyValue[K, V]": ...
-    def __new__(
-        cls, *arguments: Any, timestamped: bool = False, ttl_ms: int | None = None, **others: Any
-    ) -> "KeyValue[Any, Any]":
-        """Make the specification, timestamped if that is what the arguments describe."""
-        return object.__new__(TimestampedKeyValue if timestamped or ttl_ms is not None else cls)
+    def __init__(
+        self, name: str, *, key: Serde[K], value: Serde[V], partitioner: str = ...
+    ) -> None: ...
+    def __init__(
+        self, name: str, *, key: Any = None, value: Any = None, partitioner: str = "murmur2"
+    ) -> None:
+        """Describe a key-value store.
 
-    if not TYPE_CHECKING:  # a checker would prefer its signature to those of __new__
-
-        def __init__(
-            self,
-            name: str,
-            *,
-            key: Any = None,
-            value: Any = None,
-            timestamped: bool = False,
-            ttl_ms: int | None = None,
-            ttl_clock: TtlClock | str = TtlClock.EVENT,
-            partitioner: str = "murmur2",
-        ) -> None:
-            """Describe a key-value store; without timestamps, or `__new__` had made another.
-
-            Raises:
-                InvalidTypeError, InvalidArgumentError: The name cannot be one.
-            """
-            self._set_common(name, key, value, partitioner)
+        Raises:
+            InvalidTypeError, InvalidArgumentError: The name cannot be one.
+        """
+        self._set_common(name, key, value, partitioner)
 
 
 @dataclass(frozen=True, slots=True, init=False)
-class TimestampedKeyValue(KeyValue[K, V]):
+class TimestampedKeyValue(StoreSpecification[K, V]):
     """A key-value store with a timestamp beside each value, which may expire (TKV, TTL, KIP-258).
 
     The time to live may be another, or none, at each opening: it is a rule of what reads show.
@@ -242,7 +173,6 @@ class TimestampedKeyValue(KeyValue[K, V]):
         self: "TimestampedKeyValue[bytes, bytes]",
         name: str,
         *,
-        timestamped: bool = ...,
         ttl_ms: int | None = ...,
         ttl_clock: TtlClock | str = ...,
         partitioner: str = ...,
@@ -253,7 +183,6 @@ class TimestampedKeyValue(KeyValue[K, V]):
         name: str,
         *,
         key: Serde[K],
-        timestamped: bool = ...,
         ttl_ms: int | None = ...,
         ttl_clock: TtlClock | str = ...,
         partitioner: str = ...,
@@ -264,7 +193,6 @@ class TimestampedKeyValue(KeyValue[K, V]):
         name: str,
         *,
         value: Serde[V],
-        timestamped: bool = ...,
         ttl_ms: int | None = ...,
         ttl_clock: TtlClock | str = ...,
         partitioner: str = ...,
@@ -276,7 +204,6 @@ class TimestampedKeyValue(KeyValue[K, V]):
         *,
         key: Serde[K],
         value: Serde[V],
-        timestamped: bool = ...,
         ttl_ms: int | None = ...,
         ttl_clock: TtlClock | str = ...,
         partitioner: str = ...,
@@ -287,7 +214,6 @@ class TimestampedKeyValue(KeyValue[K, V]):
         *,
         key: Any = None,
         value: Any = None,
-        timestamped: bool = True,
         ttl_ms: int | None = None,
         ttl_clock: TtlClock | str = TtlClock.EVENT,
         partitioner: str = "murmur2",
@@ -299,11 +225,6 @@ class TimestampedKeyValue(KeyValue[K, V]):
                 be one.
         """
         self._set_common(name, key, value, partitioner)
-        if not timestamped:
-            raise InvalidArgumentError(
-                f"a time to live needs timestamps, got timestamped={timestamped!r} and "
-                f"ttl_ms={ttl_ms!r}; leave one of them out"
-            )
         if ttl_ms is not None and type(ttl_ms) is not int:
             raise InvalidTypeError(
                 f"ttl_ms must be an int or None, got {ttl_ms!r}{in_milliseconds(ttl_ms)}"
