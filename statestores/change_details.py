@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from statestores.errors import InvalidArgumentError, OffsetOutOfRangeError
 from statestores.spi.offsets import Position
-from statestores.spi.specification import KeyValue, StoreSpecification, TimestampedKeyValue
+from statestores.spi.specification import StoreSpecification, TimestampedKeyValue
 from statestores.visible_changelog import LogBeginning
 
 POSITION = "position"
@@ -52,14 +52,12 @@ def check_before_images(specification: StoreSpecification[Any, Any]) -> None:
     Raises:
         InvalidArgumentError: It is of another kind, or its values expire.
     """
-    if isinstance(specification, TimestampedKeyValue):
-        if specification.ttl_ms is None:
-            return
-        reason = "whether a value had expired when it was replaced is not in its changelog"
-    elif isinstance(specification, KeyValue):
-        return
-    else:
+    if specification.kind.order:
         reason = f"it is a {specification.kind} store, whose changes are of a key and a time"
+    elif isinstance(specification, TimestampedKeyValue) and specification.ttl_ms is not None:
+        reason = "whether a value had expired when it was replaced is not in its changelog"
+    else:
+        return
     raise InvalidArgumentError(
         f"the values before the changes of {specification.name!r} are not known: {reason}; they "
         "are for key-value stores without a ttl"

@@ -70,9 +70,8 @@ DEFAULT_BACKEND = "rocksdb"
 _FORMAT = 1
 
 
-# A timestamped specification is a KeyValue as well, and its store is no KeyValueStore: puts differ.
 @overload
-def open_store(  # type: ignore[overload-overlap]
+def open_store(
     path: str | PathLike[str],
     specification: TimestampedKeyValue[K, V],
     *,

@@ -32,7 +32,7 @@ from statestores.errors import (
 from statestores.opening import backend_of
 from statestores.partition_columns import decoded, selected_fields, serdes_of, with_types
 from statestores.spi.offsets import Position
-from statestores.spi.specification import StoreSpecification, Versioned
+from statestores.spi.specification import StoreSpecification
 from statestores.state_root import PartitionDirectory
 from statestores.visible_changelog import LogBeginning, LogEnd, VisibleChangelog, consistently
 from statestores.write_intent import WriteIntent
@@ -173,7 +173,7 @@ class PartitionReader:
             SnapshotCorruptedError, ChangelogCorruptedError, StoreCorruptedError, StorageError:
                 Something cannot be read, and no older snapshot can replace it.
         """
-        if not isinstance(self._specification, Versioned) and (history or as_of_ms is not None):
+        if not self._specification.kind.has_history and (history or as_of_ms is not None):
             raise InvalidArgumentError(
                 f"{self._specification.name!r} is a {self._specification.kind} store, and only a "
                 "versioned one has a history and can be read as of a time"

@@ -69,7 +69,7 @@ class Kind:
 KINDS = (
     Kind(
         "time to live",
-        lambda retention_ms: ss.KeyValue("x", timestamped=True, ttl_ms=retention_ms),
+        lambda retention_ms: ss.TimestampedKeyValue("x", ttl_ms=retention_ms),
         lambda store, key, value, now_ms: store.put(key, value, now_ms),
         1,
     ),

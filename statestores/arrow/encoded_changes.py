@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 
 from statestores.changelog.rows import change_schema
 from statestores.errors import InvalidArgumentError
-from statestores.spi.specification import StoreSpecification, TimestampedKeyValue
+from statestores.spi.specification import StoreSpecification
 from statestores.spi.window_specification import Window
 
 
@@ -24,20 +24,22 @@ def changes_from_encoded(
     """
     schema = change_schema(specification.kind)
     columns = dict(zip(rows.schema.names, rows.columns, strict=True))
-    if isinstance(specification, Window):
-        if specification.retain_duplicates and columns["value"].null_count:
-            raise InvalidArgumentError(
-                f"the column 'value' has nulls, which delete, and {specification.name!r} retains "
-                "duplicates, of which none can be deleted; leave these rows out"
-            )
-        columns["sequence"] = pa.nulls(rows.num_rows, pa.int64())
-    elif isinstance(specification, TimestampedKeyValue):
-        no_time = pa.scalar(None, pa.int64())
-        columns["timestamp"] = pc.if_else(
-            pc.is_valid(columns["value"]), columns["timestamp"], no_time
+    retains_duplicates = isinstance(specification, Window) and specification.retain_duplicates
+    if retains_duplicates and columns["value"].null_count:
+        raise InvalidArgumentError(
+            f"the column 'value' has nulls, which delete, and {specification.name!r} retains "
+            "duplicates, of which none can be deleted; leave these rows out"
         )
-    else:
-        columns["timestamp"] = columns.get("valid_from")
+    for each in specification.kind.numbers:
+        if not each.is_time:
+            columns[each.name] = pa.nulls(rows.num_rows, pa.int64())
+        elif each.required:
+            columns[each.name] = columns[each.row_name]
+        else:
+            no_time = pa.scalar(None, pa.int64())
+            columns[each.name] = pc.if_else(
+                pc.is_valid(columns["value"]), columns[each.row_name], no_time
+            )
     return pa.RecordBatch.from_arrays(
         [columns[field.name].cast(field.type) for field in schema], schema=schema
     )

@@ -1,13 +1,13 @@
 """The tail of a window or session store: the last change of each window or session, by its time."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from statestores.arrow.key_selection import KeySelection
-from statestores.arrow.schemas import SESSION_ROWS, WINDOW_ROWS
+from statestores.arrow.schemas import row_schema
 from statestores.arrow.tail import (
     KEY_FIELD,
     NO_STREAM_TIME,
@@ -21,18 +21,6 @@ from statestores.spi.session_specification import Session
 from statestores.spi.window_specification import Window
 
 _NO_NUMBER = -1
-
-
-class _Kind(NamedTuple):
-    """How the rows of a kind are told apart, ordered and retained."""
-
-    rows: pa.Schema
-    order: tuple[str, str]  # within a key; all that tells two rows of a key apart
-    time: str  # by which they expire
-
-
-_WINDOWS = _Kind(WINDOW_ROWS, ("window_start", "sequence"), "window_start")
-_SESSIONS = _Kind(SESSION_ROWS, ("session_end", "session_start"), "session_end")
 
 
 class RetainedTail(Tail):
@@ -50,10 +38,13 @@ class RetainedTail(Tail):
         keys: KeySelection | None = None,
     ) -> None:
         """Begin at the stream time of the snapshot; keep the changes of *keys*."""
-        self._kind = _WINDOWS if isinstance(specification, Window) else _SESSIONS
-        numbers = [self._kind.rows.field(place) for place in (2, 3)]
+        rows = row_schema(specification.kind)
+        numbers = [rows.field(place) for place in (2, 3)]
         changes = pa.schema([KEY_FIELD, VALUE_FIELD, *numbers])
-        super().__init__(keys or KeySelection(), changes, self._kind.rows)
+        super().__init__(keys or KeySelection(), changes, rows)
+        # All that tells two rows of a key apart; they expire by the first of it.
+        self._order = [each.row_name for each in specification.kind.order]
+        self._time = self._order[0]
         self._retention_ms = specification.retention_ms
         self._stream_time = NO_STREAM_TIME if stream_time_ms is None else stream_time_ms
 
@@ -66,7 +57,7 @@ class RetainedTail(Tail):
         """Take the next changes of the log."""
         if not changes.num_rows:
             return
-        times = changes.column(self._kind.time).to_numpy()
+        times = changes.column(self._time).to_numpy()
         reached = np.maximum.accumulate(np.concatenate(([self._stream_time], times)))
         self._stream_time = int(reached[-1])
         # No refused change moves stream time, because each of them lies at or below it.
@@ -92,7 +83,7 @@ class RetainedTail(Tail):
     def _last(self, changes: pa.RecordBatch) -> pa.RecordBatch:
         """Return the last of *changes* of each window or session, in order."""
         first, second = (
-            pc.fill_null(changes.column(name), _NO_NUMBER).to_numpy() for name in self._kind.order
+            pc.fill_null(changes.column(name), _NO_NUMBER).to_numpy() for name in self._order
         )
         ranks = key_ranks(changes.column("key"))
         order = np.lexsort((second, first, ranks))  # stable
@@ -105,4 +96,4 @@ class RetainedTail(Tail):
     def _visible(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Return the *rows* that have not expired."""
         horizon = pa.scalar(self._stream_time - self._retention_ms, pa.int64())
-        return rows.filter(pc.greater(rows.column(self._kind.time), horizon))
+        return rows.filter(pc.greater(rows.column(self._time), horizon))

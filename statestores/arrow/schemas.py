@@ -17,61 +17,46 @@ from statestores.changelog.rows import (
     numbers_of,
 )
 from statestores.errors import InvalidArgumentError, InvalidTypeError, UnsupportedFormatError
+from statestores.spi import kinds
+from statestores.spi.kinds import END_OF_ROW, KINDS, Kind
 from statestores.spi.records import Changes
-from statestores.spi.session_specification import Session
-from statestores.spi.specification import KeyValue, TimestampedKeyValue, Versioned
-from statestores.spi.window_specification import Window
 
-KEY_VALUE_ROWS = pa.schema(
-    [
-        pa.field("key", pa.binary(), nullable=False),
-        pa.field("value", pa.binary(), nullable=False),
-    ]
-)
+
+def _rows(kind: Kind) -> pa.Schema:
+    """Return the columns of the rows of *kind*, in which only a history has deletions."""
+    rows = pa.schema(
+        [
+            pa.field("key", pa.binary(), nullable=False),
+            pa.field("value", pa.binary(), nullable=kind.has_history),
+            *(
+                pa.field(each.row_name, pa.int64(), nullable=not each.required)
+                for each in kind.numbers
+            ),
+        ]
+    )
+    return rows.append(pa.field(END_OF_ROW, pa.int64())) if kind.has_history else rows
+
+
+_ROWS = {name: _rows(kind) for name, kind in KINDS.items()}
+
+KEY_VALUE_ROWS = _ROWS[kinds.KEY_VALUE]
 """A key and its value. Content knows no deletion: what is deleted is not there."""
 
-VERSIONED_ROWS = pa.schema(
-    [
-        pa.field("key", pa.binary(), nullable=False),
-        pa.field("value", pa.binary()),
-        pa.field("valid_from", pa.int64(), nullable=False),
-        pa.field("valid_to", pa.int64()),
-    ]
-)
+VERSIONED_ROWS = _ROWS[kinds.VERSIONED]
 """A version of a key. A null ``value`` is a deletion; a null ``valid_to`` the latest version."""
 
-TIMESTAMPED_ROWS = KEY_VALUE_ROWS.append(pa.field("timestamp", pa.int64()))
+TIMESTAMPED_ROWS = _ROWS[kinds.TIMESTAMPED_KEY_VALUE]
 """A key, its value, and the timestamp with which it was put; null for a value that has none."""
 
-WINDOW_ROWS = KEY_VALUE_ROWS.append(pa.field("window_start", pa.int64(), nullable=False)).append(
-    pa.field("sequence", pa.int64())
-)
+WINDOW_ROWS = _ROWS[kinds.WINDOW]
 """A key's value in a window. ``sequence`` tells retained duplicates apart; else it is null."""
 
-SESSION_ROWS = KEY_VALUE_ROWS.append(pa.field("session_start", pa.int64(), nullable=False)).append(
-    pa.field("session_end", pa.int64(), nullable=False)
-)
+SESSION_ROWS = _ROWS[kinds.SESSION]
 """A key's value in the session from ``session_start`` to ``session_end``, both inclusive."""
 
-_ROWS = {
-    KeyValue.kind: KEY_VALUE_ROWS,
-    TimestampedKeyValue.kind: TIMESTAMPED_ROWS,
-    Versioned.kind: VERSIONED_ROWS,
-    Window.kind: WINDOW_ROWS,
-    Session.kind: SESSION_ROWS,
-}
-
-_ORDERS = {
-    Versioned.kind: ("valid_from",),
-    Window.kind: ("window_start", "sequence"),
-    Session.kind: ("session_end", "session_start"),
-}
-_ORDERS_OF_COLUMNS = {tuple(_ROWS[kind].names): order for kind, order in _ORDERS.items()}
-
-_PUT_ORDERS = {
-    Versioned.kind: "valid_from",
-    Window.kind: "window_start",
-    Session.kind: "session_end",
+_ORDERS_OF_COLUMNS = {
+    tuple(_ROWS[name].names): tuple(each.row_name for each in kind.order)
+    for name, kind in KINDS.items()
 }
 
 _NO_TIME = pa.scalar(None, pa.int64())
@@ -98,7 +83,8 @@ def put_order(kind: str) -> str | None:
 
     ``None`` for the kinds that take rows in any order.
     """
-    return _PUT_ORDERS.get(kind)
+    column = KINDS[kind].put_by
+    return None if column is None else column.row_name
 
 
 def rows_from_changes(kind: str, changes: Changes) -> pa.RecordBatch:

@@ -7,12 +7,10 @@ import pyarrow as pa
 from statestores.arrow.schemas import row_schema
 from statestores.errors import InvalidArgumentError
 from statestores.serdes.raw_serde import serde_or_raw
+from statestores.spi.kinds import DERIVED_COLUMNS
 from statestores.spi.specification import StoreSpecification
 
 _MILLISECONDS = pa.timestamp("ms")
-
-DERIVED_COLUMNS = frozenset({"valid_to", "sequence"})
-"""Columns of rows that follow from the others and their order."""
 
 
 def typed_schema(specification: StoreSpecification[Any, Any]) -> pa.Schema:

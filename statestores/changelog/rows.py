@@ -6,68 +6,37 @@ offsets are missing (LOG-24).
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from statestores.errors import InvalidArgumentError, InvalidTypeError, UnsupportedFormatError
+from statestores.spi import kinds
+from statestores.spi.kinds import KINDS, Kind, NumberColumn
 from statestores.spi.records import Changes
-from statestores.spi.session_specification import Session
-from statestores.spi.specification import KeyValue, TimestampedKeyValue, Versioned
-from statestores.spi.window_specification import Window
-
-
-class NumberColumn(NamedTuple):
-    """A column of int64 that the changes of a kind have beside key and value."""
-
-    name: str
-    """The column's name."""
-
-    attribute: str
-    """The attribute of `Changes` that it comes from."""
-
-    required: bool
-    """Whether every row has a number."""
-
-
-_NUMBERS: dict[str, tuple[NumberColumn, ...]] = {
-    KeyValue.kind: (),
-    TimestampedKeyValue.kind: (NumberColumn("timestamp", "timestamps_ms", required=False),),
-    Versioned.kind: (NumberColumn("timestamp", "times_ms", required=True),),
-    Window.kind: (
-        NumberColumn("window_start", "times_ms", required=True),
-        NumberColumn("sequence", "sequences", required=False),
-    ),
-    Session.kind: (
-        NumberColumn("session_start", "times_ms", required=True),
-        NumberColumn("session_end", "end_times_ms", required=True),
-    ),
-}
 
 _KEY_AND_VALUE = (pa.field("key", pa.binary(), nullable=False), pa.field("value", pa.binary()))
 
 _CHANGES = {
-    kind: pa.schema(
+    name: pa.schema(
         [
             *_KEY_AND_VALUE,
-            *(pa.field(each.name, pa.int64(), nullable=not each.required) for each in numbers),
+            *(pa.field(each.name, pa.int64(), nullable=not each.required) for each in kind.numbers),
         ]
     )
-    for kind, numbers in _NUMBERS.items()
+    for name, kind in KINDS.items()
 }
 
-_NUMBERS_OF_COLUMNS = {
-    tuple((each.name, not each.required) for each in numbers): numbers
-    for numbers in _NUMBERS.values()
+_KIND_OF_COLUMNS = {
+    tuple((each.name, not each.required) for each in kind.numbers): kind for kind in KINDS.values()
 }
 
-_EXPIRY_COLUMNS = {"timestamp", "window_start", "session_end"}
+_ATTRIBUTES = sorted({each.attribute for kind in KINDS.values() for each in kind.numbers})
 
-KEY_VALUE_CHANGES = _CHANGES[KeyValue.kind]
+KEY_VALUE_CHANGES = _CHANGES[kinds.KEY_VALUE]
 """A key and its new value."""
 
-VERSIONED_CHANGES = _CHANGES[Versioned.kind]
+VERSIONED_CHANGES = _CHANGES[kinds.VERSIONED]
 """A key, its new value, and the time in milliseconds from which on it is valid."""
 
 OFFSET_FIELD = pa.field("offset", pa.int64(), nullable=False)
@@ -91,8 +60,7 @@ def change_schema(kind: str) -> pa.Schema:
 
 def number_columns(schema: pa.Schema) -> tuple[NumberColumn, ...]:
     """Return the columns of a change schema that come after key and value."""
-    _, _, *numbers = schema
-    return _NUMBERS_OF_COLUMNS[tuple((field.name, field.nullable) for field in numbers)]
+    return _kind_of(schema).numbers
 
 
 def order_column(schema: pa.Schema) -> str | None:
@@ -100,10 +68,14 @@ def order_column(schema: pa.Schema) -> str | None:
 
     ``None`` for the kinds whose last change counts, whatever its time.
     """
-    for field in schema:
-        if field.name in _EXPIRY_COLUMNS and not field.nullable:
-            return str(field.name)
-    return None
+    column = _kind_of(schema).put_by
+    return None if column is None else column.name
+
+
+def _kind_of(schema: pa.Schema) -> Kind:
+    """Return the kind that has the columns of *schema*."""
+    _, _, *numbers = schema
+    return _KIND_OF_COLUMNS[tuple((field.name, field.nullable) for field in numbers)]
 
 
 def batch_from_changes(schema: pa.Schema, changes: Changes) -> pa.RecordBatch:
@@ -134,11 +106,7 @@ def numbers_of(changes: Changes, columns: Sequence[NumberColumn]) -> list[pa.Arr
         InvalidArgumentError: *changes* are those of another kind of store.
         InvalidTypeError: A number is none.
     """
-    carried = {
-        name
-        for name in ("times_ms", "end_times_ms", "sequences", "timestamps_ms")
-        if getattr(changes, name) is not None
-    }
+    carried = {name for name in _ATTRIBUTES if getattr(changes, name) is not None}
     needed = {each.attribute for each in columns if each.required}
     known = {each.attribute for each in columns}
     if not needed <= carried <= known:

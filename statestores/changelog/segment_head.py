@@ -36,10 +36,8 @@ from statestores.changelog.stored_position import (
     unpack_position,
 )
 from statestores.errors import UnsupportedFormatError
+from statestores.spi.kinds import KINDS
 from statestores.spi.offsets import Position
-from statestores.spi.session_specification import Session
-from statestores.spi.specification import KeyValue, TimestampedKeyValue, Versioned
-from statestores.spi.window_specification import Window
 
 LOG_FORMAT_VERSION = 1
 """The version of segments that is written. An older reader refuses a newer one by name."""
@@ -55,15 +53,8 @@ _COMPACTED = 1
 _NO_SEGMENT = (1 << 64) - 1
 _MAX_HEAD_BYTES = 1 << 28
 
-_KINDS = {
-    KeyValue.kind: 1,
-    Versioned.kind: 2,
-    TimestampedKeyValue.kind: 3,
-    Window.kind: 4,
-    Session.kind: 5,
-}
 _CODECS = {Compression.NONE: 0, Compression.LZ4: 1, Compression.ZSTD: 2}
-_KIND_NAMES = {number: kind for kind, number in _KINDS.items()}
+_KIND_NAMES = {kind.code: name for name, kind in KINDS.items()}
 _CODEC_NAMES = {number: codec for codec, number in _CODECS.items()}
 
 
@@ -107,7 +98,7 @@ class SegmentHead:
             _FIXED.size + len(position) + len(schema),
             LOG_FORMAT_VERSION,
             _CRC32C,
-            _KINDS[self.store_kind],
+            KINDS[self.store_kind].code,
             _CODECS[self.compression],
             0 if self.compacted_to is None else _COMPACTED,
             self.base_offset,

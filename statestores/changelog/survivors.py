@@ -4,20 +4,15 @@ Each rule keeps what a replay of everything would end with. It sees the changes 
 them, to make up its mind, and then again, to say which of them remain.
 """
 
+from collections.abc import Iterable
 from itertools import pairwise
-from typing import Protocol
+from typing import Any, Protocol
 
 from statestores.changelog.frame import Frame
 from statestores.errors import InvalidArgumentError
-from statestores.spi.session_specification import Session
-from statestores.spi.specification import TimestampedKeyValue, Versioned
-from statestores.spi.window_specification import Window
+from statestores.spi.kinds import KINDS
 
 _NONE: dict[int, int] = {}
-_RETAINED = {
-    Window.kind: ("window_start", "sequence"),
-    Session.kind: ("session_end", "session_start"),
-}
 
 
 class Survivors(Protocol):
@@ -41,12 +36,9 @@ def survivors_for(
     Raises:
         InvalidArgumentError: A retention is missing or negative, or the kind has none.
     """
+    kind = KINDS[store_kind]
     retentions = {"history_retention_ms": history_retention_ms, "retention_ms": retention_ms}
-    own = None
-    if store_kind == Versioned.kind:
-        own = "history_retention_ms"
-    elif store_kind in _RETAINED:
-        own = "retention_ms"
+    own = kind.retention
     for name, given in retentions.items():
         if name == own and (given is None or given < 0):
             raise InvalidArgumentError(
@@ -58,11 +50,12 @@ def survivors_for(
                 f"a {store_kind} store has no {name}, got {given!r}; "
                 f"it has {'no retention' if own is None else own}"
             )
-    if history_retention_ms is not None:
-        return LastOfVersions(history_retention_ms)
-    if retention_ms is not None:
-        return LastOfRetained(retention_ms, *_RETAINED[store_kind])
-    return LastOfStampedKeys() if store_kind == TimestampedKeyValue.kind else LastOfKeys()
+    kept_ms = None if own is None else retentions[own]
+    if kept_ms is None:
+        return LastOfKeys() if kind.expires_by is None else LastOfStampedKeys()
+    if kind.has_history:
+        return LastOfVersions(kept_ms)
+    return LastOfRetained(kept_ms, (each.name for each in kind.order))
 
 
 class LastOfKeys:
@@ -163,13 +156,14 @@ class LastOfRetained:
     of 0: it says what the stream time is.
     """
 
-    def __init__(self, retention_ms: int, time: str, number: str) -> None:
+    def __init__(self, retention_ms: int, order: Iterable[str]) -> None:
+        """Tell the rows of a key apart by the columns *order*, of which the first is their time."""
         self._retention_ms = retention_ms
-        self._columns = ("key", time, number)
+        self._columns = ("key", *order)
         self._stream_time_ms = -1
-        self._last: dict[tuple[bytes, int, int | None], int] = {}
+        self._last: dict[tuple[Any, ...], int] = {}
 
-    def _identities(self, frame: Frame) -> list[tuple[bytes, int, int | None]]:
+    def _identities(self, frame: Frame) -> list[tuple[Any, ...]]:
         """Return what tells each change's window or session apart."""
         columns = (frame.batch.column(name).to_pylist() for name in self._columns)
         return list(zip(*columns, strict=True))

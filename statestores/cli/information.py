@@ -28,14 +28,12 @@ from statestores.cli.locations import (
 )
 from statestores.cli.output import Column, Output
 from statestores.cli.times import format_duration, format_time
+from statestores.spi.kinds import KINDS
 
 _UNREADABLE = "cannot be read"
 
 _DURATIONS = {
-    "history_retention_ms": "history retention",
-    "retention_ms": "retention",
-    "window_size_ms": "window size",
-    "ttl_ms": "time to live",
+    field.name: field.title for kind in KINDS.values() for field in kind.fields if field.is_duration
 }
 """What a specification says in milliseconds."""
 

@@ -7,12 +7,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from statestores.cli.output import Column, time_column
-from statestores.spi.session_specification import Session
-from statestores.spi.specification import (
-    StoreSpecification,
-    TimestampedKeyValue,
-    Versioned,
-)
+from statestores.spi.kinds import END_OF_ROW, KINDS
+from statestores.spi.specification import StoreSpecification
 from statestores.spi.window_specification import Window
 
 _ROWS_AT_ONCE = 1_024
@@ -20,20 +16,15 @@ _ROWS_AT_ONCE = 1_024
 
 _MAX_TIME_MS = (1 << 63) - 1
 
+
+def _title(time: str) -> str:
+    """Return what the column of *time* is called."""
+    return "valid until" if time == END_OF_ROW else time.replace("_", " ")
+
+
 TIME_COLUMNS: dict[str, tuple[Column, ...]] = {
-    TimestampedKeyValue.kind: (time_column("timestamp_ms", "timestamp"),),
-    Versioned.kind: (
-        time_column("valid_from_ms", "valid from"),
-        time_column("valid_to_ms", "valid until"),
-    ),
-    Window.kind: (
-        time_column("window_start_ms", "window start"),
-        time_column("window_end_ms", "window end"),
-    ),
-    Session.kind: (
-        time_column("session_start_ms", "session start"),
-        time_column("session_end_ms", "session end"),
-    ),
+    name: tuple(time_column(f"{time}_ms", _title(time)) for time in kind.times)
+    for name, kind in KINDS.items()
 }
 """The columns of the kinds that have times; a plain key-value store has none."""
 

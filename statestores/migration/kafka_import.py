@@ -15,13 +15,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from statestores.arrow.columns import put_encoded
 from statestores.arrow.progress import Meter, ProgressCallback
 from statestores.arrow.store_of_bytes import store_of_bytes
 from statestores.errors import InvalidArgumentError, StorageError, StoreMismatchError
 from statestores.logged_store import open_logged_store
 from statestores.migration.kafka_kinds import KafkaKind
 from statestores.migration.kafka_state import KafkaStateDirectory
-from statestores.migration.kafka_target import in_order, put_rows, specification_for
+from statestores.migration.kafka_target import in_order, specification_for
 from statestores.partitioning import partitioner_by_name
 from statestores.semantics.directory_lock import DirectoryLock
 from statestores.spi.serde import Serde
@@ -231,7 +232,7 @@ def _import_partition(
         below = store_of_bytes(logged.store)
         for table in in_order(plan.kind, _checked(source, plan, partition)):
             rows += table.num_rows
-            accepted += put_rows(below, table)
+            accepted += put_encoded(below, table)
             logged.commit()
             meter.add(table.num_rows, table.nbytes)
         # Kafka's changelog is what these rows were read from: an input, and no changelog of ours.

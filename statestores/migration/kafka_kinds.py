@@ -8,6 +8,8 @@ from enum import Enum
 
 import pyarrow as pa
 
+from statestores.spi.kinds import KINDS, SESSION, WINDOW, Kind
+
 
 class KafkaKind(Enum):
     """What a database's bytes mean. Kafka Streams does not write it down."""
@@ -36,6 +38,18 @@ class KafkaKind(Enum):
     TIME_FIRST_SESSION = "time-first-session"
     """A session store sorted by time: what the DSL makes when it emits on close."""
 
+    @property
+    def store_kind(self) -> Kind:
+        """The kind of store that takes the rows: what they mean, apart from how they lie."""
+        return _STORE_KINDS.get(self) or KINDS[self.value]
+
+
+_STORE_KINDS = {
+    KafkaKind.TIMESTAMPED_WINDOW: WINDOW,
+    KafkaKind.TIME_FIRST_WINDOW: WINDOW,
+    KafkaKind.TIME_FIRST_SESSION: SESSION,
+}
+"""Of those that have another name there."""
 
 _KEY = pa.field("key", pa.binary(), nullable=False)
 _VALUE = pa.field("value", pa.binary(), nullable=False)

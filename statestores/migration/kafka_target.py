@@ -10,35 +10,25 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from statestores.errors import InvalidArgumentError, InvalidTypeError
+from statestores.errors import InvalidArgumentError
 from statestores.migration.kafka_kinds import ROW_SCHEMAS, KafkaKind
-from statestores.spi.key_value import KeyValueStore
-from statestores.spi.records import Changes
+from statestores.serdes.descriptions import SPECIFICATIONS
 from statestores.spi.serde import Serde
-from statestores.spi.session import SessionStore
-from statestores.spi.session_specification import Session
-from statestores.spi.specification import (
-    KeyValue,
-    StoreSpecification,
-    TimestampedKeyValue,
-    Versioned,
-)
-from statestores.spi.timestamped_key_value import TimestampedKeyValueStore
-from statestores.spi.versioned import VersionedStore
-from statestores.spi.window import WindowStore
-from statestores.spi.window_specification import Window
+from statestores.spi.specification import StoreSpecification
 
 PUT_ROWS = 16_384
 """Rows between two commits."""
 
+_WINDOW_SIZE = "window_size_ms"
+
 WITH_WINDOW_SIZE = frozenset(
-    {KafkaKind.WINDOW, KafkaKind.TIMESTAMPED_WINDOW, KafkaKind.TIME_FIRST_WINDOW}
+    kind
+    for kind in KafkaKind
+    if any(field.name == _WINDOW_SIZE for field in kind.store_kind.fields)
 )
 """The kinds whose windows have a size, which is not in the files."""
 
-_SESSIONS = frozenset({KafkaKind.SESSION, KafkaKind.TIME_FIRST_SESSION})
-
-WITH_RETENTION = WITH_WINDOW_SIZE | _SESSIONS | {KafkaKind.VERSIONED}
+WITH_RETENTION = frozenset(kind for kind in KafkaKind if kind.store_kind.retention is not None)
 """The kinds whose rows expire; after which time is not in the files."""
 
 
@@ -69,23 +59,12 @@ def specification_for(
             raise InvalidArgumentError(
                 f"the store {name!r} is of the kind {kind.value!r}, which has no {what}"
             )
-    serdes: dict[str, Any] = {"key": key, "value": value}
+    own: dict[str, Any] = {}
+    if kind.store_kind.retention is not None:
+        own[kind.store_kind.retention] = retention_ms
     if kind in WITH_WINDOW_SIZE:
-        return Window(
-            name,
-            retention_ms=retention_ms or 0,
-            window_size_ms=window_size_ms or 0,
-            retain_duplicates=retain_duplicates,
-            **serdes,
-        )
-    if kind in _SESSIONS:
-        return Session(name, retention_ms=retention_ms or 0, **serdes)
-    if kind is KafkaKind.VERSIONED:
-        return Versioned(name, history_retention_ms=retention_ms or 0, **serdes)
-    if kind is KafkaKind.TIMESTAMPED_KEY_VALUE:
-        return TimestampedKeyValue(name, **serdes)
-    specification: StoreSpecification[Any, Any] = KeyValue(name, **serdes)
-    return specification
+        own.update({_WINDOW_SIZE: window_size_ms, "retain_duplicates": retain_duplicates})
+    return SPECIFICATIONS[kind.store_kind](name, key=key, value=value, **own)
 
 
 def in_order(kind: KafkaKind, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
@@ -93,41 +72,12 @@ def in_order(kind: KafkaKind, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.
 
     Rows with a time are sorted by it, with all of them in memory; others stay as they come.
     """
-    if kind in WITH_WINDOW_SIZE:
-        columns = ["window_start", "key", "sequence"]
-    elif kind in _SESSIONS:
-        columns = ["session_end", "key"]
-    elif kind is KafkaKind.VERSIONED:
-        columns = ["valid_from", "key"]
-    else:
+    if not kind.store_kind.order:
         yield from map(pa.Table.from_batches, ([batch] for batch in batches))
         return
+    time, *numbers = [each.row_name for each in kind.store_kind.order]
+    columns = [time, "key", *numbers]
     rows = pa.Table.from_batches(list(batches), ROW_SCHEMAS[kind])
     order = pc.sort_indices(rows, sort_keys=[(name, "ascending") for name in columns])
     for start in range(0, rows.num_rows, PUT_ROWS):
         yield rows.take(order.slice(start, PUT_ROWS))
-
-
-def put_rows(store: object, rows: pa.Table) -> int:
-    """Put *rows* into a *store* of bytes of the fitting kind; return how many were accepted.
-
-    The timestamp of a windowed value is left out: a window store has no place for it.
-    """
-    if isinstance(store, KeyValueStore):
-        store.put_many(rows["key"], rows["value"])
-        return int(rows.num_rows)
-    if isinstance(store, TimestampedKeyValueStore):
-        # Replayed and not put: a value whose timestamp Kafka Streams does not know has none here.
-        columns = (rows[name].to_pylist() for name in ("key", "value", "timestamp"))
-        keys, values, timestamps = columns
-        store.replay(Changes(keys, values, timestamps_ms=timestamps))
-        return int(rows.num_rows)
-    if isinstance(store, VersionedStore):
-        return store.put_many(rows["key"], rows["value"], rows["valid_from"])
-    if isinstance(store, WindowStore):
-        return store.put_many(rows["key"], rows["value"], rows["window_start"])
-    if isinstance(store, SessionStore):
-        return store.put_many(
-            rows["key"], rows["session_start"], rows["session_end"], rows["value"]
-        )
-    raise InvalidTypeError(f"no rows of Kafka Streams fit into {store!r}")

@@ -20,7 +20,7 @@ from statestores.arrow.versioned_tail import VersionedTail
 from statestores.migration.spark_columns import SparkColumns
 from statestores.partition_reader import Replay
 from statestores.spark_checkpoint import StateFileWriter
-from statestores.spi.specification import StoreSpecification, TimestampedKeyValue, Versioned
+from statestores.spi.specification import StoreSpecification, TimestampedKeyValue
 
 _NO_NUMBER = -1
 _CLEAR = "clear"
@@ -40,10 +40,9 @@ class PartitionBatches:
         self._replay = replay
         self._rows = _living_rows(specification, columns)
         self._order = put_order(specification.kind)
-        self._is_versioned = isinstance(specification, Versioned)
-        self._retention_ms = getattr(
-            specification, "history_retention_ms", getattr(specification, "retention_ms", 0)
-        )
+        self._has_history = specification.kind.has_history
+        self._names = {each.name: each.row_name for each in specification.kind.numbers}
+        self._retention_ms = getattr(specification, specification.kind.retention or "", 0)
 
     def write_content(self, output: StateFileWriter, *, begin: bool = False) -> None:
         """Write everything that there is now; *begin* says that the changes come after it."""
@@ -57,10 +56,7 @@ class PartitionBatches:
         if _is_clear(changes):
             self._write_clear(output)
             return
-        names = [
-            "valid_from" if self._is_versioned and name == "timestamp" else name
-            for name in changes.schema.names
-        ]
+        names = [self._names.get(name, name) for name in changes.schema.names]
         rows = pa.RecordBatch.from_arrays(changes.columns, names=names)
         accepted = self._accepted(rows)
         self._replay.tail.add(changes)
@@ -68,7 +64,7 @@ class PartitionBatches:
             rows = rows.filter(pa.array(accepted))
         # A version without a value is a row as well: the key was deleted at that time.
         deleted = np.zeros(rows.num_rows, np.bool_)
-        if not self._is_versioned and rows.column("value").null_count:
+        if not self._has_history and rows.column("value").null_count:
             deleted = rows.column("value").is_null().to_numpy(zero_copy_only=False)
         output.add(self._columns.keys_of(rows), self._columns.values_of(rows), deleted)
         if self._rows is not None:
@@ -98,7 +94,7 @@ class PartitionBatches:
         times = rows.column(self._order).to_numpy()
         reached = np.maximum.accumulate(np.concatenate(([stream_time], times)))
         lateness = reached[:-1] - times
-        if self._is_versioned:
+        if self._has_history:
             return np.asarray(lateness <= self._retention_ms)
         return np.asarray(lateness < self._retention_ms)
 

@@ -13,16 +13,11 @@ from statestores.errors import InvalidArgumentError, SerializationError
 from statestores.serdes.raw_serde import serde_or_raw
 from statestores.spark_checkpoint import spark_type
 from statestores.spark_checkpoint.column_types import SPARK_TIME
-from statestores.spi.specification import (
-    KeyValue,
-    StoreSpecification,
-    TimestampedKeyValue,
-    Versioned,
-)
+from statestores.spi.kinds import TIME_COLUMNS
+from statestores.spi.specification import StoreSpecification
 from statestores.spi.window_specification import Window
 
 _MILLISECONDS: Final = pa.timestamp("ms", tz="UTC")
-_NO_TIMES: Final = frozenset({"key", "value", "sequence"})
 
 
 class SparkColumns:
@@ -40,18 +35,13 @@ class SparkColumns:
         }
         self._raw = raw
         rows = row_schema(specification.kind)
-        in_value = ["value"]
-        in_key = ["key"]
-        if isinstance(specification, TimestampedKeyValue):
-            in_value.append("timestamp")
-        elif isinstance(specification, Versioned):
-            in_key.append("valid_from")
-        elif isinstance(specification, Window):
-            in_key.append("window_start")
-            if specification.retain_duplicates:
-                in_key.append("sequence")
-        elif not isinstance(specification, KeyValue):
-            in_key += ["session_start", "session_end"]
+        is_numbered = isinstance(specification, Window) and specification.retain_duplicates
+        in_key, in_value = ["key"], ["value"]
+        for column in specification.kind.numbers:
+            if column not in specification.kind.order:
+                in_value.append(column.row_name)
+            elif column.is_time or is_numbered:
+                in_key.append(column.row_name)
         self.keys = pa.schema([self._field(rows.field(name)) for name in in_key])
         """The columns of the key."""
         self.values = pa.schema([self._field(rows.field(name)) for name in in_value])
@@ -77,7 +67,7 @@ class SparkColumns:
             kind = self._serdes[field.name].arrow_type()
             if spark_type(kind) is None:
                 kind = field.type  # bytes
-        elif not self._raw and field.name not in _NO_TIMES:
+        elif not self._raw and field.name in TIME_COLUMNS:
             kind = SPARK_TIME
         return pa.field(field.name, kind)
 

@@ -1,6 +1,6 @@
 """What is in the place of a closed store's pending writes."""
 
-from typing import Any
+from typing import Any, NoReturn
 
 from statestores.errors import StoreClosedError
 
@@ -15,7 +15,7 @@ class ClosedRows(dict[Any, Any]):
         super().__init__()
         self._name = name
 
-    def _refuse(self, *arguments: Any) -> Any:
+    def _refuse(self, *arguments: object) -> NoReturn:
         raise StoreClosedError(f"the store {self._name!r} is closed; open it again")
 
     get = __getitem__ = __setitem__ = __contains__ = _refuse

@@ -32,9 +32,8 @@ AnyEngineStore: TypeAlias = (
 """A store of bytes over an engine, of any kind."""
 
 
-# A timestamped specification is a KeyValue as well, and its store is no KeyValueStore: puts differ.
 @overload
-def open_on_engine(  # type: ignore[overload-overlap]
+def open_on_engine(
     engine: Engine,
     specification: TimestampedKeyValue[Any, Any],
     *,
@@ -131,8 +130,8 @@ def open_on_engine(
         if isinstance(specification, Session):
             return EngineSessionStore(engine, specification, durability)
         raise InvalidTypeError(  # noqa: TRY301  # the engine has to be closed for it as well
-            "a specification is a KeyValue, a Versioned, a Window or a Session, "
-            f"got {specification!r}"
+            "a specification is a KeyValue, a TimestampedKeyValue, a Versioned, a Window or a "
+            f"Session, got {specification!r}"
         )
     except BaseException:
         engine.close()

@@ -189,7 +189,7 @@ def _reason(error: ValueError | RecursionError) -> str:
     return str(error)
 
 
-def _check_depth(value: Any, depth: int) -> None:
+def _check_depth(value: object, depth: int) -> None:
     """Accept lists and objects in up to `MAX_DEPTH` levels.
 
     Raises:

@@ -6,6 +6,7 @@ from typing import Any, Final
 from statestores.errors import InvalidArgumentError
 from statestores.serdes.raw_serde import raw
 from statestores.serdes.serde_registry import serde_by_name
+from statestores.spi.kinds import KINDS
 from statestores.spi.serde import Serde
 from statestores.spi.session_specification import Session
 from statestores.spi.specification import (
@@ -19,25 +20,14 @@ from statestores.spi.window_specification import Window
 _COMMON: Final = {"kind": str, "name": str, "key": str, "value": str, "partitioner": str}
 
 _FIELDS: Final[Mapping[str, Mapping[str, type]]] = {
-    KeyValue.kind: _COMMON,
-    TimestampedKeyValue.kind: {**_COMMON, "ttl_ms": int, "ttl_clock": str},
-    Versioned.kind: {**_COMMON, "history_retention_ms": int},
-    Window.kind: {
-        **_COMMON,
-        "retention_ms": int,
-        "window_size_ms": int,
-        "retain_duplicates": bool,
-    },
-    Session.kind: {**_COMMON, "retention_ms": int},
+    name: {**_COMMON, **{field.name: field.type for field in kind.fields}}
+    for name, kind in KINDS.items()
 }
 
-_CLASSES: Final[Mapping[str, Callable[..., StoreSpecification[Any, Any]]]] = {
-    KeyValue.kind: KeyValue,
-    TimestampedKeyValue.kind: TimestampedKeyValue,
-    Versioned.kind: Versioned,
-    Window.kind: Window,
-    Session.kind: Session,
+SPECIFICATIONS: Final[Mapping[str, Callable[..., StoreSpecification[Any, Any]]]] = {
+    each.kind: each for each in (KeyValue, TimestampedKeyValue, Versioned, Window, Session)
 }
+"""The specification of each kind, by the kind's name."""
 
 
 def specification_from_description(
@@ -76,9 +66,10 @@ def specification_from_description(
     }
     arguments["key"] = _serde_or_none(arguments["key"])
     arguments["value"] = _serde_or_none(arguments["value"])
-    if kind == TimestampedKeyValue.kind:
-        arguments["ttl_ms"] = arguments["ttl_ms"] or None  # 0 is none
-    return _CLASSES[kind](**arguments)
+    for field in KINDS[kind].fields:
+        if field.is_duration and not field.required:
+            arguments[field.name] = arguments[field.name] or None  # 0 is none
+    return SPECIFICATIONS[kind](**arguments)
 
 
 def _serde_or_none(name: str) -> Serde[Any] | None:

@@ -4,21 +4,17 @@ Spark wants every batch to have exactly the schema that it was told. Times are S
 ``raw`` leaves them as milliseconds, and keys and values as bytes.
 """
 
-from typing import Any, Final
+from typing import Any
 
 import pyarrow as pa
 
 from statestores.arrow.encoded_changes import changes_from_encoded
 from statestores.arrow.schemas import row_schema
-from statestores.arrow.typed_columns import DERIVED_COLUMNS, encode_rows
+from statestores.arrow.typed_columns import encode_rows
 from statestores.errors import InvalidArgumentError, SerializationError
 from statestores.serdes.raw_serde import serde_or_raw
-from statestores.spi.specification import StoreSpecification, Versioned
-
-TIME_COLUMNS: Final = frozenset(
-    {"valid_from", "valid_to", "timestamp", "window_start", "session_start", "session_end"}
-)
-"""The columns that hold times."""
+from statestores.spi.kinds import DERIVED_COLUMNS, TIME_COLUMNS
+from statestores.spi.specification import StoreSpecification
 
 _SPARK_TIME = pa.timestamp("us", tz="UTC")
 _MILLISECONDS = pa.timestamp("ms", tz="UTC")
@@ -72,9 +68,8 @@ def from_spark(
             time is finer than a millisecond.
         SerializationError: A key or value is not of the serde's type.
     """
-    names = rows.schema.names
-    if isinstance(specification, Versioned):
-        names = ["valid_from" if name == "timestamp" else name for name in names]
+    changed = {column.name: column.row_name for column in specification.kind.numbers}
+    names = [changed.get(name, name) for name in rows.schema.names]
     columns = list(rows.columns)
     for place, name in enumerate(names):
         serde = serde_or_raw({"key": specification.key, "value": specification.value}.get(name))
@@ -95,12 +90,14 @@ def check_columns(names: list[str], specification: StoreSpecification[Any, Any])
         InvalidArgumentError: One is missing or unknown; the message names those expected.
     """
     fields = row_schema(specification.kind).names
-    times = [name for name in fields[2:] if name not in DERIVED_COLUMNS]
-    expected = " and ".join(["key, value", *times])
-    if isinstance(specification, Versioned):
-        expected += " (or timestamp)"
-        times = ["timestamp" if "timestamp" in names else "valid_from"]
-    required = {"key", "value", *times}
+    times = [each for each in specification.kind.numbers if each.is_time]
+    expected = " and ".join(["key, value", *(each.row_name for each in times)])
+    expected += "".join(f" (or {each.name})" for each in times if each.name != each.row_name)
+    required = {
+        "key",
+        "value",
+        *(each.name if each.name in names else each.row_name for each in times),
+    }
     if missing := sorted(required - set(names)):
         raise InvalidArgumentError(
             f"the column {missing[0]!r} is missing; a {specification.kind} store takes {expected}"

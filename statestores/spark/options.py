@@ -26,11 +26,12 @@ from statestores.spark.option_values import (
     read_texts,
     read_time,
 )
+from statestores.spi.kinds import KINDS
 
 DEFAULT_PARTITIONS = 4
 """Partitions of a store that a write creates without saying how many."""
 
-STORE_KINDS: Final = ("key-value", "timestamped-key-value", "versioned", "window", "session")
+STORE_KINDS: Final = tuple(KINDS)
 """The kinds of store that a write can make."""
 
 KAFKA_KINDS: Final = (

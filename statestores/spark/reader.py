@@ -72,7 +72,7 @@ class StateStoreReader(DataSourceReader):
                     f"the option 'partitions' names {number}, and the store "
                     f"{specification.name!r} has the partitions 0 to {partitions - 1}"
                 )
-        if specification.kind != "versioned" and (options.history or options.as_of_ms is not None):
+        if not specification.kind.has_history and (options.history or options.as_of_ms is not None):
             raise InvalidOptionError(
                 "the options asOf and history are for versioned stores, and "
                 f"{specification.name!r} is a {specification.kind} store"

@@ -11,7 +11,6 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # as Spark's documentation has it
 
-from statestores.arrow.typed_columns import DERIVED_COLUMNS
 from statestores.durable_json import check_format, read_fields
 from statestores.errors import (
     InvalidArgumentError,
@@ -41,6 +40,7 @@ from statestores.spark.state_columns import (
 from statestores.spark.store_options import options_of
 from statestores.spark.worker_python import check_worker_python
 from statestores.spark.write_plan import WritePlan, plan_write
+from statestores.spi.kinds import DERIVED_COLUMNS
 from statestores.spi.specification import KeyValue, StoreSpecification
 from statestores.state_root import StateRoot
 

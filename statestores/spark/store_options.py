@@ -1,21 +1,17 @@
 """What a store is, by the options and columns of the write that makes it, and of later ones."""
 
+from dataclasses import fields
 from typing import Any, Final
 
 from pyspark.sql.types import DataType, StructType
 
 from statestores.errors import InvalidOptionError
+from statestores.serdes.descriptions import SPECIFICATIONS
 from statestores.serdes.serde_registry import serde_by_name
 from statestores.spark.options import SourceOptions
+from statestores.spi.kinds import KEY_VALUE, KINDS, KindField
 from statestores.spi.serde import Serde
-from statestores.spi.session_specification import Session
-from statestores.spi.specification import (
-    KeyValue,
-    StoreSpecification,
-    TimestampedKeyValue,
-    Versioned,
-)
-from statestores.spi.window_specification import Window
+from statestores.spi.specification import StoreSpecification
 
 _SERDES: Final = {
     "string": "utf8",
@@ -32,28 +28,19 @@ _SERDES: Final = {
 }
 """The serde of a new store, by the type of its column in Spark."""
 
-_HISTORY = "how far back its history goes, which also decides what comes too late"
-_RETENTION = "how far behind the latest one a window or session is kept, and may come"
+
+def _option(field: KindField) -> str:
+    """Return the option for *field*: its name as Spark writes names, without the unit."""
+    first, *others = field.name.removesuffix("_ms").split("_")
+    return first + "".join(map(str.capitalize, others))
+
 
 _PARAMETERS: Final = {
-    "ttl": ("ttl_ms", (TimestampedKeyValue.kind,)),
-    "ttlClock": ("ttl_clock", (TimestampedKeyValue.kind,)),
-    "historyRetention": ("history_retention_ms", (Versioned.kind,)),
-    "retention": ("retention_ms", (Window.kind, Session.kind)),
-    "windowSize": ("window_size_ms", (Window.kind,)),
-    "retainDuplicates": ("retain_duplicates", (Window.kind,)),
+    _option(field): (field.name, [kind for kind in KINDS.values() if field in kind.fields])
+    for known in KINDS.values()
+    for field in known.fields
 }
 """The options that are of some kinds only: the parameter of the specification, and the kinds."""
-
-_NEEDED: Final = {
-    Versioned.kind: (("historyRetention", _HISTORY),),
-    Window.kind: (("windowSize", "how long each window is"), ("retention", _RETENTION)),
-    Session.kind: (("retention", _RETENTION),),
-}
-
-_SPECIFICATIONS: Final[dict[str, Any]] = {
-    each.kind: each for each in (KeyValue, TimestampedKeyValue, Versioned, Window, Session)
-}
 
 
 def new_specification(
@@ -71,11 +58,12 @@ def new_specification(
     }
     if options.partitioner is not None:
         arguments["partitioner"] = options.partitioner
-    kind = options.store_kind or _kind_for(options, schema)
-    for option, meaning in _NEEDED.get(kind, ()):
-        if getattr(options, _PARAMETERS[option][0]) is None:
+    kind = KINDS[options.store_kind or _kind_for(options, schema)]
+    for field in kind.fields:
+        if field.required and getattr(options, field.name) is None:
             raise InvalidOptionError(
-                f"a new {kind} store needs the option {option!r}, such as 30d: {meaning}"
+                f"a new {kind} store needs the option {_option(field)!r}, such as 30d: "
+                f"{field.meaning}"
             )
     for option, (parameter, kinds) in _PARAMETERS.items():
         value = getattr(options, parameter)
@@ -87,8 +75,7 @@ def new_specification(
                 f"a {kind} store; leave it out, or give another storeKind"
             )
         arguments[parameter] = value
-    specification: StoreSpecification[Any, Any] = _SPECIFICATIONS[kind](name, **arguments)
-    return specification
+    return SPECIFICATIONS[kind](name, **arguments)
 
 
 def options_of(specification: StoreSpecification[Any, Any]) -> dict[str, str]:
@@ -135,15 +122,12 @@ def check_options(
 
 def _kind_for(options: SourceOptions, schema: StructType) -> str:
     """Return the kind that options and columns speak of; a plain timestamp speaks of none."""
-    if options.history_retention_ms is not None:
-        return Versioned.kind
-    if options.ttl_ms is not None:
-        return TimestampedKeyValue.kind
-    if "window_start" in schema.names:
-        return Window.kind
-    if "session_start" in schema.names:
-        return Session.kind
-    return KeyValue.kind
+    given = {each.name for each in fields(options) if getattr(options, each.name) is not None}
+    for kind in sorted(KINDS.values(), key=lambda each: each.code):
+        is_field = any(each.name == kind.told_by for each in kind.fields)
+        if kind.told_by in (given if is_field else schema.names):
+            return kind
+    return KEY_VALUE
 
 
 def _serde(

@@ -32,7 +32,7 @@ def disowned(engine_class: type[T]) -> type[T]:
     return type(f"Disowned{engine_class.__name__}", (engine_class,), namespace)
 
 
-def _refuse(engine: object, *arguments: Any, **options: Any) -> NoReturn:
+def _refuse(engine: object, *arguments: object, **options: object) -> NoReturn:
     raise StoreClosedError(
         f"this engine belongs to the process that process {os.getpid()} was forked from; open it "
         "after the fork, or start the process by 'spawn'"

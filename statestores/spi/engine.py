@@ -14,7 +14,7 @@ Invariants that every engine keeps:
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from os import PathLike
-from typing import Any, ClassVar, Self, TypeAlias, final
+from typing import ClassVar, Self, TypeAlias, final
 
 from statestores.errors import CapabilityNotSupportedError
 from statestores.spi.capabilities import Capabilities
@@ -90,7 +90,7 @@ class Engine(EngineReader, Closing):
     capabilities: ClassVar[Capabilities]
     """What the engine promises beyond this contract."""
 
-    def __new__(cls, *arguments: Any, **options: Any) -> Self:
+    def __new__(cls, *arguments: object, **options: object) -> Self:
         """Make an engine that a forked child lets go of."""
         engine = super().__new__(cls)
         disown_after_fork(engine)

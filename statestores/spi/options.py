@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import fields
 from enum import Enum
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, TypeVar, get_args, get_type_hints
 
 from statestores.errors import InvalidOptionError
 
@@ -41,9 +41,9 @@ def parse_options(schema: type[O], options: Mapping[str, object] | None) -> O:
         raise InvalidOptionError(f"the options {values!r} do not fit together: {error}") from error
 
 
-def _read(name: str, hint: Any, value: object) -> object:
+def _read(name: str, hint: object, value: object) -> object:
     """Return *value* as one of the types that *hint* allows."""
-    choices = getattr(hint, "__args__", (hint,))
+    choices: tuple[Any, ...] = get_args(hint) or (hint,)
     if type(None) in choices and (value is None or value == "none"):
         return None
     for choice in choices:

@@ -1,16 +1,26 @@
 """What a store is: its name, kind, serdes and retention, as one value that the store remembers."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 from statestores.errors import InvalidArgumentError, InvalidTypeError
+from statestores.spi import kinds
+from statestores.spi.kinds import Kind
 from statestores.spi.milliseconds import in_milliseconds
 from statestores.spi.serde import Serde
 
-K = TypeVar("K")
-V = TypeVar("V")
+if TYPE_CHECKING:
+    # Without a serde there are bytes, and a checker knows it by the default (PEP 696), which is
+    # part of Python from 3.13 on. Nothing is installed for it: checkers bring these types along.
+    import typing_extensions
+
+    K = typing_extensions.TypeVar("K", default=bytes)
+    V = typing_extensions.TypeVar("V", default=bytes)
+else:
+    K = TypeVar("K")
+    V = TypeVar("V")
 
 MAX_NAME_LENGTH = 249
 """A store's name is part of its changelog's topic name, and this is the limit of Kafka's."""
@@ -24,12 +34,33 @@ def _is_serde(value: object) -> bool:
     return named and all(callable(getattr(value, each, None)) for each in ("encode", "decode"))
 
 
-@dataclass(frozen=True, slots=True, init=False)
-class StoreSpecification(Generic[K, V]):
-    """What every kind has. The store writes it down and checks it at each opening (COM-13)."""
+def check_duration(name: str, duration_ms: object, *, least_ms: int = 1) -> None:
+    """Accept a time span of the field *name*, from *least_ms*.
 
-    kind: ClassVar[str]
-    """The kind's name in stored form."""
+    Raises:
+        InvalidTypeError, InvalidArgumentError: It cannot be one.
+    """
+    if type(duration_ms) is not int:
+        raise InvalidTypeError(
+            f"{name} must be an int of milliseconds, got {duration_ms!r}"
+            f"{in_milliseconds(duration_ms)}"
+        )
+    if not least_ms <= duration_ms < 1 << 63:
+        raise InvalidArgumentError(
+            f"{name} must be from {least_ms} to 2**63 - 1, got {duration_ms!r}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class StoreSpecification(Generic[K, V]):
+    """What every kind has. The store writes it down and checks it at each opening (COM-13).
+
+    A specification that cannot be one is refused when it is made, with an `InvalidTypeError` or an
+    `InvalidArgumentError`.
+    """
+
+    kind: ClassVar[Kind]
+    """What is true of every store of this kind."""
 
     changeable: ClassVar[frozenset[str]] = frozenset()
     """The fields of the stored form in which an opening may differ from what is stored."""
@@ -37,61 +68,45 @@ class StoreSpecification(Generic[K, V]):
     name: str
     """1 to 249 of the characters a-z, A-Z, 0-9, ``.``, ``_`` and ``-``."""
 
-    key: Serde[K] | None
+    key: Serde[K] | None = field(default=None, kw_only=True)
     """How keys become bytes; ``None`` means that they are bytes."""
 
-    value: Serde[V] | None
+    value: Serde[V] | None = field(default=None, kw_only=True)
     """How values become bytes; ``None`` means that they are bytes."""
 
-    partitioner: str
-    """The name of the function from key bytes to a partition (PAR-1)."""
+    partitioner: str = field(default="murmur2", kw_only=True)
+    """The name of the function from key bytes to a partition (PAR-1); by default Kafka's."""
 
-    def _set(self, **values: object) -> None:
-        """Set the fields of a frozen value; for the constructors only."""
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
-
-    def _set_common(
-        self, name: str, key: Serde[K] | None, value: Serde[V] | None, partitioner: object
-    ) -> None:
-        if not isinstance(name, str):
-            raise InvalidTypeError(f"a store's name is a str, got {name!r}")
+    def __post_init__(self) -> None:
+        """Refuse what every kind refuses; kinds add what is their own."""
+        given: object = self.name  # what the annotation says holds after this
+        if not isinstance(given, str):
+            raise InvalidTypeError(f"a store's name is a str, got {given!r}")
         if (
-            not _NAME.fullmatch(name)
-            or name in {".", "..", ".checkpoint"}
-            or len(name) > MAX_NAME_LENGTH
+            not _NAME.fullmatch(given)
+            or given in {".", "..", ".checkpoint"}
+            or len(given) > MAX_NAME_LENGTH
         ):
             raise InvalidArgumentError(
                 f"a store's name has 1 to {MAX_NAME_LENGTH} of the characters a-z, A-Z, 0-9, "
-                f"'.', '_' and '-', and is not '.', '..' or '.checkpoint'; got {name!r}"
+                f"'.', '_' and '-', and is not '.', '..' or '.checkpoint'; got {given!r}"
             )
-        for field, serde in (("key", key), ("value", value)):
+        for name, serde in (("key", self.key), ("value", self.value)):
             if serde is not None and not _is_serde(serde):
                 raise InvalidTypeError(
-                    f"{field} must be a serde, such as statestores.utf8, or None for bytes, got "
+                    f"{name} must be a serde, such as statestores.utf8, or None for bytes, got "
                     f"{serde!r}"
                 )
+        partitioner: object = self.partitioner
         if not isinstance(partitioner, str) or not partitioner:
             raise InvalidTypeError(
                 f"a partitioner is given by its name, such as 'murmur2', got {partitioner!r}"
             )
-        self._set(name=name, key=key, value=value, partitioner=partitioner)
-
-    def _set_duration(self, name: str, duration_ms: object) -> None:
-        """Set the field *name* to a time span of at least a millisecond."""
-        if type(duration_ms) is not int:
-            raise InvalidTypeError(
-                f"{name} must be an int of milliseconds, got {duration_ms!r}"
-                f"{in_milliseconds(duration_ms)}"
-            )
-        if not 1 <= duration_ms < 1 << 63:
-            raise InvalidArgumentError(f"{name} must be from 1 to 2**63 - 1, got {duration_ms!r}")
-        self._set(**{name: duration_ms})
 
     def describe(self) -> dict[str, str | int]:
         """Return the specification in stored form: plain JSON values, serdes by name."""
         return {
-            "kind": self.kind,
+            "kind": self.kind.name,
             "name": self.name,
             "key": self.key.name if self.key else "bytes",
             "value": self.value.name if self.value else "bytes",
@@ -113,119 +128,26 @@ class TtlClock(Enum):
         return f"{type(self).__name__}.{self.name}"
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True)
 class KeyValue(StoreSpecification[K, V]):
     """A key-value store: the latest value of each key (KVS).
 
     Without serdes, keys and values are bytes: ``KeyValue("counts")`` is a
-    ``KeyValue[bytes, bytes]``. With ``timestamped=True`` or a ``ttl_ms`` it is a
-    `TimestampedKeyValue`, whose stores have a timestamp beside each value.
+    ``KeyValue[bytes, bytes]``. A store with a timestamp beside each value is a
+    `TimestampedKeyValue`, which is another kind: its puts differ.
     """
 
-    kind: ClassVar[str] = "key-value"
-
-    @overload
-    def __new__(cls, name: str, *, partitioner: str = ...) -> "KeyValue[bytes, bytes]": ...
-    @overload
-    def __new__(
-        cls, name: str, *, key: Serde[K], partitioner: str = ...
-    ) -> "KeyValue[K, bytes]": ...
-    @overload
-    def __new__(
-        cls, name: str, *, value: Serde[V], partitioner: str = ...
-    ) -> "KeyValue[bytes, V]": ...
-    @overload
-    def __new__(
-        cls, name: str, *, key: Serde[K], value: Serde[V], partitioner: str = ...
-    ) -> "KeyValue[K, V]": ...
-    @overload
-    def __new__(
-        cls,
-        name: str,
-        *,
-        timestamped: Literal[True],
-        ttl_ms: int | None = ...,
-        ttl_clock: TtlClock | str = ...,
-        partitioner: str = ...,
-    ) -> "TimestampedKeyValue[bytes, bytes]": ...
-    @overload
-    def __new__(
-        cls,
-        name: str,
-        *,
-        ttl_ms: int,
-        ttl_clock: TtlClock | str = ...,
-        partitioner: str = ...,
-    ) -> "TimestampedKeyValue[bytes, bytes]": ...
-    @overload
-    def __new__(
-        cls,
-        name: str,
-        *,
-        key: Serde[K],
-        timestamped: Literal[True],
-        ttl_ms: int | None = ...,
-        ttl_clock: TtlClock | str = ...,
-        partitioner: str = ...,
-    ) -> "TimestampedKeyValue[K, bytes]": ...
-    @overload
-    def __new__(
-        cls,
-        name: str,
-        *,
-        value: Serde[V],
-        timestamped: Literal[True],
-        ttl_ms: int | None = ...,
-        ttl_clock: TtlClock | str = ...,
-        partitioner: str = ...,
-    ) -> "TimestampedKeyValue[bytes, V]": ...
-    @overload
-    def __new__(
-        cls,
-        name: str,
-        *,
-        key: Serde[K],
-        value: Serde[V],
-        timestamped: Literal[True],
-        ttl_ms: int | None = ...,
-        ttl_clock: TtlClock | str = ...,
-        partitioner: str = ...,
-    ) -> "TimestampedKeyValue[K, V]": ...
-    def __new__(
-        cls, *arguments: Any, timestamped: bool = False, ttl_ms: int | None = None, **others: Any
-    ) -> "KeyValue[Any, Any]":
-        """Make the specification, timestamped if that is what the arguments describe."""
-        return object.__new__(TimestampedKeyValue if timestamped or ttl_ms is not None else cls)
-
-    if not TYPE_CHECKING:  # a checker would prefer its signature to those of __new__
-
-        def __init__(
-            self,
-            name: str,
-            *,
-            key: Any = None,
-            value: Any = None,
-            timestamped: bool = False,
-            ttl_ms: int | None = None,
-            ttl_clock: TtlClock | str = TtlClock.EVENT,
-            partitioner: str = "murmur2",
-        ) -> None:
-            """Describe a key-value store; without timestamps, or `__new__` had made another.
-
-            Raises:
-                InvalidTypeError, InvalidArgumentError: The name cannot be one.
-            """
-            self._set_common(name, key, value, partitioner)
+    kind: ClassVar[Kind] = kinds.KEY_VALUE
 
 
 @dataclass(frozen=True, slots=True, init=False)
-class TimestampedKeyValue(KeyValue[K, V]):
+class TimestampedKeyValue(StoreSpecification[K, V]):
     """A key-value store with a timestamp beside each value, which may expire (TKV, TTL, KIP-258).
 
     The time to live may be another, or none, at each opening: it is a rule of what reads show.
     """
 
-    kind: ClassVar[str] = "timestamped-key-value"
+    kind: ClassVar[Kind] = kinds.TIMESTAMPED_KEY_VALUE
 
     changeable: ClassVar[frozenset[str]] = frozenset({"ttl_ms", "ttl_clock"})
 
@@ -235,79 +157,29 @@ class TimestampedKeyValue(KeyValue[K, V]):
     ttl_clock: TtlClock
     """What its age is measured by."""
 
-    @overload
-    def __init__(
-        self: "TimestampedKeyValue[bytes, bytes]",
-        name: str,
-        *,
-        timestamped: bool = ...,
-        ttl_ms: int | None = ...,
-        ttl_clock: TtlClock | str = ...,
-        partitioner: str = ...,
-    ) -> None: ...
-    @overload
-    def __init__(
-        self: "TimestampedKeyValue[K, bytes]",
-        name: str,
-        *,
-        key: Serde[K],
-        timestamped: bool = ...,
-        ttl_ms: int | None = ...,
-        ttl_clock: TtlClock | str = ...,
-        partitioner: str = ...,
-    ) -> None: ...
-    @overload
-    def __init__(
-        self: "TimestampedKeyValue[bytes, V]",
-        name: str,
-        *,
-        value: Serde[V],
-        timestamped: bool = ...,
-        ttl_ms: int | None = ...,
-        ttl_clock: TtlClock | str = ...,
-        partitioner: str = ...,
-    ) -> None: ...
-    @overload
     def __init__(
         self,
         name: str,
         *,
-        key: Serde[K],
-        value: Serde[V],
-        timestamped: bool = ...,
-        ttl_ms: int | None = ...,
-        ttl_clock: TtlClock | str = ...,
-        partitioner: str = ...,
-    ) -> None: ...
-    def __init__(
-        self,
-        name: str,
-        *,
-        key: Any = None,
-        value: Any = None,
-        timestamped: bool = True,
+        key: Serde[K] | None = None,
+        value: Serde[V] | None = None,
+        partitioner: str = "murmur2",
         ttl_ms: int | None = None,
         ttl_clock: TtlClock | str = TtlClock.EVENT,
-        partitioner: str = "murmur2",
     ) -> None:
-        """Describe a key-value store with timestamps.
+        """Describe a key-value store with timestamps; its clock may be given by name.
 
         Raises:
             InvalidTypeError, InvalidArgumentError: The name, the time to live or its clock cannot
                 be one.
         """
-        self._set_common(name, key, value, partitioner)
-        if not timestamped:
-            raise InvalidArgumentError(
-                f"a time to live needs timestamps, got timestamped={timestamped!r} and "
-                f"ttl_ms={ttl_ms!r}; leave one of them out"
-            )
+        StoreSpecification.__init__(self, name, key=key, value=value, partitioner=partitioner)
         if ttl_ms is not None and type(ttl_ms) is not int:
             raise InvalidTypeError(
                 f"ttl_ms must be an int or None, got {ttl_ms!r}{in_milliseconds(ttl_ms)}"
             )
-        if ttl_ms is not None and not 1 <= ttl_ms < 1 << 63:
-            raise InvalidArgumentError(f"ttl_ms must be from 1 to 2**63 - 1, got {ttl_ms!r}")
+        if ttl_ms is not None:
+            check_duration("ttl_ms", ttl_ms)
         try:
             clock = TtlClock(ttl_clock)
         except ValueError as error:
@@ -315,7 +187,8 @@ class TimestampedKeyValue(KeyValue[K, V]):
             raise InvalidArgumentError(
                 f"ttl_clock must be one of {known}, got {ttl_clock!r}"
             ) from error
-        self._set(ttl_ms=ttl_ms, ttl_clock=clock)
+        object.__setattr__(self, "ttl_ms", ttl_ms)
+        object.__setattr__(self, "ttl_clock", clock)
 
     def describe(self) -> dict[str, str | int]:
         """Return the specification in stored form; a time to live of 0 is none."""
@@ -325,76 +198,19 @@ class TimestampedKeyValue(KeyValue[K, V]):
         return described
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True)
 class Versioned(StoreSpecification[K, V]):
     """A versioned store: every value of each key within a history retention (VRS, KIP-889)."""
 
-    kind: ClassVar[str] = "versioned"
+    kind: ClassVar[Kind] = kinds.VERSIONED
 
-    history_retention_ms: int
+    history_retention_ms: int = field(kw_only=True)
     """How far behind stream time reads go, and how late a put may come; from 0."""
 
-    @overload
-    def __init__(
-        self: "Versioned[bytes, bytes]",
-        name: str,
-        *,
-        history_retention_ms: int,
-        partitioner: str = ...,
-    ) -> None: ...
-    @overload
-    def __init__(
-        self: "Versioned[K, bytes]",
-        name: str,
-        *,
-        history_retention_ms: int,
-        key: Serde[K],
-        partitioner: str = ...,
-    ) -> None: ...
-    @overload
-    def __init__(
-        self: "Versioned[bytes, V]",
-        name: str,
-        *,
-        history_retention_ms: int,
-        value: Serde[V],
-        partitioner: str = ...,
-    ) -> None: ...
-    @overload
-    def __init__(
-        self,
-        name: str,
-        *,
-        history_retention_ms: int,
-        key: Serde[K],
-        value: Serde[V],
-        partitioner: str = ...,
-    ) -> None: ...
-    def __init__(
-        self,
-        name: str,
-        *,
-        history_retention_ms: int,
-        key: Any = None,
-        value: Any = None,
-        partitioner: str = "murmur2",
-    ) -> None:
-        """Describe a versioned store.
-
-        Raises:
-            InvalidTypeError, InvalidArgumentError: The name or the retention cannot be one.
-        """
-        self._set_common(name, key, value, partitioner)
-        if type(history_retention_ms) is not int:
-            raise InvalidTypeError(
-                f"history_retention_ms must be an int, got {history_retention_ms!r}"
-                f"{in_milliseconds(history_retention_ms)}"
-            )
-        if not 0 <= history_retention_ms < 1 << 63:
-            raise InvalidArgumentError(
-                f"history_retention_ms must be from 0 to 2**63 - 1, got {history_retention_ms!r}"
-            )
-        self._set(history_retention_ms=history_retention_ms)
+    def __post_init__(self) -> None:
+        """Refuse what cannot be a versioned store."""
+        StoreSpecification.__post_init__(self)
+        check_duration("history_retention_ms", self.history_retention_ms, least_ms=0)
 
     def describe(self) -> dict[str, str | int]:
         """Return the specification in stored form, the retention included."""

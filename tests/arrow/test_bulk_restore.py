@@ -24,6 +24,7 @@ from statestores.spi import (
     Durability,
     KeyValue,
     Session,
+    TimestampedKeyValue,
     TopicPartition,
     TtlClock,
     Versioned,
@@ -34,8 +35,8 @@ INPUT = TopicPartition("input", 0)
 LOG = TopicPartition("live-changelog", 0)
 
 PLAIN = KeyValue("live")
-STAMPED = KeyValue("live", timestamped=True)
-EXPIRING = KeyValue("live", timestamped=True, ttl_ms=20, ttl_clock=TtlClock.EVENT)
+STAMPED = TimestampedKeyValue("live")
+EXPIRING = TimestampedKeyValue("live", ttl_ms=20, ttl_clock=TtlClock.EVENT)
 
 _KEYS = st.sampled_from([b"", b"a", b"a\x00", b"a\x00\xff", b"b", b"\xff", b"\xff\xff" * 9])
 _VALUES = st.none() | st.binary(max_size=3)

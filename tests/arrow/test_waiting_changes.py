@@ -17,13 +17,13 @@ from statestores.changelog.rows import change_schema
 from statestores.registry import load_backend
 from statestores.semantics import open_on_engine
 from statestores.semantics.sorted_rows import SortedRows
-from statestores.spi import Durability, KeyValue, TopicPartition, TtlClock
+from statestores.spi import Durability, KeyValue, TimestampedKeyValue, TopicPartition, TtlClock
 
 LOG = TopicPartition("live-changelog", 0)
 
 PLAIN = KeyValue("live")
-STAMPED = KeyValue("live", timestamped=True)
-EXPIRING = KeyValue("live", timestamped=True, ttl_ms=20, ttl_clock=TtlClock.EVENT)
+STAMPED = TimestampedKeyValue("live")
+EXPIRING = TimestampedKeyValue("live", ttl_ms=20, ttl_clock=TtlClock.EVENT)
 
 _PUT = st.tuples(
     st.just("put"),

@@ -74,7 +74,7 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Document]:
     staged = {"name": "a-0000-0.arrow", "partition": 0, "rows": 1, "bytes": 9, "crc32c": 7}
     specification = ss.Window("windows", retention_ms=100, window_size_ms=10)
     root.add_store(specification, partitions=2)
-    root.add_store(ss.KeyValue("counts", ttl_ms=7), partitions=1)
+    root.add_store(ss.TimestampedKeyValue("counts", ttl_ms=7), partitions=1)
     with ss.open_store(place / "store", ss.KeyValue("counts"), backend="sqlite") as store:
         store.put(b"k", b"v")
         store.commit({ss.TopicPartition("log", 0): 3})

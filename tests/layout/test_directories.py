@@ -45,7 +45,7 @@ def test_a_golden_key_value_store_opens(tmp_path: Path, backend: str) -> None:
 def test_a_golden_timestamped_store_opens(tmp_path: Path, backend: str) -> None:
     """Timestamps, stream time and what has expired are those that were written."""
     shutil.copytree(GOLDEN / backend / "seen", tmp_path / "seen")
-    seen = ss.KeyValue("seen", timestamped=True, ttl_ms=1_000, key=ss.utf8, value=ss.utf8)
+    seen = ss.TimestampedKeyValue("seen", ttl_ms=1_000, key=ss.utf8, value=ss.utf8)
 
     with ss.open_store(tmp_path / "seen", seen) as store:
         assert list(store.range()) == [

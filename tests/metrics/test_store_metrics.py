@@ -78,7 +78,7 @@ def test_what_is_replayed_is_no_put(values: Values) -> None:
     """A restored store begins with no puts, of whatever kind it is."""
     changes = {
         ss.KeyValue("s"): ss.Changes([b"a"], [b"1"]),
-        ss.KeyValue("s", timestamped=True): ss.Changes([b"a"], [b"1"], timestamps_ms=[5]),
+        ss.TimestampedKeyValue("s"): ss.Changes([b"a"], [b"1"], timestamps_ms=[5]),
         ss.Versioned("s", history_retention_ms=10): ss.Changes([b"a"], [b"1"], [5]),
         ss.Window("s", window_size_ms=5, retention_ms=10): ss.Changes([b"a"], [b"1"], [5]),
         ss.Session("s", retention_ms=10): ss.Changes([b"a"], [b"1"], [5], end_times_ms=[6]),
@@ -147,7 +147,7 @@ def test_the_iterators_of_every_kind_are_counted(values: Values) -> None:
         versions.put(b"a", b"1", 5)
         held = [versions.history(b"a"), versions.scan_as_of(), versions.read_only().scan_as_of()]
         assert values(versions)["num-open-iterators"] == len(held)
-    with open_on_engine(MemoryEngine(), ss.KeyValue("t", timestamped=True)) as stamped:
+    with open_on_engine(MemoryEngine(), ss.TimestampedKeyValue("t")) as stamped:
         stamped.put(b"a", b"1", 5)
         pairs = [stamped.range(), stamped.read_only().range()]
         assert values(stamped)["num-open-iterators"] == len(pairs)

@@ -104,8 +104,9 @@ def _calls(  # noqa: PLR0915  # a table
     counts = ss.KeyValue("counts")
     place = root.path / "x"
     yield "KeyValue(7)", lambda: any_.KeyValue(7)
-    yield "KeyValue(ttl_ms='1')", lambda: any_.KeyValue("s", ttl_ms="1")
-    yield "KeyValue(ttl_clock=7)", lambda: any_.KeyValue("s", ttl_ms=1, ttl_clock=7)
+    stamped = any_.TimestampedKeyValue
+    yield "TimestampedKeyValue(ttl_ms='1')", lambda: stamped("s", ttl_ms="1")
+    yield "TimestampedKeyValue(ttl_clock=7)", lambda: stamped("s", ttl_ms=1, ttl_clock=7)
     yield "Versioned(1.5)", lambda: any_.Versioned("s", history_retention_ms=1.5)
     yield "Window('1')", lambda: any_.Window("s", retention_ms="1", window_size_ms=1)
     yield "Session(None)", lambda: any_.Session("s", retention_ms=None)

@@ -56,4 +56,4 @@ def test_a_retention_out_of_bounds_is_refused(retention: int) -> None:
 def test_a_mistyped_retention_is_refused() -> None:
     """A float of seconds is the usual mistake."""
     with pytest.raises(InvalidTypeError, match="must be an int"):
-        ss.Versioned("s", history_retention_ms=1.5)  # type: ignore[call-overload]  # as said
+        ss.Versioned("s", history_retention_ms=1.5)  # type: ignore[arg-type]  # as said

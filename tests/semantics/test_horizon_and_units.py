@@ -75,10 +75,10 @@ def test_a_duration_or_a_moment_is_refused_with_the_number_to_write(tmp_path: Pa
     """Where milliseconds are taken; accepting both would have two spellings of one thing."""
     day, moment = timedelta(days=1), datetime(2024, 1, 1, tzinfo=UTC)
     makers: list[Callable[[], object]] = [
-        lambda: ss.Versioned("s", history_retention_ms=day),  # type: ignore[call-overload]  # on purpose
-        lambda: ss.KeyValue("s", ttl_ms=day),  # type: ignore[call-overload]  # likewise
-        lambda: ss.Window("s", retention_ms=day, window_size_ms=1),  # type: ignore[call-overload]  # likewise
-        lambda: ss.Session("s", retention_ms=day),  # type: ignore[call-overload]  # likewise
+        lambda: ss.Versioned("s", history_retention_ms=day),  # type: ignore[arg-type]  # on purpose
+        lambda: ss.TimestampedKeyValue("s", ttl_ms=day),  # type: ignore[arg-type]  # likewise
+        lambda: ss.Window("s", retention_ms=day, window_size_ms=1),  # type: ignore[arg-type]  # likewise
+        lambda: ss.Session("s", retention_ms=day),  # type: ignore[arg-type]  # likewise
     ]
     for make in makers:
         with pytest.raises(InvalidTypeError, match="; write 86400000, or"):

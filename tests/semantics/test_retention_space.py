@@ -39,7 +39,7 @@ Make = Callable[[int], Any]
 
 _KINDS: list[Any] = [
     pytest.param(
-        lambda retention_ms: ss.KeyValue("s", timestamped=True, ttl_ms=retention_ms),
+        lambda retention_ms: ss.TimestampedKeyValue("s", ttl_ms=retention_ms),
         lambda store, key, value, now_ms: store.put(key, value, now_ms),
         marks=pytest.mark.spec("TTL-8"),
         id="time to live",

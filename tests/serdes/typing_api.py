@@ -11,9 +11,16 @@ from statestores.spi import (
     ReadOnlyKeyValueStore,
     ReadOnlyVersionedStore,
     Serde,
+    Session,
+    SessionStore,
+    TimestampedKeyValue,
+    TimestampedKeyValueStore,
+    TtlClock,
     Versioned,
     VersionedRecord,
     VersionedStore,
+    Window,
+    WindowStore,
 )
 
 
@@ -29,6 +36,45 @@ def specifications_know_their_types() -> None:
         Versioned("x", history_retention_ms=1, key=int64, value=float64), Versioned[int, float]
     )
     assert_type(serde_by_name("utf8"), Serde[Any])
+
+
+def windows_and_sessions_know_their_types(either: Serde[str] | None) -> None:
+    """They have fields of their own beside the serdes; what may be a serde counts as one."""
+    assert_type(Window("x", retention_ms=1, window_size_ms=1), Window[bytes, bytes])
+    assert_type(Window("x", retention_ms=1, window_size_ms=1, key=utf8), Window[str, bytes])
+    assert_type(Window("x", retention_ms=1, window_size_ms=1, value=int64), Window[bytes, int])
+    assert_type(
+        Window("x", retention_ms=1, window_size_ms=1, key=utf8, value=int64), Window[str, int]
+    )
+    assert_type(Session("x", retention_ms=1), Session[bytes, bytes])
+    assert_type(Session("x", retention_ms=1, key=utf8), Session[str, bytes])
+    assert_type(Session("x", retention_ms=1, value=int64), Session[bytes, int])
+    assert_type(Session("x", retention_ms=1, key=either, value=int64), Session[str, int])
+
+
+def timestamps_are_a_kind_of_their_own() -> None:
+    """The clock may be given by its name; whoever reads it gets a member."""
+    assert_type(TimestampedKeyValue("x"), TimestampedKeyValue[bytes, bytes])
+    assert_type(TimestampedKeyValue("x", ttl_ms=5, key=utf8), TimestampedKeyValue[str, bytes])
+    assert_type(TimestampedKeyValue("x", value=int64), TimestampedKeyValue[bytes, int])
+    assert_type(TimestampedKeyValue("x", key=utf8, value=json), TimestampedKeyValue[str, Any])
+    assert_type(TimestampedKeyValue("x", ttl_clock="wall").ttl_clock, TtlClock)
+    KeyValue("x", ttl_ms=5)  # type: ignore[call-arg]  # nothing would expire
+    plain: KeyValue[bytes, bytes] = TimestampedKeyValue("x")  # type: ignore[assignment]  # a sibling
+    del plain
+
+
+def stores_know_their_types(engine: Engine) -> None:
+    """From the specification to the store, of every other kind."""
+    stamped = TimestampedKeyValue("x", key=utf8)
+    windows = Window("x", retention_ms=1, window_size_ms=1, value=int64)
+    sessions = Session("x", retention_ms=1, key=utf8, value=int64)
+
+    assert_type(
+        typed(open_on_engine(engine, stamped), stamped), TimestampedKeyValueStore[str, bytes]
+    )
+    assert_type(typed(open_on_engine(engine, windows), windows), WindowStore[bytes, int])
+    assert_type(typed(open_on_engine(engine, sessions), sessions), SessionStore[str, int])
 
 
 def key_value_stores_know_their_types(engine: Engine) -> None:

@@ -393,7 +393,7 @@ class TestLocalCopies:
 
 def test_what_expires_is_deleted_behind_keys_that_live(tmp_path: Path) -> None:
     """The sweep went through the same living keys in each micro-batch and never came further."""
-    store = ss.KeyValue("counts", key=ss.utf8, timestamped=True, ttl_ms=120)
+    store = ss.TimestampedKeyValue("counts", key=ss.utf8, ttl_ms=120)
     living, refreshed, passing = 300, 30, 2
 
     def put(batches: Iterator[pa.RecordBatch], stores: OpenStores) -> None:

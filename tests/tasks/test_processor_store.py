@@ -19,7 +19,7 @@ INPUT = ss.TopicPartition("words", 0)
 PUTS: dict[StoreSpecification[Any, Any], tuple[object, ...]] = {
     ss.KeyValue("plain"): (b"k", b"v"),
     ss.KeyValue("typed", key=ss.utf8, value=ss.int64): ("k", 1),
-    ss.KeyValue("stamped", timestamped=True): (b"k", b"v", 5),
+    ss.TimestampedKeyValue("stamped"): (b"k", b"v", 5),
     ss.Versioned("versions", history_retention_ms=10): (b"k", b"v", 5),
     ss.Versioned("rates", history_retention_ms=10, key=ss.utf8, value=ss.int64): ("k", 1, 5),
     ss.Window("windows", retention_ms=10, window_size_ms=2, key=ss.utf8): ("k", b"v", 5),

@@ -14,21 +14,20 @@ from statestores.serdes import specification_from_description
 
 @pytest.mark.spec("COM-13", "TTL-1")
 def test_a_key_value_specification_with_timestamps_is_another_kind() -> None:
-    """By flag, by time to live, or by its own name; without either it is the plain one."""
-    plain = ss.KeyValue("s")
-    by_flag = ss.KeyValue("s", timestamped=True)
-    by_time = ss.KeyValue("s", ttl_ms=5)
+    """Neither is the other: their stores differ in what a put takes and in what a get gives."""
+    plain, stamped = ss.KeyValue("s"), ss.TimestampedKeyValue("s", ttl_ms=5)
 
-    flags: dict[str, Any] = {"timestamped": False, "ttl_ms": None, "ttl_clock": "wall"}
-
-    assert type(plain) is ss.KeyValue
-    assert ss.KeyValue("s", **flags) == plain
-    assert by_flag == ss.TimestampedKeyValue("s")
-    assert by_time == ss.TimestampedKeyValue("s", ttl_ms=5, ttl_clock="event")
-    assert by_time.ttl_clock is ss.TtlClock.EVENT
-    assert by_flag != plain
+    assert not issubclass(ss.TimestampedKeyValue, ss.KeyValue)
+    assert stamped.ttl_clock is ss.TtlClock.EVENT
     assert plain.describe()["kind"] == "key-value"
-    assert by_flag.describe()["kind"] == "timestamped-key-value"
+    assert stamped.describe()["kind"] == "timestamped-key-value"
+
+
+@pytest.mark.parametrize("wrong", [{"timestamped": True}, {"ttl_ms": 5}, {"ttl_clock": "wall"}])
+def test_a_plain_specification_takes_nothing_of_the_other(wrong: dict[str, Any]) -> None:
+    """A time to live that had no effect would keep for ever what is meant to go."""
+    with pytest.raises(TypeError, match=next(iter(wrong))):
+        ss.KeyValue("s", **wrong)
 
 
 @pytest.mark.spec("COM-13", "LAY-3")
@@ -55,8 +54,7 @@ def test_a_specification_survives_its_stored_form(ttl_ms: int | None, ttl_clock:
         ({"ttl_ms": 1.5}, InvalidTypeError, "1.5"),
         ({"ttl_ms": True}, InvalidTypeError, "True"),
         ({"ttl_ms": 5, "ttl_clock": "moon"}, InvalidArgumentError, "'moon'"),
-        ({"ttl_ms": 5, "timestamped": False}, InvalidArgumentError, "timestamped=False"),
-        ({"timestamped": True, "partitioner": None, "name": 3}, InvalidTypeError, "name"),
+        ({"partitioner": None, "name": 3}, InvalidTypeError, "name"),
     ],
 )
 def test_a_wrong_specification_is_refused(
@@ -65,7 +63,7 @@ def test_a_wrong_specification_is_refused(
     """The message has the value, and what was expected."""
     arguments: dict[str, Any] = {"name": "s", **wrong}
     with pytest.raises(error, match=match):
-        ss.KeyValue(**arguments) if "timestamped" in wrong else ss.TimestampedKeyValue(**arguments)
+        ss.TimestampedKeyValue(**arguments)
 
 
 @pytest.mark.spec("SRD-1")
@@ -73,7 +71,7 @@ def test_types_follow_from_the_specification(tmp_path: Path) -> None:
     """The annotations are checked by mypy: each line would be an error if it were another type."""
     with ss.open_store(
         tmp_path / "stamped",
-        ss.KeyValue("s", key=ss.utf8, value=ss.int64, timestamped=True),
+        ss.TimestampedKeyValue("s", key=ss.utf8, value=ss.int64),
         backend="memory",
     ) as store:
         stamped: ss.TimestampedKeyValueStore[str, int] = store

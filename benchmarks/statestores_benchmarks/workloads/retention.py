@@ -67,7 +67,7 @@ _KINDS = (
     _Kind(
         "ttl",
         "values with a time to live, keys that come once",
-        lambda ttl_ms: ss.KeyValue("bench", timestamped=True, ttl_ms=ttl_ms),
+        lambda ttl_ms: ss.TimestampedKeyValue("bench", ttl_ms=ttl_ms),
         range,
         distinct_keys,
         HISTORY,
