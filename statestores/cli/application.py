@@ -25,7 +25,7 @@ from statestores.cli.reading import get, history, scan
 from statestores.cli.restoring import orphans, restore
 from statestores.cli.spark_export import export_spark
 from statestores.cli.upkeep import compact, snapshot
-from statestores.cli.verification import verify
+from statestores.cli.verify import verify
 from statestores.errors import InvalidArgumentError, InvalidOptionError, StateStoreError
 from statestores.registry import load_backend
 

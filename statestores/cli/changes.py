@@ -17,7 +17,11 @@ from statestores.cli.arguments import (
     StoreOption,
 )
 from statestores.cli.decoding import Decoder
-from statestores.cli.locations import (
+from statestores.cli.locations import choose_store
+from statestores.cli.output import Column, Output, time_column
+from statestores.errors import InvalidArgumentError, StoreNotFoundError
+from statestores.partition_reader import PartitionReader
+from statestores.reading.locations import (
     ChangelogDirectory,
     Location,
     Partition,
@@ -25,9 +29,6 @@ from statestores.cli.locations import (
     SnapshotDirectory,
     locate,
 )
-from statestores.cli.output import Column, Output, time_column
-from statestores.errors import InvalidArgumentError, StoreNotFoundError
-from statestores.partition_reader import PartitionReader
 from statestores.spi.specification import StoreSpecification
 
 _ROWS_AT_ONCE = 1_024
@@ -135,7 +136,7 @@ def _sources(location: Location, store: str | None, partition: int | None) -> li
     """
     match location:
         case Root():
-            name = location.choose(store)
+            name = choose_store(location, store)
             partitions = location.partitions(name)
             if partition is not None:
                 location.root.partition(name, partition)  # refuses a number that there is not

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import pyarrow as pa
 import typer
@@ -13,6 +13,7 @@ from statestores.arrow.file_export import write_rows_file
 from statestores.arrow.file_format import FileFormat
 from statestores.arrow.row_source import with_origin
 from statestores.arrow.schemas import row_schema
+from statestores.arrow.time_travel import check_has_history
 from statestores.arrow.typed_columns import decode_rows, typed_schema
 from statestores.cli.arguments import (
     AsOfOption,
@@ -23,13 +24,12 @@ from statestores.cli.arguments import (
     StoreOption,
     parse_backend_options,
 )
-from statestores.cli.locations import locate
 from statestores.cli.output import Output
 from statestores.cli.store_views import views_at
-from statestores.cli.times import parse_time
-from statestores.cli.views import Content, valid_rows
 from statestores.errors import InvalidArgumentError
-from statestores.spi.specification import StoreSpecification, Versioned
+from statestores.reading.locations import locate
+from statestores.reading.views import Content
+from statestores.text.times import parse_time
 
 
 class Format(StrEnum):
@@ -78,14 +78,11 @@ def export(
     with ExitStack() as opened:
         open_views = opened.enter_context(views.open_all())
         specification = open_views[0].specification
-        if as_of_ms is not None and not isinstance(specification, Versioned):
-            raise InvalidArgumentError(
-                f"{specification.name!r} is a {specification.kind} store, which knows no time to "
-                "be read as of; leave --as-of out"
-            )
+        if as_of_ms is not None:
+            check_has_history(specification)
         contents = [opened.enter_context(view.content()) for view in open_views]
         everything = history and as_of_ms is None
-        batches = _rows(contents, specification, as_of_ms, raw=raw, everything=everything)
+        batches = _rows(contents, as_of_ms, raw=raw, everything=everything)
         schema = with_origin(
             row_schema(specification.kind) if raw else typed_schema(specification),
             specification.describe(),
@@ -106,18 +103,10 @@ _FORMATS: dict[Format, FileFormat] = {Format.ARROW: "arrow", Format.PARQUET: "pa
 
 
 def _rows(
-    contents: list[Content],
-    specification: StoreSpecification[Any, Any],
-    as_of_ms: int | None,
-    *,
-    raw: bool,
-    everything: bool,
+    contents: list[Content], as_of_ms: int | None, *, raw: bool, everything: bool
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of *contents* one after the other."""
     for content in contents:
-        for batch in content.batches:
-            rows = batch
-            if not everything:
-                rows = valid_rows(specification, batch, as_of_ms, content.stream_time_ms)
-            if rows.num_rows:
-                yield rows if raw else decode_rows(rows, specification)
+        for batch in content.batches if everything else content.shown(as_of_ms):
+            if batch.num_rows:
+                yield batch if raw else decode_rows(batch, content.specification)

@@ -19,10 +19,11 @@ from statestores.cli.arguments import (
     StoreOption,
     parse_backend_options,
 )
-from statestores.cli.locations import Partition, Root, locate
+from statestores.cli.locations import choose_store
 from statestores.cli.output import Output
 from statestores.errors import InvalidArgumentError, StoreNotFoundError
 from statestores.opening import open_existing
+from statestores.reading.locations import Partition, Root, locate
 from statestores.semantics.local_path import local_path
 from statestores.serdes import specification_from_description
 from statestores.staged_write import discard, publish, stage
@@ -154,7 +155,7 @@ def _store_for(target: Root, rows: RowsFile, name: str | None, partitions: int |
     described = None if rows.origin is None else rows.origin.specification
     wanted = name or target.store or (None if described is None else str(described["name"]))
     if wanted is None or wanted in target.root.stores:
-        chosen = target.choose(wanted)
+        chosen = choose_store(target, wanted)
         number = target.root.store(chosen).partitions
         if partitions not in (None, number):
             raise InvalidArgumentError(

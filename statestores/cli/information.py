@@ -18,7 +18,9 @@ from statestores.cli.facts import (
     size_of,
     snapshot_facts,
 )
-from statestores.cli.locations import (
+from statestores.cli.locations import choose_stores
+from statestores.cli.output import Column, Output
+from statestores.reading.locations import (
     ChangelogDirectory,
     Location,
     Partition,
@@ -26,8 +28,7 @@ from statestores.cli.locations import (
     SnapshotDirectory,
     locate,
 )
-from statestores.cli.output import Column, Output
-from statestores.cli.times import format_duration, format_time
+from statestores.text.times import format_duration, format_time
 
 _UNREADABLE = "cannot be read"
 
@@ -96,8 +97,7 @@ def _document(
 
     match location:
         case Root():
-            chosen = store or location.store
-            names = sorted(location.root.stores) if chosen is None else [location.choose(store)]
+            names = choose_stores(location, store)
             stores = [
                 {
                     "store": location.root.store(name).specification.describe(),

@@ -1,6 +1,5 @@
 """The command `import-kafka`: the state of a Kafka Streams application into a state root."""
 
-import re
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -25,9 +24,7 @@ from statestores.migration.kafka_target import WITH_RETENTION, WITH_WINDOW_SIZE
 from statestores.serdes import serde_by_name
 from statestores.spi.offsets import TopicPartition
 from statestores.spi.serde import Serde
-
-_DURATION = re.compile(r"([0-9]+)(ms|s|m|h|d)?")
-_UNITS_MS = {None: 1, "ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+from statestores.text.times import parse_duration
 
 
 def _offsets(offsets: dict[str, int]) -> str:
@@ -334,12 +331,7 @@ def _duration(option: str, text: str | None) -> int | None:
     Raises:
         InvalidArgumentError: It is no duration.
     """
-    if text is None:
-        return None
-    found = _DURATION.fullmatch(text)
-    if found is None:
-        raise InvalidArgumentError(
-            f"{option} is a number of milliseconds, or one with a unit of ms, s, m, h or d, as "
-            f"90m; got {text!r}"
-        )
-    return int(found[1]) * _UNITS_MS[found[2]]
+    try:
+        return None if text is None else parse_duration(text)
+    except InvalidArgumentError as error:
+        raise InvalidArgumentError(f"{option}: {error}") from error

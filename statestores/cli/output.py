@@ -18,8 +18,8 @@ from rich.text import Text
 
 from statestores.arrow.progress import Progress as RowProgress
 from statestores.arrow.progress import ProgressCallback
-from statestores.cli.times import format_time
-from statestores.cli.values import as_json, as_text, dump_json
+from statestores.text.times import format_time
+from statestores.text.values import as_json, as_text, dump_json
 
 _CELL_CHARACTERS = 200
 """Longer cells are cut in tables, and in tables only."""

@@ -24,17 +24,18 @@ from statestores.cli.arguments import (
 )
 from statestores.cli.decoding import Decoder
 from statestores.cli.keys import parse_key, select_keys
-from statestores.cli.locations import locate
 from statestores.cli.output import Column, Output
-from statestores.cli.records import TIME_COLUMNS, Record, times_of
 from statestores.cli.store_views import StoreViews, views_at
-from statestores.cli.times import format_time, parse_time
-from statestores.cli.values import as_json, as_text
-from statestores.cli.views import View
+from statestores.cli.time_columns import TIME_COLUMNS, times_of
 from statestores.errors import InvalidArgumentError
+from statestores.reading.locations import locate
+from statestores.reading.records import Record
+from statestores.reading.views import View
 from statestores.spi.session_specification import Session
 from statestores.spi.specification import StoreSpecification, Versioned
 from statestores.spi.window_specification import Window
+from statestores.text.times import format_time, parse_time
+from statestores.text.values import as_json, as_text
 
 _KEY = Column("key", "key")
 _VALUE = Column("value", "value")

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from statestores.cli.arguments import JsonOption, PathArgument, RawOption, StoreOption
-from statestores.cli.locations import Root, locate
+from statestores.cli.locations import choose_store
 from statestores.cli.output import Output
 from statestores.errors import InvalidArgumentError
 from statestores.migration.spark_export import (
@@ -14,6 +14,7 @@ from statestores.migration.spark_export import (
     DEFAULT_SNAPSHOT_EVERY,
     export_spark_checkpoint,
 )
+from statestores.reading.locations import Root, locate
 
 
 def export_spark(
@@ -60,7 +61,7 @@ def export_spark(
         raise InvalidArgumentError(
             f"{path!r} is no state root and no store of one, which is what is exported for Spark"
         )
-    name = location.choose(store)
+    name = choose_store(location, store)
     with output.progress("exporting") as progress:
         done = export_spark_checkpoint(
             location.root,

@@ -17,11 +17,12 @@ from statestores.cli.arguments import (
     StoreOption,
     parse_backend_options,
 )
-from statestores.cli.locations import ChangelogDirectory, Location, Partition, Root, locate
+from statestores.cli.locations import choose_store
 from statestores.cli.output import Column, Output
 from statestores.errors import InvalidArgumentError, StoreNotFoundError
 from statestores.logged_store import open_logged_store
 from statestores.opening import open_existing
+from statestores.reading.locations import ChangelogDirectory, Location, Partition, Root, locate
 from statestores.staged_write import finish_staged_writes, refuse_unfinished_write
 
 _IN_MEMORY = "memory"
@@ -140,7 +141,7 @@ def _partitions(location: Location, store: str | None) -> list[Partition]:
     """
     match location:
         case Root():
-            return location.partitions(location.choose(store))
+            return location.partitions(choose_store(location, store))
         case Partition():
             return [location]
         case ChangelogDirectory(partition=Partition() as partition):

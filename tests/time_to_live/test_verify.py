@@ -8,10 +8,10 @@ from typer.testing import CliRunner
 
 import statestores as ss
 from statestores.cli.application import app
-from statestores.cli.verification.engine_rows import examine_rows
 from statestores.logged_store import open_logged_store
 from statestores.semantics import open_on_engine
 from statestores.spi import Durability
+from statestores.verification.engine_rows import examine_rows
 from statestores_conformance.faulty_engine import KeptOpen
 from statestores_memory import MemoryEngine
 

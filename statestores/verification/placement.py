@@ -13,11 +13,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from statestores.cli.values import as_text
-from statestores.cli.verification.findings import Finding, Status
 from statestores.errors import InvalidArgumentError
 from statestores.partitioning import Partitioner, partitioner_by_name, partitioner_names
 from statestores.spi.specification import StoreSpecification
+from statestores.text.values import as_text
+from statestores.verification.findings import Finding, Status
 
 
 def check_placement(

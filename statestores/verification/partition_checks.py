@@ -5,22 +5,16 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from statestores.arrow.progress import Meter
 from statestores.arrow.restore_mark import restore_mark
 from statestores.arrow.row_batches import batches_from_changes
 from statestores.arrow.snapshot_reader import Snapshot
 from statestores.changelog import changelog_partition
-from statestores.cli.locations import Partition
-from statestores.cli.logged_content import read_tail
-from statestores.cli.verification.content import first_difference, living, visible
-from statestores.cli.verification.engine_rows import examine_rows
-from statestores.cli.verification.files import LogRange, check_changelog, check_snapshots
-from statestores.cli.verification.findings import Finding, Status
-from statestores.cli.verification.placement import check_placement
-from statestores.cli.verification.row_walk import Tell
 from statestores.durable_json import ENGINE_FILE
 from statestores.errors import StateStoreError, StoreLockedError
 from statestores.opening import backend_of
 from statestores.partition_reader import PartitionReader
+from statestores.reading.locations import Partition
 from statestores.registry import load_recorded_backend
 from statestores.semantics import open_on_engine
 from statestores.semantics.expiry import Expiry
@@ -31,6 +25,11 @@ from statestores.spi.durability import Durability
 from statestores.spi.engine import Engine
 from statestores.spi.specification import StoreSpecification, TimestampedKeyValue, TtlClock
 from statestores.spi.store import StateStore
+from statestores.verification.content import first_difference, living, visible
+from statestores.verification.engine_rows import examine_rows
+from statestores.verification.files import LogRange, check_changelog, check_snapshots
+from statestores.verification.findings import Finding, Status
+from statestores.verification.placement import check_placement
 
 
 def check_partition(
@@ -38,7 +37,7 @@ def check_partition(
     options: Mapping[str, object] | None,
     *,
     with_engine: bool,
-    tell: Tell | None = None,
+    meter: Meter,
 ) -> Iterator[Finding]:
     """Check *partition*; yield what was looked at as it is done."""
     specification = partition.specification
@@ -75,7 +74,7 @@ def check_partition(
     if not with_engine:
         yield Finding("engine", partition.engine, Status.SKIPPED, "not wanted (--no-engine)")
         return
-    yield from _check_engine(partition, backend, options, logged, tell)
+    yield from _check_engine(partition, backend, options, logged, meter)
 
 
 def _check_engine(
@@ -83,7 +82,7 @@ def _check_engine(
     backend: str,
     options: Mapping[str, object] | None,
     logged: "_Logged | None",
-    tell: Tell | None,
+    meter: Meter,
 ) -> Iterator[Finding]:
     """Open the engine, check its rows, and compare what they mean with the changelog."""
     path = partition.engine
@@ -102,16 +101,16 @@ def _check_engine(
         return
     with engine:
         try:
-            yield from _check_open_engine(partition, engine, logged, tell)
+            yield from _check_open_engine(partition, engine, logged, meter)
         except StateStoreError as error:
             yield Finding("engine", path, Status.DAMAGED, str(error))
 
 
 def _check_open_engine(
-    partition: Partition, engine: Engine, logged: "_Logged | None", tell: Tell | None
+    partition: Partition, engine: Engine, logged: "_Logged | None", meter: Meter
 ) -> Iterator[Finding]:
     path = partition.engine
-    examined = examine_rows(engine, tell)
+    examined = examine_rows(engine, meter)
     if examined is None:
         lost = engine.capabilities.durable_commit  # see `statestores.opening`
         words = "; its files were removed or emptied" if lost else ""
@@ -270,8 +269,8 @@ class _Logged:
             # of the others as they are read: the same moment, a later one, has to count for both.
             horizon_ms = Expiry(specification, None).horizon_ms(NO_STREAM_TIME)
             specification = _without_time_to_live(specification)
-        tail = read_tail(self._reader, specification, basis, to_offset=offset + 1)
-        expected = tail.merge(() if basis is None else basis.batches())
+        reader = PartitionReader(self._partition.directory, specification)
+        expected = reader.replay_after(basis, offset).rows()
         if horizon_ms is not None:
             rows, expected = living(rows, horizon_ms), living(expected, horizon_ms)
         if basis is not None:

@@ -1,4 +1,4 @@
-"""The rows of a store of any kind as the commands show them: key, value, and up to two times."""
+"""The rows of a store of any kind, one by one: key, value, and up to two times."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -6,36 +6,12 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from statestores.cli.output import Column, time_column
-from statestores.spi.session_specification import Session
-from statestores.spi.specification import (
-    StoreSpecification,
-    TimestampedKeyValue,
-    Versioned,
-)
+from statestores.semantics.arguments import MAX_TIME_MS
+from statestores.spi.specification import StoreSpecification
 from statestores.spi.window_specification import Window
 
 _ROWS_AT_ONCE = 1_024
 """Rows that become Python objects together: few are asked for, and a batch has many."""
-
-_MAX_TIME_MS = (1 << 63) - 1
-
-TIME_COLUMNS: dict[str, tuple[Column, ...]] = {
-    TimestampedKeyValue.kind: (time_column("timestamp_ms", "timestamp"),),
-    Versioned.kind: (
-        time_column("valid_from_ms", "valid from"),
-        time_column("valid_to_ms", "valid until"),
-    ),
-    Window.kind: (
-        time_column("window_start_ms", "window start"),
-        time_column("window_end_ms", "window end"),
-    ),
-    Session.kind: (
-        time_column("session_start_ms", "session start"),
-        time_column("session_end_ms", "session end"),
-    ),
-}
-"""The columns of the kinds that have times; a plain key-value store has none."""
 
 
 class Record(NamedTuple):
@@ -47,16 +23,6 @@ class Record(NamedTuple):
     """The timestamp, or the start of the version, window or session."""
     end_ms: int | None = None
     """The end of the version, window or session; ``None`` for the latest version."""
-
-
-def times_of(record: Record, specification: StoreSpecification[Any, Any]) -> tuple[int | None, ...]:
-    """Return the cells of *record* for the columns of its kind in `TIME_COLUMNS`."""
-    return (record.start_ms, record.end_ms)[: len(TIME_COLUMNS.get(specification.kind, ()))]
-
-
-def end_of_window(start_ms: int, specification: Window[Any, Any]) -> int:
-    """Return the end of the window that starts at *start_ms*, as the store's own records have."""
-    return min(start_ms + specification.window_size_ms, _MAX_TIME_MS)
 
 
 def records_of(
@@ -93,5 +59,6 @@ def _records(batch: pa.RecordBatch, specification: StoreSpecification[Any, Any])
     columns = [column.to_pylist() for column in batch.columns]
     if isinstance(specification, Window):
         # In place of the sequence, which is the order in which they stand.
-        columns[3] = [end_of_window(start_ms, specification) for start_ms in columns[2]]
+        size_ms = specification.window_size_ms
+        columns[3] = [min(start_ms + size_ms, MAX_TIME_MS) for start_ms in columns[2]]
     return list(map(Record, *columns))

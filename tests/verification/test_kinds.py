@@ -1,16 +1,14 @@
 """Damage in the rows of windows, sessions and timestamps is found, and keys in wrong places are."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
 
 import statestores as ss
-from statestores.cli.verification.engine_rows import examine_rows
 from statestores.logged_store import open_logged_store
 from statestores.opening import backend_of
-from statestores.partitioning import crc32_partitioner, murmur2_partitioner
+from statestores.partitioning import crc32_partitioner
 from statestores.registry import load_backend
 from statestores.semantics import open_on_engine
 from statestores.semantics.layout import DATA, HISTORY, PROGRESS_ROW
@@ -20,8 +18,9 @@ from statestores.semantics.retained_rows import RetainedRows
 from statestores.semantics.timestamped_opening import UNSTAMPED_ROW
 from statestores.semantics.timestamped_rows import stamped_row
 from statestores.spi import Durability, Engine
+from statestores.verification import Status, verify
+from statestores.verification.engine_rows import examine_rows
 
-Run: TypeAlias = Callable[..., Any]
 Damage: TypeAlias = dict[bytes, bytes | None]
 
 K = b"\x00k"
@@ -125,7 +124,7 @@ def test_an_interrupted_opening_is_no_damage() -> None:
 
 
 @pytest.mark.parametrize("specification", [WINDOW, DUPLICATES, SESSION], ids=["w", "d", "s"])
-def test_a_row_that_flips_is_found(tmp_path: Path, specification: Any, run: Run) -> None:
+def test_a_row_that_flips_is_found(tmp_path: Path, specification: Any) -> None:
     """The row is well-formed, and the changelog knows its value better."""
     root = ss.StateRoot.create(tmp_path / "state")
     root.add_store(specification, partitions=1)
@@ -142,45 +141,20 @@ def test_a_row_that_flips_is_found(tmp_path: Path, specification: Any, run: Run)
     with load_backend(backend).open(str(partition / "engine")) as engine:
         (row_key, _), *_ = engine.scan(DATA, HISTORY)
         engine.apply({row_key: b"forged"}, Durability.PROCESS_CRASH)
-    outcome = run("verify", tmp_path / "state")
+    (found,) = [finding for finding in verify(tmp_path / "state") if finding.is_failure]
 
-    assert outcome.code == 1
-    assert "with value 'forged'" in outcome.out
-    assert " in the store is key " in outcome.out
-    assert "k' with value 'v', " in outcome.out
-
-
-@pytest.mark.spec("PAR-10")
-def test_keys_in_a_wrong_partition_are_a_finding(tmp_path: Path, run: Run) -> None:
-    """They were a warning, and the last line said "nothing is wrong" and the exit code 0.
-
-    Who looked why a query had missed a key was told that all was well. Now it is a failure that
-    says how many keys, names one, by whose rule they are where they are, and what to do.
-    """
-    root = ss.StateRoot.create(tmp_path / "state")
-    root.add_store(ss.Versioned("counts", history_retention_ms=1_000), partitions=3)
-    keys = [b"k%d" % number for number in range(300)]
-    with open_logged_store(root, "counts", 1, backend="sqlite") as logged:
-        for time_ms in (1, 2):
-            for key in keys:
-                logged.store.put(key, key, timestamp_ms=time_ms)
-        logged.commit()
-    outcome = run("verify", tmp_path / "state", "--json")
-
-    strangers = sorted(key for key in keys if murmur2_partitioner.partition(key, 3) != 1)
-    home = murmur2_partitioner.partition(strangers[0], 3)
-    (found,) = [check for check in outcome.document["checks"] if check["check"] == "partition"]
-    assert (outcome.code, outcome.document["ok"], found["status"]) == (1, False, "misplaced")
-    assert f"{len(strangers)} keys are here, and 'murmur2'" in found["detail"]
-    assert f"for {strangers[0].decode()!r} in {home}" in found["detail"]
-    assert "import it into one whose specification names the partitioner" in found["detail"]
-    outcome = run("verify", tmp_path / "state")
-    assert (outcome.code, "nothing is wrong" in outcome.err) == (1, False)
-    assert "failed checks: 1" in outcome.err
+    assert (found.check, found.status, found.path) == (
+        "content",
+        Status.DAMAGED,
+        partition / "engine",
+    )
+    assert "with value 'forged'" in found.detail
+    assert " in the store is key " in found.detail
+    assert "k' with value 'v', " in found.detail
 
 
 @pytest.mark.spec("PAR-8", "PAR-9", "PAR-10")
-def test_keys_that_librdkafka_placed_are_recognised(tmp_path: Path, run: Run) -> None:
+def test_keys_that_librdkafka_placed_are_recognised(tmp_path: Path) -> None:
     """The finding names the partitioners that would have put all of the keys where they are."""
     root = ss.StateRoot.create(tmp_path / "state")
     specifications = {
@@ -196,11 +170,10 @@ def test_keys_that_librdkafka_placed_are_recognised(tmp_path: Path, run: Run) ->
                         logged.store.put(key, b"v", window_start_ms=10)
                         logged.store.put(key, b"v", window_start_ms=20)
                 logged.commit()
-    checks = run("verify", tmp_path / "state", "--json").document["checks"]
     placed = {
-        (Path(check["path"]).parent.name, check["status"]): check["detail"]
-        for check in checks
-        if check["check"] == "partition"
+        (finding.path.parent.name, finding.status.value): finding.detail
+        for finding in verify(root.path)
+        if finding.check == "partition"
     }
 
     assert set(placed) == {("wmurmur2", "misplaced"), ("wcrc32_random", "ok")}
@@ -211,11 +184,6 @@ def test_keys_that_librdkafka_placed_are_recognised(tmp_path: Path, run: Run) ->
     with open_logged_store(root, "wcrc32_random", 1, backend="memory") as logged:
         logged.store.put(b"", b"v", window_start_ms=20)
         logged.commit()
-    outcome = run("verify", tmp_path / "state/wcrc32_random", "--json")
-    (found,) = [
-        check
-        for check in outcome.document["checks"]
-        if (check["check"], check["status"]) == ("partition", "misplaced")
-    ]
-    assert outcome.code == 1
-    assert "the empty key may be in any partition" in found["detail"]
+    (found,) = [finding for finding in verify(root.path / "wcrc32_random") if finding.is_failure]
+    assert (found.check, found.status) == ("partition", Status.MISPLACED)
+    assert "the empty key may be in any partition" in found.detail

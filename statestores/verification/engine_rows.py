@@ -6,10 +6,7 @@ The engine is read as it is, below the store, whose code should not judge itself
 from dataclasses import dataclass
 from typing import Any
 
-from statestores.cli.verification.retained_rows import check_retained
-from statestores.cli.verification.row_walk import Problems, RowCounter, Tell
-from statestores.cli.verification.timestamped_rows import check_timestamps
-from statestores.cli.verification.version_rows import check_versions
+from statestores.arrow.progress import Meter
 from statestores.errors import StateStoreError
 from statestores.semantics.layout import (
     DATA,
@@ -32,6 +29,10 @@ from statestores.spi.engine import EngineReader
 from statestores.spi.session_specification import Session
 from statestores.spi.specification import StoreSpecification, TimestampedKeyValue, Versioned
 from statestores.spi.window_specification import Window
+from statestores.verification.retained_rows import check_retained
+from statestores.verification.row_walk import Problems, RowCounter
+from statestores.verification.timestamped_rows import check_timestamps
+from statestores.verification.version_rows import check_versions
 
 _METADATA_ROWS = {
     FORMAT_ROW,
@@ -60,7 +61,7 @@ class Examined:
     """How many problems there are."""
 
 
-def examine_rows(reader: EngineReader, tell: Tell | None = None) -> Examined | None:
+def examine_rows(reader: EngineReader, meter: Meter | None = None) -> Examined | None:
     """Check every row of the store in *reader*; ``None`` when there is no store in it.
 
     Raises:
@@ -78,7 +79,7 @@ def examine_rows(reader: EngineReader, tell: Tell | None = None) -> Examined | N
     beyond = reader.first(END)
     if beyond is not None:
         problems.add(f"the row {beyond[0]!r} is in no namespace that there is (LAY-1)")
-    counted = RowCounter(tell)
+    counted = RowCounter(meter or Meter(None))
     if isinstance(specification, Versioned):
         check_versions(reader, specification, problems, counted)
     elif isinstance(specification, Window | Session):

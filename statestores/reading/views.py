@@ -15,21 +15,16 @@ from typing import Any
 import pyarrow as pa
 
 from statestores.arrow.key_selection import KeySelection
-from statestores.arrow.merged_rows import tail_of
 from statestores.arrow.restore_mark import check_not_half_restored
 from statestores.arrow.row_batches import batches_from_changes
-from statestores.arrow.schemas import valid_at
-from statestores.arrow.snapshot_reader import Snapshot, newest_valid_snapshot
+from statestores.arrow.snapshot_reader import Snapshot
 from statestores.arrow.store_of_bytes import store_of_bytes
-from statestores.changelog import changelog_partition
-from statestores.cli.locations import (
-    Partition,
-)
-from statestores.cli.logged_content import read_tail
-from statestores.cli.records import Record, backwards, records_of
+from statestores.arrow.time_travel import check_has_history
 from statestores.errors import InvalidArgumentError
 from statestores.opening import open_existing
-from statestores.partition_reader import PartitionReader
+from statestores.partition_reader import PartitionReader, Replay, shown_rows
+from statestores.reading.locations import Partition
+from statestores.reading.records import Record, backwards, records_of
 from statestores.serdes import specification_from_description
 from statestores.spi.durability import Durability
 from statestores.spi.key_value import ReadOnlyKeyValueStore
@@ -48,11 +43,22 @@ _NEVER = 1 << 63
 class Content:
     """Everything that a partition holds."""
 
+    specification: StoreSpecification[Any, Any]
+    """What the store is."""
+
     stream_time_ms: int | None
     """The highest timestamp that it has seen; ``None`` for kinds without one."""
 
     batches: Iterator[pa.RecordBatch]
     """The rows in key order, deletions of versioned stores among them."""
+
+    def shown(self, as_of_ms: int | None) -> Iterator[pa.RecordBatch]:
+        """Yield the rows that a read as of a time shows, or now."""
+        horizon_ms = None
+        if isinstance(self.specification, Versioned):
+            # Without a stream time there are no rows.
+            horizon_ms = (self.stream_time_ms or 0) - self.specification.history_retention_ms
+        return shown_rows(self.batches, horizon_ms, as_of_ms)
 
 
 class View(ABC):
@@ -75,7 +81,8 @@ class View(ABC):
         Raises:
             InvalidArgumentError: A time is asked of a store that knows none.
         """
-        self._check_time_is_known(as_of_ms)
+        if as_of_ms is not None:
+            check_has_history(self.specification)
         found = self._records(keys, as_of_ms, reverse=reverse, limit=limit)
         return islice(found, limit) if limit else found
 
@@ -87,11 +94,7 @@ class View(ABC):
         Raises:
             InvalidArgumentError: The store is not versioned, or the times are inverted.
         """
-        if not isinstance(self.specification, Versioned):
-            raise InvalidArgumentError(
-                f"{self.specification.name!r} is a {self.specification.kind} store, which has no "
-                "history; use get"
-            )
+        check_has_history(self.specification)
         if first_ms is not None and last_ms is not None and first_ms > last_ms:
             raise InvalidArgumentError("the first time of the history is after the last")
         return self._history(key, first_ms, last_ms, reverse=reverse)
@@ -112,27 +115,24 @@ class View(ABC):
     ) -> Iterator[Record]:
         """Yield what `history` does."""
 
-    def _check_time_is_known(self, as_of_ms: int | None) -> None:
-        if as_of_ms is not None and not isinstance(self.specification, Versioned):
-            raise InvalidArgumentError(
-                f"{self.specification.name!r} is a {self.specification.kind} store, which knows no "
-                "time to be read as of; leave --as-of out"
-            )
 
+class _FileView(View):
+    """A view of files: a snapshot, the changes after it, or both."""
 
-class _ColumnView(View):
-    """A view whose rows come as Arrow columns."""
+    @contextmanager
+    def content(self) -> Iterator[Content]:
+        """Give the newest valid snapshot with the changes after it."""
+        replay = self._replay(KeySelection())
+        yield Content(self.specification, replay.stream_time_ms, replay.rows())
 
     @abstractmethod
-    def _batches(
-        self, keys: KeySelection, as_of_ms: int | None, *, history: bool
-    ) -> Iterator[pa.RecordBatch]:
-        """Yield rows in key order: all versions with *history*, deletions left out."""
+    def _replay(self, keys: KeySelection) -> Replay:
+        """Return the content of *keys*."""
 
     def _records(
         self, keys: KeySelection, as_of_ms: int | None, *, reverse: bool, limit: int
     ) -> Iterator[Record]:
-        batches = self._batches(keys, as_of_ms, history=False)
+        batches = self._replay(keys).shown(as_of_ms)
         if reverse:
             return backwards(batches, self.specification, limit)
         return records_of(batches, self.specification)
@@ -140,7 +140,7 @@ class _ColumnView(View):
     def _history(
         self, key: bytes, first_ms: int | None, last_ms: int | None, *, reverse: bool
     ) -> Iterator[Record]:
-        batches = self._batches(KeySelection(first=key, last=key), None, history=True)
+        batches = self._replay(KeySelection(first=key, last=key)).shown(history=True)
         if reverse:
             versions = backwards(batches, self.specification, 0)
         else:
@@ -152,45 +152,24 @@ class _ColumnView(View):
                 yield version
 
 
-class LogView(_ColumnView):
+class LogView(_FileView):
     """A partition read from changelog and snapshots; it holds nothing open."""
 
     def __init__(self, partition: Partition, specification: StoreSpecification[Any, Any]) -> None:
         """Read *partition*, whose store is of *specification*."""
         super().__init__(specification)
-        self._directory = partition.directory
-        self._end: int | None = None
+        self._offset: int | None = None
         self.reader = PartitionReader(partition.directory, specification)
 
     def stop_at(self, end_offset: int) -> None:
         """Read the content before *end_offset*, whatever is written from now on."""
-        self._end = end_offset
+        self._offset = end_offset - 1
 
-    @contextmanager
-    def content(self) -> Iterator[Content]:
-        """Give the newest valid snapshot with the changes after it."""
-        log = changelog_partition(self.specification.name, int(self._directory.path.name))
-        snapshot = newest_valid_snapshot(self._directory.snapshots, to_offset=self._offset).snapshot
-        if snapshot is not None and snapshot.manifest.partition != log:
-            snapshot = None  # its offset is one of another log
-        tail = read_tail(self.reader, self.specification, snapshot, to_offset=self._end)
-        rows = () if snapshot is None else snapshot.batches()
-        yield Content(getattr(tail, "stream_time_ms", None), tail.merge(rows))
-
-    def _batches(
-        self, keys: KeySelection, as_of_ms: int | None, *, history: bool
-    ) -> Iterator[pa.RecordBatch]:
-        return self.reader.rows(
-            as_of_ms=as_of_ms, history=history, offset=self._offset, keys=keys, typed=False
-        )
-
-    @property
-    def _offset(self) -> int | None:
-        """The last offset to read; ``None`` for all there is."""
-        return None if self._end is None else self._end - 1
+    def _replay(self, keys: KeySelection) -> Replay:
+        return self.reader.replay(self._offset, keys)
 
 
-class SnapshotView(_ColumnView):
+class SnapshotView(_FileView):
     """A snapshot by itself."""
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -198,32 +177,8 @@ class SnapshotView(_ColumnView):
         super().__init__(specification_from_description(snapshot.manifest.specification))
         self._snapshot = snapshot
 
-    @contextmanager
-    def content(self) -> Iterator[Content]:
-        """Give the rows of the snapshot."""
-        with closing(self._snapshot.batches()) as batches:
-            yield Content(self._snapshot.manifest.stream_time_ms, batches)
-
-    def _batches(
-        self, keys: KeySelection, as_of_ms: int | None, *, history: bool
-    ) -> Iterator[pa.RecordBatch]:
-        first, last = keys.bounds
-        stream_time_ms = self._snapshot.manifest.stream_time_ms
-        stored = self._snapshot.batches(first_key=first, last_key=last)
-        rows: Iterator[pa.RecordBatch] = (keys.filter(batch) for batch in stored)
-        if not isinstance(self.specification, Versioned):
-            # Through a tail without changes: it leaves out what has expired since.
-            rows = tail_of(self.specification, stream_time_ms=stream_time_ms).merge(rows)
-        for batch in rows:
-            shown = valid_rows(
-                self.specification,
-                batch,
-                as_of_ms,
-                stream_time_ms,
-                history=history,
-            )
-            if shown.num_rows:
-                yield shown
+    def _replay(self, keys: KeySelection) -> Replay:
+        return Replay.of(self.specification, self._snapshot, keys)
 
 
 class EngineView(View):
@@ -256,7 +211,7 @@ class EngineView(View):
         content = self._store.committed_content()
         with closing(content.changes) as changes:
             batches = batches_from_changes(self.specification.kind, changes)
-            yield Content(content.stream_time_ms, batches)
+            yield Content(self.specification, content.stream_time_ms, batches)
 
     def _records(
         self, keys: KeySelection, as_of_ms: int | None, *, reverse: bool, limit: int
@@ -293,20 +248,3 @@ class EngineView(View):
         if isinstance(store, ReadOnlyVersionedStore):
             for version in store.history(key, first_ms, last_ms, reverse=reverse):
                 yield Record(key, *version)
-
-
-def valid_rows(
-    specification: StoreSpecification[Any, Any],
-    rows: pa.RecordBatch,
-    as_of_ms: int | None,
-    stream_time_ms: int | None,
-    *,
-    history: bool = False,
-) -> pa.RecordBatch:
-    """Return those of the content *rows* that a read as of a time, or of the history, shows."""
-    if not isinstance(specification, Versioned):
-        return rows
-    if history:
-        return rows.filter(rows.column("value").is_valid())
-    # Without a stream time there are no rows.
-    return valid_at(rows, as_of_ms, (stream_time_ms or 0) - specification.history_retention_ms)

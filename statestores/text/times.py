@@ -1,14 +1,27 @@
-"""Times on the command line: milliseconds or ISO 8601 in, ISO 8601 with milliseconds out."""
+"""Times and durations as text: milliseconds, ISO 8601 or a unit in, for people out."""
 
 import re
 from datetime import UTC, datetime, timedelta
 
 from statestores.errors import InvalidArgumentError
+from statestores.semantics.arguments import MAX_TIME_MS
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 _DIGITS = re.compile(r"[0-9]+")
-_MAX_TIME_MS = (1 << 63) - 1
+_DURATION = re.compile(r"([0-9]+)\s*(ms|s|m|h|d|w)?")
+_UNITS_MS = {
+    None: 1,
+    "ms": 1,
+    "s": 1_000,
+    "m": 60_000,
+    "h": 3_600_000,
+    "d": 86_400_000,
+    "w": 604_800_000,
+}
+
+DURATION_EXPECTED = "milliseconds, or a number with ms, s, m, h, d or w"
+"""What `parse_duration` reads, in words."""
 
 
 def parse_time(text: str) -> int:
@@ -36,9 +49,25 @@ def parse_time(text: str) -> int:
         if moment.tzinfo is None:
             moment = moment.replace(tzinfo=UTC)
         time_ms = (moment - _EPOCH) // _MILLISECOND
-    if not 0 <= time_ms <= _MAX_TIME_MS:
+    if not 0 <= time_ms <= MAX_TIME_MS:
         raise InvalidArgumentError(f"a time is from 1970 on and fits into an int64, got {text!r}")
     return time_ms
+
+
+def parse_duration(text: str) -> int:
+    """Return the milliseconds that *text* says: digits, and a unit if it is another one.
+
+    >>> parse_duration("90000"), parse_duration("90s"), parse_duration("2 w")
+    (90000, 90000, 1209600000)
+
+    Raises:
+        InvalidArgumentError: It is no duration, or a longer one than an int64 has milliseconds.
+    """
+    found = _DURATION.fullmatch(text)
+    duration_ms = MAX_TIME_MS + 1 if found is None else int(found[1]) * _UNITS_MS[found[2]]
+    if duration_ms > MAX_TIME_MS:
+        raise InvalidArgumentError(f"a duration is {DURATION_EXPECTED}, as 90m; got {text!r}")
+    return duration_ms
 
 
 def format_time(time_ms: int) -> str:

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from statestores.cli.verification.row_walk import Problems, RowCounter
 from statestores.errors import StateStoreError
 from statestores.semantics.escaped_keys import escape
 from statestores.semantics.layout import DATA, END, HISTORY
@@ -15,6 +14,7 @@ from statestores.semantics.retained_rows import RetainedRows
 from statestores.spi.engine import EngineReader
 from statestores.spi.session_specification import Session
 from statestores.spi.window_specification import Window
+from statestores.verification.row_walk import Problems, RowCounter
 
 _LOOKED_UP_ROWS = 1_024
 """Rows whose counterparts are looked up together."""

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from statestores.cli.verification.row_walk import Problems, RowCounter
 from statestores.errors import StateStoreError
 from statestores.semantics.escaped_keys import escape
 from statestores.semantics.layout import DATA, END, HISTORY
@@ -21,6 +20,7 @@ from statestores.semantics.versioned_rows import (
 )
 from statestores.spi.engine import EngineReader
 from statestores.spi.specification import Versioned
+from statestores.verification.row_walk import Problems, RowCounter
 
 
 @dataclass(frozen=True, slots=True)

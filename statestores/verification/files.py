@@ -11,10 +11,10 @@ from statestores.arrow.snapshot_reader import Snapshot, read_snapshot
 from statestores.changelog import ChangelogReader, FrameKind, changelog_partition
 from statestores.changelog.opening import check_chain
 from statestores.changelog.segment_directory import list_segments
-from statestores.cli.locations import Partition
-from statestores.cli.verification.findings import Finding, Status
 from statestores.errors import StateStoreError
+from statestores.reading.locations import Partition
 from statestores.spi.specification import StoreSpecification
+from statestores.verification.findings import Finding, Status
 
 
 @dataclass(frozen=True, slots=True)

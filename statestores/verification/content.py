@@ -7,8 +7,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from statestores.cli.times import format_time
-from statestores.cli.values import as_text
+from statestores.text.times import format_time
+from statestores.text.values import as_text
 
 _COMPARED_ROWS = 8_192
 

@@ -1,9 +1,8 @@
 """The walk over the rows of an engine: how many there were, and what is wrong with them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
-Tell = Callable[[int], None]
-"""Told how many rows have been read since it was last told."""
+from statestores.arrow.progress import Meter
 
 _TELL_ROWS = 10_000
 
@@ -29,14 +28,15 @@ class Problems:
 class RowCounter:
     """Counts rows as they pass."""
 
-    def __init__(self, tell: Tell | None) -> None:
+    def __init__(self, meter: Meter) -> None:
+        """Count from 0, and tell *meter* now and then."""
         self.rows = 0
-        self._tell = tell
+        self._meter = meter
 
     def through(self, rows: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, bytes]]:
         """Pass *rows* on."""
         for row in rows:
             self.rows += 1
-            if self._tell is not None and self.rows % _TELL_ROWS == 0:
-                self._tell(_TELL_ROWS)
+            if self.rows % _TELL_ROWS == 0:
+                self._meter.add(_TELL_ROWS, 0)
             yield row
