@@ -1,7 +1,7 @@
-"""Which store of a path is meant, as the path and ``--store`` say."""
+"""Which store or partitions of a path are meant, as the path and ``--store`` say."""
 
 from statestores.errors import InvalidArgumentError
-from statestores.reading.locations import Partition, Root
+from statestores.reading.locations import ChangelogDirectory, Location, Partition, Root
 
 
 def choose_store(location: Root, name: str | None) -> str:
@@ -48,3 +48,22 @@ def check_store_name(partition: Partition, name: str | None) -> None:
             f"the path is a partition of the store {specification.name!r}, and --store {name!r}; "
             "leave one out"
         )
+
+
+def partitions_at(location: Location, store: str | None) -> list[Partition]:
+    """Return the partitions at *location*.
+
+    Raises:
+        InvalidArgumentError: It is a snapshot, or a changelog by itself.
+    """
+    match location:
+        case Root():
+            return location.partitions(choose_store(location, store))
+        case Partition():
+            return [location]
+        case ChangelogDirectory(partition=Partition() as partition):
+            return [partition]
+        case _:
+            raise InvalidArgumentError(
+                f"{str(location.path)!r} is no state root, store or partition; give one"
+            )

@@ -5,6 +5,8 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from statestores.arrow.snapshot_reader import Snapshot, newest_valid_snapshot, read_snapshot
+from statestores.cli.arguments import parse_backend_options
+from statestores.cli.keys import parse_key
 from statestores.cli.locations import check_store_name, choose_store
 from statestores.errors import InvalidArgumentError, MisplacedKeyError, StoreNotFoundError
 from statestores.partition_reader import end_offsets
@@ -15,6 +17,7 @@ from statestores.reading.locations import (
     Partition,
     Root,
     SnapshotDirectory,
+    locate,
 )
 from statestores.reading.views import EngineView, LogView, SnapshotView, View
 from statestores.spi.specification import StoreSpecification
@@ -151,6 +154,14 @@ def views_at(
                 f"{str(location.path)!r} is a changelog, which holds changes and no rows; use the "
                 "changelog command, or give the partition that it belongs to"
             )
+
+
+def find_key(
+    path: str, key: str, store: str | None, backend_option: list[str] | None, *, key_hex: bool
+) -> tuple[StoreViews, bytes]:
+    """Return the store at *path*, and the bytes of *key*."""
+    views = views_at(locate(path), store, parse_backend_options(backend_option))
+    return views, parse_key(key, views.specification, is_hex=key_hex)
 
 
 def _newest(partition: Partition) -> Snapshot:

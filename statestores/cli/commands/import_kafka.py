@@ -24,7 +24,7 @@ from statestores.migration.kafka_target import WITH_RETENTION, WITH_WINDOW_SIZE
 from statestores.serdes import serde_by_name
 from statestores.spi.offsets import TopicPartition
 from statestores.spi.serde import Serde
-from statestores.text.times import parse_duration
+from statestores.text.times import DURATION_EXPECTED, parse_duration
 
 
 def _offsets(offsets: dict[str, int]) -> str:
@@ -334,4 +334,6 @@ def _duration(option: str, text: str | None) -> int | None:
     try:
         return None if text is None else parse_duration(text)
     except InvalidArgumentError as error:
-        raise InvalidArgumentError(f"{option}: {error}") from error
+        raise InvalidArgumentError(
+            f"{option} is {DURATION_EXPECTED}, as 90m; got {text!r}"
+        ) from error

@@ -1,4 +1,4 @@
-"""The commands `restore` and `orphans`: local engines made from what a state root keeps."""
+"""The command `restore`: local engines made from what a state root keeps."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +15,13 @@ from rich.progress import (
 )
 
 from statestores.arrow.progress import Progress as RowProgress
-from statestores.cli.arguments import BackendOption, JsonOption, parse_backend_options
+from statestores.cli.arguments import (
+    BackendOption,
+    JsonOption,
+    LocalOption,
+    RootArgument,
+    parse_backend_options,
+)
 from statestores.cli.output import Column, Output
 from statestores.errors import InvalidArgumentError, StateStoreError
 from statestores.logged_store import join_changelog
@@ -24,14 +30,6 @@ from statestores.staged_write import finish_staged_writes
 from statestores.state_root import StateRoot
 from statestores.tasks.local_directory import LocalDirectory
 from statestores.tasks.rebuilding import OnCorruption, open_local
-
-RootArgument = Annotated[str, typer.Argument(metavar="ROOT", help="A state root.")]
-LocalOption = Annotated[
-    str | None,
-    typer.Option(
-        "--local", metavar="DIR", help="Where the engines lie; by default in the state root."
-    ),
-]
 
 
 def restore(
@@ -103,22 +101,6 @@ def restore(
         output.remark(str(failure))
     if failures:
         raise failures[0]
-
-
-def orphans(root: RootArgument, *, local: LocalOption = None, json: JsonOption = False) -> None:
-    """Say what lies in a directory of engines and belongs to no store of the state root.
-
-    Nothing is removed. An application removes engines that it is not assigned any more by
-    TaskManager.clean_up.
-
-    Example: statestores orphans state/ --local /mnt/disk/state
-    """
-    state = StateRoot.open(root)
-    found = LocalDirectory(state.path if local is None else local).orphans(state)
-    Output(json=json).rows(
-        (Column("path", "path"), Column("reason", "reason"), Column("bytes", "bytes")),
-        [(str(orphan.path), orphan.reason, orphan.bytes) for orphan in found],
-    )
 
 
 class _Restoring:
