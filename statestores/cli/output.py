@@ -47,6 +47,12 @@ def time_column(name: str, title: str) -> Column:
     return Column(name, title, format_time)
 
 
+def named(columns: Sequence[Column], rows: Iterable[tuple[Any, ...]]) -> list[dict[str, Any]]:
+    """Return *rows* with the names of their *columns*, for a JSON document."""
+    names = [column.name for column in columns]
+    return [dict(zip(names, row, strict=True)) for row in rows]
+
+
 class Quiet(Console):
     """A console that leaves it to the application what a reader that went away means."""
 

@@ -34,6 +34,14 @@ def records_of(
             yield from _records(batch.slice(start, _ROWS_AT_ONCE), specification)
 
 
+def rows_of(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows of *batches* as they are, whatever their columns."""
+    for batch in batches:
+        for start in range(0, batch.num_rows, _ROWS_AT_ONCE):
+            columns = batch.slice(start, _ROWS_AT_ONCE).columns
+            yield from zip(*(column.to_pylist() for column in columns), strict=True)
+
+
 def backwards(
     batches: Iterable[pa.RecordBatch], specification: StoreSpecification[Any, Any], limit: int
 ) -> Iterator[Record]:

@@ -1,7 +1,7 @@
 """The command `backends`: which engines there are, and which can be used here."""
 
 from statestores.cli.arguments import JsonOption
-from statestores.cli.output import Column, Output
+from statestores.cli.output import Column, Output, named
 from statestores.errors import MissingDriverError, StateStoreError
 from statestores.registry import available_backends
 from statestores.spi.engine import Engine
@@ -23,8 +23,7 @@ def backends(*, json: JsonOption = False) -> None:
     output = Output(json=json)
     rows = [_row(name, found) for name, found in available_backends().items()]
     if json:
-        names = [column.name for column in _COLUMNS]
-        output.document([dict(zip(names, row, strict=True)) for row in rows])
+        output.document(named(_COLUMNS, rows))
     else:
         output.rows(_COLUMNS, rows)
 

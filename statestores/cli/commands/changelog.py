@@ -1,13 +1,16 @@
 """The command `changelog`: what was written, in the order in which it was."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
+import pyarrow as pa
 import typer
 
-from statestores.changelog import ChangelogReader, Frame, FrameKind, change_schema
+from statestores.change_feed import described
+from statestores.changelog import ChangelogReader, change_schema
 from statestores.changelog.rows import number_columns
 from statestores.cli.arguments import (
     DEFAULT_LIMIT,
@@ -29,9 +32,8 @@ from statestores.reading.locations import (
     SnapshotDirectory,
     locate,
 )
+from statestores.reading.records import rows_of
 from statestores.spi.specification import StoreSpecification
-
-_ROWS_AT_ONCE = 1_024
 
 _OFFSET = Column("offset", "offset")
 _OPERATION = Column("operation", "operation")
@@ -40,16 +42,17 @@ _VALUE = Column("value", "value")
 _PARTITION = Column("partition", "partition")
 
 
-class _Change(NamedTuple):
-    """One change as it is stored."""
+class _Source(NamedTuple):
+    """One changelog."""
 
-    offset: int
-    partition: int | None
-    operation: str
-    key: bytes | None
-    value: bytes | None
-    numbers: tuple[int | None, ...] = ()
-    """Times, and the sequence of a duplicate: the further columns of the kind's changes."""
+    kind: str
+    """Of the store; it says which columns there are."""
+
+    specification: StoreSpecification[Any, Any] | None
+    """What the store is, where anybody says it."""
+
+    changes: Callable[[int | None, int | None], Iterator[pa.RecordBatch]]
+    """Gives the changes from one offset up to another one, as bytes."""
 
 
 def changelog(
@@ -87,44 +90,12 @@ def changelog(
         )
     kind, specification = sources[0].kind, sources[0].specification
     decoder = Decoder(specification, raw=raw)
-    changes = chain.from_iterable(source.changes(from_offset, to_offset) for source in sources)
+    batches = chain.from_iterable(source.changes(from_offset, to_offset) for source in sources)
     numbers = [_number_column(each.name) for each in number_columns(change_schema(kind))]
     columns = [_OFFSET, _OPERATION, *numbers, _KEY, _VALUE, _PARTITION]
-    rows = (_row(change, decoder, len(numbers)) for change in changes)
+    rows = (_row(change, decoder) for change in rows_of(batches))
     if not output.rows(columns, rows, limit=limit):
         output.remark("no changes")
-
-
-class _Source:
-    """One changelog."""
-
-    def __init__(
-        self,
-        kind: str,
-        specification: StoreSpecification[Any, Any] | None,
-        reader: PartitionReader | None,
-        directory: Path,
-        number: int | None,
-    ) -> None:
-        self.kind = kind
-        self.specification = specification
-        self._reader = reader
-        self._directory = directory
-        self._number = number
-
-    def changes(self, from_offset: int | None, to_offset: int | None) -> Iterator[_Change]:
-        """Yield the changes of a range."""
-        if self._reader is not None:
-            for batch in self._reader.changes(from_offset, to_offset, typed=False):
-                for start in range(0, batch.num_rows, _ROWS_AT_ONCE):
-                    rows = batch.slice(start, _ROWS_AT_ONCE).columns
-                    for change in zip(*(column.to_pylist() for column in rows), strict=True):
-                        offset, number, operation, key, value, *numbers = change
-                        yield _Change(offset, number, operation, key, value, tuple(numbers))
-            return
-        with ChangelogReader.open(self._directory) as log:
-            for frame in log.read(from_offset, to_offset):
-                yield from _changes_of(frame, self._number)
 
 
 def _sources(location: Location, store: str | None, partition: int | None) -> list[_Source]:
@@ -164,25 +135,22 @@ def _source_of(partition: Partition) -> _Source:
         )
     specification = partition.specification
     reader = PartitionReader(partition.directory, specification)
-    path = partition.directory.changelog
-    return _Source(specification.kind, specification, reader, path, partition.number)
+    return _Source(specification.kind, specification, partial(reader.changes, typed=False))
 
 
 def _by_itself(path: Path) -> _Source:
     """Return a changelog of which nobody says what its bytes mean."""
     with ChangelogReader.open(path) as log:
-        return _Source(log.store_kind, None, None, path, None)
+        return _Source(log.store_kind, None, partial(_changes_in, path))
 
 
-def _changes_of(frame: Frame, number: int | None) -> Iterator[_Change]:
-    """Yield the changes of *frame*."""
-    if frame.kind is FrameKind.CLEAR:
-        yield _Change(frame.base_offset, number, "clear", None, None)
-        return
-    columns = [column.to_pylist() for column in frame.batch.columns]
-    for offset, key, value, *numbers in zip(frame.offsets, *columns, strict=True):
-        operation = "delete" if value is None else "put"
-        yield _Change(offset, number, operation, key, value, tuple(numbers))
+def _changes_in(
+    path: Path, from_offset: int | None, to_offset: int | None
+) -> Iterator[pa.RecordBatch]:
+    """Yield the changes of the changelog in *path*."""
+    with ChangelogReader.open(path) as log:
+        for frame in log.read(from_offset, to_offset):
+            yield described(frame, log.store_kind, None)
 
 
 def _number_column(name: str) -> Column:
@@ -192,9 +160,9 @@ def _number_column(name: str) -> Column:
     return time_column(f"{name}_ms", name.replace("_", " "))
 
 
-def _row(change: _Change, decoder: Decoder, numbers: int) -> tuple[Any, ...]:
-    """Return the cells of *change*."""
-    key = None if change.key is None else decoder.key(change.key)
-    value = None if change.value is None else decoder.value(change.value)
-    cells = change.numbers or (None,) * numbers  # a clear has none
-    return (change.offset, change.operation, *cells, key, value, change.partition)
+def _row(change: tuple[Any, ...], decoder: Decoder) -> tuple[Any, ...]:
+    """Return the cells of *change*; a clear has no key and no numbers."""
+    offset, partition, operation, key, value, *numbers = change
+    shown_key = None if key is None else decoder.key(key)
+    shown_value = None if value is None else decoder.value(value)
+    return (offset, operation, *numbers, shown_key, shown_value, partition)

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
-from uuid import uuid4
 
 import pyarrow as pa
 import typer
@@ -26,7 +25,7 @@ from statestores.opening import open_existing
 from statestores.reading.locations import Partition, Root, locate
 from statestores.semantics.local_path import local_path
 from statestores.serdes import specification_from_description
-from statestores.staged_write import discard, publish, stage
+from statestores.staged_write import write_at_once
 from statestores.state_root import StateRoot, is_state_root
 
 _CREATE = "create it in Python: StateRoot.create(path).add_store(specification, partitions=...)"
@@ -194,13 +193,7 @@ def _into_root(
             yield changes_from_encoded(encoded, specification)
             meter.add(batch.num_rows, batch.nbytes)
 
-    write_id = uuid4().hex
-    try:
-        staged = stage(root.path, specification, entry.partitions, write_id, "import", changes())
-        published = publish(root, name, write_id, [staged], "overwrite" if replace else "append")
-    except BaseException:
-        discard(root.path, name, write_id)
-        raise
+    published = write_at_once(root, name, changes(), "overwrite" if replace else "append")
     return _Imported(name, published.rows, entry.partitions)
 
 

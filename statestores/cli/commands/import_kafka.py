@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from statestores.cli.arguments import BackendOption, JsonOption, parse_backend_options
-from statestores.cli.output import Column, Output
+from statestores.cli.output import Column, Output, named
 from statestores.errors import InvalidArgumentError
 from statestores.migration import (
     ImportedPartition,
@@ -242,12 +242,11 @@ def _say_what_is_there(
                     )
                 )
     if output.json:
-        names = [column.name for column in _FOUND]
         output.document(
             {
                 "application": source.application_id,
                 "path": str(source.path),
-                "partitions": [dict(zip(names, row, strict=True)) for row in rows],
+                "partitions": named(_FOUND, rows),
                 "ignored": [
                     {"path": str(each.path), "reason": each.reason} for each in source.ignored
                 ],
@@ -275,11 +274,10 @@ def _say_what_was_done(
         for each in done
     ]
     if output.json:
-        names = [column.name for column in _DONE]
         output.document(
             {
                 "partitions": [
-                    {"kind": kinds[row[0]], **dict(zip(names, row, strict=True))} for row in rows
+                    {"kind": kinds[each["store"]], **each} for each in named(_DONE, rows)
                 ],
                 "left": left,
             }

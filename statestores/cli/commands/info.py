@@ -28,6 +28,7 @@ from statestores.reading.locations import (
     SnapshotDirectory,
     locate,
 )
+from statestores.text.sizes import format_bytes
 from statestores.text.times import format_duration, format_time
 
 _UNREADABLE = "cannot be read"
@@ -121,18 +122,19 @@ def _document(
 
 def _show_root(output: Output, document: Facts) -> None:
     output.heading(f"state root {document['path']}")
-    output.facts([("size", _bytes(document["bytes"])), ("stores", str(len(document["stores"])))])
+    stores = document["stores"]
+    output.facts([("size", format_bytes(document["bytes"])), ("stores", str(len(stores)))])
     columns = (
         Column("partition", "partition"),
         Column("backend", "backend"),
-        Column("engine", "engine", _bytes),
+        Column("engine", "engine", format_bytes),
         Column("changelog", "changelog"),
-        Column("log_bytes", "changelog size", _bytes),
+        Column("log_bytes", "changelog size", format_bytes),
         Column("snapshot", "newest snapshot"),
         Column("lag", "lag"),
         Column("remarks", "remarks"),
     )
-    for store in document["stores"]:
+    for store in stores:
         output.heading(f"store {store['store']['name']}")
         output.facts(_store_lines(store["store"]))
         output.rows(columns, [_partition_cells(facts) for facts in store["partitions"]])
@@ -171,7 +173,7 @@ def _show_partition(output: Output, facts: Facts) -> None:
     if facts["partition"] is not None:
         lines.append(("partition", str(facts["partition"])))
     lines.append(("backend", facts["backend"] or "none yet"))
-    lines.append(("engine size", _bytes(facts["engine_bytes"])))
+    lines.append(("engine size", format_bytes(facts["engine_bytes"])))
     if facts["unfinished_write"]:
         lines.append(("staged write", _unfinished(facts)))
     output.facts(lines)
@@ -222,7 +224,7 @@ def _engine_lines(engine: Facts, lag: int | None) -> Iterator[tuple[str, str]]:
 
 
 def _changelog_lines(log: Facts) -> Iterator[tuple[str, str]]:
-    yield "size", _bytes(log["bytes"])
+    yield "size", format_bytes(log["bytes"])
     if "error" in log:
         yield _UNREADABLE, log["error"]
         return
@@ -245,7 +247,7 @@ def _snapshot_lines(facts: Facts) -> Iterator[tuple[str, str]]:
     yield "partition", str(facts["partition"])
     yield "offset", str(facts["offset"])
     yield "rows", f"{facts['rows']:,}"
-    yield "size", _bytes(facts["bytes"])
+    yield "size", format_bytes(facts["bytes"])
     yield "position", _offsets(facts["position"])
     if facts["stream_time_ms"] is not None:
         yield "stream time", _time(facts["stream_time_ms"])
@@ -256,7 +258,9 @@ def _snapshot_words(facts: Facts) -> str:
     if "error" in facts:
         return _UNREADABLE
     written = format_time(facts["created_at_ms"])
-    return f"at {facts['offset']}: {facts['rows']:,} rows, {_bytes(facts['bytes'])}, {written}"
+    return (
+        f"at {facts['offset']}: {facts['rows']:,} rows, {format_bytes(facts['bytes'])}, {written}"
+    )
 
 
 def _range(log: Facts | None) -> str | None:
@@ -281,15 +285,3 @@ def _unfinished(facts: Facts) -> str:
 
 def _time(time_ms: int | None) -> str:
     return "none yet" if time_ms is None else format_time(time_ms)
-
-
-def _bytes(size: int) -> str:
-    """Return *size* in the unit in which it is short."""
-    if size < 1_024:  # noqa: PLR2004  # a kibibyte
-        return f"{size} B"
-    scaled, unit = size / 1_024, "KiB"
-    for larger in ("MiB", "GiB", "TiB"):
-        if scaled < 1_024:  # noqa: PLR2004  # the same
-            break
-        scaled, unit = scaled / 1_024, larger
-    return f"{scaled:.1f} {unit}"

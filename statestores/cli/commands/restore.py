@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -76,7 +77,8 @@ def restore(
     if not wanted:
         raise InvalidArgumentError(f"no store has one of the partitions {partition!r}")
     output = Output(json=json)
-    restoring = _Restoring(
+    restoring = partial(
+        _restored,
         state,
         LocalDirectory(state.path if local is None else local),
         backend,
@@ -84,8 +86,9 @@ def restore(
         "rebuild" if rebuild else "fail",
     )
     with _bars(output) as bars, ThreadPoolExecutor(min(threads, len(wanted))) as pool:
-        pending = [pool.submit(restoring.restore, name, number, bars) for name, number in wanted]
-    failures = [each for future in pending if isinstance(each := future.result(), StateStoreError)]
+        pending = [pool.submit(restoring, name, number, bars) for name, number in wanted]
+    done = [future.result() for future in pending]
+    failures = [each for each in done if isinstance(each, StateStoreError)]
     output.rows(
         (
             Column("store", "store"),
@@ -95,7 +98,7 @@ def restore(
             Column("changelog_rows", "from changelog"),
             Column("rebuilt", "rebuilt", lambda reason: f"yes: {reason}"),
         ),
-        [each for future in pending if not isinstance(each := future.result(), StateStoreError)],
+        [each for each in done if not isinstance(each, StateStoreError)],
     )
     for failure in failures[1:]:
         output.remark(str(failure))
@@ -103,59 +106,40 @@ def restore(
         raise failures[0]
 
 
-class _Restoring:
-    """Restores single partitions, on several threads."""
+def _restored(
+    root: StateRoot,
+    local: LocalDirectory,
+    backend: str | None,
+    options: dict[str, object],
+    on_corruption: OnCorruption,
+    name: str,
+    number: int,
+    bars: Progress | None,
+) -> tuple[object, ...] | StateStoreError:
+    """Return the row of one partition, restored, or what has kept it from being restored."""
+    bar = None if bars is None else bars.add_task(f"{name}/{number}", total=None)
 
-    def __init__(
-        self,
-        root: StateRoot,
-        local: LocalDirectory,
-        backend: str | None,
-        options: dict[str, object],
-        on_corruption: OnCorruption,
-    ) -> None:
-        self._root = root
-        self._local = local
-        self._backend = backend
-        self._options = options
-        self._on_corruption = on_corruption
+    def update(progress: RowProgress) -> None:
+        if bars is not None and bar is not None:
+            bars.update(bar, completed=progress.rows, total=progress.total_rows)
 
-    def restore(
-        self, name: str, number: int, bars: Progress | None
-    ) -> tuple[object, ...] | StateStoreError:
-        """Return the row of one partition, or what has kept it from being restored."""
-        bar = None if bars is None else bars.add_task(f"{name}/{number}", total=None)
-
-        def update(progress: RowProgress) -> None:
-            if bars is not None and bar is not None:
-                bars.update(bar, completed=progress.rows, total=progress.total_rows)
-
-        try:
-            finish_staged_writes(self._root, name)
-            opened, rebuild = open_local(
-                self._local.partition(name, number),
-                self._root.store(name).specification,
-                self._root.partition(name, number),
-                backend=self._backend,
-                options=self._options,
-                durability=Durability.POWER_LOSS,
-                on_corruption=self._on_corruption,
-            )
-            with (
-                opened,
-                join_changelog(opened, self._root, number, progress=update) as logged,
-            ):
-                done = logged.restored
-        except StateStoreError as error:
-            return error
-        return (
-            name,
-            number,
-            done.offset,
-            done.snapshot_rows,
-            done.changelog_rows,
-            None if rebuild is None else rebuild.reason,
+    try:
+        finish_staged_writes(root, name)
+        opened, rebuild = open_local(
+            local.partition(name, number),
+            root.store(name).specification,
+            root.partition(name, number),
+            backend=backend,
+            options=options,
+            durability=Durability.POWER_LOSS,
+            on_corruption=on_corruption,
         )
+        with opened, join_changelog(opened, root, number, progress=update) as logged:
+            done = logged.restored
+    except StateStoreError as error:
+        return error
+    reason = None if rebuild is None else rebuild.reason
+    return (name, number, done.offset, done.snapshot_rows, done.changelog_rows, reason)
 
 
 @contextmanager
