@@ -1,7 +1,7 @@
 """Which store or partitions of a path are meant, as the path and ``--store`` say."""
 
 from statestores.errors import InvalidArgumentError
-from statestores.reading.locations import ChangelogDirectory, Location, Partition, Root
+from statestores.reading.locations import ChangelogDirectory, Location, Partition, Root, locate
 
 
 def choose_store(location: Root, name: str | None) -> str:
@@ -36,18 +36,22 @@ def choose_stores(location: Root, name: str | None) -> list[str]:
     return [choose_store(location, name)]
 
 
-def check_store_name(partition: Partition, name: str | None) -> None:
-    """Accept a *name* that is the one of the partition's store, or none.
+def locate_store(path: str, name: str | None) -> Location:
+    """Return what lies at *path*, unless it is of another store than *name*.
 
     Raises:
-        InvalidArgumentError: It is another one's.
+        StoreNotFoundError: Nothing of this library's lies there.
+        InvalidArgumentError: It is a partition of another store, or its changelog.
     """
-    specification = partition.specification
+    location = locate(path)
+    partition = location.partition if isinstance(location, ChangelogDirectory) else location
+    specification = partition.specification if isinstance(partition, Partition) else None
     if name is not None and specification is not None and name != specification.name:
         raise InvalidArgumentError(
             f"the path is a partition of the store {specification.name!r}, and --store {name!r}; "
             "leave one out"
         )
+    return location
 
 
 def partitions_at(location: Location, store: str | None) -> list[Partition]:

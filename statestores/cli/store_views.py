@@ -7,7 +7,7 @@ from typing import Any
 from statestores.arrow.snapshot_reader import Snapshot, newest_valid_snapshot, read_snapshot
 from statestores.cli.arguments import parse_backend_options
 from statestores.cli.keys import parse_key
-from statestores.cli.locations import check_store_name, choose_store
+from statestores.cli.locations import choose_store, locate_store
 from statestores.errors import InvalidArgumentError, MisplacedKeyError, StoreNotFoundError
 from statestores.partition_reader import end_offsets
 from statestores.partitioning import partitioner_by_name, placed_elsewhere
@@ -17,7 +17,6 @@ from statestores.reading.locations import (
     Partition,
     Root,
     SnapshotDirectory,
-    locate,
 )
 from statestores.reading.views import EngineView, LogView, SnapshotView, View
 from statestores.spi.specification import StoreSpecification
@@ -145,7 +144,6 @@ def views_at(
             specification = location.root.store(name).specification
             return StoreViews(specification, location.partitions(name), options)
         case Partition():
-            check_store_name(location, store)
             return StoreViews(location.specification, [location], options)
         case SnapshotDirectory():
             return StoreViews(None, location, options)
@@ -160,7 +158,7 @@ def find_key(
     path: str, key: str, store: str | None, backend_option: list[str] | None, *, key_hex: bool
 ) -> tuple[StoreViews, bytes]:
     """Return the store at *path*, and the bytes of *key*."""
-    views = views_at(locate(path), store, parse_backend_options(backend_option))
+    views = views_at(locate_store(path, store), store, parse_backend_options(backend_option))
     return views, parse_key(key, views.specification, is_hex=key_hex)
 
 

@@ -20,7 +20,7 @@ from statestores.cli.arguments import (
     StoreOption,
 )
 from statestores.cli.decoding import Decoder
-from statestores.cli.locations import choose_store
+from statestores.cli.locations import choose_store, locate_store
 from statestores.cli.output import Column, Output, time_column
 from statestores.errors import InvalidArgumentError, StoreNotFoundError
 from statestores.partition_reader import PartitionReader
@@ -30,7 +30,6 @@ from statestores.reading.locations import (
     Partition,
     Root,
     SnapshotDirectory,
-    locate,
 )
 from statestores.reading.records import rows_of
 from statestores.spi.specification import StoreSpecification
@@ -83,7 +82,7 @@ def changelog(
     Example: statestores changelog state/planes/0 --from-offset 1000 --limit 5
     """
     output = Output(json=json)
-    sources = _sources(locate(path), store, partition)
+    sources = _sources(locate_store(path, store), store, partition)
     if len(sources) > 1 and (from_offset is not None or to_offset is not None):
         raise InvalidArgumentError(
             "an offset is one of a single partition; name it with --partition"

@@ -14,10 +14,10 @@ from statestores.cli.arguments import (
     StoreOption,
     StoreOrPartitionArgument,
 )
-from statestores.cli.locations import partitions_at
+from statestores.cli.locations import locate_store, partitions_at
 from statestores.cli.output import Column, Output
 from statestores.errors import InvalidArgumentError
-from statestores.reading.locations import Partition, locate
+from statestores.reading.locations import Partition
 from statestores.staged_write import finish_staged_writes, refuse_unfinished_write
 
 
@@ -54,7 +54,7 @@ def compact(
         Column("dropped_before", "dropped before"),
     )
     rows = []
-    for partition in partitions_at(locate(path), store):
+    for partition in partitions_at(locate_store(path, store), store):
         if not partition.has_changelog:
             output.remark(f"{partition.path}: there is no changelog")
             continue

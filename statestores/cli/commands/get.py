@@ -65,7 +65,6 @@ def get(
             f"{specification.name!r} is a {specification.kind} store, which has no windows or "
             "sessions; leave --start out"
         )
-
     exactly = KeySelection(first=encoded, last=encoded)
 
     def read(view: View) -> list[Record]:

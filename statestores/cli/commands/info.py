@@ -18,7 +18,7 @@ from statestores.cli.facts import (
     size_of,
     snapshot_facts,
 )
-from statestores.cli.locations import choose_stores
+from statestores.cli.locations import choose_stores, locate_store
 from statestores.cli.output import Column, Output
 from statestores.reading.locations import (
     ChangelogDirectory,
@@ -26,7 +26,6 @@ from statestores.reading.locations import (
     Partition,
     Root,
     SnapshotDirectory,
-    locate,
 )
 from statestores.text.sizes import format_bytes
 from statestores.text.times import format_duration, format_time
@@ -69,7 +68,7 @@ def info(
     """
     output = Output(json=json)
     options = parse_backend_options(backend_option)
-    location = locate(path)
+    location = locate_store(path, store)
     document = _document(location, store, options, engine=engine)
     if json:
         output.document(document)

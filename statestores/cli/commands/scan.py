@@ -18,10 +18,10 @@ from statestores.cli.arguments import (
     parse_backend_options,
 )
 from statestores.cli.keys import select_keys
+from statestores.cli.locations import locate_store
 from statestores.cli.output import Output
 from statestores.cli.row_output import print_records
 from statestores.cli.store_views import views_at
-from statestores.reading.locations import locate
 from statestores.text.times import parse_time
 
 
@@ -52,7 +52,7 @@ def scan(
     """
     output = Output(json=json)
     as_of_ms = None if as_of is None else parse_time(as_of)
-    views = views_at(locate(path), store, parse_backend_options(backend_option))
+    views = views_at(locate_store(path, store), store, parse_backend_options(backend_option))
     with views.open_all() as open_views:
         specification = open_views[0].specification
         keys = select_keys(specification, first=first, last=last, prefix=prefix)

@@ -9,12 +9,12 @@ from statestores.cli.arguments import (
     StoreOrPartitionArgument,
     parse_backend_options,
 )
-from statestores.cli.locations import partitions_at
+from statestores.cli.locations import locate_store, partitions_at
 from statestores.cli.output import Column, Output
 from statestores.errors import StoreNotFoundError
 from statestores.logged_store import open_logged_store
 from statestores.opening import open_existing
-from statestores.reading.locations import Partition, locate
+from statestores.reading.locations import Partition
 from statestores.staged_write import finish_staged_writes
 
 _IN_MEMORY = "memory"
@@ -47,7 +47,7 @@ def snapshot(
         Column("path", "path"),
     )
     rows = []
-    for partition in partitions_at(locate(path), store):
+    for partition in partitions_at(locate_store(path, store), store):
         with output.progress(f"snapshot of {partition.path.name}") as progress:
             found = _snapshot_of(partition, options, progress)
         if found is None:

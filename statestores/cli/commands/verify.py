@@ -10,9 +10,9 @@ from statestores.cli.arguments import (
     StoreOption,
     parse_backend_options,
 )
-from statestores.cli.locations import choose_stores
+from statestores.cli.locations import choose_stores, locate_store
 from statestores.cli.output import Output
-from statestores.reading.locations import Root, locate
+from statestores.reading.locations import Root
 from statestores.verification import check_location
 
 _FAILED = 1
@@ -47,7 +47,7 @@ def verify(
     """
     output = Output(json=json)
     options = parse_backend_options(backend_option)
-    location = locate(path)
+    location = locate_store(path, store)
     stores = choose_stores(location, store) if isinstance(location, Root) else None
     findings = []
     with output.progress("verifying") as progress:
