@@ -48,13 +48,7 @@ def feed_schema(
         changes = with_types(changes, serdes_of(specification))
     if position:
         changes = changes.append(pa.field(POSITION, pa.string()))
-    fields = [
-        pa.field("offset", pa.int64()),
-        pa.field("partition", pa.int32()),
-        pa.field("operation", pa.string()),
-        *(field.with_nullable(True) for field in changes),  # noqa: FBT003  # Arrow's signature
-    ]
-    return pa.schema(fields)
+    return _placed(changes)
 
 
 class ChangeFeed:
@@ -106,7 +100,7 @@ class ChangeFeed:
         """Yield the columns of *schema* of the changes; *images* follow them."""
         serdes = serdes_of(self._specification) if typed else {}
         for frame in self._log.frames(start, stop):
-            changes = self._described(frame)
+            changes = described(frame, self._specification.kind, self._number)
             if images is not None and frame.kind is FrameKind.CLEAR:
                 images.clear()
             selected = changes if self._keys.everything else self._keys.filter(changes)
@@ -134,17 +128,32 @@ class ChangeFeed:
             raise unknown_before(where, start) from error
         return BeforeImages(content)
 
-    def _described(self, frame: Frame) -> pa.RecordBatch:
-        """Return the changes of *frame* with offset, partition and operation."""
-        schema = feed_schema(self._specification, typed=False)
-        if frame.kind is FrameKind.CLEAR:
-            row = {"offset": frame.base_offset, "partition": self._number, "operation": "clear"}
-            return pa.RecordBatch.from_pylist([row], schema=schema)
-        put, delete, _ = OPERATIONS
-        columns = [
-            frame.offset_column(),
-            pa.repeat(pa.scalar(self._number, pa.int32()), frame.batch.num_rows),
-            pc.if_else(pc.is_valid(frame.batch.column("value")), put, delete),
-            *frame.batch.columns,
-        ]
-        return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+def described(frame: Frame, kind: str, number: int | None) -> pa.RecordBatch:
+    """Return the changes of *frame*, of a store of *kind*, with offset, partition and operation.
+
+    As bytes. *number* is the partition's, if anybody knows it.
+    """
+    schema = _placed(change_schema(kind))
+    if frame.kind is FrameKind.CLEAR:
+        row = {"offset": frame.base_offset, "partition": number, "operation": "clear"}
+        return pa.RecordBatch.from_pylist([row], schema=schema)
+    put, delete, _ = OPERATIONS
+    columns = [
+        frame.offset_column(),
+        pa.repeat(pa.scalar(number, pa.int32()), frame.batch.num_rows),
+        pc.if_else(pc.is_valid(frame.batch.column("value")), put, delete),
+        *frame.batch.columns,
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _placed(changes: pa.Schema) -> pa.Schema:
+    """Return the columns of *changes* behind those that say where and what each change is."""
+    fields = [
+        pa.field("offset", pa.int64()),
+        pa.field("partition", pa.int32()),
+        pa.field("operation", pa.string()),
+        *(field.with_nullable(True) for field in changes),  # noqa: FBT003  # Arrow's signature
+    ]
+    return pa.schema(fields)

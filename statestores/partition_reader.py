@@ -6,7 +6,7 @@ staged write that is committed and not finished counts as a part of the changelo
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,6 +19,7 @@ from statestores.arrow.schemas import row_schema, valid_at
 from statestores.arrow.snapshot_directory import list_snapshots
 from statestores.arrow.snapshot_reader import Snapshot, passed_over, read_snapshot
 from statestores.arrow.tail import Tail
+from statestores.arrow.time_travel import check_has_history
 from statestores.arrow.versioned_tail import VersionedTail
 from statestores.change_feed import ChangeFeed, feed_schema
 from statestores.changelog import FrameKind, changelog_partition
@@ -173,15 +174,12 @@ class PartitionReader:
             SnapshotCorruptedError, ChangelogCorruptedError, StoreCorruptedError, StorageError:
                 Something cannot be read, and no older snapshot can replace it.
         """
-        if not self._specification.kind.has_history and (history or as_of_ms is not None):
-            raise InvalidArgumentError(
-                f"{self._specification.name!r} is a {self._specification.kind} store, and only a "
-                "versioned one has a history and can be read as of a time"
-            )
+        if history or as_of_ms is not None:
+            check_has_history(self._specification)
         if history and as_of_ms is not None:
             raise InvalidArgumentError("give as_of_ms or history, not both")
         schema = selected_fields(self.schema(typed=typed), columns)
-        batches = _shown(self.replay(offset, keys), as_of_ms, history=history)
+        batches = self.replay(offset, keys).shown(as_of_ms, history=history)
         serdes = serdes_of(self._specification) if typed else {}
         return (decoded(batch, schema, serdes) for batch in batches)
 
@@ -253,6 +251,19 @@ class PartitionReader:
                     raise
         return self._replay(offset, self._log.end(), keys)
 
+    def replay_after(self, snapshot: Snapshot | None, offset: int) -> "Replay":
+        """Return the content after the change with *offset*, made of *snapshot* as it is.
+
+        Or of the changes alone. `replay` chooses the snapshot, and this is for checks of it.
+
+        Raises:
+            OffsetOutOfRangeError: Changes in between are gone, or not yet there.
+            ChangelogCorruptedError, StoreCorruptedError, StorageError: They cannot be read.
+        """
+        start = 0 if snapshot is None else snapshot.offset + 1
+        stop = self._stop(offset, start, self._log.end())
+        return self._followed(Replay.of(self._specification, snapshot), start, stop)
+
     def _newest_offset(self, offset: int | None) -> int:
         """Return the offset of the newest snapshot up to *offset*; -1 when there is none."""
         snapshots = list_snapshots(self._directory.snapshots)
@@ -268,20 +279,19 @@ class PartitionReader:
                 f"{str(self._directory.path)!r} has a live engine and neither a changelog nor a "
                 "snapshot, which is what is read without its lock; write a snapshot of the store"
             )
-        tail = tail_of(
-            self._specification,
-            stream_time_ms=None if snapshot is None else snapshot.manifest.stream_time_ms,
-            keys=keys,
-        )
+        return self._followed(Replay.of(self._specification, snapshot, keys), start, stop)
+
+    def _followed(self, replay: "Replay", start: int, stop: int) -> "Replay":
+        """Return *replay* with the changes from *start* up to *stop* added."""
         if start < stop:
             self._log.check_compaction(start, stop)
             for frame in self._log.frames(start, stop):
                 if frame.kind is FrameKind.CLEAR:
-                    tail.clear()
+                    replay.tail.clear()
                 else:
-                    tail.add(frame.batch)
+                    replay.tail.add(frame.batch)
             self._log.check_compaction(start, stop)  # it may have come while they were read
-        return Replay(tail, snapshot, keys)
+        return replay
 
     # The content.
 
@@ -368,21 +378,55 @@ class Replay:
     keys: KeySelection
     """The keys that are there."""
 
+    @classmethod
+    def of(
+        cls,
+        specification: StoreSpecification[Any, Any],
+        snapshot: Snapshot | None,
+        keys: KeySelection | None = None,
+    ) -> Self:
+        """Return the content of *snapshot*, with no change after it yet."""
+        keys = keys or KeySelection()
+        stream_time_ms = None if snapshot is None else snapshot.manifest.stream_time_ms
+        tail = tail_of(specification, stream_time_ms=stream_time_ms, keys=keys)
+        return cls(tail, snapshot, keys)
+
+    @property
+    def stream_time_ms(self) -> int | None:
+        """The highest timestamp of the content; ``None`` without one, and for key-value stores."""
+        time_ms: int | None = getattr(self.tail, "stream_time_ms", None)
+        return time_ms
+
     def rows(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows in key order; of versions also those that say that a key was deleted."""
         return self.tail.merge(_stored(self.snapshot, self.keys))
 
+    def shown(
+        self, as_of_ms: int | None = None, *, history: bool = False
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows that a read shows: of versions those of one time, or the *history*."""
+        horizon_ms = self.tail.horizon_ms if isinstance(self.tail, VersionedTail) else None
+        return shown_rows(self.rows(), horizon_ms, as_of_ms, history=history)
 
-def _shown(replay: Replay, as_of_ms: int | None, *, history: bool) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of *replay* that a read shows, as bytes."""
-    tail = replay.tail
-    for batch in replay.rows():
+
+def shown_rows(
+    batches: Iterable[pa.RecordBatch],
+    horizon_ms: int | None,
+    as_of_ms: int | None = None,
+    *,
+    history: bool = False,
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of *batches* that a read shows: as of a time, the latest, or the *history*.
+
+    *horizon_ms* is the stream time minus the retention of versions, and ``None`` for other kinds.
+    """
+    for batch in batches:
         shown = batch
-        if isinstance(tail, VersionedTail):
+        if horizon_ms is not None:
             shown = (
                 batch.filter(pc.is_valid(batch.column("value")))
                 if history
-                else valid_at(batch, as_of_ms, tail.horizon_ms)
+                else valid_at(batch, as_of_ms, horizon_ms)
             )
         if shown.num_rows:
             yield shown

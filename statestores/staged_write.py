@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
+from uuid import uuid4
 
 import pyarrow as pa
 
@@ -272,6 +273,23 @@ def publish(
             "timeout_ms",
         )
         return publisher.publish(write_id, staged, mode, batch=batch)
+
+
+def write_at_once(
+    root: StateRoot, store: str, changes: Iterable[pa.RecordBatch], mode: Mode = "append"
+) -> PublishedWrite:
+    """Stage *changes*, in this process alone, and publish them; all or nothing.
+
+    Raises:
+        StateStoreError: As `stage` and `publish`; what was staged is removed.
+    """
+    entry, write_id = root.store(store), uuid4().hex
+    try:
+        staged = stage(root.path, entry.specification, entry.partitions, write_id, "one", changes)
+        return publish(root, store, write_id, [staged], mode)
+    except BaseException:
+        discard(root.path, store, write_id)
+        raise
 
 
 def finish_staged_writes(

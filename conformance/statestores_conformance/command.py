@@ -4,12 +4,17 @@ It ends with 0 when every backend conforms, with 1 when one does not, and with 2
 cannot be one: a backend, level, profile or form of report that does not exist.
 """
 
-import argparse
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
+import typer
+
+from statestores.cli.arguments import parse_pairs
+from statestores.cli.sentences import FAILURE, USAGE, complain, run_command
 from statestores.errors import (
     InvalidArgumentError,
     InvalidOptionError,
@@ -23,139 +28,175 @@ from statestores_conformance.report.model import Report
 from statestores_conformance.report.summary import to_text
 from statestores_conformance.runner import PROFILES, Progress, run_conformance
 
+_PROGRAM = "statestores conformance"
 _SUCCESS = 0
-_FAILURE = 1
-_USAGE = 2
+_INTERRUPTED = 128 + 2  # as a program that SIGINT has ended
 _BAR = 24
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command with *arguments* and return its exit code."""
-    parser = _parser()
-    call = parser.parse_args(arguments)
+    levels = "; ".join(f"{level.name}: {level.meaning}" for level in LEVELS)
+    return run_command(conformance, arguments, _PROGRAM, epilog=f"Levels: {levels}")
+
+
+def _one_of(names: Iterable[str]) -> Callable[[str], str]:
+    """Return what reads one of *names*."""
+    known = tuple(names)
+
+    def parse(text: str) -> str:
+        if text not in known:
+            raise typer.BadParameter(f"{text!r} is none of {', '.join(known)}")
+        return text
+
+    return parse
+
+
+def conformance(
+    backends: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="BACKEND",
+            help="A registered name, module:Class of an engine, or module:function that opens "
+            "stores.",
+        ),
+    ] = None,
+    *,
+    every: Annotated[bool, typer.Option("--all", help="Every backend that is installed.")] = False,
+    level: Annotated[
+        str | None,
+        typer.Option(
+            metavar="L",
+            parser=_one_of(LEVEL_NAMES),
+            help=f"Test up to L: {', '.join(LEVEL_NAMES)}.",
+        ),
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(metavar="N", help="Repeat the random parts of a run.")
+    ] = None,
+    profile: Annotated[
+        str,
+        typer.Option(
+            metavar="P",
+            parser=_one_of(PROFILES),
+            help=f"How hard to try: {', '.join(PROFILES)}.",
+        ),
+    ] = "quick",
+    minutes: Annotated[
+        float | None,
+        typer.Option(
+            metavar="M",
+            help="Of a soak: start no further round after so long; without it, until interrupted.",
+        ),
+    ] = None,
+    report: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE",
+            help="Write a report: .json, .md, .html or .xml (JUnit); {backend} is replaced. "
+            "Repeatable.",
+        ),
+    ] = None,
+    badge: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE.svg", help="Write a badge with the level. Repeatable."),
+    ] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="An option of the backend. Repeatable."),
+    ] = None,
+    processes: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="How many at a time; one for each core without it."),
+    ] = None,
+    test_time_limit: Annotated[
+        float | None,
+        typer.Option(metavar="SECONDS", help="A test that is silent for so long has failed."),
+    ] = None,
+) -> int:
+    """Prove that a backend keeps the contract, in processes of its own."""
+    call = _Call(
+        level=level,
+        profile=profile,
+        seed=seed,
+        minutes=minutes,
+        reports=report or [],
+        badges=badge or [],
+        processes=processes,
+        test_time_limit_s=test_time_limit,
+        ignores_missing=every,
+    )
     try:
-        backends = _backends(call)
-        options = _options(call.option)
-        _check_names(call)
+        chosen = _chosen(backends or [], call, every=every)
+        options = parse_pairs("--option", option)
+        call.check_names()
     except (InvalidArgumentError, InvalidOptionError) as error:
-        return _complain(str(error), _USAGE)
+        return _complain(str(error), USAGE)
     code = _SUCCESS
     try:
-        for backend in backends:
-            code = max(code, _prove(backend, call, options, many=len(backends) > 1))
+        for backend in chosen:
+            code = max(code, _prove(backend, call, options, many=len(chosen) > 1))
     except KeyboardInterrupt:
-        return _complain("interrupted; what was running is not reported", 130)
+        return _complain("interrupted; what was running is not reported", _INTERRUPTED)
     return code
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="statestores conformance",
-        description="Prove that a backend keeps the contract, in processes of its own.",
-        epilog="levels: " + "; ".join(f"{level.name}: {level.meaning}" for level in LEVELS),
-    )
-    parser.add_argument(
-        "backend",
-        nargs="*",
-        metavar="BACKEND",
-        help="a registered name, module:Class of an engine, or module:function that opens stores",
-    )
-    parser.add_argument("--all", action="store_true", help="every backend that is installed")
-    parser.add_argument(
-        "--level", choices=LEVEL_NAMES, metavar="L", help=f"test up to L: {', '.join(LEVEL_NAMES)}"
-    )
-    parser.add_argument("--seed", type=int, metavar="N", help="repeat the random parts of a run")
-    parser.add_argument(
-        "--profile",
-        choices=list(PROFILES),
-        default="quick",
-        help="how hard to try; quick without it",
-    )
-    parser.add_argument(
-        "--minutes",
-        type=float,
-        metavar="M",
-        help="of a soak: start no further round after so long; without it, until interrupted",
-    )
-    parser.add_argument(
-        "--report",
-        type=Path,
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="write a report: .json, .md, .html or .xml (JUnit); {backend} is replaced; repeatable",
-    )
-    parser.add_argument(
-        "--badge",
-        type=Path,
-        action="append",
-        default=[],
-        metavar="FILE.svg",
-        help="write a badge with the level",
-    )
-    parser.add_argument(
-        "--option",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="an option of the backend; repeatable",
-    )
-    parser.add_argument(
-        "--processes",
-        type=int,
-        metavar="N",
-        help="how many at a time; one for each core without it",
-    )
-    parser.add_argument(
-        "--test-time-limit",
-        type=float,
-        metavar="SECONDS",
-        help="a test that is silent for so long has failed",
-    )
-    return parser
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Call:
+    """What is asked of each backend."""
+
+    level: str | None
+    profile: str
+    seed: int | None
+    minutes: float | None
+    reports: list[Path]
+    badges: list[Path]
+    processes: int | None
+    test_time_limit_s: float | None
+    ignores_missing: bool
+    """Whether a backend whose driver is not installed is no failure, one of many that it is."""
+
+    def check_names(self) -> None:
+        """Refuse names of files before the run, and not after it."""
+        for path in self.reports:
+            check_name(path)
+        for path in self.badges:
+            if path.suffix != ".svg":
+                raise InvalidOptionError(f"a badge is a file that ends in .svg, got {str(path)!r}")
+
+    def write(self, report: Report) -> None:
+        """Write *report* into the files that are asked for."""
+        name = report.backend.replace(":", "-")
+        for path in [*self.reports, *self.badges]:
+            write_report(report, Path(str(path).replace("{backend}", name)))
 
 
-def _backends(call: argparse.Namespace) -> list[str]:
-    named: list[str] = call.backend
-    if call.all and named:
+def _chosen(named: list[str], call: _Call, *, every: bool) -> list[str]:
+    """Return the backends that are to be proved.
+
+    Raises:
+        InvalidArgumentError: There are none, or their reports would overwrite each other.
+    """
+    if every and named:
         raise InvalidArgumentError("give backends or --all, not both")
-    if call.all:
+    if every:
         return backend_names()
     if not named:
         raise InvalidArgumentError(
             f"which backend? name one or give --all; registered: {', '.join(backend_names())}"
         )
-    if len(named) > 1 and any("{backend}" not in str(path) for path in call.report + call.badge):
+    files = [*call.reports, *call.badges]
+    if len(named) > 1 and any("{backend}" not in str(path) for path in files):
         raise InvalidArgumentError(
             "with several backends the name of a report has to say whose it is: put {backend} in it"
         )
     return named
 
 
-def _check_names(call: argparse.Namespace) -> None:
-    """Refuse names of files before the run, and not after it."""
-    for path in call.report:
-        check_name(path)
-    for path in call.badge:
-        if path.suffix != ".svg":
-            raise InvalidOptionError(f"a badge is a file that ends in .svg, got {str(path)!r}")
-
-
-def _options(pairs: Sequence[str]) -> dict[str, str]:
-    """Return the options that *pairs* give."""
-    options = {}
-    for pair in pairs:
-        key, equals, value = pair.partition("=")
-        if not equals or not key:
-            raise InvalidOptionError(f"--option is KEY=VALUE, got {pair!r}")
-        options[key] = value
-    return options
-
-
-def _prove(backend: str, call: argparse.Namespace, options: dict[str, str], *, many: bool) -> int:
+def _prove(backend: str, call: _Call, options: dict[str, str], *, many: bool) -> int:
     """Run the suite for one backend, in rounds if it is a soak, and write what was found."""
     began = time.monotonic()
-    seed: int | None = call.seed
+    seed = call.seed
     while True:
         line = _ProgressLine()
         try:
@@ -166,31 +207,25 @@ def _prove(backend: str, call: argparse.Namespace, options: dict[str, str], *, m
                 seed=seed,
                 options=options,
                 on_progress=line.show,
-                test_time_limit_s=call.test_time_limit,
+                test_time_limit_s=call.test_time_limit_s,
                 children=call.processes,
             )
         except MissingDriverError as error:
             # One of many that is not installed here is no failure of the others.
-            return _complain(str(error), _SUCCESS if call.all and many else _USAGE)
+            return _complain(str(error), _SUCCESS if call.ignores_missing and many else USAGE)
         except StateStoreError as error:
-            return _complain(str(error), _USAGE)
+            return _complain(str(error), USAGE)
         finally:
             line.clear()
         sys.stdout.write(to_text(report))
         sys.stdout.flush()
-        _write(report, call)
+        call.write(report)
         if not report.conforms:
-            return _FAILURE
+            return FAILURE
         minutes = (time.monotonic() - began) / 60
         if call.profile != "soak" or (call.minutes is not None and minutes >= call.minutes):
             return _SUCCESS
         seed = report.seed + 1
-
-
-def _write(report: Report, call: argparse.Namespace) -> None:
-    for path in [*call.report, *call.badge]:
-        name = report.backend.replace(":", "-")
-        write_report(report, Path(str(path).replace("{backend}", name)))
 
 
 class _ProgressLine:
@@ -220,5 +255,5 @@ class _ProgressLine:
 
 def _complain(sentence: str, code: int) -> int:
     """Print *sentence* on standard error, in one line, and return *code*."""
-    sys.stderr.write(f"statestores conformance: {' '.join(sentence.split())}\n")
+    complain(f"{_PROGRAM}: {sentence}")
     return code

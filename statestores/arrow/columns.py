@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from statestores.arrow.progress import Meter, ProgressCallback
 from statestores.arrow.schemas import TIMESTAMPED_ROWS, put_order
 from statestores.arrow.store_of_bytes import check_owner, store_of_bytes
+from statestores.arrow.time_travel import check_has_history
 from statestores.arrow.typed_columns import encode_rows
 from statestores.errors import InvalidArgumentError, InvalidTypeError
 from statestores.serdes.raw_serde import serde_or_raw
@@ -52,9 +53,7 @@ def get_many(
     decode = serde_or_raw(store.specification.value).decode_array
     if isinstance(below, ReadOnlyKeyValueStore):
         if as_of_ms is not None:
-            raise InvalidArgumentError(
-                f"{store.name!r} is a key-value store, which knows no time; leave as_of_ms out"
-            )
+            check_has_history(store.specification)
         if isinstance(below, ReadOnlyTimestampedKeyValueStore):
             stamped = below.get_many(encoded)
             return pa.table(

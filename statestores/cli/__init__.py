@@ -1,7 +1,7 @@
 """The command line: `statestores`, for looking into stores and a few commands that write.
 
-Read `application` first, then `locations`, `views` and `store_views`. The page for users is
-``docs/cli.md``.
+Read `application` first, then `store_views` and one of `commands`, a module for each. The page for
+users is ``docs/cli.md``.
 """
 
 import sys

@@ -1,7 +1,6 @@
-"""The commands put together, and what becomes of errors: one sentence, and an exit code.
+"""The commands put together, and what becomes of their errors: one sentence, and an exit code.
 
-The exit code is 0 for success, 1 for a failure or for nothing found, and 2 for a call that cannot
-be one. Whoever stops reading our output early is not told that this is an error.
+Whoever stops reading our output early is not told that this is an error.
 """
 
 import os
@@ -13,28 +12,28 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from statestores.cli.backends import backends
-from statestores.cli.changes import changelog
-from statestores.cli.export import export
-from statestores.cli.importing import import_
-from statestores.cli.information import info
+from statestores.cli.commands.backends import backends
+from statestores.cli.commands.changelog import changelog
+from statestores.cli.commands.compact import compact
+from statestores.cli.commands.export import export
+from statestores.cli.commands.export_spark import export_spark
+from statestores.cli.commands.get import get
+from statestores.cli.commands.history import history
+from statestores.cli.commands.import_file import import_
+from statestores.cli.commands.import_kafka import import_kafka
+from statestores.cli.commands.info import info
+from statestores.cli.commands.new_backend import new_backend
+from statestores.cli.commands.orphans import orphans
+from statestores.cli.commands.restore import restore
+from statestores.cli.commands.scan import scan
+from statestores.cli.commands.snapshot import snapshot
+from statestores.cli.commands.verify import verify
 from statestores.cli.installed_commands import add_installed_commands
-from statestores.cli.kafka_import import import_kafka
-from statestores.cli.new_backend import new_backend
-from statestores.cli.reading import get, history, scan
-from statestores.cli.restoring import orphans, restore
-from statestores.cli.spark_export import export_spark
-from statestores.cli.upkeep import compact, snapshot
-from statestores.cli.verification import verify
+from statestores.cli.sentences import FAILURE, SETTINGS, USAGE, complain, exit_code
 from statestores.errors import InvalidArgumentError, InvalidOptionError, StateStoreError
 from statestores.registry import load_backend
 
-_FAILURE = 1
-_USAGE = 2
 _BROKEN_PIPE = 128 + 13  # as a program that SIGPIPE has ended
-
-# Typer carries a click of its own in some releases and imports click's in others.
-_UsageError: Any = typer.BadParameter.__mro__[1]
 
 
 class SentenceGroup(TyperGroup):
@@ -50,22 +49,19 @@ class SentenceGroup(TyperGroup):
         **extra: Any,
     ) -> Any:
         """Run the command that *args* name, and end the process with its exit code."""
-        try:
-            code = super().main(
+        main = super().main
+        code = exit_code(
+            lambda: main(
                 args=args,
                 prog_name="statestores",
                 complete_var=complete_var,
                 standalone_mode=False,
                 windows_expand_args=windows_expand_args,
                 **extra,
-            )
-        except _UsageError as error:
-            context = getattr(error, "ctx", None)
-            command = "statestores" if context is None else context.command_path
-            message = error.format_message().rstrip(".")
-            _complain(f"{command}: {message}; see: {command} --help")
-            code = _USAGE
-        sys.exit(code if isinstance(code, int) else 0)
+            ),
+            "statestores",
+        )
+        sys.exit(code)
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command, and turn what it raises into a sentence and an exit code."""
@@ -73,25 +69,20 @@ class SentenceGroup(TyperGroup):
             result = super().invoke(ctx)
             sys.stdout.flush()
         except (InvalidArgumentError, InvalidOptionError) as error:
-            _complain(f"statestores: {error}")
-            raise typer.Exit(_USAGE) from error
+            complain(f"statestores: {error}")
+            raise typer.Exit(USAGE) from error
         except BrokenPipeError as error:
             _let_go_of_output()
             raise typer.Exit(_BROKEN_PIPE) from error
         except StateStoreError as error:
-            _complain(f"statestores: {error}")
-            raise typer.Exit(_FAILURE) from error
+            complain(f"statestores: {error}")
+            raise typer.Exit(FAILURE) from error
         except OSError as error:
             what = error.strerror or str(error)
             where = f" {error.filename!r}" if error.filename else ""
-            _complain(f"statestores: cannot read or write{where}: {what}")
-            raise typer.Exit(_FAILURE) from error
+            complain(f"statestores: cannot read or write{where}: {what}")
+            raise typer.Exit(FAILURE) from error
         return result
-
-
-def _complain(sentence: str) -> None:
-    """Print *sentence* on standard error, in one line."""
-    sys.stderr.write(" ".join(sentence.split()) + "\n")
 
 
 def _let_go_of_output() -> None:
@@ -106,7 +97,7 @@ app = typer.Typer(
     add_completion=False,
     invoke_without_command=True,
     rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    context_settings=SETTINGS,
 )
 
 

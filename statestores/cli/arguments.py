@@ -15,6 +15,10 @@ PathArgument: TypeAlias = Annotated[
         metavar="PATH", help="A state root, one of its stores, a partition, or a snapshot."
     ),
 ]
+StoreOrPartitionArgument: TypeAlias = Annotated[
+    str,
+    typer.Argument(metavar="PATH", help="A state root, one of its stores, or a partition."),
+]
 KeyArgument: TypeAlias = Annotated[
     str,
     typer.Argument(
@@ -65,20 +69,36 @@ BackendOption: TypeAlias = Annotated[
         help="An option of the backend, if the engine has to be opened. Repeatable.",
     ),
 ]
+RootArgument: TypeAlias = Annotated[str, typer.Argument(metavar="ROOT", help="A state root.")]
+LocalOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--local", metavar="DIR", help="Where the engines lie; by default in the state root."
+    ),
+]
 
 
 def parse_backend_options(pairs: Sequence[str] | None) -> dict[str, object]:
-    """Return the options that *pairs* of ``key=value`` give.
+    """Return the options of a backend that *pairs* of ``key=value`` give.
+
+    Raises:
+        InvalidOptionError: See `parse_pairs`.
+    """
+    return {**parse_pairs("--backend-option", pairs)}
+
+
+def parse_pairs(option: str, pairs: Sequence[str] | None) -> dict[str, str]:
+    """Return what *pairs* of ``key=value``, the values of *option*, say.
 
     Raises:
         InvalidOptionError: One has no equals sign, or a key is given twice.
     """
-    options: dict[str, object] = {}
+    settings: dict[str, str] = {}
     for pair in pairs or ():
         key, equals, value = pair.partition("=")
         if not equals or not key:
-            raise InvalidOptionError(f"--backend-option is KEY=VALUE, got {pair!r}")
-        if key in options:
-            raise InvalidOptionError(f"--backend-option {key!r} is given twice")
-        options[key] = value
-    return options
+            raise InvalidOptionError(f"{option} is KEY=VALUE, got {pair!r}")
+        if key in settings:
+            raise InvalidOptionError(f"{option} {key!r} is given twice")
+        settings[key] = value
+    return settings

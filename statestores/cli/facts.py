@@ -13,9 +13,9 @@ from statestores.arrow.manifest import Manifest
 from statestores.arrow.snapshot_directory import list_snapshots
 from statestores.arrow.snapshot_reader import read_snapshot
 from statestores.changelog import ChangelogReader, changelog_partition
-from statestores.cli.locations import Partition
 from statestores.errors import StateStoreError
 from statestores.opening import backend_of, open_existing
+from statestores.reading.locations import Partition
 from statestores.spi.durability import Durability
 from statestores.spi.key_value import KeyValueStore, ReadOnlyKeyValueStore
 from statestores.spi.offsets import TopicPartition

@@ -2,8 +2,9 @@
 
 An entry ``name = "module:function"`` is a function from a list of arguments to an exit code. It is
 imported when it is called, so that a package that is missing hurts only who wants it. Other
-packages add theirs through the entry-point group ``statestores.commands``. The conformance suite
-comes in this way: the library must not import what proves it.
+packages add theirs through the entry-point group ``statestores.commands``, and parse the arguments
+as they like; `statestores.cli.sentences.run_command` does it as the commands here do. The
+conformance suite comes in this way: the library must not import what proves it.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,177 +1,73 @@
-"""What lies at a path: a state root, a partition, a changelog or a snapshot."""
+"""Which store or partitions of a path are meant, as the path and ``--store`` say."""
 
-import re
-from dataclasses import dataclass
-from os import PathLike
-from pathlib import Path
-from typing import Any, TypeAlias
-
-from statestores.arrow.manifest import MANIFEST_NAME
-from statestores.arrow.snapshot_directory import list_snapshots, offset_from_name
-from statestores.durable_json import ROOT_FILE
-from statestores.engine_creation import ENGINE_DIRECTORY
-from statestores.errors import InvalidArgumentError, StoreNotFoundError
-from statestores.opening import backend_of
-from statestores.semantics.local_path import local_path
-from statestores.spi.specification import StoreSpecification
-from statestores.state_root import PartitionDirectory, StateRoot, is_state_root
-
-_SEGMENT = re.compile(r"[0-9]{20}\.log")
-_NUMBER = re.compile(r"0|[1-9][0-9]*")
+from statestores.errors import InvalidArgumentError
+from statestores.reading.locations import ChangelogDirectory, Location, Partition, Root, locate
 
 
-@dataclass(frozen=True, slots=True)
-class Partition:
-    """The directory of one partition, of a state root or on its own."""
-
-    directory: PartitionDirectory
-    """Where it lies."""
-
-    root: StateRoot | None
-    """The state root that it belongs to."""
-
-    specification: StoreSpecification[Any, Any] | None
-    """What the state root says about the store; ``None`` when only the engine knows."""
-
-    number: int | None
-    """Its number in the state root."""
-
-    @property
-    def path(self) -> Path:
-        """The directory."""
-        return self.directory.path
-
-    @property
-    def engine(self) -> Path:
-        """Where the engine's own files are, if it has some."""
-        return self.path / ENGINE_DIRECTORY
-
-    @property
-    def has_engine(self) -> bool:
-        """Whether a backend has been noted for it."""
-        return backend_of(self.path) is not None
-
-    @property
-    def has_changelog(self) -> bool:
-        """Whether there is a changelog, damaged or not."""
-        return has_segments(self.directory.changelog)
-
-    @property
-    def has_snapshots(self) -> bool:
-        """Whether there is a snapshot, damaged or not."""
-        return bool(list_snapshots(self.directory.snapshots))
-
-
-@dataclass(frozen=True, slots=True)
-class Root:
-    """A state root, or one store of it."""
-
-    root: StateRoot
-    """The state root."""
-
-    store: str | None
-    """The store that the path names; ``None`` when it names the root."""
-
-    def choose(self, name: str | None) -> str:
-        """Return the store that is meant: *name*, the path's, or the only one.
-
-        Raises:
-            StoreNotFoundError: There is no such store.
-            InvalidArgumentError: None is named, and there are several.
-        """
-        if name is not None and self.store is not None and name != self.store:
-            raise InvalidArgumentError(
-                f"the path names the store {self.store!r}, and --store {name!r}; leave one out"
-            )
-        chosen = name or self.store
-        if chosen is None and len(self.root.stores) > 1:
-            known = ", ".join(sorted(self.root.stores))
-            raise InvalidArgumentError(
-                f"{str(self.root.path)!r} has the stores {known}; name one with --store"
-            )
-        return self.root.store(chosen).specification.name
-
-    def partitions(self, name: str) -> list[Partition]:
-        """Return the partitions of the store *name*."""
-        entry = self.root.store(name)
-        return [
-            Partition(self.root.partition(name, number), self.root, entry.specification, number)
-            for number in range(entry.partitions)
-        ]
-
-
-@dataclass(frozen=True, slots=True)
-class ChangelogDirectory:
-    """A changelog that the path names itself."""
-
-    path: Path
-    """The directory of the segments."""
-
-    partition: Partition | None
-    """The partition whose changelog it is, if it is one's."""
-
-
-@dataclass(frozen=True, slots=True)
-class SnapshotDirectory:
-    """A snapshot that the path names itself."""
-
-    path: Path
-    """The directory of manifest and data."""
-
-
-Location: TypeAlias = Root | Partition | ChangelogDirectory | SnapshotDirectory
-
-
-def locate(path: str | PathLike[str]) -> Location:
-    """Return what lies at *path*.
+def choose_store(location: Root, name: str | None) -> str:
+    """Return the store that is meant: *name*, the path's, or the only one.
 
     Raises:
-        StoreNotFoundError: Nothing that this program knows.
-        StateStoreError: A file that says what it is cannot be read.
+        StoreNotFoundError: There is no such store.
+        InvalidArgumentError: None is named, and there are several.
     """
-    place = local_path(path).absolute()
-    if not place.exists():
-        raise StoreNotFoundError(f"there is nothing at {str(path)!r}; check the path")
-    if is_state_root(place):
-        return Root(StateRoot.open(place), None)
-    in_snapshots = place.parent.name == "snapshots" and offset_from_name(place.name) is not None
-    if (place / MANIFEST_NAME).is_file() or (in_snapshots and place.is_dir()):
-        return SnapshotDirectory(place)
-    partition = _partition_at(place)
-    if partition is not None:
-        return partition
-    if has_segments(place):
-        owner = _partition_at(place.parent)
-        is_its_log = owner is not None and owner.directory.changelog == place
-        return ChangelogDirectory(place, owner if is_its_log else None)
-    if is_state_root(place.parent) and place.is_dir():
-        root = StateRoot.open(place.parent)
-        if place.name in root.stores:
-            return Root(root, place.name)
-    raise StoreNotFoundError(
-        f"{str(path)!r} is no state root (it has no {ROOT_FILE}), no partition of a store, no "
-        "changelog and no snapshot; check the path"
-    )
+    if name is not None and location.store is not None and name != location.store:
+        raise InvalidArgumentError(
+            f"the path names the store {location.store!r}, and --store {name!r}; leave one out"
+        )
+    chosen = name or location.store
+    if chosen is None and len(location.root.stores) > 1:
+        known = ", ".join(sorted(location.root.stores))
+        raise InvalidArgumentError(
+            f"{str(location.root.path)!r} has the stores {known}; name one with --store"
+        )
+    return location.root.store(chosen).specification.name
 
 
-def has_segments(path: Path) -> bool:
-    """Return whether *path* is a directory with segments of a changelog."""
-    if not path.is_dir():
-        return False
-    return any(_SEGMENT.fullmatch(entry.name) for entry in path.iterdir())
+def choose_stores(location: Root, name: str | None) -> list[str]:
+    """Return the store that *name* or the path names; without either, all of them.
+
+    Raises:
+        StoreNotFoundError: There is no such store.
+        InvalidArgumentError: The two name different ones.
+    """
+    if not name and location.store is None:
+        return sorted(location.root.stores)
+    return [choose_store(location, name)]
 
 
-def _partition_at(place: Path) -> Partition | None:
-    """Return the partition whose directory is *place*; ``None`` when it is none."""
-    if not place.is_dir():
-        return None
-    directory = PartitionDirectory(place)
-    if _NUMBER.fullmatch(place.name) and is_state_root(place.parent.parent):
-        root = StateRoot.open(place.parent.parent)
-        entry = root.stores.get(place.parent.name)
-        if entry is not None and int(place.name) < entry.partitions:
-            return Partition(directory, root, entry.specification, int(place.name))
-    known = (place / "engine.json").is_file()
-    if known or has_segments(directory.changelog) or list_snapshots(directory.snapshots):
-        return Partition(directory, None, None, None)
-    return None
+def locate_store(path: str, name: str | None) -> Location:
+    """Return what lies at *path*, unless it is of another store than *name*.
+
+    Raises:
+        StoreNotFoundError: Nothing of this library's lies there.
+        InvalidArgumentError: It is a partition of another store, or its changelog.
+    """
+    location = locate(path)
+    partition = location.partition if isinstance(location, ChangelogDirectory) else location
+    specification = partition.specification if isinstance(partition, Partition) else None
+    if name is not None and specification is not None and name != specification.name:
+        raise InvalidArgumentError(
+            f"the path is a partition of the store {specification.name!r}, and --store {name!r}; "
+            "leave one out"
+        )
+    return location
+
+
+def partitions_at(location: Location, store: str | None) -> list[Partition]:
+    """Return the partitions at *location*.
+
+    Raises:
+        InvalidArgumentError: It is a snapshot, or a changelog by itself.
+    """
+    match location:
+        case Root():
+            return location.partitions(choose_store(location, store))
+        case Partition():
+            return [location]
+        case ChangelogDirectory(partition=Partition() as partition):
+            return [partition]
+        case _:
+            raise InvalidArgumentError(
+                f"{str(location.path)!r} is no state root, store or partition; give one"
+            )

@@ -18,8 +18,8 @@ from rich.text import Text
 
 from statestores.arrow.progress import Progress as RowProgress
 from statestores.arrow.progress import ProgressCallback
-from statestores.cli.times import format_time
-from statestores.cli.values import as_json, as_text, dump_json
+from statestores.text.times import format_time
+from statestores.text.values import as_json, as_text, dump_json
 
 _CELL_CHARACTERS = 200
 """Longer cells are cut in tables, and in tables only."""
@@ -45,6 +45,12 @@ class Column:
 def time_column(name: str, title: str) -> Column:
     """Return a column of times: ISO 8601 for people, milliseconds in JSON."""
     return Column(name, title, format_time)
+
+
+def named(columns: Sequence[Column], rows: Iterable[tuple[Any, ...]]) -> list[dict[str, Any]]:
+    """Return *rows* with the names of their *columns*, for a JSON document."""
+    names = [column.name for column in columns]
+    return [dict(zip(names, row, strict=True)) for row in rows]
 
 
 class Quiet(Console):

@@ -5,17 +5,20 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from statestores.arrow.snapshot_reader import Snapshot, newest_valid_snapshot, read_snapshot
-from statestores.cli.locations import (
+from statestores.cli.arguments import parse_backend_options
+from statestores.cli.keys import parse_key
+from statestores.cli.locations import choose_store, locate_store
+from statestores.errors import InvalidArgumentError, MisplacedKeyError, StoreNotFoundError
+from statestores.partition_reader import end_offsets
+from statestores.partitioning import partitioner_by_name, placed_elsewhere
+from statestores.reading.locations import (
     ChangelogDirectory,
     Location,
     Partition,
     Root,
     SnapshotDirectory,
 )
-from statestores.cli.views import EngineView, LogView, SnapshotView, View
-from statestores.errors import InvalidArgumentError, MisplacedKeyError, StoreNotFoundError
-from statestores.partition_reader import end_offsets
-from statestores.partitioning import partitioner_by_name, placed_elsewhere
+from statestores.reading.views import EngineView, LogView, SnapshotView, View
 from statestores.spi.specification import StoreSpecification
 
 
@@ -112,14 +115,12 @@ class StoreViews:
             yield SnapshotView(read_snapshot(self._sources.path))
             return
         partition = self._sources[index]
-        if partition.has_engine and not partition.has_changelog:
+        is_known = partition.specification is not None
+        if partition.has_engine and not (partition.has_changelog and is_known):
             with EngineView.open(partition, self._options) as view:
                 yield view
         elif partition.specification is not None:
             yield LogView(partition, partition.specification)
-        elif partition.has_engine:
-            with EngineView.open(partition, self._options) as view:
-                yield view
         elif partition.has_changelog:
             raise StoreNotFoundError(
                 f"{str(partition.path)!r} has a changelog, and no state root that says what the "
@@ -139,11 +140,10 @@ def views_at(
     """
     match location:
         case Root():
-            name = location.choose(store)
+            name = choose_store(location, store)
             specification = location.root.store(name).specification
             return StoreViews(specification, location.partitions(name), options)
         case Partition():
-            _check_name(location.specification, store)
             return StoreViews(location.specification, [location], options)
         case SnapshotDirectory():
             return StoreViews(None, location, options)
@@ -154,12 +154,12 @@ def views_at(
             )
 
 
-def _check_name(specification: StoreSpecification[Any, Any] | None, store: str | None) -> None:
-    if store is not None and specification is not None and store != specification.name:
-        raise InvalidArgumentError(
-            f"the path is a partition of the store {specification.name!r}, and --store {store!r}; "
-            "leave one out"
-        )
+def find_key(
+    path: str, key: str, store: str | None, backend_option: list[str] | None, *, key_hex: bool
+) -> tuple[StoreViews, bytes]:
+    """Return the store at *path*, and the bytes of *key*."""
+    views = views_at(locate_store(path, store), store, parse_backend_options(backend_option))
+    return views, parse_key(key, views.specification, is_hex=key_hex)
 
 
 def _newest(partition: Partition) -> Snapshot:

@@ -1,29 +1,16 @@
 """The values of the data source's options, from Spark's strings."""
 
 import json
-import re
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime, timedelta
 from typing import Final, TypeAlias, cast
+
+from statestores.semantics.arguments import MAX_TIME_MS
+from statestores.text.times import parse_duration, parse_time
 
 Offsets: TypeAlias = int | Mapping[int, int]
 """One offset for every partition, or one for each partition that is named."""
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MILLISECOND = timedelta(milliseconds=1)
-_UNITS_MS: Final = {
-    "ms": 1,
-    "s": 1_000,
-    "m": 60_000,
-    "h": 3_600_000,
-    "d": 86_400_000,
-    "w": 604_800_000,
-}
-_DURATION = re.compile(r"([0-9]+)\s*(ms|s|m|h|d|w)?")
-DURATION_EXPECTED = "milliseconds, or a number with ms, s, m, h, d or w"
-_MAX_INT64 = (1 << 63) - 1
-
-ANY_AGE_MS: Final = _MAX_INT64
+ANY_AGE_MS: Final = MAX_TIME_MS
 """No snapshot is older."""
 
 
@@ -54,27 +41,12 @@ def read_count(text: str) -> int:
 
 def read_time(text: str) -> int:
     """Read milliseconds since the epoch, or an ISO 8601 time; without a zone it is in UTC."""
-    try:
-        time_ms = int(text)
-    except ValueError:
-        moment = datetime.fromisoformat(text.strip())
-        if moment.tzinfo is None:
-            moment = moment.replace(tzinfo=UTC)
-        time_ms = (moment - _EPOCH) // _MILLISECOND
-    if not 0 <= time_ms <= _MAX_INT64:
-        raise ValueError
-    return time_ms
+    return parse_time(text.strip())
 
 
 def read_duration(text: str) -> int:
     """Read milliseconds, or a number with a unit, as milliseconds."""
-    match = _DURATION.fullmatch(text.strip())
-    if match is None:
-        raise ValueError
-    duration_ms = int(match[1]) * _UNITS_MS[match[2] or "ms"]
-    if duration_ms > _MAX_INT64:
-        raise ValueError
-    return duration_ms
+    return parse_duration(text.strip())
 
 
 def _parsed(text: str) -> object:

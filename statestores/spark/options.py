@@ -10,7 +10,6 @@ from typing import Any, Final, Self
 
 from statestores.errors import InvalidOptionError
 from statestores.spark.option_values import (
-    DURATION_EXPECTED,
     Offsets,
     read_any_text,
     read_count,
@@ -27,6 +26,7 @@ from statestores.spark.option_values import (
     read_time,
 )
 from statestores.spi.kinds import KINDS
+from statestores.text.times import DURATION_EXPECTED
 
 DEFAULT_PARTITIONS = 4
 """Partitions of a store that a write creates without saying how many."""

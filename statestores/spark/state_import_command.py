@@ -1,21 +1,34 @@
 """The command `import-spark`, which starts a session; the command line finds it by its name."""
 
-import argparse
-import json
 import os
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
+from enum import StrEnum
 from pathlib import Path
+from typing import Annotated
 
+import typer
 from pyspark.sql import SparkSession
 
+from statestores.cli.arguments import JsonOption, parse_pairs
+from statestores.cli.output import Column, Output
+from statestores.cli.sentences import run_command
 from statestores.errors import InvalidOptionError
 from statestores.spark.java_runtime import ensure_java
 from statestores.spark.state_catalog import SparkStateStore, list_state_stores
-from statestores.spark.state_import import StateSelection, import_spark_state
+from statestores.spark.state_import import SparkImport, StateSelection, import_spark_state
 
-_COLUMNS = ("operator", "name", "store", "partitions", "batches")
+_COLUMNS = tuple(
+    Column(name, name) for name in ("operator", "name", "store", "partitions", "batches")
+)
+
+
+class JoinSide(StrEnum):
+    """The sides of a stream-stream join."""
+
+    LEFT = "left"
+    RIGHT = "right"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -24,91 +37,103 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Raises:
         StateStoreError: It failed; the message is what a person should see.
     """
-    call = _parser().parse_args(arguments)
-    if call.root is None and not call.list:
+    return run_command(import_spark, arguments, "statestores import-spark")
+
+
+def import_spark(
+    checkpoint: Annotated[
+        Path, typer.Argument(metavar="CHECKPOINT", help="The query's checkpointLocation.")
+    ],
+    *,
+    root: Annotated[
+        Path | None,
+        typer.Option("--to", metavar="ROOT", help="The state root; it is made if need be."),
+    ] = None,
+    store: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="The store to make; by default it is named as the operator."
+        ),
+    ] = None,
+    only_list: Annotated[
+        bool, typer.Option("--list", help="Only say which state stores there are.")
+    ] = False,
+    operator: Annotated[
+        int | None, typer.Option(metavar="N", help="The operator, if several are.")
+    ] = None,
+    spark_store: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="The state store, if the operator has several."),
+    ] = None,
+    batch: Annotated[
+        int | None, typer.Option(metavar="N", help="The state after this batch.")
+    ] = None,
+    variable: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="The state variable, of a transformWithState."),
+    ] = None,
+    join_side: Annotated[
+        JoinSide | None, typer.Option(help="The rows of a side, of a stream-stream join.")
+    ] = None,
+    partitions: Annotated[
+        int | None, typer.Option(metavar="N", help="By default those of the state.")
+    ] = None,
+    key: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SQL",
+            help="An expression over Spark's columns, as key.word; by default all of key.",
+        ),
+    ] = None,
+    key_serde: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="By default the one for the type of a single column, and json for all else.",
+        ),
+    ] = None,
+    value: Annotated[str | None, typer.Option(metavar="SQL", help="Likewise, of value.")] = None,
+    value_serde: Annotated[str | None, typer.Option(metavar="NAME", help="Likewise.")] = None,
+    master: Annotated[
+        str, typer.Option(metavar="URL", help="Where Spark runs; by default here.")
+    ] = "local[*]",
+    conf: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="A setting of the session. Repeatable."),
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """WRITES: make a store from the state of a streaming query of Spark's.
+
+    All of it is imported, or nothing; afterwards both sides are counted and compared.
+
+    Example: statestores import-spark counts.checkpoint --to state/ --store counts
+    """
+    output = Output(json=json)
+    if root is None and not only_list:
         raise InvalidOptionError("--to ROOT is missing; or use --list to only look")
-    spark = _session(call.master, _configuration(call.conf))
+    spark = _session(master, parse_pairs("--conf", conf))
     try:
-        if call.list:
-            _print_stores(list_state_stores(spark, call.checkpoint.absolute()), as_json=call.json)
-        else:
-            _import(spark, call)
+        if only_list or root is None:
+            _print_stores(output, list_state_stores(spark, checkpoint.absolute()))
+            return
+        selection = StateSelection(
+            operator_id=operator,
+            store_name=spark_store,
+            batch_id=batch,
+            variable=variable,
+            join_side=None if join_side is None else join_side.value,
+            key=key,
+            value=value,
+            key_serde=key_serde,
+            value_serde=value_serde,
+        )
+        done = import_spark_state(
+            spark, checkpoint, root, selection, store=store, partitions=partitions
+        )
+        _print_import(output, done)
     finally:
         spark.stop()
-    return 0
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="statestores import-spark",
-        description="WRITES: make a store from the state of a streaming query of Spark's. All of "
-        "it is imported, or nothing; afterwards both sides are counted and compared.",
-        epilog="Example: statestores import-spark counts.checkpoint --to state/ --store counts",
-    )
-    parser.add_argument(
-        "checkpoint", type=Path, metavar="CHECKPOINT", help="the query's checkpointLocation"
-    )
-    parser.add_argument(
-        "--to",
-        dest="root",
-        type=Path,
-        metavar="ROOT",
-        help="the state root; it is made if need be",
-    )
-    parser.add_argument(
-        "--store", metavar="NAME", help="the store to make; by default it is named as the operator"
-    )
-    parser.add_argument("--list", action="store_true", help="only say which state stores there are")
-    parser.add_argument("--operator", type=int, metavar="N", help="the operator, if several are")
-    parser.add_argument(
-        "--spark-store", metavar="NAME", help="the state store, if the operator has several"
-    )
-    parser.add_argument("--batch", type=int, metavar="N", help="the state after this batch")
-    parser.add_argument(
-        "--variable", metavar="NAME", help="the state variable, of a transformWithState"
-    )
-    parser.add_argument(
-        "--join-side", choices=("left", "right"), help="the rows of a side, of a stream-stream join"
-    )
-    parser.add_argument("--partitions", type=int, metavar="N", help="by default those of the state")
-    for name in ("key", "value"):
-        parser.add_argument(
-            f"--{name}",
-            metavar="SQL",
-            help=f"an expression over Spark's columns, as {name}.word; by default all of {name}",
-        )
-        parser.add_argument(
-            f"--{name}-serde",
-            metavar="NAME",
-            help="by default the one for the type of a single column, and json for all else",
-        )
-    parser.add_argument(
-        "--master", default="local[*]", metavar="URL", help="where Spark runs; by default here"
-    )
-    parser.add_argument(
-        "--conf",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="a setting of the session; repeatable",
-    )
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
-    return parser
-
-
-def _configuration(pairs: Sequence[str]) -> dict[str, str]:
-    """Return the settings that *pairs* give.
-
-    Raises:
-        InvalidOptionError: One has no equals sign.
-    """
-    settings = {}
-    for pair in pairs:
-        key, equals, value = pair.partition("=")
-        if not equals or not key:
-            raise InvalidOptionError(f"--conf is KEY=VALUE, got {pair!r}")
-        settings[key] = value
-    return settings
 
 
 def _session(master: str, settings: dict[str, str]) -> SparkSession:
@@ -131,53 +156,34 @@ def _session(master: str, settings: dict[str, str]) -> SparkSession:
     return session
 
 
-def _import(spark: SparkSession, call: argparse.Namespace) -> None:
-    """Import what *call* says, and say what was done."""
-    selection = StateSelection(
-        operator_id=call.operator,
-        store_name=call.spark_store,
-        batch_id=call.batch,
-        variable=call.variable,
-        join_side=call.join_side,
-        key=call.key,
-        value=call.value,
-        key_serde=call.key_serde,
-        value_serde=call.value_serde,
-    )
-    done = import_spark_state(
-        spark,
-        call.checkpoint,
-        call.root,
-        selection,
-        store=call.store,
-        partitions=call.partitions,
-    )
+def _print_import(output: Output, done: SparkImport) -> None:
+    """Say what was imported."""
     name = done.specification.name
     checksum = f"{done.checksum:016x}"
-    if call.json:
-        document = {
-            "store": name,
-            "specification": done.specification.describe(),
-            "partitions": done.partitions,
-            "rows": done.rows,
-            "checksum": checksum,
-            "source": asdict(done.source),
-        }
-        sys.stdout.write(json.dumps(document, indent=2) + "\n")
+    if output.json:
+        output.document(
+            {
+                "store": name,
+                "specification": done.specification.describe(),
+                "partitions": done.partitions,
+                "rows": done.rows,
+                "checksum": checksum,
+                "source": asdict(done.source),
+            }
+        )
     else:
-        sys.stdout.write(
+        output.line(
             f"{done.rows:,} rows into {name!r}, partitions: {done.partitions}; "
-            f"compared, checksum {checksum}\n"
+            f"compared, checksum {checksum}"
         )
 
 
-def _print_stores(stores: Sequence[SparkStateStore], *, as_json: bool) -> None:
+def _print_stores(output: Output, stores: Sequence[SparkStateStore]) -> None:
     """Print *stores*, a line for each."""
-    if as_json:
-        sys.stdout.write(json.dumps([asdict(store) for store in stores], indent=2) + "\n")
+    if output.json:
+        output.document([asdict(store) for store in stores])
         return
-    rows: list[Sequence[object]] = [_COLUMNS]
-    rows += [
+    rows = [
         (
             store.operator_id,
             store.operator_name,
@@ -187,5 +193,4 @@ def _print_stores(stores: Sequence[SparkStateStore], *, as_json: bool) -> None:
         )
         for store in stores
     ]
-    for row in rows:
-        sys.stdout.write("\t".join(map(str, row)) + "\n")
+    output.rows(_COLUMNS, rows)

@@ -9,6 +9,7 @@ import pytest
 import statestores as ss
 from statestores.logged_store import open_logged_store
 from statestores.partitioning import murmur2_partitioner
+from statestores.semantics.wall_clock import wall_clock_ms
 
 T0 = 1_372_896_000_000
 """4 July 2013, midnight in UTC."""
@@ -271,3 +272,27 @@ def test_what_has_expired_by_the_clock_is_nowhere(tmp_path: Path, succeed: Run) 
     for path in (tmp_path / "state", snapshot):
         assert [row["key"] for row in succeed("scan", path, "--json").lines] == ["living"]
     assert succeed("verify", tmp_path / "state", "--json").document["ok"] is True
+
+
+@pytest.mark.spec("TTL-2")
+def test_an_export_of_a_snapshot_has_what_a_scan_of_it_has(
+    tmp_path: Path, succeed: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows that had expired by the clock since the snapshot were exported, and not scanned.
+
+    The export read the snapshot's file, and the scan what a store would show. Now both do that.
+    """
+    root = ss.StateRoot.create(tmp_path / "state")
+    root.add_store(ss.TimestampedKeyValue("s", ttl_ms=ss.DAY, ttl_clock="wall"), partitions=1)
+    with open_logged_store(root, "s", backend="sqlite") as logged:
+        logged.store.put(b"dying", b"v")
+        logged.commit()
+        logged.snapshot()
+    snapshot = next((tmp_path / "state" / "s" / "0" / "snapshots").iterdir())
+    before = succeed("export", snapshot, tmp_path / "before.arrow", "--json").document
+    later_ms = wall_clock_ms() + 2 * ss.DAY
+    monkeypatch.setattr("statestores.semantics.expiry.wall_clock_ms", lambda: later_ms)
+    after = succeed("export", snapshot, tmp_path / "after.arrow", "--json").document
+
+    assert (before["rows"], after["rows"]) == (1, 0)
+    assert succeed("scan", snapshot, "--json").lines == []

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 import pytest
 
 import statestores as ss
-from statestores.cli import backends as backends_command
+from statestores.cli.commands import backends as backends_command
 from statestores.errors import MissingDriverError
 from statestores.logged_store import open_logged_store
 

@@ -9,10 +9,10 @@ import pytest
 import statestores as ss
 from statestores.arrow import list_snapshots
 from statestores.arrow.key_selection import KeySelection
-from statestores.cli.locations import locate
 from statestores.cli.store_views import views_at
 from statestores.logged_store import open_logged_store
 from statestores.partitioning import murmur2_partitioner
+from statestores.reading.locations import locate
 
 Run: TypeAlias = Callable[..., Any]
 PartitionOf: TypeAlias = Callable[[str], int]
@@ -152,7 +152,7 @@ def test_history_of_a_key_value_store_is_refused(root: Path, run: Run) -> None:
     outcome = run("history", root, "5", "--store", "counts")
 
     assert outcome.code == 2
-    assert "has no history; use get" in outcome.err
+    assert "has no history; read what it holds now" in outcome.err
 
 
 def test_raw_leaves_the_serdes_out(root: Path, succeed: Run) -> None:

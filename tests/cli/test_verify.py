@@ -11,15 +11,11 @@ import pytest
 import statestores as ss
 from statestores.arrow import list_snapshots
 from statestores.changelog import FileChangelog
-from statestores.cli.locations import Partition, locate
-from statestores.cli.verification.engine_rows import examine_rows
 from statestores.logged_store import open_logged_store
 from statestores.opening import backend_of
+from statestores.partitioning import murmur2_partitioner
 from statestores.registry import load_backend
-from statestores.semantics import open_on_engine
-from statestores.semantics.layout import DATA, HISTORY, OFFSETS, PROGRESS_ROW, TRUNCATING_ROW
-from statestores.semantics.progress import Progress
-from statestores.semantics.versioned_rows import history_key, history_row, latest_row
+from statestores.semantics.layout import DATA, HISTORY, OFFSETS, TRUNCATING_ROW
 from statestores.spi import Durability, Engine
 
 Run: TypeAlias = Callable[..., Any]
@@ -268,79 +264,30 @@ def test_rows_beyond_a_compaction_are_compared(kept: Path, succeed: Run) -> None
     assert ("content", "ok") in _statuses(document)
 
 
-_K = b"\x00k"
+@pytest.mark.spec("PAR-10")
+def test_keys_in_a_wrong_partition_are_a_finding(tmp_path: Path, run: Run) -> None:
+    """They were a warning, and the last line said "nothing is wrong" and the exit code 0.
 
-_DAMAGED_ROWS: dict[str, tuple[dict[bytes, bytes | None], str]] = {
-    "unknown metadata": ({b"\x00other": b""}, "metadata row"),
-    "namespace": ({b"\x09x": b""}, "in no namespace"),
-    "offset": ({OFFSETS + b"t\x00\x00\x00\x00\x01": b"1"}, "committed offsets"),
-    "short latest": ({DATA + _K: b"\x00"}, "too few (LAY-9)"),
-    "deletion with value": ({DATA + _K: latest_row(30, None) + b"x"}, "with a value (LAY-9)"),
-    "no marker": ({DATA + _K: latest_row(30, None)}, "has no marker (LAY-15)"),
-    "after stream time": ({DATA + _K: latest_row(31, b"v")}, "after the stream time 30 (LAY-8)"),
-    "stray marker": ({history_key(_K, 25): history_row(25, None)}, "marker of a deletion"),
-    "inverted": ({history_key(_K, 20): history_row(19, b"v")}, "not after it began"),
-    "gap": ({history_key(_K, 20): history_row(25, b"v")}, "the next one starts at 30"),
-    "overlap": ({history_key(_K, 10): history_row(29, b"v")}, "the next one starts at 20"),
-    "orphan": ({DATA + _K: None}, "there is no next one (LAY-7)"),
-    "unescaped": ({HISTORY + b"\x00k\x00\x00" + bytes(8): b"\x00" * 8}, "not escaped"),
-    "no terminator": ({HISTORY + b"kkkkkkkkkkkk": b"\x00" * 8}, "no terminator"),
-    "short history": ({history_key(_K, 20): b"\x00"}, "too few (LAY-14)"),
-    "floor": (
-        {PROGRESS_ROW: Progress(stream_time_ms=30, floor_ms=25).pack()},
-        "before the floor 25",
-    ),
-    "progress": ({PROGRESS_ROW: b"x"}, "(LAY-8)"),
-}
+    Who looked why a query had missed a key was told that all was well. Now it is a failure that
+    says how many keys, names one, by whose rule they are where they are, and what to do.
+    """
+    root = ss.StateRoot.create(tmp_path / "state")
+    root.add_store(ss.Versioned("counts", history_retention_ms=1_000), partitions=3)
+    keys = [b"k%d" % number for number in range(300)]
+    with open_logged_store(root, "counts", 1, backend="sqlite") as logged:
+        for time_ms in (1, 2):
+            for key in keys:
+                logged.store.put(key, key, timestamp_ms=time_ms)
+        logged.commit()
+    outcome = run("verify", tmp_path / "state", "--json")
 
-
-@pytest.mark.spec("LAY-7", "LAY-8", "LAY-9", "LAY-13", "LAY-14", "LAY-15")
-@pytest.mark.parametrize("name", _DAMAGED_ROWS)
-def test_each_rule_of_the_layout_is_checked(name: str) -> None:
-    """A store of three versions of one key, damaged in one row."""
-    rows, expected = _DAMAGED_ROWS[name]
-    engine = load_backend("memory").open("unused")
-    with engine, _versions_in(engine):
-        before = examine_rows(engine)
-        engine.apply(rows, Durability.PROCESS_CRASH)
-        after = examine_rows(engine)
-
-    assert before is not None
-    assert before.problems == []
-    assert after is not None
-    assert any(expected in problem for problem in after.problems), after.problems
-
-
-@contextmanager
-def _versions_in(engine: Engine) -> Iterator[None]:
-    with open_on_engine(engine, ss.Versioned("v", history_retention_ms=1_000)) as store:
-        for time_ms in (10, 20, 30):
-            store.put(_K, b"%d" % time_ms, timestamp_ms=time_ms)
-        store.commit({})
-        yield
-
-
-def test_expired_history_may_be_missing() -> None:
-    """LAY-16: a gap below the horizon is no damage."""
-    engine = load_backend("memory").open("unused")
-    with open_on_engine(engine, ss.Versioned("v", history_retention_ms=5)) as store:
-        for time_ms in (10, 14, 18):
-            store.put(_K, b"%d" % time_ms, timestamp_ms=time_ms)
-            store.commit({})
-        store.put(b"other", b"", timestamp_ms=100)
-        store.commit({})
-        engine.apply({history_key(_K, 14): None}, Durability.PROCESS_CRASH)
-        examined = examine_rows(engine)
-
-    assert examined is not None
-    assert examined.problems == []
-
-
-def test_locate_tells_partitions_of_a_root_from_others(root: Path, bare: Path) -> None:
-    """What the state root says is known, and what the engine says is not asked."""
-    inside, alone = locate(root / "planes" / "0"), locate(bare)
-
-    assert isinstance(inside, Partition)
-    assert isinstance(alone, Partition)
-    assert (inside.number, alone.number) == (0, None)
-    assert alone.specification is None
+    strangers = sorted(key for key in keys if murmur2_partitioner.partition(key, 3) != 1)
+    home = murmur2_partitioner.partition(strangers[0], 3)
+    (found,) = [check for check in outcome.document["checks"] if check["check"] == "partition"]
+    assert (outcome.code, outcome.document["ok"], found["status"]) == (1, False, "misplaced")
+    assert f"{len(strangers)} keys are here, and 'murmur2'" in found["detail"]
+    assert f"for {strangers[0].decode()!r} in {home}" in found["detail"]
+    assert "import it into one whose specification names the partitioner" in found["detail"]
+    outcome = run("verify", tmp_path / "state")
+    assert (outcome.code, "nothing is wrong" in outcome.err) == (1, False)
+    assert "failed checks: 1" in outcome.err

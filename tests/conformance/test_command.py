@@ -40,6 +40,9 @@ def _run(*arguments: str, code: str = "") -> "subprocess.CompletedProcess[str]":
         (["memory", "--badge", "badge.png"], "ends in .svg"),
         (["memory", "--option", "size"], "--option is KEY=VALUE"),
         (["memory", "sqlite", "--report", "one.json"], "put {backend} in it"),
+        (["memory", "--level", "perfect"], "'perfect' is none of engine, store, durable"),
+        (["memory", "--profile", "slow"], "'slow' is none of quick, full, soak"),
+        (["memory", "--seed", "x"], "'--seed'"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -79,6 +82,21 @@ def test_a_suite_that_is_not_installed_is_a_sentence() -> None:
     assert "needs the package 'pytest'" in result.stderr
     assert "pip install 'statestores[conformance]'" in result.stderr
     assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["memory", "--all"], ["--no-such"]])
+def test_the_module_is_the_same_command(arguments: list[str]) -> None:
+    """``python -m statestores_conformance`` says the same, with the same exit code."""
+    by_name = _run(*arguments)
+    by_module = subprocess.run(
+        [sys.executable, "-m", "statestores_conformance", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert by_module.returncode == by_name.returncode
+    assert (by_module.stdout, by_module.stderr) == (by_name.stdout, by_name.stderr)
 
 
 def test_the_help_is_the_commands_own() -> None:

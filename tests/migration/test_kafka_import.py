@@ -357,7 +357,10 @@ def test_serdes_read_what_kafka_wrote(older: Path, tmp_path: Path) -> None:
         ([], "--to ROOT is missing"),
         (["--to", "root"], "--retention, --window-size"),
         (["--to", "root", "--kind", "window"], "--store NAME"),
-        (["--to", "root", "--store", "plain", "--retention", "soon"], "--retention is a number"),
+        (
+            ["--to", "root", "--store", "plain", "--retention", "soon"],
+            "--retention is millis",
+        ),
         (["--to", "root", "--store", "plain", "--retention", "1d"], "has no retention"),
         (["--to", "root", "--kind", "cache"], "Invalid value for '--kind'"),
     ],

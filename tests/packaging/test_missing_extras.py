@@ -38,6 +38,7 @@ NEED_ARROW = [
     "import statestores.changelog",
     "import statestores.changelog.rows",
     "import statestores.migration",
+    "import statestores.verification",
     "import pyspark_statestores",
     "from statestores.spark import stateful",
 ]

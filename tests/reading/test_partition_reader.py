@@ -68,6 +68,9 @@ def test_content_is_that_of_the_store_at_every_offset(
         assert reader.end_offset == offset + 1
     for offset, expected in at_commit.items():
         assert rows_of(reader.rows(offset=offset)) == expected
+        assert rows_of(reader.replay_after(None, offset).shown()) == expected
+    with pytest.raises(OffsetOutOfRangeError, match="has no offset"):
+        reader.replay_after(None, reader.end_offset)
 
 
 def test_versions_are_shown_as_of_a_time_and_as_history(

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, get_args
@@ -36,6 +36,7 @@ from statestores.staged_write import (
     publish,
     refuse_unfinished_write,
     stage,
+    write_at_once,
 )
 from statestores.write_intent import read_intent, staging_directory
 
@@ -331,6 +332,23 @@ def test_a_discarded_write_leaves_nothing(root: ss.StateRoot, tmp_path: Path) ->
     assert leftovers(root) == set()
     assert content(root) == OLD
     assert not elsewhere.exists()
+
+
+def test_a_write_at_once_is_whole_or_nothing(root: ss.StateRoot) -> None:
+    """When its rows end early, nothing has changed and nothing stays staged."""
+
+    def cut_short() -> Iterator[pa.RecordBatch]:
+        yield batch_of(b"a")
+        raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        write_at_once(root, "counts", cut_short())
+    assert content(root) == OLD
+    assert leftovers(root) == set()
+    written = write_at_once(root, "counts", [batch_of(b"a"), batch_of(b"b")], "overwrite")
+
+    assert written.rows == 2
+    assert content(root) == {b"a": b"1", b"b": b"1"}
 
 
 def batch_of(key: bytes) -> pa.RecordBatch:

@@ -33,6 +33,7 @@ from statestores.spark.state_catalog import (
 )
 from statestores.spark.state_columns import key_side, value_side
 from statestores.spark.state_import import StateSelection, import_spark_state
+from statestores.spark.state_import_command import main as import_spark_command
 
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -424,6 +425,33 @@ def test_an_export_says_itself_what_it_is(spark: SparkSession, tmp_path: Path) -
 
     with pytest.raises(UnsupportedFormatError, match="format 2, and this release knows 1"):
         import_spark_state(spark, checkpoint, tmp_path / "copy")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "Missing argument 'CHECKPOINT'"),
+        (["c", "--join-side", "middle"], "'middle' is not one of"),
+        (["c", "--no-such"], "No such option"),
+    ],
+)
+def test_a_call_that_cannot_be_one_starts_no_session(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
+) -> None:
+    """The exit code is 2, and one line says why and where to look."""
+    code = import_spark_command(arguments)
+    told = capsys.readouterr()
+
+    assert (code, told.out, told.err.count("\n")) == (2, "", 1)
+    assert words in told.err
+    assert told.err.endswith("see: statestores import-spark --help\n")
+
+
+def test_a_setting_that_cannot_be_one_is_refused() -> None:
+    """Before a session is started, too."""
+    for settings in (["--conf", "alone"], ["--conf", "a=1", "--conf", "a=2"]):
+        with pytest.raises(InvalidOptionError, match="--conf"):
+            import_spark_command(["c", "--list", *settings])
 
 
 @pytest.mark.soak

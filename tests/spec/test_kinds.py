@@ -51,8 +51,8 @@ import statestores
 from statestores.arrow.schemas import first_disorder, put_order, rows_from_changes
 from statestores.changelog import FileChangelog, compact
 from statestores.changelog.rows import change_schema, order_column
-from statestores.cli.information import _DURATIONS
-from statestores.cli.records import TIME_COLUMNS as SHOWN_TIMES
+from statestores.cli.commands.info import _DURATIONS
+from statestores.cli.time_columns import TIME_COLUMNS as SHOWN_TIMES
 from statestores.serdes.descriptions import _COMMON, _FIELDS
 from statestores.spark.options import KAFKA_KINDS, STORE_KINDS
 from statestores.spark.store_options import _PARAMETERS

@@ -1,0 +1,211 @@
+"""The command `import`: the rows of an Arrow or Parquet file into a store."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import pyarrow as pa
+import typer
+
+from statestores.arrow.encoded_changes import changes_from_encoded
+from statestores.arrow.file_import import RowsFile, import_file, open_rows_file
+from statestores.arrow.progress import Meter, ProgressCallback
+from statestores.arrow.typed_columns import encode_rows
+from statestores.cli.arguments import (
+    BackendOption,
+    JsonOption,
+    StoreOption,
+    parse_backend_options,
+)
+from statestores.cli.locations import choose_store
+from statestores.cli.output import Output
+from statestores.errors import InvalidArgumentError, StoreNotFoundError
+from statestores.opening import open_existing
+from statestores.reading.locations import Partition, Root, locate
+from statestores.semantics.local_path import local_path
+from statestores.serdes import specification_from_description
+from statestores.staged_write import write_at_once
+from statestores.state_root import StateRoot, is_state_root
+
+_CREATE = "create it in Python: StateRoot.create(path).add_store(specification, partitions=...)"
+
+
+@dataclass(frozen=True, slots=True)
+class _Imported:
+    """What an import has done."""
+
+    store: str
+    rows: int
+    partitions: int
+
+
+def import_(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE",
+            help="An Arrow IPC or Parquet file with the columns "
+            "key and value, and the times of the store's kind, such as valid_from.",
+        ),
+    ],
+    path: Annotated[
+        str,
+        typer.Argument(
+            metavar="PATH", help="A state root, one of its stores, or the directory of a store."
+        ),
+    ],
+    *,
+    partitions: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Of a store that is created; by default 1."),
+    ] = None,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Drop what the store holds, in the same step.")
+    ] = False,
+    store: StoreOption = None,
+    raw: Annotated[
+        bool,
+        typer.Option("--raw", help="Keys and values of a file from elsewhere are bytes already."),
+    ] = False,
+    json: JsonOption = False,
+    backend_option: BackendOption = None,
+) -> None:
+    """WRITES: put the rows of a file into a store; rows without a value delete.
+
+    Into a state root all rows are imported or none. They go through the changelog, to the
+    partitions that their keys belong to. A store that is not there yet is created as the file
+    describes it, and the state root with it. Versions, windows and sessions are put
+    in the order of time. A directory
+    with an engine and no changelog is imported into batch by batch.
+
+    Example: statestores import planes.parquet state/ --partitions 4
+    """
+    output = Output(json=json)
+    options = parse_backend_options(backend_option)
+    typed = False if raw else None
+    with output.progress("importing") as progress:
+        target = _target(path)
+        if isinstance(target, Partition):
+            if partitions is not None or replace or store is not None:
+                raise InvalidArgumentError(
+                    "--partitions, --replace and --store are for state roots, and "
+                    f"{path!r} is a directory of one store"
+                )
+            done = _into_engine(target, file, options, progress, typed=typed)
+        else:
+            with open_rows_file(file) as rows:
+                root = target or _new_root(path, rows)
+                name = _store_for(root, rows, store, partitions)
+                done = _into_root(root.root, name, rows, progress, replace=replace, typed=typed)
+    if json:
+        output.document({"store": done.store, "rows": done.rows, "partitions": done.partitions})
+    else:
+        output.line(f"{done.rows:,} rows into {done.store!r}, partitions: {done.partitions}")
+
+
+def _target(path: str) -> Root | Partition | None:
+    """Return where to import to; ``None`` when there is nothing yet.
+
+    Raises:
+        InvalidArgumentError: It is something that cannot be imported into.
+    """
+    place = local_path(path)
+    if not place.exists() or (place.is_dir() and not any(place.iterdir())):
+        if is_state_root(place.absolute().parent):
+            raise StoreNotFoundError(
+                f"there is no store {path!r} in the state root; import into the root to create it"
+            )
+        return None
+    location = locate(place)
+    if isinstance(location, Partition):
+        if location.root is None and location.has_engine and not location.has_changelog:
+            return location
+        raise InvalidArgumentError(
+            f"{path!r} is one partition, and the rows of a file may belong to any; import into "
+            "the state root"
+        )
+    if isinstance(location, Root):
+        return location
+    raise InvalidArgumentError(f"{path!r} is no store that rows could be put into")
+
+
+def _new_root(path: str, rows: RowsFile) -> Root:
+    """Make a state root for a file that says what its store is.
+
+    Raises:
+        InvalidArgumentError: It does not.
+    """
+    if rows.origin is None:
+        raise InvalidArgumentError(
+            f"there is no state root at {path!r}, and {str(rows.path)!r} does not say what its "
+            f"store should be; {_CREATE}"
+        )
+    return Root(StateRoot.create(path), None)
+
+
+def _store_for(target: Root, rows: RowsFile, name: str | None, partitions: int | None) -> str:
+    """Return the store to import into, created if it is not there.
+
+    Raises:
+        InvalidArgumentError: It is not there and the file does not say what it is, or it is
+            there with another number of partitions.
+    """
+    described = None if rows.origin is None else rows.origin.specification
+    wanted = name or target.store or (None if described is None else str(described["name"]))
+    if wanted is None or wanted in target.root.stores:
+        chosen = choose_store(target, wanted)
+        number = target.root.store(chosen).partitions
+        if partitions not in (None, number):
+            raise InvalidArgumentError(
+                f"the store {chosen!r} has {number} partitions, and --partitions {partitions}; "
+                "the number is fixed when a store is created"
+            )
+        return chosen
+    if described is None:
+        raise InvalidArgumentError(
+            f"there is no store {wanted!r} in {str(target.root.path)!r}, and the file does not "
+            f"say what it should be; {_CREATE}"
+        )
+    specification = specification_from_description({**described, "name": wanted})
+    target.root.add_store(specification, partitions=partitions or 1)
+    return wanted
+
+
+def _into_root(
+    root: StateRoot,
+    name: str,
+    rows: RowsFile,
+    progress: ProgressCallback | None,
+    *,
+    replace: bool,
+    typed: bool | None,
+) -> _Imported:
+    """Append the rows to the changelogs of the store, all or nothing."""
+    entry = root.store(name)
+    specification = entry.specification
+    typed = rows.is_typed(specification, typed=typed)
+    meter = Meter(progress, rows.rows)
+
+    def changes() -> Iterator[pa.RecordBatch]:
+        for batch in rows.batches():
+            encoded = encode_rows(batch, specification, typed=typed)
+            yield changes_from_encoded(encoded, specification)
+            meter.add(batch.num_rows, batch.nbytes)
+
+    published = write_at_once(root, name, changes(), "overwrite" if replace else "append")
+    return _Imported(name, published.rows, entry.partitions)
+
+
+def _into_engine(
+    partition: Partition,
+    file: Path,
+    options: dict[str, object],
+    progress: ProgressCallback | None,
+    *,
+    typed: bool | None,
+) -> _Imported:
+    """Put the rows into a store that has an engine only."""
+    with open_existing(partition.path, options=options) as store:
+        rows = import_file(store, file, typed=typed, progress=progress)
+        return _Imported(store.name, rows, 1)

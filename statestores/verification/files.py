@@ -1,0 +1,124 @@
+"""Changelogs and snapshots: checksums, order, offsets, and what they say about each other."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from statestores.arrow.snapshot_directory import list_snapshots
+from statestores.arrow.snapshot_reader import Snapshot, read_snapshot
+from statestores.changelog import ChangelogReader, FrameKind, changelog_partition
+from statestores.changelog.opening import check_chain
+from statestores.changelog.segment_directory import list_segments
+from statestores.errors import StateStoreError
+from statestores.reading.locations import Partition
+from statestores.spi.specification import StoreSpecification
+from statestores.verification.findings import Finding, Status
+
+
+@dataclass(frozen=True, slots=True)
+class LogRange:
+    """What a changelog holds, once all of it has been read."""
+
+    first_offset: int
+    """The first offset that it stands for."""
+
+    end_offset: int
+    """The offset after the last."""
+
+    complete_from: int
+    """Before this offset, compaction has dropped changes that were not void at their time."""
+
+
+def check_changelog(path: Path, kind: str | None) -> tuple[Finding, LogRange | None]:
+    """Read the whole changelog in *path*; return what it holds, if it can be read."""
+    try:
+        with ChangelogReader.open(path, kind) as log:
+            check_chain(list_segments(path), log.store_kind)
+            segments = log.segments()
+            compacted_to = segments[0].end_offset if segments[0].compacted else None
+            torn = log.torn_tail
+            first = expected = log.first_offset
+            frames = changes = clears = 0
+            for frame in log.read():
+                wrong = _wrong_offsets(list(frame.offsets), expected, frame.last_offset)
+                if wrong is not None:
+                    return Finding("changelog", path, Status.DAMAGED, wrong), None
+                expected = frame.last_offset + 1
+                frames += 1
+                changes += frame.batch.num_rows
+                clears += frame.kind is FrameKind.CLEAR
+    except StateStoreError as error:
+        return Finding("changelog", path, Status.DAMAGED, str(error)), None
+    words = f"frames: {frames:,}, changes: {changes:,}, offsets from {first} up to {expected}"
+    if clears:
+        words += f", clears: {clears}"
+    if compacted_to is not None:
+        words += f", compacted before {compacted_to}"
+    if torn is not None:
+        words += (
+            f"; a torn tail of {torn.length} bytes at the end, an append that never returned, "
+            "which the next writer cuts"
+        )
+    held = LogRange(first, expected, compacted_to or 0)
+    return Finding("changelog", path, Status.OK, words), held
+
+
+def _wrong_offsets(offsets: list[int], base: int, last: int) -> str | None:
+    """Return what is wrong with the *offsets* of a frame from *base* to *last*, in words."""
+    ascending = all(one < two for one, two in pairwise(offsets))
+    if offsets and not (ascending and base <= offsets[0] and offsets[-1] <= last):
+        return f"the frame at offset {base} has changes whose offsets are not from {base} to {last}"
+    return None
+
+
+def check_snapshots(
+    partition: Partition, held: LogRange | None
+) -> Iterator[tuple[Finding, Snapshot | None]]:
+    """Read all snapshots of *partition*; yield those that are whole with their finding."""
+    for path in list_snapshots(partition.directory.snapshots).values():
+        finding, snapshot = check_snapshot(path)
+        if snapshot is not None and partition.specification is not None:
+            wrong = _mismatch(snapshot, partition.specification, partition.number, held)
+            if wrong is not None:
+                yield Finding("snapshot", path, Status.DAMAGED, wrong), None
+                continue
+        yield finding, snapshot
+
+
+def check_snapshot(path: Path) -> tuple[Finding, Snapshot | None]:
+    """Read the whole snapshot in *path*; return it if it is whole."""
+    try:
+        snapshot = read_snapshot(path)
+        snapshot.verify()
+    except StateStoreError as error:
+        return Finding("snapshot", path, Status.DAMAGED, str(error)), None
+    words = f"{snapshot.rows:,} rows at offset {snapshot.offset}"
+    return Finding("snapshot", path, Status.OK, words), snapshot
+
+
+def _mismatch(
+    snapshot: Snapshot,
+    specification: StoreSpecification[Any, Any],
+    number: int | None,
+    held: LogRange | None,
+) -> str | None:
+    """Return what of *snapshot* contradicts the state root or the changelog, in words."""
+    found, wanted = dict(snapshot.manifest.specification), specification.describe()
+    for field in sorted({*found, *wanted}):
+        if found.get(field) != wanted.get(field):
+            return (
+                f"its {field} is {found.get(field)!r}, and the state root says "
+                f"{wanted.get(field)!r}: it is a snapshot of another store"
+            )
+    if number is None or snapshot.manifest.partition != changelog_partition(
+        specification.name, number
+    ):
+        return None  # it stands at the offset of another log, which is not here
+    if held is not None and snapshot.offset >= held.end_offset:
+        return (
+            f"it stands at offset {snapshot.offset}, and the changelog ends before "
+            f"{held.end_offset}: the changelog has lost its end"
+        )
+    return None

@@ -1,0 +1,103 @@
+"""All checks of what lies at a path: a state root, one store, a partition, a log, a snapshot."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from os import PathLike
+
+from statestores.arrow.progress import Meter, ProgressCallback
+from statestores.errors import StateStoreError
+from statestores.partitioning import partitioner_by_name
+from statestores.reading.locations import (
+    ChangelogDirectory,
+    Location,
+    Partition,
+    Root,
+    SnapshotDirectory,
+    locate,
+)
+from statestores.verification.files import check_changelog, check_snapshot
+from statestores.verification.findings import Finding, Status
+from statestores.verification.partition_checks import check_partition
+from statestores.write_intent import read_intent
+
+
+def verify(
+    path: str | PathLike[str],
+    *,
+    options: Mapping[str, object] | None = None,
+    with_engine: bool = True,
+    progress: ProgressCallback | None = None,
+) -> Iterator[Finding]:
+    """Check what lies at *path*; yield each thing that was looked at, once it has been.
+
+    A state root, the directory of one of its stores, a partition, a changelog or a snapshot.
+    Nothing is changed. A store is whole when no finding is a failure:
+
+        damaged = [finding for finding in verify("state/") if finding.is_failure]
+
+    Args:
+        path: Where to look.
+        options: Options of the backend, for the engines that are opened.
+        with_engine: Whether to open the engines too, each under its lock, which keeps its owner
+            out meanwhile. An engine that is open elsewhere is `Status.NOT_CHECKED`.
+        progress: Called as rows of engines are read. What it raises ends the verification, unless
+            it is a `StateStoreError`, which is taken for the engine's.
+
+    Raises:
+        StoreNotFoundError: There is nothing at *path* that can be checked.
+        StateStoreError: The file that says what stores there are cannot be read.
+    """
+    return check_location(locate(path), options=options, with_engine=with_engine, progress=progress)
+
+
+def check_location(
+    location: Location,
+    stores: Iterable[str] | None = None,
+    *,
+    options: Mapping[str, object] | None = None,
+    with_engine: bool = True,
+    progress: ProgressCallback | None = None,
+) -> Iterator[Finding]:
+    """Check *location* as `verify` does; of a state root these *stores*, by default its own."""
+    meter = Meter(progress)
+    match location:
+        case Root():
+            for name in _named(location) if stores is None else stores:
+                yield _check_store(location, name)
+                for partition in location.partitions(name):
+                    yield from check_partition(
+                        partition, options, with_engine=with_engine, meter=meter
+                    )
+        case Partition():
+            yield from check_partition(location, options, with_engine=with_engine, meter=meter)
+        case ChangelogDirectory():
+            yield check_changelog(location.path, None)[0]
+        case SnapshotDirectory():
+            yield check_snapshot(location.path)[0]
+
+
+def _named(location: Root) -> list[str]:
+    """Return the store that the path names, or all of them."""
+    return sorted(location.root.stores) if location.store is None else [location.store]
+
+
+def _check_store(location: Root, name: str) -> Finding:
+    """Check what the state root says about a store, and the note of its last staged write."""
+    directory = location.root.path / name
+    entry = location.root.store(name)
+    try:
+        partitioner_by_name(entry.specification.partitioner)
+        intent = read_intent(directory)
+    except StateStoreError as error:
+        return Finding("store", directory, Status.DAMAGED, str(error))
+    strangers = [
+        each.name
+        for each in (directory.iterdir() if directory.is_dir() else ())
+        if each.name.isdigit() and int(each.name) >= entry.partitions
+    ]
+    if strangers:
+        words = f"there is a partition {strangers[0]}, and the store has {entry.partitions}"
+        return Finding("store", directory, Status.DAMAGED, words)
+    words = f"{entry.specification.kind}, partitions: {entry.partitions}"
+    if intent is not None and not intent.finished:
+        words += f"; the write {intent.write_id!r} is committed, and the next writer finishes it"
+    return Finding("store", directory, Status.OK, words)

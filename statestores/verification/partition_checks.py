@@ -1,0 +1,287 @@
+"""All checks of one partition: changelog, snapshots, engine, and whether they agree."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from statestores.arrow.progress import Meter
+from statestores.arrow.restore_mark import restore_mark
+from statestores.arrow.row_batches import batches_from_changes
+from statestores.arrow.snapshot_reader import Snapshot
+from statestores.changelog import changelog_partition
+from statestores.durable_json import ENGINE_FILE
+from statestores.errors import StateStoreError, StoreLockedError
+from statestores.opening import backend_of
+from statestores.partition_reader import PartitionReader
+from statestores.reading.locations import Partition
+from statestores.registry import load_recorded_backend
+from statestores.semantics import open_on_engine
+from statestores.semantics.expiry import Expiry
+from statestores.semantics.layout import TRUNCATING_ROW
+from statestores.semantics.progress import NO_STREAM_TIME
+from statestores.semantics.self_description import check_description
+from statestores.spi.durability import Durability
+from statestores.spi.engine import Engine
+from statestores.spi.specification import StoreSpecification, TimestampedKeyValue, TtlClock
+from statestores.spi.store import StateStore
+from statestores.verification.content import first_difference, living, visible
+from statestores.verification.engine_rows import examine_rows
+from statestores.verification.files import LogRange, check_changelog, check_snapshots
+from statestores.verification.findings import Finding, Status
+from statestores.verification.placement import check_placement
+
+
+def check_partition(
+    partition: Partition,
+    options: Mapping[str, object] | None,
+    *,
+    with_engine: bool,
+    meter: Meter,
+) -> Iterator[Finding]:
+    """Check *partition*; yield what was looked at as it is done."""
+    specification = partition.specification
+    held: LogRange | None = None
+    kind = None if specification is None else specification.kind
+    if partition.has_changelog:
+        finding, held = check_changelog(partition.directory.changelog, kind)
+        yield finding
+    snapshots = []
+    for finding, snapshot in check_snapshots(partition, held):
+        yield finding
+        if snapshot is not None:
+            snapshots.append(snapshot)
+    if held is not None and specification is not None and partition.number is not None:
+        own = changelog_partition(specification.name, partition.number)
+        logged = _Logged(
+            partition,
+            specification,
+            held,
+            [each for each in snapshots if each.manifest.partition == own],
+        )
+        for snapshot in logged.snapshots:
+            yield logged.check_snapshot(snapshot)
+        yield from logged.check_placement()
+    else:
+        logged = None
+    try:
+        backend = backend_of(partition.path)
+    except StateStoreError as error:
+        yield Finding("engine", partition.path, Status.DAMAGED, str(error))
+        return
+    if backend is None:
+        return
+    if not with_engine:
+        yield Finding("engine", partition.engine, Status.SKIPPED, "not wanted (--no-engine)")
+        return
+    yield from _check_engine(partition, backend, options, logged, meter)
+
+
+def _check_engine(
+    partition: Partition,
+    backend: str,
+    options: Mapping[str, object] | None,
+    logged: "_Logged | None",
+    meter: Meter,
+) -> Iterator[Finding]:
+    """Open the engine, check its rows, and compare what they mean with the changelog."""
+    path = partition.engine
+    if not path.is_dir():  # opening would make a new one
+        yield Finding("engine", path, Status.DAMAGED, "the engine's directory is gone")
+        return
+    try:
+        engine = load_recorded_backend(backend, partition.path / ENGINE_FILE).open(
+            str(path), options
+        )
+    except StoreLockedError as error:
+        yield Finding("engine", path, Status.NOT_CHECKED, str(error))
+        return
+    except StateStoreError as error:
+        yield Finding("engine", path, Status.DAMAGED, str(error))
+        return
+    with engine:
+        try:
+            yield from _check_open_engine(partition, engine, logged, meter)
+        except StateStoreError as error:
+            yield Finding("engine", path, Status.DAMAGED, str(error))
+
+
+def _check_open_engine(
+    partition: Partition, engine: Engine, logged: "_Logged | None", meter: Meter
+) -> Iterator[Finding]:
+    path = partition.engine
+    examined = examine_rows(engine, meter)
+    if examined is None:
+        lost = engine.capabilities.durable_commit  # see `statestores.opening`
+        words = "; its files were removed or emptied" if lost else ""
+        status = Status.DAMAGED if lost else Status.OK
+        yield Finding("engine", path, status, f"opened by {engine.name!r}; it is empty{words}")
+        return
+    if partition.specification is not None:
+        check_description(
+            examined.specification.describe(),
+            partition.specification.describe(),
+            partition.specification.changeable,  # from the next opening on
+        )
+    if engine.get(TRUNCATING_ROW) is not None:
+        words = "a truncation was interrupted; opening the store completes it"
+        yield Finding("rows", path, Status.SKIPPED, words)
+        return
+    if examined.problem_count:
+        words = "; ".join(examined.problems)
+        more = examined.problem_count - len(examined.problems)
+        words += f"; and {more} more" if more else ""
+        yield Finding("rows", path, Status.DAMAGED, words)
+        return  # the store could not be trusted to read them
+    words = f"opened by {engine.name!r}, {examined.rows:,} rows, all well-formed"
+    yield Finding("rows", path, Status.OK, words)
+    with open_on_engine(
+        engine, examined.specification, durability=Durability.PROCESS_CRASH
+    ) as store:
+        if restore_mark(store.specification) in store.committed_offsets():
+            words = "a restore was interrupted; opening the store through its changelog goes on"
+            yield Finding("content", path, Status.SKIPPED, words)
+        elif logged is not None:
+            yield logged.check_store(store, path)
+        elif partition.root is not None and partition.number is not None:
+            with closing(store.committed_content().changes) as changes:
+                yield from check_placement(
+                    batches_from_changes(store.specification.kind, changes),
+                    path,
+                    store.specification,
+                    partition.number,
+                    partition.root.store(store.name).partitions,
+                )
+
+
+def _without_time_to_live(
+    specification: TimestampedKeyValue[Any, Any],
+) -> TimestampedKeyValue[bytes, bytes]:
+    """Return what *specification* says of stored rows, none of which expires."""
+    return TimestampedKeyValue(specification.name, partitioner=specification.partitioner)
+
+
+class _Logged:
+    """A partition whose changelog can be read, and what it gives."""
+
+    def __init__(
+        self,
+        partition: Partition,
+        specification: StoreSpecification[Any, Any],
+        held: LogRange,
+        snapshots: list[Snapshot],
+    ) -> None:
+        self.snapshots = snapshots
+        self._specification = specification
+        self._held = held
+        self._reader = PartitionReader(partition.directory, specification)
+        self._log = changelog_partition(specification.name, int(partition.path.name))
+        self._partition = partition
+
+    def check_placement(self) -> Iterator[Finding]:
+        """Look where the keys belong that readers of the files see."""
+        partition, name = self._partition, self._specification.name
+        if partition.root is None or partition.number is None:
+            return
+        partitions = partition.root.store(name).partitions
+        rows = self._reader.rows(columns=["key"], typed=False)
+        try:
+            yield from check_placement(
+                rows, partition.path, self._specification, partition.number, partitions
+            )
+        except StateStoreError as error:
+            words = f"the rows cannot be read: {error}"
+            yield Finding("partition", partition.path, Status.SKIPPED, words)
+
+    def check_snapshot(self, snapshot: Snapshot) -> Finding:
+        """Compare *snapshot* with the changes up to its offset, if all of them are there."""
+        path, offset = snapshot.path, snapshot.offset
+        older = [each for each in self.snapshots if each.offset < offset]
+        basis = self._basis(offset, older)
+        if isinstance(basis, str):
+            return Finding("content", path, Status.SKIPPED, f"not compared: {basis}")
+        difference = self._difference(
+            snapshot.batches(), basis, offset, "the snapshot", "the changelog"
+        )
+        return self._finding(path, difference, offset)
+
+    def check_store(self, store: StateStore, path: Path) -> Finding:
+        """Compare *store* with the changes up to its committed offset."""
+        offset = store.committed_offset(self._log)
+        if offset is None:
+            return self._check_without_offset(store, path)
+        if offset >= self._held.end_offset:
+            return Finding(
+                "content",
+                path,
+                Status.DAMAGED,
+                f"the store has committed offset {offset}, and the changelog ends before "
+                f"{self._held.end_offset}: the changelog has lost its end, or is another one",
+            )
+        basis = self._basis(offset, self.snapshots)
+        if isinstance(basis, str):
+            return Finding("content", path, Status.SKIPPED, f"not compared: {basis}")
+        content = store.committed_content()
+        with closing(content.changes) as changes:
+            rows = batches_from_changes(self._specification.kind, changes)
+            difference = self._difference(rows, basis, offset, "the store", "the changelog")
+        return self._finding(path, difference, offset)
+
+    def _check_without_offset(self, store: StateStore, path: Path) -> Finding:
+        """Accept a store that has taken nothing from its changelog if it is empty."""
+        with closing(store.committed_content().changes) as changes:
+            if any(len(chunk) for chunk in changes):
+                return Finding(
+                    "content",
+                    path,
+                    Status.DAMAGED,
+                    "the store has rows and no committed offset of its changelog, so nobody "
+                    "knows which changes they reflect",
+                )
+        return Finding("content", path, Status.OK, "the store has nothing from its changelog yet")
+
+    def _basis(self, offset: int, snapshots: list[Snapshot]) -> Snapshot | str | None:
+        """Return the snapshot to begin with, ``None`` for the first change, or why there is none.
+
+        A comparison rests on the changelog as far as it goes back: on all of it if possible.
+        """
+        held = self._held
+        if offset + 1 < held.complete_from:
+            return f"the changelog has been compacted beyond offset {offset}"
+        if held.first_offset == 0:
+            return None
+        for snapshot in sorted(snapshots, key=lambda each: each.offset):
+            if held.first_offset - 1 <= snapshot.offset <= offset:
+                return snapshot
+        return (
+            f"the changelog begins at {held.first_offset}, and no snapshot that is whole reaches "
+            "from there"
+        )
+
+    def _difference(
+        self, rows: Any, basis: Snapshot | None, offset: int, where: str, by: str
+    ) -> str | None:
+        specification, horizon_ms = self._specification, None
+        if isinstance(specification, TimestampedKeyValue) and specification.ttl_clock is (
+            TtlClock.WALL
+        ):
+            # What has expired by the clock is left out of *rows* since they were asked for, and
+            # of the others as they are read: the same moment, a later one, has to count for both.
+            horizon_ms = Expiry(specification, None).horizon_ms(NO_STREAM_TIME)
+            specification = _without_time_to_live(specification)
+        reader = PartitionReader(self._partition.directory, specification)
+        expected = reader.replay_after(basis, offset).rows()
+        if horizon_ms is not None:
+            rows, expected = living(rows, horizon_ms), living(expected, horizon_ms)
+        if basis is not None:
+            by = f"{by} after the snapshot at {basis.offset}"
+        return first_difference(visible(rows), visible(expected), where, by)
+
+    def _finding(self, path: Path, difference: str | None, offset: int) -> Finding:
+        if difference is not None:
+            return Finding("content", path, Status.DAMAGED, difference)
+        behind = self._held.end_offset - 1 - offset
+        words = f"equals its changelog up to offset {offset}"
+        if behind:
+            words += f", which goes on for {behind:,}"
+        return Finding("content", path, Status.OK, words)

@@ -1,0 +1,104 @@
+"""A verification by the library: what it looks at, in which order, and what it does not touch."""
+
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+import statestores as ss
+from statestores.arrow.progress import Progress
+from statestores.errors import StoreNotFoundError
+from statestores.logged_store import open_logged_store
+from statestores.verification import Finding, Status, verify
+
+ROWS = 25_000
+"""More than are read between two words about the progress."""
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Make a state root of two stores, one of them with a snapshot."""
+    state = ss.StateRoot.create(tmp_path / "state")
+    state.add_store(ss.KeyValue("counts"), partitions=2)
+    state.add_store(ss.Versioned("rates", history_retention_ms=100), partitions=1)
+    with open_logged_store(state, "counts", 0, backend="sqlite") as counts:
+        for number in range(ROWS):
+            counts.store.put(b"%d" % number, b"v")
+        counts.commit()
+    with open_logged_store(state, "rates", backend="sqlite") as rates:
+        rates.store.put(b"EUR", b"1", timestamp_ms=5)
+        rates.commit()
+        rates.snapshot()
+    return state.path
+
+
+def _said(findings: list[Finding], root: Path) -> list[tuple[str, str, Status]]:
+    return [(each.check, str(each.path.relative_to(root)), each.status) for each in findings]
+
+
+def test_everything_below_a_state_root_is_looked_at(root: Path) -> None:
+    """Store by store and partition by partition; files first, then the engine, then both."""
+    findings = list(verify(root / "rates"))
+    (snapshot,) = (root / "rates/0/snapshots").iterdir()
+
+    assert _said(findings, root) == [
+        ("store", "rates", Status.OK),
+        ("changelog", "rates/0/changelog", Status.OK),
+        ("snapshot", str(snapshot.relative_to(root)), Status.OK),
+        ("content", str(snapshot.relative_to(root)), Status.OK),
+        ("rows", "rates/0/engine", Status.OK),
+        ("content", "rates/0/engine", Status.OK),
+    ]
+    assert {each.path for each in findings} < {each.path for each in verify(root)}
+
+
+@pytest.mark.parametrize("place", ["rates/0", "rates/0/changelog"])
+def test_a_part_can_be_checked_by_itself(root: Path, place: str) -> None:
+    """A partition, or its changelog: what lies there and no more."""
+    findings = list(verify(root / place))
+
+    assert findings
+    assert not any(finding.is_failure for finding in findings)
+    assert all((root / place) in (each.path, *each.path.parents) for each in findings)
+
+
+def test_an_engine_that_is_open_is_not_checked(root: Path) -> None:
+    """Nobody knows how it is, which is a failure; without the engine nothing is said of it."""
+    with open_logged_store(root, "rates"):
+        asked = list(verify(root / "rates"))
+        files_only = list(verify(root / "rates", with_engine=False))
+
+    assert asked[-1].status is Status.NOT_CHECKED
+    assert asked[-1].is_failure
+    assert files_only[-1].status is Status.SKIPPED
+    assert not any(finding.is_failure for finding in files_only)
+
+
+def test_findings_come_one_by_one(root: Path) -> None:
+    """Who stops early has the rest not read: no engine is opened for the first two."""
+    findings = verify(root / "rates")
+    first = list(islice(findings, 2))
+    with open_logged_store(root, "rates") as rates:
+        latest = rates.store.get(b"EUR")
+
+    assert [finding.check for finding in first] == ["store", "changelog"]
+    assert latest is not None
+
+
+def test_progress_is_told_while_rows_are_read(root: Path) -> None:
+    """In rows of engines; what the callback raises ends the verification."""
+    told: list[int] = []
+    list(verify(root, progress=lambda progress: told.append(progress.rows)))
+
+    def refuse(progress: Progress) -> None:
+        raise InterruptedError(f"enough after {progress.rows}")
+
+    assert told == [10_000, 20_000]
+    with pytest.raises(InterruptedError, match="enough after 10000"):
+        list(verify(root, progress=refuse))
+
+
+def test_a_path_with_nothing_is_refused_at_once(tmp_path: Path) -> None:
+    """By the call, before anybody asks for a finding."""
+    with pytest.raises(StoreNotFoundError, match="there is nothing at"):
+        verify(tmp_path / "missing")
