@@ -6,27 +6,24 @@ again, by either path. What differs is the way to the engine: not through a dict
 writes, but in the order of keys, which engines take several times faster.
 """
 
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import ExitStack
 from itertools import chain
 from typing import Any
 
 import pyarrow as pa
 
-from statestores.arrow.content_rows import EncodeContent, content_encoder
-from statestores.arrow.engine_rows import EncodeChanges, changes_encoder, changes_folder
-from statestores.arrow.folded_rows import folded_encoder
 from statestores.arrow.progress import Meter
 from statestores.arrow.restore_mark import restore_mark
 from statestores.arrow.restore_plan import RestorePlan
 from statestores.arrow.row_batches import even_batches
+from statestores.arrow.rows import encoder_of
+from statestores.arrow.rows.encoder import RowEncoder
 from statestores.arrow.snapshot_reader import Snapshot
-from statestores.arrow.tail import concat
 from statestores.arrow.waiting_changes import WaitingChanges
 from statestores.changelog.contract import ReadOnlyChangelog
 from statestores.changelog.frame import FrameKind
 from statestores.changelog.rows import change_schema
-from statestores.errors import InvalidArgumentError
 from statestores.failpoints import reach
 from statestores.semantics.arguments import MAX_TIME_MS
 from statestores.semantics.engine_store import EngineStore
@@ -50,29 +47,22 @@ LEAST_ROWS = 65_536
 _CHUNK_BYTES = 48 * 1024 * 1024
 """Bytes of columns that wait for a commit: they are copied once or twice while they are sorted."""
 
-_SORTED_CONTENT_BYTES = _CHUNK_BYTES // 2
-"""The same for content, and changes, that become two runs, both of them in memory."""
-
 
 class BulkRestore:
     """The bulk path into one store."""
 
-    def __init__(
-        self,
-        store: EngineStore[Any, Any],
-        changes: EncodeChanges | None,
-        content: EncodeContent | None,
-    ) -> None:
-        """Restore into *store* what *changes* and *content* encode; one of them is enough."""
+    def __init__(self, store: EngineStore[Any, Any], encoder: RowEncoder) -> None:
+        """Restore into *store* what *encoder* makes rows of."""
         self._store = store
-        self._encode_changes = changes
-        self._encode_content = content
+        self._encoder = encoder
+        # Runs of rows are in memory together, and so have less of it each.
+        self._chunk_bytes = _CHUNK_BYTES // encoder.runs
         # Where a version ends depends on what is there: only the first chunk can be encoded.
         self._only_if_empty = isinstance(store.specification, Versioned)
         self._waiting = WaitingChanges(
             change_schema(store.specification.kind),
-            _CHUNK_BYTES if content is None else _SORTED_CONTENT_BYTES,
-            changes_folder(store.specification),
+            self._chunk_bytes,
+            encoder,
         )
         self._is_empty = False
         self._lowest_ms = MAX_TIME_MS
@@ -84,18 +74,17 @@ class BulkRestore:
         begins = plan.committed is None or plan.start_over
         if not isinstance(store, EngineStore) or not (begins or plan.rows >= LEAST_ROWS):
             return None
-        changes = changes_encoder(store.specification) or folded_encoder(store.specification)
-        content = content_encoder(store.specification)
-        if changes is None and content is None:
+        encoder = encoder_of(store)
+        if encoder is None:
             return None
-        bulk = cls(store, changes, content)
+        bulk = cls(store, encoder)
         bulk._is_empty = begins and plan.snapshot is None  # its own
         return bulk
 
     @property
     def replays(self) -> bool:
         """Whether the next changes can be encoded without looking at what the store holds."""
-        return self._encode_changes is not None and (self._is_empty or not self._only_if_empty)
+        return self._is_empty or not self._only_if_empty
 
     def load(self, snapshot: Snapshot, batch_rows: int | None, meter: Meter) -> None:
         """Load *snapshot* into the empty store; the last commit brings the offsets."""
@@ -107,14 +96,15 @@ class BulkRestore:
         self._is_empty = True
         limit = batch_rows or self._default_rows()
         pieces = _pieces(snapshot, limit, meter)
-        if self._encode_content is not None:
+        if self._encoder.runs > 1:
             # The ends of versions are not taken from the file, but from the rows that follow.
             pieces = even_batches(pieces, batch_rows=limit)
         for first in pieces:
-            for rows in self._runs(first, pieces, limit):
+            chunk = _until_full(first, pieces, limit, self._chunk_bytes)
+            for parts in self._encoder.content(chunk):
+                rows = chain.from_iterable(self._seen(part).rows for part in parts)
                 # Their bounds come with the last commit: see above.
-                run = SortedRows(rows=rows)
-                store.commit_rows(run, {}, durability=Durability.PROCESS_CRASH)
+                store.commit_rows(SortedRows(rows=rows), {}, durability=Durability.PROCESS_CRASH)
             self._is_empty = False
             reach("restore.chunk")
         store.advance_position(snapshot.manifest.position)
@@ -126,19 +116,6 @@ class BulkRestore:
         )
         store.commit_rows(seen, {**snapshot.manifest.offsets, mark: None})
         reach("restore.completed")
-
-    def _runs(
-        self, first: pa.RecordBatch, pieces: Iterator[pa.RecordBatch], limit: int
-    ) -> Iterator[Iterable[tuple[bytes, bytes | None]]]:
-        """Yield the rows of *first* and of the next of *pieces*, each run of them in order."""
-        if self._encode_content is None:
-            chunk = _until_full(first, pieces, limit, _CHUNK_BYTES)
-            encoded = (self._seen(self._encoded(piece)) for piece in chunk)
-            yield chain.from_iterable(each.rows for each in encoded)
-            return
-        chunk = _until_full(first, pieces, limit, _SORTED_CONTENT_BYTES)
-        for run in self._encode_content(concat(list(chunk), first.schema)):
-            yield self._seen(run).rows
 
     def _seen(self, rows: SortedRows) -> SortedRows:
         """Take note of the bounds of *rows*."""
@@ -190,7 +167,7 @@ class BulkRestore:
                         return frame.last_offset + 1
         # As durable as the store's commits are, and so everything before it is.
         if self._waiting.rows:
-            store.commit_rows(self._waiting.take(self._encoded), reached)
+            store.commit_rows(self._waiting.take(is_empty=self._is_empty), reached)
             self._remove_expired()
         else:
             store.commit(reached)
@@ -202,7 +179,7 @@ class BulkRestore:
     def _commit(self, reached: Mapping[TopicPartition, int]) -> None:
         """Commit what waits, on the way to more."""
         self._store.commit_rows(
-            self._waiting.take(self._encoded),
+            self._waiting.take(is_empty=self._is_empty),
             reached,
             durability=Durability.PROCESS_CRASH,
         )
@@ -222,15 +199,6 @@ class BulkRestore:
         Sorted files cannot, so the chunk becomes a batch: one that must not be large.
         """
         return bool(not self._is_empty and changes.column("value").null_count)
-
-    def _encoded(self, changes: pa.RecordBatch) -> SortedRows:
-        """Return *changes* as rows. Requires: `replays`."""
-        if self._encode_changes is None:
-            raise InvalidArgumentError(
-                f"changes of a {self._store.specification.kind} store have no rows of their own"
-            )
-        stream_time_ms = getattr(self._store, "stream_time_ms", None)
-        return self._encode_changes(changes, self._is_empty, stream_time_ms)
 
 
 def _pieces(snapshot: Snapshot, batch_rows: int, meter: Meter) -> Iterator[pa.RecordBatch]:

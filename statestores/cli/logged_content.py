@@ -5,9 +5,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from statestores.arrow.merged_rows import tail_of
+from statestores.arrow.rows import tail_of
+from statestores.arrow.rows.tail import Tail
 from statestores.arrow.snapshot_reader import Snapshot
-from statestores.arrow.tail import Tail
 from statestores.partition_reader import PartitionReader
 from statestores.spi.specification import StoreSpecification
 

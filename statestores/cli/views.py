@@ -15,9 +15,9 @@ from typing import Any
 import pyarrow as pa
 
 from statestores.arrow.key_selection import KeySelection
-from statestores.arrow.merged_rows import tail_of
 from statestores.arrow.restore_mark import check_not_half_restored
 from statestores.arrow.row_batches import batches_from_changes
+from statestores.arrow.rows import tail_of
 from statestores.arrow.schemas import valid_at
 from statestores.arrow.snapshot_reader import Snapshot, newest_valid_snapshot
 from statestores.arrow.store_of_bytes import store_of_bytes

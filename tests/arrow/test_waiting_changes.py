@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from statestores.arrow import restore
-from statestores.arrow.engine_rows import changes_encoder, changes_folder
+from statestores.arrow.rows.key_value import KeyValueEncoder
 from statestores.arrow.waiting_changes import WaitingChanges
 from statestores.changelog.rows import change_schema
 from statestores.registry import load_backend
@@ -56,14 +56,12 @@ def _batch(*rows: tuple[bytes, bytes | None]) -> pa.RecordBatch:
 
 
 def _waiting(limit: int) -> WaitingChanges:
-    return WaitingChanges(change_schema("key-value"), limit, changes_folder(PLAIN))
+    return WaitingChanges(change_schema("key-value"), limit, KeyValueEncoder())
 
 
 def _taken(waiting: WaitingChanges) -> list[tuple[bytes, bytes | None]]:
     """Return the rows of what waits, as those of a store that holds rows already."""
-    encode = changes_encoder(PLAIN)
-    assert encode is not None
-    return list(waiting.take(lambda changes: encode(changes, False, None)).rows)  # noqa: FBT003
+    return list(waiting.take(is_empty=False).rows)
 
 
 @pytest.mark.spec("SNP-10", "SNP-11", "SNP-14")
@@ -229,14 +227,16 @@ def test_an_empty_store_need_not_be_told_of_deletions() -> None:
 def test_what_exceeds_columns_of_two_gibibytes_is_joined(monkeypatch: pytest.MonkeyPatch) -> None:
     """Columns of many frames together may need offsets of 64 bits."""
     monkeypatch.setattr("statestores.arrow.waiting_changes._SMALL_BYTES", 10)
-    waiting = _waiting(limit=1_000)
-    for number in range(3):
-        waiting.add(_batch((b"k%d" % number, b"v" * 9)), deletes=False)
     types: list[Any] = []
 
-    def encode(changes: pa.RecordBatch) -> SortedRows:
-        types.extend(changes.schema.types)
-        return SortedRows(rows=[(key, b"") for key in changes.column("key").to_pylist()])
+    class Recording(KeyValueEncoder):
+        def changes(self, changes: pa.RecordBatch, *, is_empty: bool) -> SortedRows:
+            types.extend(changes.schema.types)
+            return super().changes(changes, is_empty=is_empty)
 
-    assert [key for key, _ in waiting.take(encode).rows] == [b"k0", b"k1", b"k2"]
+    waiting = WaitingChanges(change_schema("key-value"), 1_000, Recording())
+    for number in range(3):
+        waiting.add(_batch((b"k%d" % number, b"v" * 9)), deletes=False)
+
+    assert [key for key, _ in _taken(waiting)] == [b"\x02k0", b"\x02k1", b"\x02k2"]
     assert types == [pa.large_binary(), pa.large_binary()]
