@@ -28,11 +28,9 @@ from statestores.failpoints import reach
 from statestores.semantics.arguments import MAX_TIME_MS
 from statestores.semantics.engine_store import EngineStore
 from statestores.semantics.progress import NO_STREAM_TIME
-from statestores.semantics.retained_store import EngineRetainedStore
 from statestores.semantics.sorted_rows import SortedRows
 from statestores.spi.durability import Durability
 from statestores.spi.offsets import TopicPartition
-from statestores.spi.specification import Versioned
 from statestores.spi.store import StateStore
 
 INGESTED_ROWS = 1 << 20
@@ -57,8 +55,6 @@ class BulkRestore:
         self._encoder = encoder
         # Runs of rows are in memory together, and so have less of it each.
         self._chunk_bytes = _CHUNK_BYTES // encoder.runs
-        # Where a version ends depends on what is there: only the first chunk can be encoded.
-        self._only_if_empty = isinstance(store.specification, Versioned)
         self._waiting = WaitingChanges(
             change_schema(store.specification.kind),
             self._chunk_bytes,
@@ -80,11 +76,6 @@ class BulkRestore:
         bulk = cls(store, encoder)
         bulk._is_empty = begins and plan.snapshot is None  # its own
         return bulk
-
-    @property
-    def replays(self) -> bool:
-        """Whether the next changes can be encoded without looking at what the store holds."""
-        return self._is_empty or not self._only_if_empty
 
     def load(self, snapshot: Snapshot, batch_rows: int | None, meter: Meter) -> None:
         """Load *snapshot* into the empty store; the last commit brings the offsets."""
@@ -129,14 +120,8 @@ class BulkRestore:
         plan: RestorePlan,
         batch_rows: int | None,
         meter: Meter,
-    ) -> int:
-        """Replay the frames of *changelog* that *plan* names; each commit brings its offset.
-
-        Returns the offset at which to go on record by record: the end of what *plan* names, or
-        less, when what follows depends on what the store holds by then.
-
-        Requires: `replays`.
-        """
+    ) -> None:
+        """Replay the frames of *changelog* that *plan* names; each commit brings its offset."""
         store = self._store
         limit = batch_rows or self._default_rows()
         reached: dict[TopicPartition, int] = {}
@@ -163,15 +148,12 @@ class BulkRestore:
                 rows = min(limit, APPLIED_ROWS) if self._waiting.deletes else limit
                 if self._waiting.is_full(rows, is_empty=self._is_empty):
                     self._commit(reached)
-                    if not self.replays:
-                        return frame.last_offset + 1
         # As durable as the store's commits are, and so everything before it is.
         if self._waiting.rows:
             store.commit_rows(self._waiting.take(is_empty=self._is_empty), reached)
             self._remove_expired()
         else:
             store.commit(reached)
-        return plan.stop
 
     def _default_rows(self) -> int:
         return INGESTED_ROWS if self._store.ingests else APPLIED_ROWS
@@ -190,7 +172,7 @@ class BulkRestore:
     def _remove_expired(self) -> None:
         """Remove about as many rows as were put, if so many have expired: space stays bounded."""
         store = self._store
-        while isinstance(store, EngineRetainedStore) and store.owes_removals:
+        while store.owes_removals:
             store.commit({}, durability=Durability.PROCESS_CRASH)
 
     def _has_to_delete(self, changes: pa.RecordBatch) -> bool:
@@ -198,7 +180,8 @@ class BulkRestore:
 
         Sorted files cannot, so the chunk becomes a batch: one that must not be large.
         """
-        return bool(not self._is_empty and changes.column("value").null_count)
+        may_delete = self._encoder.deletes and not self._is_empty
+        return may_delete and bool(changes.column("value").null_count)
 
 
 def _pieces(snapshot: Snapshot, batch_rows: int, meter: Meter) -> Iterator[pa.RecordBatch]:

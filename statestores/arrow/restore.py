@@ -7,7 +7,7 @@ when it is not, and the restore can be called again, whatever it died of.
 
 from collections.abc import Generator, Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from statestores.arrow.bulk_restore import BulkRestore
 from statestores.arrow.progress import Meter, ProgressCallback
@@ -164,12 +164,10 @@ def _carry_out(
             bulk.load(plan.snapshot, batch_rows, meter)
     snapshot_rows = meter.rows
     if changelog is not None:
-        if bulk is None or not bulk.replays:
+        if bulk is None:
             _replay(store, changelog, plan, rows, meter)
         else:
-            start = bulk.replay(changelog, plan, batch_rows, meter)
-            if start < plan.stop:
-                _replay(store, changelog, replace(plan, start=start), rows, meter)
+            bulk.replay(changelog, plan, batch_rows, meter)
     return snapshot_rows
 
 

@@ -164,9 +164,9 @@ def test_what_is_killed_is_the_bulk_path(
     replayed: list[int] = []
     replay = BulkRestore.replay
 
-    def count(bulk: BulkRestore, *rest: Any) -> int:
+    def count(bulk: BulkRestore, *rest: Any) -> None:
         replayed.append(1)
-        return replay(bulk, *rest)
+        replay(bulk, *rest)
 
     monkeypatch.setattr(BulkRestore, "replay", count)
     with (

@@ -40,6 +40,9 @@ class RowEncoder(ABC):
     folds: ClassVar[bool] = False
     """Whether only the last change of each key counts, so that `fold` drops others."""
 
+    deletes: ClassVar[bool] = True
+    """Whether a change without a value deletes a row of the store, instead of being one."""
+
     @abstractmethod
     def content(self, pieces: Iterator[pa.RecordBatch]) -> Iterator[Iterable[SortedRows]]:
         """Yield the runs of rows of *pieces* of content, which are in its order.

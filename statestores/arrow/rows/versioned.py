@@ -4,7 +4,7 @@ The latest of a key has one row in the engine, which is read by key, and those t
 have one each in the history.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Any
 
@@ -24,14 +24,13 @@ from statestores.arrow.rows.encoder import (
     joined,
     pairs,
 )
-from statestores.arrow.rows.tail import (
-    KEY_FIELD,
-    VALUE_FIELD,
-    Tail,
-    cast,
-    concat,
-    is_in,
-    key_ranks,
+from statestores.arrow.rows.tail import Tail, cast, concat, is_in, key_ranks
+from statestores.arrow.rows.version_chains import (
+    GONE,
+    VERSION_STARTS,
+    VERSIONS,
+    beside_stored,
+    versions_of,
 )
 from statestores.arrow.schemas import VERSIONED_ROWS
 from statestores.semantics.arguments import MAX_TIME_MS
@@ -39,10 +38,9 @@ from statestores.semantics.layout import DATA, HISTORY
 from statestores.semantics.progress import NO_STREAM_TIME
 from statestores.semantics.sorted_rows import SortedRows
 from statestores.semantics.versioned import EngineVersionedStore
-from statestores.semantics.versioned_rows import DELETED
-
-_VERSIONED_CHANGES = pa.schema([KEY_FIELD, VALUE_FIELD, VERSIONED_ROWS.field("valid_from")])
-_VERSIONS = _VERSIONED_CHANGES.append(VERSIONED_ROWS.field("valid_to"))
+from statestores.semantics.versioned_rows import (
+    DELETED,
+)
 
 
 class VersionedTail(Tail):
@@ -56,7 +54,7 @@ class VersionedTail(Tail):
         keys: KeySelection | None = None,
     ) -> None:
         """Begin at the stream time of the snapshot; keep the changes of *keys*."""
-        super().__init__(keys or KeySelection(), _VERSIONED_CHANGES, VERSIONED_ROWS)
+        super().__init__(keys or KeySelection(), VERSION_STARTS, VERSIONED_ROWS)
         self._retention_ms = history_retention_ms
         self._stream_time = NO_STREAM_TIME if stream_time_ms is None else stream_time_ms
 
@@ -92,18 +90,18 @@ class VersionedTail(Tail):
     def _folded_changes(self, changes: pa.RecordBatch) -> pa.RecordBatch:
         # What expires here ends even earlier beside the versions of the snapshot, and a version
         # of the snapshot that it would have ended is then expired as well.
-        return self._living(_versions(changes)).select(self._schema.names)
+        return self._living(versions_of(changes)).select(self._schema.names)
 
     def _apply(self, rows: pa.RecordBatch, changes: pa.RecordBatch) -> pa.RecordBatch:
         if not changes.num_rows:
             return self._living(rows)
         if not rows.num_rows:
-            return self._living(_versions(changes))
+            return self._living(versions_of(changes))
         touched = is_in(rows.column("key"), changes.column("key"))
         mixed = rows.filter(touched).select(self._schema.names)
-        versions = _versions(concat([cast(mixed, self._schema), changes], self._schema))
-        untouched = cast(rows.filter(pc.invert(touched)), _VERSIONS)
-        merged = self._living(concat([untouched, versions], _VERSIONS))
+        versions = versions_of(concat([cast(mixed, self._schema), changes], self._schema))
+        untouched = cast(rows.filter(pc.invert(touched)), VERSIONS)
+        merged = self._living(concat([untouched, versions], VERSIONS))
         ranks = key_ranks(merged.column("key"))
         order = np.lexsort((merged.column("valid_from").to_numpy(), ranks))
         return merged.take(pa.array(order))
@@ -115,24 +113,6 @@ class VersionedTail(Tail):
         return rows.filter(pc.or_kleene(pc.is_null(ends), pc.greater(ends, horizon)))
 
 
-def _versions(changes: pa.RecordBatch) -> pa.RecordBatch:
-    """Return *changes*, in log order, in key and time order, each with its end.
-
-    Of equal key and start the last one counts.
-    """
-    ranks = key_ranks(changes.column("key"))
-    starts = changes.column("valid_from").to_numpy()
-    order = np.lexsort((starts, ranks))
-    ranks, starts = ranks[order], starts[order]
-    same_key = ranks[1:] == ranks[:-1]
-    counts = np.append(~same_key | (starts[1:] != starts[:-1]), values=True)
-    order, ranks, starts = order[counts], ranks[counts], starts[counts]
-    latest = np.append(ranks[1:] != ranks[:-1], values=True)
-    rows = changes.take(pa.array(order))
-    ends = pa.array(np.append(starts[1:], 0), pa.int64(), mask=latest)
-    return pa.RecordBatch.from_arrays([*rows.columns, ends], schema=_VERSIONS)
-
-
 class VersionedEncoder(RowEncoder):
     """Encodes columns for one versioned store.
 
@@ -142,6 +122,7 @@ class VersionedEncoder(RowEncoder):
     """
 
     runs = 2
+    deletes = False  # a deletion is a version
 
     def __init__(self, store: EngineVersionedStore) -> None:
         """Encode for *store*."""
@@ -156,21 +137,31 @@ class VersionedEncoder(RowEncoder):
             yield (run,)
 
     def changes(self, changes: pa.RecordBatch, *, is_empty: bool) -> SortedRows:
-        """Return what has an effect. Requires: *is_empty*."""
+        """Return the versions that *changes* bring, and those of the store that they end."""
         tail = VersionedTail(self._retention_ms, stream_time_ms=self._store.stream_time_ms)
         tail.add(changes)
-        rows = tail.content()
-        runs = _encoded(rows)
+        rows = tail.content() if is_empty else self._beside_stored(tail)
+        latest, history = _encoded(rows)
         highest_ms = tail.stream_time_ms
         return SortedRows(
             # One namespace comes after the other, so together they are in order as well.
-            rows=chain.from_iterable(run.rows for run in runs),
+            rows=chain(latest.rows, history.rows),
+            has_deletions=history.has_deletions,
             highest_ms=NO_STREAM_TIME if highest_ms is None else highest_ms,
-            lowest_ms=min(run.lowest_ms for run in runs),
+            lowest_ms=history.lowest_ms,
+            removals=0 if is_empty else rows.num_rows,
         )
 
+    def _beside_stored(self, tail: VersionedTail) -> pa.RecordBatch:
+        """Return the versions of *tail*, and those of the store whose ends they change."""
+        changes = tail.folded()
+        if not changes.num_rows:
+            return concat([], VERSIONS)
+        with self._store.view() as view:
+            return beside_stored(view, changes, tail.horizon_ms)
 
-def _encoded(rows: pa.RecordBatch) -> Sequence[SortedRows]:
+
+def _encoded(rows: pa.RecordBatch) -> tuple[SortedRows, SortedRows]:
     """Return the latest rows, and the history, of versions with their ends."""
     is_latest = pc.is_null(rows.column("valid_to"))
     latest = rows.filter(is_latest)
@@ -186,7 +177,11 @@ def _encoded(rows: pa.RecordBatch) -> Sequence[SortedRows]:
     history_keys = joined(
         HISTORY, escaped(keys), END_OF_KEY, big_endian(pc.subtract(MAX_TIME_MS, starts))
     )
-    lowest = pc.min(ends).as_py()
+    are_gone = pc.equal(ends, GONE)
+    history = _rows(ends, values)
+    if has_deletions := bool(pc.any(are_gone).as_py()):
+        history = pc.if_else(are_gone, pa.scalar(None, LARGE), history)
+    lowest = pc.min(ends.filter(pc.invert(are_gone))).as_py()
     return (
         SortedRows(
             rows=pairs(
@@ -195,7 +190,8 @@ def _encoded(rows: pa.RecordBatch) -> Sequence[SortedRows]:
             )
         ),
         SortedRows(
-            rows=pairs(history_keys.take(order), _rows(ends, values).take(order)),
+            rows=pairs(history_keys.take(order), history.take(order)),
+            has_deletions=has_deletions,
             lowest_ms=MAX_TIME_MS if lowest is None else lowest,
         ),
     )
