@@ -5,9 +5,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from statestores.arrow.bulk_restore import LEAST_ROWS
 from statestores.arrow.columns import encode_table, put_encoded
 from statestores.arrow.encoded_changes import changes_from_encoded
+from statestores.arrow.row_sink import LEAST_ROWS
 from statestores.arrow.rows import encoder_of
 from statestores.arrow.rows.encoder import LARGE
 from statestores.arrow.rows.key_value import KeyValueEncoder

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from statestores.arrow import read_snapshot, restore, write_snapshot
-from statestores.arrow.bulk_restore import BulkRestore
+from statestores.arrow.row_sink import RowSink
 from statestores.registry import load_backend
 from statestores.semantics import open_on_engine
 from statestores.spi import Durability, Session, TopicPartition, Versioned, Window
@@ -215,7 +215,7 @@ def test_a_value_in_the_place_of_a_deletion_does_not_expire(
     open_store: Any, make_changelog: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The deletion has a marker in the history, by which the vacuum would remove the value."""
-    monkeypatch.setattr("statestores.arrow.bulk_restore.LEAST_ROWS", 0)
+    monkeypatch.setattr("statestores.arrow.row_sink.LEAST_ROWS", 0)
     specification = FOLDED["versions"]
     changelog = make_changelog(specification.kind)
     live, copy = open_store(specification), open_store(specification)
@@ -238,7 +238,7 @@ def test_a_long_tail_of_a_store_with_rows(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It goes in bulk onto what is there; where a version ends depends on that."""
-    monkeypatch.setattr("statestores.arrow.bulk_restore.LEAST_ROWS", 3)
+    monkeypatch.setattr("statestores.arrow.row_sink.LEAST_ROWS", 3)
     changelog = make_changelog(specification.kind)
     live = open_store(specification)
     _live_through(live, changelog, [(b"gone", b"v", 5), (b"kept", b"v", 5)])
@@ -250,13 +250,13 @@ def test_a_long_tail_of_a_store_with_rows(
         [(b"gone", None, 5), (b"kept", b"w", 7), *((b"%d" % n, b"w", n) for n in range(9))],
     )
     taken: list[int] = []
-    take = BulkRestore.replay
+    take = RowSink.commit
 
-    def count(bulk: BulkRestore, *rest: Any) -> None:
+    def count(bulk: RowSink, *rest: Any) -> None:
         taken.append(1)
         take(bulk, *rest)
 
-    monkeypatch.setattr(BulkRestore, "replay", count)
+    monkeypatch.setattr(RowSink, "commit", count)
 
     restore(copy, changelog=changelog)
 

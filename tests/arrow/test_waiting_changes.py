@@ -78,7 +78,7 @@ def test_the_engine_holds_what_was_put_one_by_one(
     limit: int,
 ) -> None:
     """Rows, offsets and stream time, byte for byte."""
-    monkeypatch.setattr("statestores.arrow.bulk_restore._CHUNK_BYTES", limit)
+    monkeypatch.setattr("statestores.arrow.row_sink._CHUNK_BYTES", limit)
     changelog = make_changelog(specification.kind)
     with tempfile.TemporaryDirectory() as directory, _open(specification) as live:
         _live_through(live, changelog, steps)
@@ -98,7 +98,7 @@ def test_stream_time_is_that_of_changes_that_were_dropped(
     limit: int,
 ) -> None:
     """A value that another one overwrites has moved it, and so made others expire."""
-    monkeypatch.setattr("statestores.arrow.bulk_restore._CHUNK_BYTES", limit)
+    monkeypatch.setattr("statestores.arrow.row_sink._CHUNK_BYTES", limit)
     changelog = make_changelog(EXPIRING.kind)
     with _open(EXPIRING) as live, _open(EXPIRING) as copy:
         _live_through(live, changelog, steps)
@@ -120,7 +120,7 @@ def test_few_commits_where_little_remains(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """What remains of the changes takes the memory, and no commit is made to make room."""
-    monkeypatch.setattr("statestores.arrow.bulk_restore._CHUNK_BYTES", 11_000)
+    monkeypatch.setattr("statestores.arrow.row_sink._CHUNK_BYTES", 11_000)
     changelog = make_changelog(PLAIN.kind)
     live = open_store(PLAIN)
     for number in range(300):
@@ -155,7 +155,7 @@ def test_an_interrupted_restore_stands_at_a_prefix(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """However much of it was folded; and what is called again goes on from there."""
-    monkeypatch.setattr("statestores.arrow.bulk_restore._CHUNK_BYTES", 2_000)
+    monkeypatch.setattr("statestores.arrow.row_sink._CHUNK_BYTES", 2_000)
     changelog = make_changelog(specification.kind)
     live = open_store(specification)
     states: dict[int, list[Any]] = {}
