@@ -14,13 +14,13 @@ import pyarrow.compute as pc
 from statestores.arrow.key_selection import KeySelection
 from statestores.arrow.key_splits import key_shares
 from statestores.arrow.manifest import Manifest
-from statestores.arrow.merged_rows import tail_of
+from statestores.arrow.rows import tail_of
+from statestores.arrow.rows.tail import Tail
+from statestores.arrow.rows.versioned import VersionedTail
 from statestores.arrow.schemas import row_schema, valid_at
 from statestores.arrow.snapshot_directory import list_snapshots
 from statestores.arrow.snapshot_reader import Snapshot, passed_over, read_snapshot
-from statestores.arrow.tail import Tail
 from statestores.arrow.time_travel import check_has_history
-from statestores.arrow.versioned_tail import VersionedTail
 from statestores.change_feed import ChangeFeed, feed_schema
 from statestores.changelog import FrameKind, changelog_partition
 from statestores.errors import (

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from statestores.arrow.as_of_index import Found
 from statestores.arrow.ascending_seeks import AscendingSeeks
+from statestores.arrow.rows.version_chains import split_headers
 from statestores.arrow.store_of_bytes import store_of_bytes
 from statestores.semantics.arguments import MAX_TIME_MS
 from statestores.semantics.layout import END
@@ -22,7 +23,6 @@ from statestores.semantics.versioned import EngineVersionedStore
 from statestores.semantics.versioned_facades import CommittedVersions
 from statestores.semantics.versioned_rows import (
     DELETED,
-    HEADER_BYTES,
     SUFFIX_BYTES,
     history_bounds,
     start_of,
@@ -138,7 +138,7 @@ def _ask_view(
         questions = np.flatnonzero(~is_pending)
     rows = view.latest_rows(keys)
     are_there = np.array([row is not None for row in rows], np.bool_)
-    headers, values = _split(pa.array([row for row in rows if row is not None], _LARGE))
+    headers, values = split_headers(pa.array([row for row in rows if row is not None], _LARGE))
     starts = (headers & np.uint64(DELETED - 1)).astype(np.int64)
     places = np.where(are_there, np.cumsum(are_there) - 1, _NOWHERE)[codes[questions]]
     # A key without a latest row has no others; its questions stay without an answer.
@@ -202,7 +202,7 @@ def _ask_history(
             rows.append(found[1])
             starts.append(since)
         places.append(place)
-    headers, values = _split(pa.array(rows, _LARGE))
+    headers, values = split_headers(pa.array(rows, _LARGE))
     # A deletion's header is above every time, and so no end; a marker's end is its start.
     ends = np.append(
         np.where(headers < np.uint64(DELETED), headers, np.uint64(0)).astype(np.int64), 0
@@ -221,17 +221,3 @@ def _by_key_and_time(codes: Numbers, times: Numbers) -> Numbers:
     if span < MAX_TIME_MS // (int(codes.max()) + 1):  # one number says both
         return np.argsort(codes * span + (highest - times))
     return np.lexsort((-times, codes))
-
-
-def _split(rows: pa.Array) -> tuple[npt.NDArray[np.uint64], pa.Array]:
-    """Return the headers of *rows* of large binary, and what follows them."""
-    if not len(rows):
-        return np.empty(0, np.uint64), rows
-    offsets = np.frombuffer(rows.buffers()[1], np.int64, len(rows) + 1)
-    data = np.frombuffer(rows.buffers()[2], np.uint8)
-    headers = np.zeros(len(rows), np.uint64)
-    for place in range(HEADER_BYTES):
-        headers = headers << np.uint64(8) | data[offsets[:-1] + place]
-    # Without a stop, pyarrow 26 fails.
-    longest = int(np.diff(offsets).max())
-    return headers, pc.binary_slice(rows, HEADER_BYTES, longest)

@@ -5,10 +5,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from statestores.arrow.bulk_restore import LEAST_ROWS
 from statestores.arrow.columns import encode_table, put_encoded
 from statestores.arrow.encoded_changes import changes_from_encoded
-from statestores.arrow.engine_rows import LARGE, changes_encoder
+from statestores.arrow.row_sink import LEAST_ROWS
+from statestores.arrow.rows import encoder_of
+from statestores.arrow.rows.encoder import LARGE
+from statestores.arrow.rows.key_value import KeyValueEncoder
 from statestores.arrow.store_of_bytes import check_owner, store_of_bytes
 from statestores.errors import InvalidArgumentError
 from statestores.semantics.engine_store import EngineStore
@@ -55,9 +57,9 @@ def commit_many(
         )
     below: Any = store_of_bytes(store)
     encoded = encode_table(store, rows)
-    encode = changes_encoder(store.specification)
+    encoder = encoder_of(below)
     if (
-        encode is None
+        not isinstance(encoder, KeyValueEncoder)
         or encoded.num_rows < LEAST_ROWS
         or not isinstance(below, EngineStore)
         or below.has_journal
@@ -80,5 +82,5 @@ def commit_many(
         ]
     )
     (batch,) = changes.cast(wide).combine_chunks().to_batches()
-    below.commit_rows(encode(batch, False, None), offsets or {}, durability=durability)  # noqa: FBT003  # as the type says
+    below.commit_rows(encoder.changes(batch, is_empty=False), offsets or {}, durability=durability)
     return int(encoded.num_rows)

@@ -5,15 +5,17 @@ rows stand, or the mark of a half-restored store and no such offset. So it never
 when it is not, and the restore can be called again, whatever it died of.
 """
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from statestores.arrow.bulk_restore import BulkRestore
+import pyarrow as pa
+
 from statestores.arrow.progress import Meter, ProgressCallback
 from statestores.arrow.restore_mark import restore_mark
 from statestores.arrow.restore_plan import RestorePlan, plan_restore
-from statestores.arrow.schemas import changes_from_rows
+from statestores.arrow.restore_sink import RecordSink, Sink
+from statestores.arrow.row_sink import RowSink
 from statestores.arrow.snapshot_reader import Snapshot
 from statestores.arrow.store_of_bytes import check_owner, store_of_bytes
 from statestores.changelog.contract import ReadOnlyChangelog
@@ -29,11 +31,6 @@ from statestores.semantics.engine_store import EngineStore
 from statestores.spi.durability import Durability
 from statestores.spi.offsets import TopicPartition
 from statestores.spi.store import StateStore
-
-BATCH_ROWS = 65_536
-"""Rows between two commits, where they are put one by one."""
-
-_BATCH_BYTES = 64 * 1024 * 1024  # of pending writes: large values are committed earlier
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,57 +152,44 @@ def _carry_out(
     meter: Meter,
 ) -> int:
     """Load and replay what *plan* says, and return how many rows the snapshot had."""
-    bulk = BulkRestore.into(store, plan)
-    rows = batch_rows or BATCH_ROWS
+    sink: Sink = RowSink.into(store, plan, batch_rows) or RecordSink(store, batch_rows)
     if plan.snapshot is not None:
-        if bulk is None:
-            _load(store, plan.snapshot, rows, meter)
-        else:
-            bulk.load(plan.snapshot, batch_rows, meter)
+        _load(store, plan.snapshot, sink, meter)
     snapshot_rows = meter.rows
     if changelog is not None:
-        if bulk is None or not bulk.replays:
-            _replay(store, changelog, plan, rows, meter)
-        else:
-            start = bulk.replay(changelog, plan, batch_rows, meter)
-            if start < plan.stop:
-                _replay(store, changelog, replace(plan, start=start), rows, meter)
+        _replay(store, changelog, plan, sink, meter)
     return snapshot_rows
 
 
-def _load(store: StateStore, snapshot: Snapshot, batch_rows: int, meter: Meter) -> None:
+def _load(store: StateStore, snapshot: Snapshot, sink: Sink, meter: Meter) -> None:
     """Load *snapshot* into the empty *store*; the last commit brings the offsets."""
     mark = restore_mark(store.specification)
-    stream_time_ms = snapshot.manifest.stream_time_ms
-    # Also when there are no rows: the stream time of a store may outlive them.
-    store.load(changes_from_rows(snapshot.schema.empty_table()), stream_time_ms=stream_time_ms)
-    waiting = 0
-    for batch in snapshot.batches():
-        for start in range(0, batch.num_rows, batch_rows):
-            rows = batch.slice(start, batch_rows)
-            store.load(changes_from_rows(rows), stream_time_ms=stream_time_ms)
-            waiting += rows.num_rows
-            if waiting >= batch_rows or store.uncommitted_bytes >= _BATCH_BYTES:
-                store.commit({mark: snapshot.offset}, durability=Durability.PROCESS_CRASH)
-                reach("restore.chunk")
-                waiting = 0
-            meter.add(rows.num_rows, rows.nbytes)
+    # It is committed first, and stays until the last commit, so that those between are rows alone.
+    store.commit({mark: snapshot.offset})
+    sink.load(_pieces(snapshot, sink.piece_rows, meter), snapshot.manifest.stream_time_ms)
     store.advance_position(snapshot.manifest.position)
-    offsets: Mapping[TopicPartition, int | None] = snapshot.manifest.offsets
     reach("restore.loaded")
-    store.commit({**offsets, mark: None})
+    sink.commit({**snapshot.manifest.offsets, mark: None})
     reach("restore.completed")
+
+
+def _pieces(snapshot: Snapshot, piece_rows: int, meter: Meter) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of *snapshot* in pieces of up to *piece_rows*, and count them."""
+    for batch in snapshot.batches():
+        for start in range(0, batch.num_rows, piece_rows):
+            rows = batch.slice(start, piece_rows)
+            yield rows
+            meter.add(rows.num_rows, rows.nbytes)
 
 
 def _replay(
     store: StateStore,
     changelog: ReadOnlyChangelog,
     plan: RestorePlan,
-    batch_rows: int,
+    sink: Sink,
     meter: Meter,
 ) -> None:
     """Replay the frames of *changelog* that *plan* names; each commit brings its offset."""
-    waiting = 0
     reached: dict[TopicPartition, int] = {}
     # To the end, and not to `plan.stop`: a commit that reaches over it would be cut in two.
     frames = changelog.read(plan.start)
@@ -215,20 +199,21 @@ def _replay(
         for frame in frames:
             if frame.last_offset >= plan.stop:
                 break
-            pending = store.uncommitted_bytes
             if frame.kind is FrameKind.CLEAR:
-                store.truncate()  # what waits goes with it
-                pending = waiting = 0
+                sink.truncate()
             else:
-                store.replay(frame.changes)
+                if not sink.takes(frame):
+                    _commit_on_the_way(sink, reached)
+                sink.replay(frame)
             store.advance_position(frame.position)
             reached = {plan.partition: frame.last_offset}
-            rows = len(frame.changes)
-            waiting += rows
-            meter.add(rows, store.uncommitted_bytes - pending, frame.last_offset)
-            if waiting >= batch_rows or store.uncommitted_bytes >= _BATCH_BYTES:
-                store.commit(reached, durability=Durability.PROCESS_CRASH)
-                reach("restore.replayed")
-                waiting = 0
+            meter.add(frame.batch.num_rows, frame.batch.nbytes, frame.last_offset)
+            if sink.is_full:
+                _commit_on_the_way(sink, reached)
     # As durable as the store's commits are, and so everything before it is.
-    store.commit(reached)
+    sink.commit(reached)
+
+
+def _commit_on_the_way(sink: Sink, reached: Mapping[TopicPartition, int]) -> None:
+    sink.commit(reached, Durability.PROCESS_CRASH)
+    reach("restore.replayed")

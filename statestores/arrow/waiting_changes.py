@@ -5,14 +5,13 @@ limit. If much of it was overwritten, the restore reads on, and makes one commit
 been several: the rows of a key are written once, and the disk is waited for once.
 """
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
 import pyarrow as pa
 
-from statestores.arrow.engine_rows import LARGE, FoldChanges
-from statestores.arrow.tail import cast, concat
+from statestores.arrow.rows.encoder import LARGE, RowEncoder
+from statestores.arrow.rows.tail import cast, concat
 from statestores.semantics.progress import NO_STREAM_TIME
 from statestores.semantics.sorted_rows import SortedRows
 
@@ -23,11 +22,11 @@ _SMALL_BYTES: Final = (1 << 31) - 1
 class WaitingChanges:
     """The changes since the last commit, in log order but for those that were folded."""
 
-    def __init__(self, schema: pa.Schema, limit: int, fold: FoldChanges | None) -> None:
-        """Hold about *limit* bytes of changes of *schema*, folded by *fold* if they can be."""
+    def __init__(self, schema: pa.Schema, limit: int, encoder: RowEncoder) -> None:
+        """Hold about *limit* bytes of changes of *schema*, for *encoder* to make rows of them."""
         self._schema = schema
         self._limit = limit
-        self._fold = fold
+        self._encoder = encoder
         self.clear()
 
     def clear(self) -> None:
@@ -57,20 +56,23 @@ class WaitingChanges:
             return True
         if self.bytes < self._limit:
             return False
-        if self._fold is None or self.deletes:
+        if not self._encoder.folds or self.deletes:
             return True
-        folded, highest_ms = self._fold(self._joined(), is_empty)
+        folded, highest_ms = self._encoder.fold(self._joined(), is_empty=is_empty)
         self._batches = [folded]
         self.bytes = folded.nbytes
         self._highest_ms = max(self._highest_ms, highest_ms)
         # Otherwise each commit saved would cost more foldings than it is worth.
         return self.bytes > self._limit // 2
 
-    def take(self, encode: Callable[[pa.RecordBatch], SortedRows]) -> SortedRows:
-        """Return what waits as *encode* makes rows of it, and wait for nothing any more."""
+    def take(self, *, is_empty: bool) -> SortedRows:
+        """Return what waits as rows, and wait for nothing any more.
+
+        *is_empty* says that the store holds nothing.
+        """
         changes, highest_ms = self._joined(), self._highest_ms
         self.clear()
-        rows = encode(changes)
+        rows = self._encoder.changes(changes, is_empty=is_empty)
         return replace(rows, highest_ms=max(rows.highest_ms, highest_ms))
 
     def _joined(self) -> pa.RecordBatch:

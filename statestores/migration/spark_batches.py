@@ -13,12 +13,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from statestores.arrow.retained_tail import RetainedTail
+from statestores.arrow.rows.retained import RetainedTail
+from statestores.arrow.rows.tail import KEY_FIELD, concat
+from statestores.arrow.rows.versioned import VersionedTail
 from statestores.arrow.schemas import put_order
-from statestores.arrow.tail import KEY_FIELD, NO_STREAM_TIME, concat
-from statestores.arrow.versioned_tail import VersionedTail
 from statestores.migration.spark_columns import SparkColumns
 from statestores.partition_reader import Replay
+from statestores.semantics.progress import NO_STREAM_TIME
 from statestores.spark_checkpoint import StateFileWriter
 from statestores.spi.specification import StoreSpecification, TimestampedKeyValue
 

@@ -220,7 +220,6 @@ class EngineRetainedStore(RetainedReads, TimedStore):
 
     @property
     def owes_removals(self) -> bool:
-        """Whether expired rows wait for the next commits, since `commit_rows` cannot remove any."""
         return self._progress.owed > 0
 
     def _read_committed(self) -> None:

@@ -121,6 +121,11 @@ class StoreState(MeteredStore, Generic[K, V]):
         return self._engine.capabilities.bulk_ingest
 
     @property
+    def owes_removals(self) -> bool:
+        """Whether expired rows wait for the next commits, since `commit_rows` removes none."""
+        return False
+
+    @property
     def has_journal(self) -> bool:
         """Whether a journal takes the changes of each commit first, and so needs them pending."""
         return self._journal is not None

@@ -14,7 +14,7 @@ from statestores.failpoints import reach
 from statestores.semantics.due_rows import DELETIONS_PER_COMMIT, DELETIONS_PER_WRITE, Dated, DueRows
 from statestores.semantics.layout import END, HISTORY
 from statestores.semantics.progress import Progress
-from statestores.semantics.sweep_rate import SweepRate
+from statestores.semantics.sweep_rate import ROWS_PER_EXPIRED, SweepRate
 from statestores.semantics.versioned_rows import (
     DELETED,
     HEADER_BYTES,
@@ -36,6 +36,9 @@ MOST_FACTOR = 3
 number of rows, 2 keeps 1.1 to 1.3 times, and 4 no fewer at half again the cost."""
 
 
+_OWED_PER_COMMIT = 16_384
+"""Of the rows that are owed, how many one commit removes: a batch is in memory."""
+
 _DELETED_ROW = pack_header(DELETED)
 """Above the rows of superseded values, as bytes, and not above those of deletions."""
 
@@ -45,12 +48,14 @@ Rows = dict[bytes, bytes | None]
 class Vacuum:
     """The vacuum of one open store."""
 
-    __slots__ = ("_bare", "_due", "_rows", "rate")
+    __slots__ = ("_bare", "_due", "_rows", "owed", "rate")
 
     def __init__(self, retention_ms: int, capacity_bytes: int) -> None:
         """Remember rows in up to *capacity_bytes* of memory."""
         self.rate = SweepRate(least=LEAST_FACTOR, most=MOST_FACTOR)
         self._due = DueRows(retention_ms, capacity_bytes)
+        self.owed = 0
+        """Rows that the next commits may remove besides, for rows that were committed in bulk."""
         self._bare: set[bytes] = set()  # of the keys that are remembered, those without a value
         self._rows: Rows = {}
 
@@ -99,9 +104,12 @@ class Vacuum:
         """Add to *rows*, the batch of a commit, the deletion of rows that have expired."""
         self._rows = rows
         if progress.floor_ms > horizon_ms:
+            self.owed = 0
             return
         written = len(rows)
-        self.rate.grant(written)
+        besides = min(self.owed, _OWED_PER_COMMIT)
+        self.owed -= besides
+        self.rate.grant(written, besides=ROWS_PER_EXPIRED * besides)
         most = DELETIONS_PER_COMMIT + DELETIONS_PER_WRITE * written
         self._delete_due(reader, rows, horizon_ms, most)
         if budget := self.rate.spend(rests=self._due.is_complete):

@@ -372,7 +372,12 @@ class EngineVersionedStore(TimedStore, VersionedStore[bytes, bytes]):
         self._next_progress = progress
         return rows
 
+    @property
+    def owes_removals(self) -> bool:
+        return self._vacuum.owed > 0
+
     def _progress_rows(self, rows: SortedRows) -> dict[bytes, bytes | None]:
+        self._vacuum.owed += rows.removals
         highest = max(self._stream_time, rows.highest_ms)
         self._next_progress = progress = replace(self._progress, stream_time_ms=highest)
         progress.lower(rows.lowest_ms)

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from statestores.arrow import read_snapshot, restore, write_snapshot
-from statestores.arrow.bulk_restore import BulkRestore
+from statestores.arrow.row_sink import RowSink
 from statestores.errors import InvalidArgumentError
 from statestores.registry import load_backend
 from statestores.semantics import open_on_engine
@@ -82,7 +82,7 @@ def rows_of_each_path(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[An
             monkeypatch.context() as patched,
             _open(specification, backend, directory / "records") as store,
         ):
-            patched.setattr(BulkRestore, "into", lambda *_: None)
+            patched.setattr(RowSink, "into", lambda *_: None)
             restore(store, **source)
             return in_bulk, _rows(store)
 
@@ -205,7 +205,7 @@ def test_a_long_tail_of_a_store_with_rows_goes_in_bulk(
     open_store: Any, make_changelog: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Deletions included, which an empty store may leave out."""
-    monkeypatch.setattr("statestores.arrow.bulk_restore.LEAST_ROWS", 3)
+    monkeypatch.setattr("statestores.arrow.row_sink.LEAST_ROWS", 3)
     changelog = make_changelog(PLAIN.kind)
     live = open_store(PLAIN)
     _live_through(live, changelog, [("put", b"gone", b"v", 0), ("put", b"kept", b"v", 0)])
@@ -325,7 +325,7 @@ def test_deletions_come_in_smaller_commits(
     open_store: Any, make_changelog: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A batch is a dictionary in memory; what is only put before it is committed first."""
-    monkeypatch.setattr("statestores.arrow.bulk_restore.APPLIED_ROWS", 4)
+    monkeypatch.setattr("statestores.arrow.row_sink.APPLIED_ROWS", 4)
     changelog = make_changelog(PLAIN.kind)
     live = open_store(PLAIN)
     steps: list[Any] = []

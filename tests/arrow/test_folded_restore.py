@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from statestores.arrow import read_snapshot, restore, write_snapshot
-from statestores.arrow.bulk_restore import BulkRestore
+from statestores.arrow.row_sink import RowSink
 from statestores.registry import load_backend
 from statestores.semantics import open_on_engine
 from statestores.spi import Durability, Session, TopicPartition, Versioned, Window
@@ -188,6 +188,48 @@ def test_a_long_log_leaves_few_expired_rows(
     assert not copy.owes_removals
 
 
+@pytest.mark.spec("VRS-14")
+def test_a_long_log_leaves_few_expired_versions(
+    open_store: Any, make_changelog: Callable[[str], Any]
+) -> None:
+    """Versions that expire between two sorted files are removed after them as well."""
+    specification = FOLDED["versions"]
+    changelog = make_changelog(specification.kind)
+    live = open_store(specification)
+    for time_ms in range(200 * RETENTION_MS):
+        for key in range(4):
+            _put(live, b"%d" % key, b"v" * 10, time_ms)
+        live.commit({LOG: changelog.record(live)})
+    copy = open_store(specification)
+
+    restore(copy, changelog=changelog, batch_rows=1_000)
+
+    needed = len(_content(copy))
+    assert needed == 4 * (RETENTION_MS + 1)
+    assert sum(1 for _ in copy._engine.scan(b"\x02")) <= 2 * needed + 64
+    assert not copy.owes_removals
+
+
+@pytest.mark.spec("VRS-20", "COM-31")
+def test_a_value_in_the_place_of_a_deletion_does_not_expire(
+    open_store: Any, make_changelog: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The deletion has a marker in the history, by which the vacuum would remove the value."""
+    monkeypatch.setattr("statestores.arrow.row_sink.LEAST_ROWS", 0)
+    specification = FOLDED["versions"]
+    changelog = make_changelog(specification.kind)
+    live, copy = open_store(specification), open_store(specification)
+    _live_through(live, changelog, [(b"a", None, 5), (b"b", b"1", 5)])
+    restore(copy, changelog=changelog)
+    _live_through(live, changelog, [(b"a", b"2", 5)])
+    restore(copy, changelog=changelog)
+    for time_ms in range(6, 6 + 3 * RETENTION_MS):
+        copy.put(b"c", b"3", time_ms)
+        copy.commit({})
+
+    assert copy.get(b"a").value == b"2"
+
+
 @_every_kind
 def test_a_long_tail_of_a_store_with_rows(
     specification: Any,
@@ -195,11 +237,8 @@ def test_a_long_tail_of_a_store_with_rows(
     make_changelog: Callable[[str], Any],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Windows and sessions go in bulk onto what is there; versions do not, and are right as well.
-
-    Where a version ends depends on those that the store has.
-    """
-    monkeypatch.setattr("statestores.arrow.bulk_restore.LEAST_ROWS", 3)
+    """It goes in bulk onto what is there; where a version ends depends on that."""
+    monkeypatch.setattr("statestores.arrow.row_sink.LEAST_ROWS", 3)
     changelog = make_changelog(specification.kind)
     live = open_store(specification)
     _live_through(live, changelog, [(b"gone", b"v", 5), (b"kept", b"v", 5)])
@@ -211,16 +250,16 @@ def test_a_long_tail_of_a_store_with_rows(
         [(b"gone", None, 5), (b"kept", b"w", 7), *((b"%d" % n, b"w", n) for n in range(9))],
     )
     taken: list[int] = []
-    take = BulkRestore.replay
+    take = RowSink.commit
 
-    def count(bulk: BulkRestore, *rest: Any) -> int:
+    def count(bulk: RowSink, *rest: Any) -> None:
         taken.append(1)
-        return take(bulk, *rest)
+        take(bulk, *rest)
 
-    monkeypatch.setattr(BulkRestore, "replay", count)
+    monkeypatch.setattr(RowSink, "commit", count)
 
     restore(copy, changelog=changelog)
 
-    assert bool(taken) is (specification.kind != "versioned")
+    assert taken == [1]
     assert _content(copy) == _content(live)
     assert _living_rows(copy) == _living_rows(live)

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from statestores.arrow import restore
-from statestores.arrow.engine_rows import changes_encoder, changes_folder
+from statestores.arrow.rows.key_value import KeyValueEncoder
 from statestores.arrow.waiting_changes import WaitingChanges
 from statestores.changelog.rows import change_schema
 from statestores.registry import load_backend
@@ -56,14 +56,12 @@ def _batch(*rows: tuple[bytes, bytes | None]) -> pa.RecordBatch:
 
 
 def _waiting(limit: int) -> WaitingChanges:
-    return WaitingChanges(change_schema("key-value"), limit, changes_folder(PLAIN))
+    return WaitingChanges(change_schema("key-value"), limit, KeyValueEncoder())
 
 
 def _taken(waiting: WaitingChanges) -> list[tuple[bytes, bytes | None]]:
     """Return the rows of what waits, as those of a store that holds rows already."""
-    encode = changes_encoder(PLAIN)
-    assert encode is not None
-    return list(waiting.take(lambda changes: encode(changes, False, None)).rows)  # noqa: FBT003
+    return list(waiting.take(is_empty=False).rows)
 
 
 @pytest.mark.spec("SNP-10", "SNP-11", "SNP-14")
@@ -80,7 +78,7 @@ def test_the_engine_holds_what_was_put_one_by_one(
     limit: int,
 ) -> None:
     """Rows, offsets and stream time, byte for byte."""
-    monkeypatch.setattr("statestores.arrow.bulk_restore._CHUNK_BYTES", limit)
+    monkeypatch.setattr("statestores.arrow.row_sink._CHUNK_BYTES", limit)
     changelog = make_changelog(specification.kind)
     with tempfile.TemporaryDirectory() as directory, _open(specification) as live:
         _live_through(live, changelog, steps)
@@ -100,7 +98,7 @@ def test_stream_time_is_that_of_changes_that_were_dropped(
     limit: int,
 ) -> None:
     """A value that another one overwrites has moved it, and so made others expire."""
-    monkeypatch.setattr("statestores.arrow.bulk_restore._CHUNK_BYTES", limit)
+    monkeypatch.setattr("statestores.arrow.row_sink._CHUNK_BYTES", limit)
     changelog = make_changelog(EXPIRING.kind)
     with _open(EXPIRING) as live, _open(EXPIRING) as copy:
         _live_through(live, changelog, steps)
@@ -122,7 +120,7 @@ def test_few_commits_where_little_remains(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """What remains of the changes takes the memory, and no commit is made to make room."""
-    monkeypatch.setattr("statestores.arrow.bulk_restore._CHUNK_BYTES", 11_000)
+    monkeypatch.setattr("statestores.arrow.row_sink._CHUNK_BYTES", 11_000)
     changelog = make_changelog(PLAIN.kind)
     live = open_store(PLAIN)
     for number in range(300):
@@ -157,7 +155,7 @@ def test_an_interrupted_restore_stands_at_a_prefix(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """However much of it was folded; and what is called again goes on from there."""
-    monkeypatch.setattr("statestores.arrow.bulk_restore._CHUNK_BYTES", 2_000)
+    monkeypatch.setattr("statestores.arrow.row_sink._CHUNK_BYTES", 2_000)
     changelog = make_changelog(specification.kind)
     live = open_store(specification)
     states: dict[int, list[Any]] = {}
@@ -229,14 +227,16 @@ def test_an_empty_store_need_not_be_told_of_deletions() -> None:
 def test_what_exceeds_columns_of_two_gibibytes_is_joined(monkeypatch: pytest.MonkeyPatch) -> None:
     """Columns of many frames together may need offsets of 64 bits."""
     monkeypatch.setattr("statestores.arrow.waiting_changes._SMALL_BYTES", 10)
-    waiting = _waiting(limit=1_000)
-    for number in range(3):
-        waiting.add(_batch((b"k%d" % number, b"v" * 9)), deletes=False)
     types: list[Any] = []
 
-    def encode(changes: pa.RecordBatch) -> SortedRows:
-        types.extend(changes.schema.types)
-        return SortedRows(rows=[(key, b"") for key in changes.column("key").to_pylist()])
+    class Recording(KeyValueEncoder):
+        def changes(self, changes: pa.RecordBatch, *, is_empty: bool) -> SortedRows:
+            types.extend(changes.schema.types)
+            return super().changes(changes, is_empty=is_empty)
 
-    assert [key for key, _ in waiting.take(encode).rows] == [b"k0", b"k1", b"k2"]
+    waiting = WaitingChanges(change_schema("key-value"), 1_000, Recording())
+    for number in range(3):
+        waiting.add(_batch((b"k%d" % number, b"v" * 9)), deletes=False)
+
+    assert [key for key, _ in _taken(waiting)] == [b"\x02k0", b"\x02k1", b"\x02k2"]
     assert types == [pa.large_binary(), pa.large_binary()]

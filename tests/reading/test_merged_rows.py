@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 import statestores as ss
 from statestores.arrow.key_selection import KeySelection
-from statestores.arrow.key_value_tail import KeyValueTail
 from statestores.arrow.row_batches import even_batches
+from statestores.arrow.rows.key_value import KeyValueTail
+from statestores.arrow.rows.versioned import VersionedTail
 from statestores.arrow.schemas import KEY_VALUE_ROWS, VERSIONED_ROWS, rows_from_changes, valid_at
-from statestores.arrow.versioned_tail import VersionedTail
 from statestores.spi.store import CommittedContent
 
 # Few keys and times, close to each other and to the horizon: the cases are in the collisions.
@@ -193,7 +193,7 @@ def test_rows_of_other_keys_stream_through() -> None:
 
 def test_the_tail_is_folded_while_it_grows(monkeypatch: pytest.MonkeyPatch) -> None:
     """A long changelog with few keys takes the memory of the keys, not of the changes."""
-    monkeypatch.setattr("statestores.arrow.tail._FOLD_ROWS", 100)
+    monkeypatch.setattr("statestores.arrow.rows.tail._FOLD_ROWS", 100)
     tail = KeyValueTail()
     for number in range(1_000):
         tail.add(change_batch([(b"%d" % (number % 7), b"%d" % number)], versioned=False))

@@ -16,9 +16,6 @@ from statestores.arrow.key_order import Numbers, key_order
 from statestores.arrow.key_selection import KeySelection
 from statestores.arrow.row_batches import BATCH_BYTES, BATCH_ROWS
 
-NO_STREAM_TIME = -1
-"""Below every time."""
-
 # 64-bit offsets: a tail may hold more than the 2 GiB of an array with 32-bit ones.
 KEY_FIELD = pa.field("key", pa.large_binary(), nullable=False)
 """The keys of a tail."""
