@@ -3,6 +3,6 @@
 import statestores.spark.spark_required  # noqa: F401  # before what needs Spark
 
 # isort: split
-from statestores.spark.source import StateStoresDataSource as DefaultSource
+from statestores.spark.source.source import StateStoresDataSource as DefaultSource
 
 __all__ = ["DefaultSource"]

@@ -8,7 +8,6 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from statestores.durable_json import ENGINE_FILE, read_fields, write_json
 from statestores.errors import (
     CapabilityNotSupportedError,
     InvalidOptionError,
@@ -16,8 +15,9 @@ from statestores.errors import (
     StoreCorruptedError,
     StoreLockedError,
 )
-from statestores.semantics.directory_lock import LOCK_FILE
-from statestores.semantics.durable_directory import make_directory
+from statestores.files.directory_lock import LOCK_FILE
+from statestores.files.durable_directory import make_directory
+from statestores.files.durable_json import ENGINE_FILE, read_fields, write_json
 from statestores.spi.engine import Engine
 
 ENGINE_DIRECTORY = "engine"

@@ -17,10 +17,10 @@ from typing import Any, Generic, TypeVar
 
 from statestores.arrow.file_access import reporting
 from statestores.arrow.progress import ProgressCallback
-from statestores.arrow.restore import RestoreReport, restore
-from statestores.arrow.snapshot import SnapshotInfo, write_snapshot
-from statestores.arrow.snapshot_directory import list_snapshots
-from statestores.arrow.snapshot_reader import SnapshotChoice, newest_valid_snapshot
+from statestores.arrow.restoring.restore import RestoreReport, restore
+from statestores.arrow.snapshots.directory import list_snapshots
+from statestores.arrow.snapshots.reader import SnapshotChoice, newest_valid_snapshot
+from statestores.arrow.snapshots.snapshot import SnapshotInfo, write_snapshot
 from statestores.changelog import (
     Changelog,
     ChangelogOptions,
@@ -30,17 +30,17 @@ from statestores.changelog import (
 )
 from statestores.errors import StoreMismatchError
 from statestores.failpoints import reach
+from statestores.metering.logged_meter import LoggedMeter
 from statestores.opening import BytesStore, open_bytes_store, typed_store
-from statestores.semantics.arguments import check_store_name
-from statestores.semantics.journal import Journal
-from statestores.semantics.logged_meter import LoggedMeter
+from statestores.semantics.every_kind.arguments import check_store_name
+from statestores.semantics.every_kind.journal import Journal
 from statestores.spi.closing import Closing
 from statestores.spi.durability import Durability
-from statestores.spi.metric import Metrics
+from statestores.spi.metrics.metric import Metrics
 from statestores.spi.offsets import Position, TopicPartition
 from statestores.spi.records import Changes
 from statestores.spi.specification import StoreSpecification
-from statestores.staged_write import finish_staged_writes, refuse_unfinished_write
+from statestores.staging.staged_write import finish_staged_writes, refuse_unfinished_write
 from statestores.state_root import PartitionDirectory, StateRoot
 
 S = TypeVar("S")
@@ -181,7 +181,7 @@ class LoggedStore(Closing, Generic[S]):
         """Write a snapshot of the last commit; ``None`` while there has been none.
 
         Raises:
-            StoreClosedError, StorageError: See `statestores.arrow.snapshot.write_snapshot`.
+            StoreClosedError, StorageError: See `statestores.arrow.write_snapshot`.
         """
         if self.committed_offset is None:
             return None

@@ -12,7 +12,6 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar, cast, overload
 
-from statestores.durable_json import ENGINE_FILE, ROOT_FILE, check_format, read_fields, write_json
 from statestores.engine_creation import ENGINE_DIRECTORY, create_engine, forget_creation, has_files
 from statestores.errors import (
     InvalidArgumentError,
@@ -23,20 +22,25 @@ from statestores.errors import (
     UnsupportedFormatError,
 )
 from statestores.failpoints import reach
+from statestores.files.durable_json import (
+    ENGINE_FILE,
+    ROOT_FILE,
+    check_format,
+    read_fields,
+    write_json,
+)
+from statestores.files.local_path import local_path
+from statestores.files.presence import look_for
 from statestores.registry import load_backend, load_recorded_backend
 from statestores.semantics import open_on_engine
-from statestores.semantics.arguments import check_specification
-from statestores.semantics.layout import FORMAT_ROW
-from statestores.semantics.local_path import local_path
+from statestores.semantics.every_kind.arguments import check_specification
+from statestores.semantics.every_kind.self_description import read_description
+from statestores.semantics.every_kind.store_options import StoreOptions, split_options
 from statestores.semantics.opening import AnyEngineStore
-from statestores.semantics.presence import look_for
-from statestores.semantics.self_description import read_description
-from statestores.semantics.store_options import StoreOptions, split_options
+from statestores.semantics.rows.layout import FORMAT_ROW
 from statestores.serdes import specification_from_description, typed
 from statestores.spi.durability import Durability
 from statestores.spi.engine import Engine
-from statestores.spi.key_value import KeyValueStore
-from statestores.spi.session import SessionStore
 from statestores.spi.session_specification import Session
 from statestores.spi.specification import (
     KeyValue,
@@ -44,9 +48,11 @@ from statestores.spi.specification import (
     TimestampedKeyValue,
     Versioned,
 )
-from statestores.spi.timestamped_key_value import TimestampedKeyValueStore
-from statestores.spi.versioned import VersionedStore
-from statestores.spi.window import WindowStore
+from statestores.spi.stores.key_value import KeyValueStore
+from statestores.spi.stores.session import SessionStore
+from statestores.spi.stores.timestamped_key_value import TimestampedKeyValueStore
+from statestores.spi.stores.versioned import VersionedStore
+from statestores.spi.stores.window import WindowStore
 from statestores.spi.window_specification import Window
 
 K = TypeVar("K")

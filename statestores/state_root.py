@@ -17,7 +17,6 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Self
 
-from statestores.durable_json import ENGINE_FILE, ROOT_FILE, check_format, read_fields, write_json
 from statestores.errors import (
     InvalidArgumentError,
     InvalidTypeError,
@@ -25,13 +24,20 @@ from statestores.errors import (
     StoreMismatchError,
     StoreNotFoundError,
 )
+from statestores.files.directory_lock import LOCK_FILE, DirectoryLock
+from statestores.files.durable_json import (
+    ENGINE_FILE,
+    ROOT_FILE,
+    check_format,
+    read_fields,
+    write_json,
+)
+from statestores.files.local_path import local_path
+from statestores.files.presence import look_for
+from statestores.files.strict_json import Fields
 from statestores.partitioning import partitioner_by_name
-from statestores.semantics.arguments import check_specification, check_store_name
-from statestores.semantics.directory_lock import LOCK_FILE, DirectoryLock
-from statestores.semantics.local_path import local_path
-from statestores.semantics.presence import look_for
-from statestores.semantics.self_description import check_description
-from statestores.semantics.strict_json import Fields
+from statestores.semantics.every_kind.arguments import check_specification, check_store_name
+from statestores.semantics.every_kind.self_description import check_description
 from statestores.serdes import specification_from_description
 from statestores.spi.specification import StoreSpecification
 

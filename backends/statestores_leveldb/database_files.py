@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from statestores.errors import StorageError, StoreCorruptedError
-from statestores.semantics.durable_directory import make_durable
+from statestores.files.durable_directory import make_durable
 from statestores_leveldb.log_records import (
     last_changes,
     packed_changes,

@@ -11,9 +11,9 @@ from typing import Any, ClassVar, Self
 import plyvel
 
 from statestores.errors import StorageError
-from statestores.semantics.directory_lock import DirectoryLock
-from statestores.semantics.local_path import engine_directory
-from statestores.semantics.plain_files import check_plain_files
+from statestores.files.directory_lock import DirectoryLock
+from statestores.files.local_path import engine_directory
+from statestores.files.plain_files import check_plain_files
 from statestores.spi import (
     Capabilities,
     Durability,

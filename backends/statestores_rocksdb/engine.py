@@ -25,9 +25,9 @@ from rocksdict import Checkpoint, Rdict, WriteOptions
 from rocksdict import WriteBatch as DriverBatch
 
 from statestores.errors import InvalidArgumentError, StorageError, StoreClosedError
-from statestores.semantics.directory_lock import DirectoryLock
-from statestores.semantics.local_path import engine_directory
-from statestores.semantics.plain_files import check_plain_files
+from statestores.files.directory_lock import DirectoryLock
+from statestores.files.local_path import engine_directory
+from statestores.files.plain_files import check_plain_files
 from statestores.spi import (
     Capabilities,
     Durability,

@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from statestores.errors import StorageError, StoreCorruptedError
-from statestores.semantics.durable_directory import make_durable
+from statestores.files.durable_directory import make_durable
 
 SEAL = "CLOSED.json"
 _CHUNK_BYTES = 1024 * 1024

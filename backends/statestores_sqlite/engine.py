@@ -9,7 +9,7 @@ from threading import Lock
 from typing import ClassVar, Self, cast
 
 from statestores.errors import StoreMismatchError
-from statestores.semantics.local_path import engine_directory
+from statestores.files.local_path import engine_directory
 from statestores.spi import Capabilities, Durability, Engine, WriteBatch, parse_options
 from statestores_sqlite.database import Database
 from statestores_sqlite.options import PostgreSQLOptions, SQLiteOptions

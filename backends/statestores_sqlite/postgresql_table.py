@@ -13,7 +13,7 @@ from sqlalchemy.exc import ArgumentError
 from sqlalchemy.pool import NullPool, PoolProxiedConnection
 
 from statestores.errors import InvalidOptionError, MissingDriverError, StorageError
-from statestores.semantics.directory_lock import DirectoryLock
+from statestores.files.directory_lock import DirectoryLock
 from statestores.spi import Durability, WriteBatch
 from statestores_sqlite.database import Database
 from statestores_sqlite.failures import driver_error

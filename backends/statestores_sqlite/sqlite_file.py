@@ -22,9 +22,9 @@ from statestores.errors import (
     StoreCorruptedError,
     UnsupportedFormatError,
 )
-from statestores.semantics.directory_lock import DirectoryLock
-from statestores.semantics.durable_directory import make_durable
-from statestores.semantics.plain_files import check_plain_files
+from statestores.files.directory_lock import DirectoryLock
+from statestores.files.durable_directory import make_durable
+from statestores.files.plain_files import check_plain_files
 from statestores.spi import Durability, MemoryShare, WriteBatch
 from statestores_sqlite.checked_rows import CheckedRows, checked, damaged_row
 from statestores_sqlite.clean_close import SEAL, break_seal, is_sealed, seal

@@ -6,8 +6,8 @@ from pathlib import Path
 from uuid import uuid4
 
 from statestores.errors import StorageError, StoreCorruptedError, StoreMismatchError
-from statestores.semantics.durable_directory import make_durable
-from statestores.semantics.presence import look_for
+from statestores.files.durable_directory import make_durable
+from statestores.files.presence import look_for
 from statestores_sqlite.options import TABLE_NAME
 
 FILE = "postgresql.json"

@@ -7,7 +7,7 @@ from pytest_benchmark.fixture import BenchmarkFixture
 
 import statestores as ss
 from statestores.partitioning import partitioner_by_name
-from statestores.semantics.versioned_rows import history_key
+from statestores.semantics.versioned.rows import history_key
 from statestores.spi.serde import Serde
 from statestores_benchmarks.data import distinct_keys
 

@@ -8,7 +8,7 @@ import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
 import statestores as ss
-from statestores.semantics.key_value import EngineKeyValueStore
+from statestores.semantics.key_value.store import EngineKeyValueStore
 from statestores_benchmarks.data import VALUE, distinct_keys, drawn
 from statestores_benchmarks.drivers import open_key_values
 

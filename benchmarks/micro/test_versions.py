@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from statestores.semantics.versioned import EngineVersionedStore
+from statestores.semantics.versioned.store import EngineVersionedStore
 from statestores_benchmarks.data import VALUE, distinct_keys, drawn, times
 from statestores_benchmarks.drivers import open_versions
 

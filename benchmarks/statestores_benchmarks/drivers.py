@@ -12,8 +12,8 @@ from rocksdict import WriteBatch as RocksBatch
 import statestores as ss
 from statestores.registry import load_backend
 from statestores.semantics import open_on_engine
-from statestores.semantics.key_value import EngineKeyValueStore
-from statestores.semantics.versioned import EngineVersionedStore
+from statestores.semantics.key_value.store import EngineKeyValueStore
+from statestores.semantics.versioned.store import EngineVersionedStore
 from statestores_leveldb import LevelDBOptions
 from statestores_rocksdb import RocksDBOptions
 from statestores_rocksdb.database import driver_options

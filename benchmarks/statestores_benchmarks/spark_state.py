@@ -21,8 +21,8 @@ import statestores as ss
 from statestores.changelog import change_schema
 from statestores.migration import export_spark_checkpoint
 from statestores.spark import ensure_java
-from statestores.spark.state_import import import_spark_state
-from statestores.staged_write import publish, stage
+from statestores.spark.state.importing import import_spark_state
+from statestores.staging.staged_write import publish, stage
 from statestores_benchmarks.data import SEED
 
 PARTITIONS = 2

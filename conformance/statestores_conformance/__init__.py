@@ -16,10 +16,7 @@ The package itself is the plugin, so that pytest rewrites the assertions of all 
 """
 
 from statestores_conformance.backend import BackendTests
-from statestores_conformance.engine import EngineTests
-from statestores_conformance.engines import OpenEngine
-from statestores_conformance.key_value import KeyValueStoreTests
-from statestores_conformance.option_relations import OptionSets
+from statestores_conformance.engine.suite import EngineTests
 from statestores_conformance.plugin import (
     open_engine,
     open_key_value_store,
@@ -31,13 +28,19 @@ from statestores_conformance.plugin import (
     pytest_configure,
     pytest_terminal_summary,
 )
-from statestores_conformance.retained_stores import OpenSessionStore, OpenWindowStore
-from statestores_conformance.session import SessionStoreTests
-from statestores_conformance.stores import OpenKeyValueStore, OpenVersionedStore
-from statestores_conformance.timestamped import TimestampedKeyValueStoreTests, TimeToLiveTests
-from statestores_conformance.timestamped_stores import OpenTimestampedStore
-from statestores_conformance.versioned import VersionedStoreTests
-from statestores_conformance.window import WindowStoreTests
+from statestores_conformance.relations.options import OptionSets
+from statestores_conformance.stores.key_value.suite import KeyValueStoreTests
+from statestores_conformance.stores.retained.session import SessionStoreTests
+from statestores_conformance.stores.retained.window import WindowStoreTests
+from statestores_conformance.stores.timestamped.suite import (
+    TimestampedKeyValueStoreTests,
+    TimeToLiveTests,
+)
+from statestores_conformance.stores.versioned.suite import VersionedStoreTests
+from statestores_conformance.subjects.engines import OpenEngine
+from statestores_conformance.subjects.retained_stores import OpenSessionStore, OpenWindowStore
+from statestores_conformance.subjects.stores import OpenKeyValueStore, OpenVersionedStore
+from statestores_conformance.subjects.timestamped_stores import OpenTimestampedStore
 
 __all__ = [
     "BackendTests",

@@ -2,26 +2,29 @@
 
 import pytest
 
-from statestores_conformance.crash_tests import EngineCrashTests
-from statestores_conformance.engine import EngineTests
-from statestores_conformance.engine_disk_waits import DiskWaitTests
-from statestores_conformance.engine_lifetimes import EngineLifetimeTests, ForkTests
-from statestores_conformance.engine_stores import EngineRetentionTests, EngineStoreTests
-from statestores_conformance.engine_time_to_live import EngineTimeToLiveTests
-from statestores_conformance.engines import OpenEngine
-from statestores_conformance.fault_tests import FaultTests
-from statestores_conformance.history_tests import HistoryTests
-from statestores_conformance.key_value import KeyValueStoreTests
-from statestores_conformance.openers import StoreOnEngine
-from statestores_conformance.option_relations import OptionRelationTests, OptionSets
-from statestores_conformance.retained_removal import SessionRemovalTests, WindowRemovalTests
-from statestores_conformance.retained_stores import OpenSessionStore, OpenWindowStore
-from statestores_conformance.session import SessionStoreTests
-from statestores_conformance.stores import OpenKeyValueStore, OpenVersionedStore
-from statestores_conformance.timestamped import TimestampedKeyValueStoreTests, TimeToLiveTests
-from statestores_conformance.timestamped_stores import OpenTimestampedStore
-from statestores_conformance.versioned import VersionedStoreTests
-from statestores_conformance.window import WindowStoreTests
+from statestores_conformance.engine.disk_waits import DiskWaitTests
+from statestores_conformance.engine.lifetimes import EngineLifetimeTests, ForkTests
+from statestores_conformance.engine.stores import EngineRetentionTests, EngineStoreTests
+from statestores_conformance.engine.suite import EngineTests
+from statestores_conformance.engine.time_to_live import EngineTimeToLiveTests
+from statestores_conformance.faults.crash_tests import EngineCrashTests
+from statestores_conformance.faults.fault_tests import FaultTests
+from statestores_conformance.histories.history_tests import HistoryTests
+from statestores_conformance.relations.options import OptionRelationTests, OptionSets
+from statestores_conformance.stores.key_value.suite import KeyValueStoreTests
+from statestores_conformance.stores.retained.removal import SessionRemovalTests, WindowRemovalTests
+from statestores_conformance.stores.retained.session import SessionStoreTests
+from statestores_conformance.stores.retained.window import WindowStoreTests
+from statestores_conformance.stores.timestamped.suite import (
+    TimestampedKeyValueStoreTests,
+    TimeToLiveTests,
+)
+from statestores_conformance.stores.versioned.suite import VersionedStoreTests
+from statestores_conformance.subjects.engines import OpenEngine
+from statestores_conformance.subjects.openers import StoreOnEngine
+from statestores_conformance.subjects.retained_stores import OpenSessionStore, OpenWindowStore
+from statestores_conformance.subjects.stores import OpenKeyValueStore, OpenVersionedStore
+from statestores_conformance.subjects.timestamped_stores import OpenTimestampedStore
 
 
 class BackendTests:

@@ -8,8 +8,8 @@ import argparse
 import sys
 import time
 
-from statestores_conformance.crash import run_kills
-from statestores_conformance.crash_workload import WORKLOADS
+from statestores_conformance.faults.crash import run_kills
+from statestores_conformance.faults.crash_workload import WORKLOADS
 
 _ROUND = 50
 _FAILPOINT_EVERY = 5

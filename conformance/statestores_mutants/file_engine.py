@@ -22,7 +22,7 @@ from statestores.errors import (
     StorageError,
     StoreCorruptedError,
 )
-from statestores.semantics.directory_lock import DirectoryLock
+from statestores.files.directory_lock import DirectoryLock
 from statestores.spi import Capabilities, Durability, WriteBatch, parse_options
 from statestores_memory import MemoryEngine, MemoryOptions
 

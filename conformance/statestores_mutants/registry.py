@@ -7,7 +7,7 @@ from importlib import import_module
 from inspect import cleandoc
 from typing import TypeAlias, TypeVar
 
-from statestores.semantics.engine_store import EngineStore
+from statestores.semantics.every_kind.engine_store import EngineStore
 from statestores.spi import Engine
 from statestores_memory import MemoryEngine
 from statestores_mutants.file_engine import FileEngine
@@ -91,8 +91,9 @@ def mutant(*expected: str, raises: type[Exception] | None = None) -> Callable[[T
 
 def all_mutants() -> dict[str, Mutant]:
     """Return every mutant by its name, theme by theme; a new module of the zoo needs no entry."""
-    for module in sorted(pkgutil.iter_modules(import_module(_ZOO).__path__), key=lambda m: m.name):
-        import_module(f"{_ZOO}.{module.name}")
+    rooms = pkgutil.walk_packages(import_module(_ZOO).__path__, f"{_ZOO}.")
+    for module in sorted(rooms, key=lambda module: module.name):
+        import_module(module.name)
     return dict(_mutants)
 
 

@@ -4,12 +4,12 @@ import sys
 from typing import Any
 
 from statestores.semantics import open_on_engine as sound
-from statestores.semantics.engine_store import EngineStore
-from statestores.semantics.key_value import EngineKeyValueStore
-from statestores.semantics.session import EngineSessionStore
-from statestores.semantics.timestamped_key_value import EngineTimestampedKeyValueStore
-from statestores.semantics.versioned import EngineVersionedStore
-from statestores.semantics.window import EngineWindowStore
+from statestores.semantics.every_kind.engine_store import EngineStore
+from statestores.semantics.key_value.store import EngineKeyValueStore
+from statestores.semantics.retained.session import EngineSessionStore
+from statestores.semantics.retained.window import EngineWindowStore
+from statestores.semantics.timestamped.store import EngineTimestampedKeyValueStore
+from statestores.semantics.versioned.store import EngineVersionedStore
 from statestores.spi import (
     Durability,
     Engine,

@@ -6,25 +6,25 @@ Read `schemas` first, then `manifest`, `snapshot`, `snapshot_reader` and `restor
 import statestores.serdes.arrow_required  # noqa: F401  # before what needs Arrow
 
 # isort: split
-from statestores.arrow.as_of_index import AsOfIndex
-from statestores.arrow.as_of_join import join_as_of
-from statestores.arrow.bulk_put import commit_many
+from statestores.arrow.as_of.index import AsOfIndex
+from statestores.arrow.as_of.join import join_as_of
 from statestores.arrow.columns import bulk_load, get_many, put_many
-from statestores.arrow.file_export import export_file, export_table
-from statestores.arrow.file_format import FileFormat
-from statestores.arrow.file_import import import_file
-from statestores.arrow.manifest import Manifest
+from statestores.arrow.files.exporting import export_file, export_table
+from statestores.arrow.files.format import FileFormat
+from statestores.arrow.files.importing import import_file
 from statestores.arrow.progress import Progress, ProgressCallback
-from statestores.arrow.restore import RestoreReport, restore
+from statestores.arrow.restoring.bulk_put import commit_many
+from statestores.arrow.restoring.restore import RestoreReport, restore
 from statestores.arrow.schemas import KEY_VALUE_ROWS, VERSIONED_ROWS, row_schema, valid_at
-from statestores.arrow.snapshot import SnapshotInfo, write_snapshot
-from statestores.arrow.snapshot_directory import list_snapshots, remove_stale_temporaries
-from statestores.arrow.snapshot_reader import (
+from statestores.arrow.snapshots.directory import list_snapshots, remove_stale_temporaries
+from statestores.arrow.snapshots.manifest import Manifest
+from statestores.arrow.snapshots.reader import (
     Snapshot,
     SnapshotChoice,
     newest_valid_snapshot,
     read_snapshot,
 )
+from statestores.arrow.snapshots.snapshot import SnapshotInfo, write_snapshot
 
 __all__ = [
     "KEY_VALUE_ROWS",

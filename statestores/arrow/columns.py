@@ -16,16 +16,16 @@ from statestores.arrow.time_travel import check_has_history
 from statestores.arrow.typed_columns import encode_rows
 from statestores.errors import InvalidArgumentError, InvalidTypeError
 from statestores.serdes.raw_serde import serde_or_raw
-from statestores.spi.key_value import KeyValueStore, ReadOnlyKeyValueStore
 from statestores.spi.records import Changes
-from statestores.spi.session import SessionStore
-from statestores.spi.store import ReadOnlyStore, StateStore
-from statestores.spi.timestamped_key_value import (
+from statestores.spi.stores.key_value import KeyValueStore, ReadOnlyKeyValueStore
+from statestores.spi.stores.session import SessionStore
+from statestores.spi.stores.store import ReadOnlyStore, StateStore
+from statestores.spi.stores.timestamped_key_value import (
     ReadOnlyTimestampedKeyValueStore,
     TimestampedKeyValueStore,
 )
-from statestores.spi.versioned import ReadOnlyVersionedStore, VersionedStore
-from statestores.spi.window import WindowStore
+from statestores.spi.stores.versioned import ReadOnlyVersionedStore, VersionedStore
+from statestores.spi.stores.window import WindowStore
 
 LOAD_ROWS = 100_000
 """Rows that `bulk_load` puts between two commits."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import google_crc32c
 
 from statestores.errors import StateStoreError, StorageError
-from statestores.semantics.durable_directory import make_durable
+from statestores.files.durable_directory import make_durable
 
 _CHUNK_BYTES = 1024 * 1024
 

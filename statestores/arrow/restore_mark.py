@@ -12,7 +12,7 @@ from typing import Any
 from statestores.errors import StoreMismatchError
 from statestores.spi.offsets import TopicPartition
 from statestores.spi.specification import StoreSpecification
-from statestores.spi.store import StateStore
+from statestores.spi.stores.store import StateStore
 
 
 def restore_mark(specification: StoreSpecification[Any, Any]) -> TopicPartition:

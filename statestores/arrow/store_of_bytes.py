@@ -1,9 +1,9 @@
 """From a store to the store of bytes below it, for whoever works on whole columns."""
 
 from statestores.errors import InvalidTypeError
-from statestores.serdes.delegation import DelegatingReadOnlyStore
-from statestores.serdes.processor_store import ProcessorStore
-from statestores.spi.store import ReadOnlyStore, StateStore
+from statestores.serdes.typed.delegation import DelegatingReadOnlyStore
+from statestores.serdes.typed.processor_store import ProcessorStore
+from statestores.spi.stores.store import ReadOnlyStore, StateStore
 
 
 def store_of_bytes(store: ReadOnlyStore) -> ReadOnlyStore:

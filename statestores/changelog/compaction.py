@@ -69,7 +69,7 @@ def compact(
     clear, and nothing before it.
 
     The store's own retention has to be given where it has one: what came too late, as in a log
-    that `statestores.staged_write` has written, can be told from the rest only by it.
+    that `statestores.staging.staged_write` has written, can be told from the rest only by it.
 
     Memory is about 200 bytes and a key for each distinct key (and time) that is compacted, and a
     few frames. The disk has to hold the old and the new segments for a moment. When it raises, or

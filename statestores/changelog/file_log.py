@@ -49,8 +49,8 @@ from statestores.errors import (
     StoreNotFoundError,
 )
 from statestores.failpoints import reach
-from statestores.semantics.directory_lock import DirectoryLock
-from statestores.semantics.local_path import local_path
+from statestores.files.directory_lock import DirectoryLock
+from statestores.files.local_path import local_path
 from statestores.spi.durability import Durability
 from statestores.spi.forking import disown_after_fork
 from statestores.spi.offsets import Position

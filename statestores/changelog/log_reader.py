@@ -23,7 +23,7 @@ from statestores.errors import (
     StoreMismatchError,
     StoreNotFoundError,
 )
-from statestores.semantics.local_path import local_path
+from statestores.files.local_path import local_path
 from statestores.spi.offsets import Position
 
 _ATTEMPTS = 100

@@ -12,7 +12,7 @@ from statestores.changelog.segment import Segment
 from statestores.changelog.segment_head import SegmentHead
 from statestores.errors import ChangelogCorruptedError, StorageError
 from statestores.failpoints import reach
-from statestores.semantics.durable_directory import make_durable
+from statestores.files.durable_directory import make_durable
 
 SUFFIX = ".log"
 TEMPORARY_SUFFIX = ".log.tmp"

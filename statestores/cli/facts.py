@@ -9,17 +9,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from statestores.arrow.manifest import Manifest
-from statestores.arrow.snapshot_directory import list_snapshots
-from statestores.arrow.snapshot_reader import read_snapshot
+from statestores.arrow.snapshots.directory import list_snapshots
+from statestores.arrow.snapshots.manifest import Manifest
+from statestores.arrow.snapshots.reader import read_snapshot
 from statestores.changelog import ChangelogReader, changelog_partition
 from statestores.errors import StateStoreError
 from statestores.opening import backend_of, open_existing
 from statestores.reading.locations import Partition
 from statestores.spi.durability import Durability
-from statestores.spi.key_value import KeyValueStore, ReadOnlyKeyValueStore
 from statestores.spi.offsets import TopicPartition
-from statestores.write_intent import read_intent
+from statestores.spi.stores.key_value import KeyValueStore, ReadOnlyKeyValueStore
+from statestores.staging.write_intent import read_intent
 
 Facts: TypeAlias = dict[str, Any]  # of JSON's types
 

@@ -17,7 +17,7 @@ from statestores.errors import MissingDriverError
 GROUP = "statestores.commands"
 """The entry-point group."""
 
-_OWN = (EntryPoint("import-spark", "statestores.spark.state_import_command:main", GROUP),)
+_OWN = (EntryPoint("import-spark", "statestores.spark.state.command:main", GROUP),)
 """Those of this package: a command line without Spark must not look for it."""
 
 _SHORT_HELP = {

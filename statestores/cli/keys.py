@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from statestores.arrow.key_selection import KeySelection
+from statestores.arrow.keys.key_selection import KeySelection
 from statestores.errors import InvalidArgumentError, SerializationError
 from statestores.serdes.raw_serde import serde_or_raw
 from statestores.spi.specification import StoreSpecification

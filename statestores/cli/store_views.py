@@ -4,12 +4,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from statestores.arrow.snapshot_reader import Snapshot, newest_valid_snapshot, read_snapshot
+from statestores.arrow.snapshots.reader import Snapshot, newest_valid_snapshot, read_snapshot
 from statestores.cli.arguments import parse_backend_options
 from statestores.cli.keys import parse_key
 from statestores.cli.locations import choose_store, locate_store
 from statestores.errors import InvalidArgumentError, MisplacedKeyError, StoreNotFoundError
-from statestores.partition_reader import end_offsets
 from statestores.partitioning import partitioner_by_name, placed_elsewhere
 from statestores.reading.locations import (
     ChangelogDirectory,
@@ -18,6 +17,7 @@ from statestores.reading.locations import (
     Root,
     SnapshotDirectory,
 )
+from statestores.reading.partition_reader import end_offsets
 from statestores.reading.views import EngineView, LogView, SnapshotView, View
 from statestores.spi.specification import StoreSpecification
 

@@ -6,7 +6,7 @@ is what one does with them.
 
 from statestores.metrics.call_recording import RecordingLevel, set_recording_level
 from statestores.metrics.opentelemetry_export import OpenTelemetryExport, register_opentelemetry
-from statestores.spi.metric import Metric, MetricKind, Metrics, MetricSource
+from statestores.spi.metrics.metric import Metric, MetricKind, Metrics, MetricSource
 
 __all__ = [
     "Metric",

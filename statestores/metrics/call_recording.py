@@ -13,10 +13,10 @@ from types import MappingProxyType, MemberDescriptorType
 from typing import Any
 
 from statestores.errors import InvalidTypeError
-from statestores.semantics.operation_meter import OperationMeter
-from statestores.spi.metric import Metrics
-from statestores.spi.metric_catalog import count_of, latency_of
-from statestores.spi.store import StateStore
+from statestores.metering.operation_meter import OperationMeter
+from statestores.spi.metrics.catalog import count_of, latency_of
+from statestores.spi.metrics.metric import Metrics
+from statestores.spi.stores.store import StateStore
 
 CALLS: Mapping[str, str] = MappingProxyType(
     {

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from statestores.errors import MissingDriverError
 from statestores.spi.closing import Closing
-from statestores.spi.metric import Metric, MetricKind, Metrics, MetricSource
-from statestores.spi.metric_catalog import DEFINITIONS
+from statestores.spi.metrics.catalog import DEFINITIONS
+from statestores.spi.metrics.metric import Metric, MetricKind, Metrics, MetricSource
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation

@@ -3,27 +3,27 @@
 import statestores.serdes.arrow_required  # noqa: F401  # before what needs Arrow
 
 # isort: split
-from statestores.migration.kafka_import import (
+from statestores.migration.kafka.importing import (
     ImportedPartition,
     ImportPlan,
     import_kafka_state,
     plan_import,
 )
-from statestores.migration.kafka_kinds import ROW_SCHEMAS, KafkaKind
-from statestores.migration.kafka_layout import Ignored
-from statestores.migration.kafka_offsets import KafkaOffsets
-from statestores.migration.kafka_state import KafkaStateDirectory, KafkaStore
-from statestores.migration.legacy_offsets import (
+from statestores.migration.kafka.kinds import ROW_SCHEMAS, KafkaKind
+from statestores.migration.kafka.layout import Ignored
+from statestores.migration.kafka.legacy_offsets import (
     LegacyImport,
     import_legacy_offsets,
     write_legacy_offsets,
 )
-from statestores.migration.offsets_file import (
+from statestores.migration.kafka.offsets import KafkaOffsets
+from statestores.migration.kafka.offsets_file import (
     UNKNOWN_OFFSET,
     read_offsets_file,
     write_offsets_file,
 )
-from statestores.migration.spark_export import SparkExport, export_spark_checkpoint
+from statestores.migration.kafka.state import KafkaStateDirectory, KafkaStore
+from statestores.migration.spark.export import SparkExport, export_spark_checkpoint
 
 __all__ = [
     "ROW_SCHEMAS",

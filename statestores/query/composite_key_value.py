@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from statestores.query.composite_store import CompositeStore, TimedComposite
-from statestores.spi.key_value import ReadOnlyKeyValueStore
-from statestores.spi.store import Values
-from statestores.spi.timestamped_key_value import ReadOnlyTimestampedKeyValueStore
+from statestores.spi.stores.key_value import ReadOnlyKeyValueStore
+from statestores.spi.stores.store import Values
+from statestores.spi.stores.timestamped_key_value import ReadOnlyTimestampedKeyValueStore
 from statestores.spi.values import as_list
 
 _MAX_ENTRIES = (1 << 63) - 1

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from statestores.query.composite_store import CompositeStore, TimedComposite
 from statestores.spi.records import SessionRecord
-from statestores.spi.session import ReadOnlySessionStore
+from statestores.spi.stores.session import ReadOnlySessionStore
 
 Store = ReadOnlySessionStore[bytes, bytes]
 Record = SessionRecord[bytes, bytes]

@@ -7,8 +7,8 @@ from statestores.query.local_partitions import LocalPartitions
 from statestores.query.position_bound import least_position
 from statestores.spi.offsets import Position, TopicPartition
 from statestores.spi.specification import StoreSpecification
-from statestores.spi.store import ReadOnlyStore
-from statestores.spi.stream_time import ReadOnlyTimedStore
+from statestores.spi.stores.store import ReadOnlyStore
+from statestores.spi.stores.stream_time import ReadOnlyTimedStore
 
 S = TypeVar("S", bound=ReadOnlyStore)
 

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 
 from statestores.query.composite_store import CompositeStore, TimedComposite
-from statestores.semantics.arguments import keys_and_times
+from statestores.semantics.every_kind.arguments import keys_and_times
 from statestores.spi.records import VersionedRecord
-from statestores.spi.store import Values
-from statestores.spi.versioned import ReadOnlyVersionedStore
+from statestores.spi.stores.store import Values
+from statestores.spi.stores.versioned import ReadOnlyVersionedStore
 
 Store = ReadOnlyVersionedStore[bytes, bytes]
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from statestores.query.composite_store import CompositeStore, TimedComposite
 from statestores.spi.records import WindowRecord
-from statestores.spi.window import ReadOnlyWindowStore
+from statestores.spi.stores.window import ReadOnlyWindowStore
 
 Store = ReadOnlyWindowStore[bytes, bytes]
 

@@ -22,12 +22,12 @@ from statestores.errors import (
 )
 from statestores.partitioning import partitioner_by_name, placed_elsewhere
 from statestores.query.position_bound import AtLeast, PositionBound
-from statestores.semantics.content_chunks import until_closed
-from statestores.semantics.facade import EngineFacade
-from statestores.serdes.delegation import DelegatingReadOnlyStore
+from statestores.semantics.every_kind.facade import EngineFacade
+from statestores.semantics.rows.content_chunks import until_closed
+from statestores.serdes.typed.delegation import DelegatingReadOnlyStore
 from statestores.spi.offsets import Position
 from statestores.spi.specification import StoreSpecification
-from statestores.spi.store import ReadOnlyStore
+from statestores.spi.stores.store import ReadOnlyStore
 
 S = TypeVar("S", bound=ReadOnlyStore)
 T = TypeVar("T")

@@ -6,7 +6,7 @@ from statestores.errors import InvalidTypeError, UnknownStateStoreError
 from statestores.query.local_partitions import LocalPartitions, StoreSource
 from statestores.query.position_bound import AtLeast
 from statestores.query.store_types import QueryableStoreType
-from statestores.semantics.arguments import check_store_name
+from statestores.semantics.every_kind.arguments import check_store_name
 from statestores.spi.offsets import Position
 
 T = TypeVar("T")

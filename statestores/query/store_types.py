@@ -11,17 +11,17 @@ from statestores.query.composite_session import CompositeSessionStore
 from statestores.query.composite_versioned import CompositeVersionedStore
 from statestores.query.composite_window import CompositeWindowStore
 from statestores.query.local_partitions import LocalPartitions
-from statestores.serdes.typed_key_value import TypedReadOnlyKeyValueStore
-from statestores.serdes.typed_session import TypedReadOnlySessionStore
-from statestores.serdes.typed_timestamped import TypedReadOnlyTimestampedStore
-from statestores.serdes.typed_versioned import TypedReadOnlyVersionedStore
-from statestores.serdes.typed_window import TypedReadOnlyWindowStore
-from statestores.spi.key_value import ReadOnlyKeyValueStore
-from statestores.spi.session import ReadOnlySessionStore
-from statestores.spi.store import ReadOnlyStore
-from statestores.spi.timestamped_key_value import ReadOnlyTimestampedKeyValueStore
-from statestores.spi.versioned import ReadOnlyVersionedStore
-from statestores.spi.window import ReadOnlyWindowStore
+from statestores.serdes.typed.key_value import TypedReadOnlyKeyValueStore
+from statestores.serdes.typed.session import TypedReadOnlySessionStore
+from statestores.serdes.typed.timestamped import TypedReadOnlyTimestampedStore
+from statestores.serdes.typed.versioned import TypedReadOnlyVersionedStore
+from statestores.serdes.typed.window import TypedReadOnlyWindowStore
+from statestores.spi.stores.key_value import ReadOnlyKeyValueStore
+from statestores.spi.stores.session import ReadOnlySessionStore
+from statestores.spi.stores.store import ReadOnlyStore
+from statestores.spi.stores.timestamped_key_value import ReadOnlyTimestampedKeyValueStore
+from statestores.spi.stores.versioned import ReadOnlyVersionedStore
+from statestores.spi.stores.window import ReadOnlyWindowStore
 
 T = TypeVar("T")
 

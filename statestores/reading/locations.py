@@ -6,13 +6,13 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from statestores.arrow.manifest import MANIFEST_NAME
-from statestores.arrow.snapshot_directory import list_snapshots, offset_from_name
-from statestores.durable_json import ROOT_FILE
+from statestores.arrow.snapshots.directory import list_snapshots, offset_from_name
+from statestores.arrow.snapshots.manifest import MANIFEST_NAME
 from statestores.engine_creation import ENGINE_DIRECTORY
 from statestores.errors import StoreNotFoundError
+from statestores.files.durable_json import ROOT_FILE
+from statestores.files.local_path import local_path
 from statestores.opening import backend_of
-from statestores.semantics.local_path import local_path
 from statestores.spi.specification import StoreSpecification
 from statestores.state_root import PartitionDirectory, StateRoot, is_state_root
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from statestores.semantics.arguments import MAX_TIME_MS
+from statestores.semantics.every_kind.arguments import MAX_TIME_MS
 from statestores.spi.specification import StoreSpecification
 from statestores.spi.window_specification import Window
 

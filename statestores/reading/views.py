@@ -14,26 +14,26 @@ from typing import Any
 
 import pyarrow as pa
 
-from statestores.arrow.key_selection import KeySelection
+from statestores.arrow.keys.key_selection import KeySelection
 from statestores.arrow.restore_mark import check_not_half_restored
 from statestores.arrow.row_batches import batches_from_changes
-from statestores.arrow.snapshot_reader import Snapshot
+from statestores.arrow.snapshots.reader import Snapshot
 from statestores.arrow.store_of_bytes import store_of_bytes
 from statestores.arrow.time_travel import check_has_history
 from statestores.errors import InvalidArgumentError
 from statestores.opening import open_existing
-from statestores.partition_reader import PartitionReader, Replay, shown_rows
 from statestores.reading.locations import Partition
+from statestores.reading.partition_reader import PartitionReader, Replay, shown_rows
 from statestores.reading.records import Record, backwards, records_of
 from statestores.serdes import specification_from_description
 from statestores.spi.durability import Durability
-from statestores.spi.key_value import ReadOnlyKeyValueStore
-from statestores.spi.session import ReadOnlySessionStore
 from statestores.spi.specification import StoreSpecification, Versioned
-from statestores.spi.store import StateStore
-from statestores.spi.timestamped_key_value import ReadOnlyTimestampedKeyValueStore
-from statestores.spi.versioned import ReadOnlyVersionedStore
-from statestores.spi.window import ReadOnlyWindowStore
+from statestores.spi.stores.key_value import ReadOnlyKeyValueStore
+from statestores.spi.stores.session import ReadOnlySessionStore
+from statestores.spi.stores.store import StateStore
+from statestores.spi.stores.timestamped_key_value import ReadOnlyTimestampedKeyValueStore
+from statestores.spi.stores.versioned import ReadOnlyVersionedStore
+from statestores.spi.stores.window import ReadOnlyWindowStore
 
 _NEVER = 1 << 63
 """Above every time: where a version ends that is the latest."""

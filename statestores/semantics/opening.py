@@ -3,13 +3,13 @@
 from typing import Any, TypeAlias, overload
 
 from statestores.errors import InvalidTypeError
-from statestores.semantics.key_value import EngineKeyValueStore
-from statestores.semantics.row_cache import DEFAULT_READ_CACHE_BYTES, RowCache
-from statestores.semantics.session import EngineSessionStore
-from statestores.semantics.timestamped_key_value import EngineTimestampedKeyValueStore
-from statestores.semantics.versioned import EngineVersionedStore
-from statestores.semantics.wall_clock import Clock
-from statestores.semantics.window import EngineWindowStore
+from statestores.semantics.expiry.wall_clock import Clock
+from statestores.semantics.key_value.store import EngineKeyValueStore
+from statestores.semantics.retained.session import EngineSessionStore
+from statestores.semantics.retained.window import EngineWindowStore
+from statestores.semantics.rows.row_cache import DEFAULT_READ_CACHE_BYTES, RowCache
+from statestores.semantics.timestamped.store import EngineTimestampedKeyValueStore
+from statestores.semantics.versioned.store import EngineVersionedStore
 from statestores.spi.durability import Durability
 from statestores.spi.engine import Engine
 from statestores.spi.memory_budget import MemoryBudget

@@ -11,20 +11,20 @@ versioned store as of a time.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from statestores.spark.java_runtime import ensure_java
-from statestores.spark.registration import register, unregister
+from statestores.spark.session.java_runtime import ensure_java
+from statestores.spark.session.registration import register, unregister
 from statestores.spark.source_name import SOURCE_NAME
 
 if TYPE_CHECKING:
-    from statestores.spark.stateful_plan import OpenStores
-    from statestores.spark.stateful_stream import StatefulStream, stateful
-    from statestores.spark.temporal_join_frame import temporal_join
+    from statestores.spark.stateful.plan import OpenStores
+    from statestores.spark.stateful.stream import StatefulStream, stateful
+    from statestores.spark.temporal.frame import temporal_join
 
 _LOADED_LATE = {
-    "OpenStores": "statestores.spark.stateful_plan",
-    "StatefulStream": "statestores.spark.stateful_stream",
-    "stateful": "statestores.spark.stateful_stream",
-    "temporal_join": "statestores.spark.temporal_join_frame",
+    "OpenStores": "statestores.spark.stateful.plan",
+    "StatefulStream": "statestores.spark.stateful.stream",
+    "stateful": "statestores.spark.stateful.stream",
+    "temporal_join": "statestores.spark.temporal.frame",
 }
 
 

@@ -23,9 +23,9 @@ from pathlib import Path
 from typing import Any
 
 from statestores.arrow.file_access import reporting
-from statestores.arrow.restore import restore
-from statestores.arrow.snapshot_directory import list_snapshots
-from statestores.arrow.snapshot_reader import (
+from statestores.arrow.restoring.restore import restore
+from statestores.arrow.snapshots.directory import list_snapshots
+from statestores.arrow.snapshots.reader import (
     SnapshotChoice,
     newest_valid_snapshot,
     read_snapshot,
@@ -41,14 +41,14 @@ from statestores.errors import (
     StoreNotFoundError,
     UnsupportedFormatError,
 )
+from statestores.files.directory_lock import LOCK_FILE, DirectoryLock
 from statestores.opening import BytesStore, open_bytes_store
-from statestores.semantics.directory_lock import LOCK_FILE, DirectoryLock
-from statestores.semantics.timestamped_key_value import EngineTimestampedKeyValueStore
+from statestores.reading.visible_changelog import VisibleChangelog
+from statestores.semantics.timestamped.store import EngineTimestampedKeyValueStore
 from statestores.spi.durability import Durability
 from statestores.spi.offsets import Position
 from statestores.spi.specification import StoreSpecification
 from statestores.state_root import PartitionDirectory
-from statestores.visible_changelog import VisibleChangelog
 
 _SLOTS = 64
 """More attempts of one task than this are never at work on one machine."""

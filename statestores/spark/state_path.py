@@ -62,7 +62,7 @@ def store_at(path: Path, name: str | None) -> StoreEntry:
 
 def staged_store(path: Path, name: str | None = None) -> str | None:
     """Return the store *name*, or any, to which rows are staged below *path*; ``None`` if none."""
-    from statestores.write_intent import STAGING_DIRECTORY  # noqa: PLC0415  # needs pyarrow
+    from statestores.staging.write_intent import STAGING_DIRECTORY  # noqa: PLC0415  # needs pyarrow
 
     staged = sorted(path.glob(f"{'*' if name is None else escape(name)}/{STAGING_DIRECTORY}"))
     return staged[0].parent.name if staged else None
@@ -70,7 +70,7 @@ def staged_store(path: Path, name: str | None = None) -> str | None:
 
 def is_kafka_state(path: Path) -> bool:
     """Return whether Kafka Streams has left state at *path*, of one application or of several."""
-    from statestores.migration.kafka_layout import find_application  # noqa: PLC0415  # needs pyarrow
+    from statestores.migration.kafka.layout import find_application  # noqa: PLC0415  # needs pyarrow
 
     try:
         find_application(path)

@@ -19,7 +19,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from statestores.arrow.file_access import reporting, write_durably
-from statestores.semantics.durable_directory import make_durable
+from statestores.files.durable_directory import make_durable
 from statestores.spark_checkpoint.column_types import struct_json
 from statestores.spark_checkpoint.state_file import CODEC, StateFileWriter
 

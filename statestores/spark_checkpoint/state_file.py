@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from statestores.arrow.file_access import reporting
-from statestores.semantics.durable_directory import make_durable
+from statestores.files.durable_directory import make_durable
 from statestores.spark_checkpoint.unsafe_rows import Numbers, UnsafeRows
 
 CODEC: Final = "zstd"

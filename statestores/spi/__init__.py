@@ -7,7 +7,6 @@ Standard library only, and no I/O. Read `engine` first, then `store`, and then `
 from statestores.spi.capabilities import Capabilities
 from statestores.spi.durability import Durability
 from statestores.spi.engine import Engine, EngineReader, EngineSnapshot, WriteBatch
-from statestores.spi.key_value import KeyValueStore, ReadOnlyKeyValueStore
 from statestores.spi.memory_budget import MemoryBudget, MemoryShare
 from statestores.spi.offsets import Position, TopicPartition
 from statestores.spi.options import parse_options
@@ -20,7 +19,6 @@ from statestores.spi.records import (
     WindowRecord,
 )
 from statestores.spi.serde import Serde
-from statestores.spi.session import ReadOnlySessionStore, SessionStore
 from statestores.spi.session_specification import Session
 from statestores.spi.specification import (
     KeyValue,
@@ -29,18 +27,20 @@ from statestores.spi.specification import (
     TtlClock,
     Versioned,
 )
-from statestores.spi.store import (
+from statestores.spi.stores.key_value import KeyValueStore, ReadOnlyKeyValueStore
+from statestores.spi.stores.session import ReadOnlySessionStore, SessionStore
+from statestores.spi.stores.store import (
     CommittedContent,
     Isolation,
     ReadOnlyStore,
     StateStore,
 )
-from statestores.spi.timestamped_key_value import (
+from statestores.spi.stores.timestamped_key_value import (
     ReadOnlyTimestampedKeyValueStore,
     TimestampedKeyValueStore,
 )
-from statestores.spi.versioned import ReadOnlyVersionedStore, VersionedStore
-from statestores.spi.window import ReadOnlyWindowStore, WindowStore
+from statestores.spi.stores.versioned import ReadOnlyVersionedStore, VersionedStore
+from statestores.spi.stores.window import ReadOnlyWindowStore, WindowStore
 from statestores.spi.window_specification import Window
 
 __all__ = [

@@ -5,8 +5,8 @@ reads there (STB-1).
 """
 
 from statestores.arrow.restore_mark import restore_mark
-from statestores.arrow.snapshot_directory import list_snapshots
-from statestores.arrow.snapshot_reader import Snapshot, newest_valid_snapshot
+from statestores.arrow.snapshots.directory import list_snapshots
+from statestores.arrow.snapshots.reader import Snapshot, newest_valid_snapshot
 from statestores.changelog import ChangelogReader
 from statestores.errors import OffsetOutOfRangeError, StoreNotFoundError
 from statestores.opening import BytesStore

@@ -20,16 +20,16 @@ import google_crc32c
 from statestores.arrow.file_access import checksum_of, reporting
 from statestores.changelog import ChangelogReader, FileChangelog, Frame
 from statestores.changelog.segment_directory import segment_name
-from statestores.durable_json import check_format, read_json, write_json
 from statestores.errors import (
     ChangelogCorruptedError,
     StoreCorruptedError,
     StoreMismatchError,
     StoreNotFoundError,
 )
+from statestores.files.directory_lock import LOCK_FILE
+from statestores.files.durable_json import check_format, read_json, write_json
+from statestores.files.strict_json import Fields
 from statestores.logged_store import LoggedStore
-from statestores.semantics.directory_lock import LOCK_FILE
-from statestores.semantics.strict_json import Fields
 from statestores.spi.durability import Durability
 from statestores.spi.offsets import Position
 from statestores.state_root import StateRoot

@@ -12,8 +12,8 @@ from threading import Lock
 from statestores.changelog import changelog_partition
 from statestores.engine_creation import ENGINE_DIRECTORY
 from statestores.errors import StateStoreError, StoreLockedError
+from statestores.files.directory_lock import LOCK_FILE
 from statestores.opening import open_existing
-from statestores.semantics.directory_lock import LOCK_FILE
 from statestores.spi.durability import Durability
 from statestores.tasks.local_directory import LocalDirectory
 

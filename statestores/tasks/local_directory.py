@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Literal
 
 from statestores.arrow.file_access import reporting
-from statestores.durable_json import ENGINE_FILE
 from statestores.engine_creation import ENGINE_DIRECTORY
 from statestores.errors import StorageError, StoreLockedError
-from statestores.semantics.arguments import check_time
-from statestores.semantics.directory_lock import DirectoryLock
-from statestores.semantics.local_path import local_path
+from statestores.files.directory_lock import DirectoryLock
+from statestores.files.durable_json import ENGINE_FILE
+from statestores.files.local_path import local_path
+from statestores.semantics.every_kind.arguments import check_time
 from statestores.spi.offsets import checked_partition
 from statestores.spi.specification import KeyValue
 from statestores.state_root import StateRoot

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from statestores.arrow.file_access import reporting
-from statestores.arrow.snapshot_reader import newest_valid_snapshot, passed_over
+from statestores.arrow.snapshots.reader import newest_valid_snapshot, passed_over
 from statestores.changelog import ChangelogReader, changelog_partition
 from statestores.engine_creation import ENGINE_DIRECTORY
 from statestores.errors import (
@@ -20,9 +20,9 @@ from statestores.errors import (
     StoreCorruptedError,
     StoreNotFoundError,
 )
+from statestores.files.durable_directory import make_durable
 from statestores.migration import import_legacy_offsets
 from statestores.opening import BytesStore, backend_of, open_bytes_store
-from statestores.semantics.durable_directory import make_durable
 from statestores.spi.durability import Durability
 from statestores.spi.specification import StoreSpecification
 from statestores.state_root import PartitionDirectory

@@ -6,7 +6,7 @@ Estimated from the sizes of files, so that nothing is opened for it.
 from collections.abc import Iterator
 from pathlib import Path
 
-from statestores.arrow.snapshot_directory import list_snapshots
+from statestores.arrow.snapshots.directory import list_snapshots
 from statestores.changelog.segment_directory import SUFFIX
 from statestores.state_root import PartitionDirectory
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from statestores.arrow.progress import ProgressCallback
-from statestores.arrow.restore import restore
-from statestores.arrow.snapshot_reader import Snapshot
+from statestores.arrow.restoring.restore import restore
+from statestores.arrow.snapshots.reader import Snapshot
 from statestores.changelog import ChangelogOptions, ChangelogReader, changelog_partition
 from statestores.engine_creation import ENGINE_DIRECTORY
 from statestores.errors import (
@@ -28,15 +28,15 @@ from statestores.errors import (
     StoreClosedError,
     StoreNotFoundError,
 )
+from statestores.files.local_path import local_path
 from statestores.logged_store import LoggedStore, join_changelog
 from statestores.opening import BytesStore, open_bytes_store, typed_store
-from statestores.semantics.arguments import check_store_name
-from statestores.semantics.local_path import local_path
+from statestores.semantics.every_kind.arguments import check_store_name
 from statestores.spi.closing import Closing
 from statestores.spi.durability import Durability
-from statestores.spi.metric import Metrics
-from statestores.spi.store import Isolation, ReadOnlyStore
-from statestores.staged_write import finish_staged_writes
+from statestores.spi.metrics.metric import Metrics
+from statestores.spi.stores.store import Isolation, ReadOnlyStore
+from statestores.staging.staged_write import finish_staged_writes
 from statestores.state_root import PartitionDirectory, StateRoot
 from statestores.tasks.changelog_gap import is_left_behind, is_unloaded, snapshot_before
 from statestores.tasks.lag import LagInfo, lag_behind

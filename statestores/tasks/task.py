@@ -15,16 +15,16 @@ from statestores.errors import (
     StoreNotFoundError,
 )
 from statestores.failpoints import reach
+from statestores.files.directory_lock import DirectoryLock
 from statestores.logged_store import LoggedStore, join_changelog
-from statestores.semantics.arguments import check_store_name, store_names
-from statestores.semantics.directory_lock import DirectoryLock
-from statestores.serdes.processor_store import for_processors
+from statestores.semantics.every_kind.arguments import check_store_name, store_names
+from statestores.serdes.typed.processor_store import for_processors
 from statestores.spi.closing import Closing
 from statestores.spi.durability import Durability
-from statestores.spi.metric import Metrics
-from statestores.spi.metric_catalog import tagged
+from statestores.spi.metrics.catalog import tagged
+from statestores.spi.metrics.metric import Metrics
 from statestores.spi.offsets import Position, TopicPartition
-from statestores.staged_write import finish_staged_writes
+from statestores.staging.staged_write import finish_staged_writes
 from statestores.state_root import PartitionDirectory, StateRoot
 from statestores.tasks.lag import LATEST_OFFSET, LagInfo
 from statestores.tasks.local_directory import LocalDirectory

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from statestores.errors import InvalidArgumentError, InvalidTypeError
-from statestores.semantics.arguments import store_names
+from statestores.semantics.every_kind.arguments import store_names
 from statestores.tasks.task_id import TaskId
 
 

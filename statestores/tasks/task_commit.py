@@ -15,8 +15,8 @@ from statestores.arrow.file_access import reporting
 from statestores.changelog import ChangelogReader, FileChangelog
 from statestores.errors import StoreCorruptedError
 from statestores.failpoints import reach
+from statestores.files.durable_directory import make_durable
 from statestores.logged_store import LoggedStore
-from statestores.semantics.durable_directory import make_durable
 from statestores.spi.durability import Durability
 from statestores.spi.offsets import Position
 from statestores.state_root import StateRoot

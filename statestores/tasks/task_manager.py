@@ -16,14 +16,14 @@ from statestores.errors import (
     StoreNotFoundError,
 )
 from statestores.registry import load_backend
-from statestores.semantics.arguments import durability_of
-from statestores.semantics.store_options import split_options
+from statestores.semantics.every_kind.arguments import durability_of
+from statestores.semantics.every_kind.store_options import split_options
 from statestores.spi.closing import Closing
 from statestores.spi.durability import Durability
-from statestores.spi.metric import Metrics
-from statestores.spi.metric_catalog import tagged
+from statestores.spi.metrics.catalog import tagged
+from statestores.spi.metrics.metric import Metrics
 from statestores.spi.specification import StoreSpecification
-from statestores.spi.store import Isolation, ReadOnlyStore
+from statestores.spi.stores.store import Isolation, ReadOnlyStore
 from statestores.state_root import StateRoot
 from statestores.tasks.idle_offsets import IdleOffsets
 from statestores.tasks.lag import LagInfo

@@ -4,15 +4,15 @@ from collections.abc import Mapping
 from time import perf_counter_ns
 from types import MappingProxyType
 
-from statestores.semantics.recent_past import RecentPast
-from statestores.spi.metric import Metrics
-from statestores.spi.metric_catalog import (
+from statestores.metering.recent_past import RecentPast
+from statestores.spi.metrics.catalog import (
     RESTORE_REMAINING,
     RESTORED,
     UPDATE_REMAINING,
     UPDATED,
     tagged,
 )
+from statestores.spi.metrics.metric import Metrics
 from statestores.tasks.lag import LATEST_OFFSET, LagInfo
 from statestores.tasks.restore_progress import RestoreListener, RestoreProgress
 from statestores.tasks.task_id import TaskId

@@ -4,7 +4,7 @@ import re
 from datetime import UTC, datetime, timedelta
 
 from statestores.errors import InvalidArgumentError
-from statestores.semantics.arguments import MAX_TIME_MS
+from statestores.semantics.every_kind.arguments import MAX_TIME_MS
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)

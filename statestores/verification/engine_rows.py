@@ -8,7 +8,8 @@ from typing import Any
 
 from statestores.arrow.progress import Meter
 from statestores.errors import StateStoreError
-from statestores.semantics.layout import (
+from statestores.semantics.every_kind.self_description import read_description
+from statestores.semantics.rows.layout import (
     DATA,
     END,
     FORMAT_ROW,
@@ -22,8 +23,7 @@ from statestores.semantics.layout import (
     read_offsets,
     read_position,
 )
-from statestores.semantics.self_description import read_description
-from statestores.semantics.timestamped_opening import UNSTAMPED_ROW
+from statestores.semantics.timestamped.opening import UNSTAMPED_ROW
 from statestores.serdes import specification_from_description
 from statestores.spi.engine import EngineReader
 from statestores.spi.session_specification import Session

@@ -6,8 +6,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from statestores.arrow.snapshot_directory import list_snapshots
-from statestores.arrow.snapshot_reader import Snapshot, read_snapshot
+from statestores.arrow.snapshots.directory import list_snapshots
+from statestores.arrow.snapshots.reader import Snapshot, read_snapshot
 from statestores.changelog import ChangelogReader, FrameKind, changelog_partition
 from statestores.changelog.opening import check_chain
 from statestores.changelog.segment_directory import list_segments

@@ -14,10 +14,10 @@ from statestores.reading.locations import (
     SnapshotDirectory,
     locate,
 )
+from statestores.staging.write_intent import read_intent
 from statestores.verification.files import check_changelog, check_snapshot
 from statestores.verification.findings import Finding, Status
 from statestores.verification.partition_checks import check_partition
-from statestores.write_intent import read_intent
 
 
 def verify(

@@ -8,23 +8,23 @@ from typing import Any
 from statestores.arrow.progress import Meter
 from statestores.arrow.restore_mark import restore_mark
 from statestores.arrow.row_batches import batches_from_changes
-from statestores.arrow.snapshot_reader import Snapshot
+from statestores.arrow.snapshots.reader import Snapshot
 from statestores.changelog import changelog_partition
-from statestores.durable_json import ENGINE_FILE
 from statestores.errors import StateStoreError, StoreLockedError
+from statestores.files.durable_json import ENGINE_FILE
 from statestores.opening import backend_of
-from statestores.partition_reader import PartitionReader
 from statestores.reading.locations import Partition
+from statestores.reading.partition_reader import PartitionReader
 from statestores.registry import load_recorded_backend
 from statestores.semantics import open_on_engine
-from statestores.semantics.expiry import Expiry
-from statestores.semantics.layout import TRUNCATING_ROW
-from statestores.semantics.progress import NO_STREAM_TIME
-from statestores.semantics.self_description import check_description
+from statestores.semantics.every_kind.self_description import check_description
+from statestores.semantics.rows.layout import TRUNCATING_ROW
+from statestores.semantics.rows.progress import NO_STREAM_TIME
+from statestores.semantics.timestamped.expiry import Expiry
 from statestores.spi.durability import Durability
 from statestores.spi.engine import Engine
 from statestores.spi.specification import StoreSpecification, TimestampedKeyValue, TtlClock
-from statestores.spi.store import StateStore
+from statestores.spi.stores.store import StateStore
 from statestores.verification.content import first_difference, living, visible
 from statestores.verification.engine_rows import examine_rows
 from statestores.verification.files import LogRange, check_changelog, check_snapshots

@@ -6,11 +6,11 @@ from itertools import islice
 from typing import Any
 
 from statestores.errors import StateStoreError
-from statestores.semantics.escaped_keys import escape
-from statestores.semantics.layout import DATA, END, HISTORY
-from statestores.semantics.progress import NO_STREAM_TIME
-from statestores.semantics.retained_progress import RetainedProgress, read_retained_progress
-from statestores.semantics.retained_rows import RetainedRows
+from statestores.semantics.retained.progress import RetainedProgress, read_retained_progress
+from statestores.semantics.retained.rows import RetainedRows
+from statestores.semantics.rows.escaped_keys import escape
+from statestores.semantics.rows.layout import DATA, END, HISTORY
+from statestores.semantics.rows.progress import NO_STREAM_TIME
 from statestores.spi.engine import EngineReader
 from statestores.spi.session_specification import Session
 from statestores.spi.window_specification import Window

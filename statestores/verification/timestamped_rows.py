@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from statestores.errors import StateStoreError
-from statestores.semantics.timestamped_opening import UNSTAMPED_ROW, read_sweep_progress
-from statestores.semantics.timestamped_rows import HEADER_BYTES, NO_TIMESTAMP, unpack_timestamp
+from statestores.semantics.timestamped.opening import UNSTAMPED_ROW, read_sweep_progress
+from statestores.semantics.timestamped.rows import HEADER_BYTES, NO_TIMESTAMP, unpack_timestamp
 from statestores.spi.engine import EngineReader
 from statestores.spi.specification import TimestampedKeyValue
 from statestores.verification.row_walk import Problems

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from statestores.errors import StateStoreError
-from statestores.semantics.escaped_keys import escape
-from statestores.semantics.layout import DATA, END, HISTORY
-from statestores.semantics.progress import NO_STREAM_TIME, Progress, read_progress
-from statestores.semantics.versioned_rows import (
+from statestores.semantics.rows.escaped_keys import escape
+from statestores.semantics.rows.layout import DATA, END, HISTORY
+from statestores.semantics.rows.progress import NO_STREAM_TIME, Progress, read_progress
+from statestores.semantics.versioned.rows import (
     DELETED,
     HEADER_BYTES,
     SUFFIX_BYTES,

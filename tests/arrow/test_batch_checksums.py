@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from statestores.arrow import read_snapshot, write_snapshot
-from statestores.arrow.key_selection import KeySelection
+from statestores.arrow.keys.key_selection import KeySelection
 from statestores.errors import SnapshotCorruptedError
 from statestores.spi import KeyValueStore
 

@@ -30,7 +30,7 @@ MANY = 500
 @pytest.fixture(autouse=True)
 def _few_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take the way of many rows with fewer of them."""
-    monkeypatch.setattr("statestores.arrow.bulk_put.LEAST_ROWS", MANY)
+    monkeypatch.setattr("statestores.arrow.restoring.bulk_put.LEAST_ROWS", MANY)
 
 
 @pytest.mark.parametrize("deletes", [False, True], ids=["puts", "deletions too"])

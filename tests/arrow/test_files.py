@@ -12,11 +12,11 @@ from statestores.arrow import (
     Progress,
     export_file,
     export_table,
-    file_import,
     import_file,
     read_snapshot,
     write_snapshot,
 )
+from statestores.arrow.files import importing as file_import
 from statestores.arrow.restore_mark import restore_mark
 from statestores.errors import (
     InvalidArgumentError,

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from statestores.arrow.key_order import key_order
+from statestores.arrow.keys.key_order import key_order
 
 _ALPHABETS = [b"\x00\x01", b"ab", b"\xff\x00", bytes(range(256))]
 
@@ -32,7 +32,7 @@ def test_rows_come_in_the_order_of_bytes(
     skipped: int,
 ) -> None:
     """Equal keys in their own order; a slice of a longer column as a column of its own."""
-    monkeypatch.setattr("statestores.arrow.key_order._ROW_BITS", row_bits)
+    monkeypatch.setattr("statestores.arrow.keys.key_order._ROW_BITS", row_bits)
     column = pa.array([b"before"] * skipped + keys, kind)[skipped:]
     expected = sorted(range(len(keys)), key=lambda row: keys[row])
     following = [keys[row] for row in expected[1:]]

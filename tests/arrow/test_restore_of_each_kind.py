@@ -146,7 +146,7 @@ def check(
     make_changelog: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[Any, str, _Case], None]:
     """Return what restores into a store of an engine in bulk, and compares it."""
-    monkeypatch.setattr("statestores.arrow.row_sink.LEAST_ROWS", 0)
+    monkeypatch.setattr("statestores.arrow.restoring.row_sink.LEAST_ROWS", 0)
 
     def compare(specification: Any, engine: str, case: _Case) -> None:
         changelog = make_changelog(specification.kind)

@@ -8,8 +8,8 @@ import pytest
 from statestores.errors import StoreLockedError
 from statestores.spi import Durability, Engine
 from statestores_conformance import EngineTests, OpenEngine
-from statestores_conformance.engine_damage import EngineDamageTests
-from statestores_conformance.engines import Engines
+from statestores_conformance.engine.damage import EngineDamageTests
+from statestores_conformance.subjects.engines import Engines
 
 sqlite = pytest.importorskip(
     "statestores_sqlite", reason="the driver of the sqlite backend is not installed"

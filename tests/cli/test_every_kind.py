@@ -9,7 +9,7 @@ import pytest
 import statestores as ss
 from statestores.logged_store import open_logged_store
 from statestores.partitioning import murmur2_partitioner
-from statestores.semantics.wall_clock import wall_clock_ms
+from statestores.semantics.expiry.wall_clock import wall_clock_ms
 
 T0 = 1_372_896_000_000
 """4 July 2013, midnight in UTC."""
@@ -291,7 +291,7 @@ def test_an_export_of_a_snapshot_has_what_a_scan_of_it_has(
     snapshot = next((tmp_path / "state" / "s" / "0" / "snapshots").iterdir())
     before = succeed("export", snapshot, tmp_path / "before.arrow", "--json").document
     later_ms = wall_clock_ms() + 2 * ss.DAY
-    monkeypatch.setattr("statestores.semantics.expiry.wall_clock_ms", lambda: later_ms)
+    monkeypatch.setattr("statestores.semantics.timestamped.expiry.wall_clock_ms", lambda: later_ms)
     after = succeed("export", snapshot, tmp_path / "after.arrow", "--json").document
 
     assert (before["rows"], after["rows"]) == (1, 0)

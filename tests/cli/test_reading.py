@@ -8,7 +8,7 @@ import pytest
 
 import statestores as ss
 from statestores.arrow import list_snapshots
-from statestores.arrow.key_selection import KeySelection
+from statestores.arrow.keys.key_selection import KeySelection
 from statestores.cli.store_views import views_at
 from statestores.logged_store import open_logged_store
 from statestores.partitioning import murmur2_partitioner

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import statestores as ss
-from statestores.arrow.file_import import open_rows_file
+from statestores.arrow.files.importing import open_rows_file
 from statestores.logged_store import open_logged_store
 
 Run: TypeAlias = Callable[..., Any]

@@ -15,7 +15,7 @@ from statestores.logged_store import open_logged_store
 from statestores.opening import backend_of
 from statestores.partitioning import murmur2_partitioner
 from statestores.registry import load_backend
-from statestores.semantics.layout import DATA, HISTORY, OFFSETS, TRUNCATING_ROW
+from statestores.semantics.rows.layout import DATA, HISTORY, OFFSETS, TRUNCATING_ROW
 from statestores.spi import Durability, Engine
 
 Run: TypeAlias = Callable[..., Any]

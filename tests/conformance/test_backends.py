@@ -8,7 +8,7 @@ import pytest
 from statestores.errors import MissingDriverError
 from statestores.registry import load_backend
 from statestores_conformance import BackendTests, OpenEngine
-from statestores_conformance.option_relations import OptionSets
+from statestores_conformance.relations.options import OptionSets
 
 
 class BuiltInBackendTests(BackendTests):

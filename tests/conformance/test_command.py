@@ -22,7 +22,7 @@ def _run(*arguments: str, code: str = "") -> "subprocess.CompletedProcess[str]":
     call = ["-c", code] if code else ["-m", "statestores.cli", "conformance", *arguments]
     return subprocess.run(
         [sys.executable, *call],
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parent)},
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parent / "kit")},
         capture_output=True,
         text=True,
         check=False,

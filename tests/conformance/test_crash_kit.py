@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from statestores_conformance.crash import CrashKitError, run_kills
+from statestores_conformance.faults.crash import CrashKitError, run_kills
 
 pytest.importorskip("rocksdict")
 
@@ -16,7 +16,7 @@ _ATTEMPTS = 4
 @pytest.fixture(autouse=True)
 def _broken_engines_can_be_imported(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let this process and those that are killed import `broken_engines`."""
-    here = str(Path(__file__).parent)
+    here = str(Path(__file__).parent / "kit")
     monkeypatch.syspath_prepend(here)
     monkeypatch.setenv("PYTHONPATH", here)
 
@@ -74,7 +74,7 @@ def test_a_failpoint_that_is_never_reached_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A kill that did not happen proves nothing, and says so."""
-    monkeypatch.setattr("statestores_conformance.crash._PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr("statestores_conformance.faults.crash._PATIENCE_SECONDS", 0.2)
     with pytest.raises(CrashKitError, match=r"never reached 'snapshot\.durable'"):
         run_kills("rocksdb", 1, seed=1, root=tmp_path, failpoints=["snapshot.durable"])
 

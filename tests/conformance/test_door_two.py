@@ -8,10 +8,12 @@ import pytest
 
 from statestores_conformance import KeyValueStoreTests, OpenKeyValueStore
 
+_KIT = Path(__file__).parent / "kit"
+
 
 def _load(name: str) -> ModuleType:
     """Import a module that lies beside this one; tests are not a package."""
-    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
+    spec = importlib.util.spec_from_file_location(name, _KIT / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

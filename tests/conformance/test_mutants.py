@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from statestores.semantics.engine_store import EngineStore
+from statestores.semantics.every_kind.engine_store import EngineStore
 from statestores.spi import Engine
 from statestores_conformance.many_cases import for_each
 from statestores_mutants.__main__ import main

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from statestores_conformance import OpenEngine
-from statestores_conformance.crash_tests import EngineCrashTests
-from statestores_conformance.engine_lifetimes import ForkTests
-from statestores_conformance.engine_locks import EngineLockTests, EngineOpeningTests
-from statestores_conformance.engine_reads import EnginePointReadTests
-from statestores_conformance.openers import options_of
+from statestores_conformance.engine.lifetimes import ForkTests
+from statestores_conformance.engine.locks import EngineLockTests, EngineOpeningTests
+from statestores_conformance.engine.reads import EnginePointReadTests
+from statestores_conformance.faults.crash_tests import EngineCrashTests
+from statestores_conformance.subjects.openers import options_of
 
 pytest.importorskip("sqlalchemy", reason="the driver of the sqlite backend is not installed")
 
@@ -19,7 +19,7 @@ pytest.importorskip("sqlalchemy", reason="the driver of the sqlite backend is no
 @pytest.fixture(autouse=True)
 def particular(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Give `particular_engines`, which this process and its children can import."""
-    here = str(Path(__file__).parent)
+    here = str(Path(__file__).parent / "kit")
     monkeypatch.syspath_prepend(here)
     monkeypatch.setenv("PYTHONPATH", here)
     import particular_engines  # type: ignore[import-not-found]  # noqa: PLC0415  # just made so

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from statestores_conformance.reader_histories import Commits, Read, State, contradictions
+from statestores_conformance.histories.reader_histories import Commits, Read, State, contradictions
 
 
 @pytest.fixture

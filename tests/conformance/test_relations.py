@@ -7,13 +7,6 @@ import pytest
 from hypothesis import Phase, settings
 
 from statestores.spi import Durability, WriteBatch
-from statestores_conformance.openers import StoreOnEngine
-from statestores_conformance.particular_relation_tests import TimeToLiveRelationTests
-from statestores_conformance.relation_tests import (
-    ReadingRelationTests,
-    ReplayRelationTests,
-    WritingRelationTests,
-)
 from statestores_conformance.relations import (
     ALL_KINDS,
     KeyValueKind,
@@ -23,11 +16,18 @@ from statestores_conformance.relations import (
     TimestampedKind,
     WindowKind,
 )
-from statestores_conformance.reproduction import DIRECTORY_VARIABLE
-from statestores_conformance.timestamped_stores import with_its_own_clock
-from statestores_conformance.transformed_relation_tests import (
+from statestores_conformance.relations.particular_tests import TimeToLiveRelationTests
+from statestores_conformance.relations.tests import (
+    ReadingRelationTests,
+    ReplayRelationTests,
+    WritingRelationTests,
+)
+from statestores_conformance.relations.transformed_tests import (
     TransformationRelationTests,
 )
+from statestores_conformance.scripts.reproduction import DIRECTORY_VARIABLE
+from statestores_conformance.subjects.openers import StoreOnEngine
+from statestores_conformance.subjects.timestamped_stores import with_its_own_clock
 from statestores_memory import MemoryEngine
 
 

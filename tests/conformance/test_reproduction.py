@@ -11,10 +11,10 @@ import pytest
 
 from statestores.spi import KeyValue
 from statestores_conformance.models import KeyValueMachine, run_machine
-from statestores_conformance.openers import StoreOnEngine, expression_of
-from statestores_conformance.reproduction import DIRECTORY_VARIABLE, write_reproduction
-from statestores_conformance.script import Script
-from statestores_conformance.script_helpers import HELPERS
+from statestores_conformance.scripts.reproduction import DIRECTORY_VARIABLE, write_reproduction
+from statestores_conformance.scripts.script import Script
+from statestores_conformance.scripts.script_helpers import HELPERS
+from statestores_conformance.subjects.openers import StoreOnEngine, expression_of
 from statestores_memory import MemoryEngine
 
 _BROKEN = '''\

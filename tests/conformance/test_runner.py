@@ -17,7 +17,7 @@ _TIME_LIMIT_S = 30.0
 def _bad_backends_can_be_imported() -> Iterator[None]:
     """Let the children import `bad_backends`."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", str(Path(__file__).parent))
+        patch.setenv("PYTHONPATH", str(Path(__file__).parent / "kit"))
         yield
 
 

@@ -7,8 +7,8 @@ from importlib.resources import files
 
 import pytest
 
-from statestores_conformance.differences import DIFFERENCES, as_decided_here
-from statestores_conformance.vectors import load_cases
+from statestores_conformance.vectors.cases import load_cases
+from statestores_conformance.vectors.differences import DIFFERENCES, as_decided_here
 
 _FROM_KAFKA = {
     "composite": "afa2bf86e690522c1770c26eba35104c646f63d5991dfdf77675d790ee8fd07b",

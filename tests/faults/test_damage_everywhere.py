@@ -22,8 +22,8 @@ from damaged_reader import OTHER, SOURCE, STORE, row
 
 import statestores as ss
 from statestores import failpoints
+from statestores.files.directory_lock import LOCK_FILE
 from statestores.logged_store import open_logged_store
-from statestores.semantics.directory_lock import LOCK_FILE
 from statestores.tasks import open_task
 
 _SEED = 1310

@@ -17,9 +17,9 @@ from lives import PARTITIONS, STAGED, STORE, content_at, logged_life, staged_lif
 import statestores as ss
 from statestores.errors import StateStoreError
 from statestores.failpoints import arm, disarm
+from statestores.files.directory_lock import LOCK_FILE
 from statestores.logged_store import open_logged_store
-from statestores.partition_reader import PartitionReader
-from statestores.semantics.directory_lock import LOCK_FILE
+from statestores.reading.partition_reader import PartitionReader
 
 _SEED = 14
 _FLIPS = 4

@@ -21,7 +21,7 @@ from operations import OPERATIONS
 
 from statestores.errors import MissingDriverError
 from statestores.registry import load_backend
-from statestores_conformance.crash_workload import WORKLOADS
+from statestores_conformance.faults.crash_workload import WORKLOADS
 
 _SEED = 892
 _FAULTS = 3

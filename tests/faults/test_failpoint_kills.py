@@ -13,7 +13,7 @@ from lives import said
 from statestores.errors import MissingDriverError
 from statestores.failpoints import FAILPOINTS
 from statestores.registry import load_backend
-from statestores_conformance.crash_nursery import Nursery
+from statestores_conformance.faults.crash_nursery import Nursery
 
 _SOAK = os.environ.get("STATESTORES_SOAK") == "1"
 _TIMES = 12 if _SOAK else 2

@@ -17,14 +17,14 @@ from lives import INPUT
 import statestores as ss
 from statestores.arrow import list_snapshots, write_snapshot
 from statestores.changelog import ChangelogReader, FileChangelog, change_schema
-from statestores.durable_json import read_json, write_json
 from statestores.errors import MissingDriverError, StateStoreError, StorageError
+from statestores.files.durable_json import read_json, write_json
 from statestores.registry import load_backend
 from statestores.semantics import open_on_engine
 from statestores.spi import KeyValueStore
-from statestores.staged_write import publish, stage
+from statestores.staging.staged_write import publish, stage
+from statestores.staging.write_intent import read_intent
 from statestores.tasks import open_task
-from statestores.write_intent import read_intent
 
 _DISK_BYTES = 56 * 1024 * 1024
 _VALUE_BYTES = 100_000

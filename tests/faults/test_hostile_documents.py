@@ -19,19 +19,19 @@ from typing import Any
 import pytest
 
 import statestores as ss
-from statestores.arrow.manifest import _checksum as manifest_sum
-from statestores.arrow.manifest import _spell, parse_manifest
-from statestores.arrow.snapshot import write_snapshot
+from statestores.arrow.snapshots.manifest import _checksum as manifest_sum
+from statestores.arrow.snapshots.manifest import _spell, parse_manifest
+from statestores.arrow.snapshots.snapshot import write_snapshot
 from statestores.changelog import FileChangelog
 from statestores.errors import InvalidArgumentError, StateStoreError, StoreCorruptedError
 from statestores.opening import backend_of
 from statestores.semantics import open_on_engine
-from statestores.semantics.layout import POSITION_ROW, SPECIFICATION_ROW
-from statestores.spark.stateful_record import RECORD_FILE, read_record
+from statestores.semantics.rows.layout import POSITION_ROW, SPECIFICATION_ROW
+from statestores.spark.stateful.record import RECORD_FILE, read_record
 from statestores.spi.durability import Durability
+from statestores.staging.write_intent import _checksum as intent_sum
+from statestores.staging.write_intent import read_intent
 from statestores.tasks.task_commit import finish_commit
-from statestores.write_intent import _checksum as intent_sum
-from statestores.write_intent import read_intent
 from statestores_memory import MemoryEngine
 
 MUTANTS = 80

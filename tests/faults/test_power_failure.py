@@ -17,8 +17,8 @@ from power_failure import Image, Moment, Recording, images
 
 import statestores as ss
 from statestores.changelog import ChangelogReader, FileChangelog
-from statestores.durable_json import read_json, write_json
 from statestores.errors import StoreNotFoundError
+from statestores.files.durable_json import read_json, write_json
 
 _SOAK = os.environ.get("STATESTORES_SOAK") == "1"
 _SEED = 26

@@ -19,10 +19,10 @@ import statestores as ss
 from statestores.arrow import list_snapshots, remove_stale_temporaries, write_snapshot
 from statestores.changelog import ChangelogReader, FileChangelog, compact
 from statestores.errors import MissingDriverError, StateStoreError, StorageError, StoreLockedError
+from statestores.files.directory_lock import DirectoryLock
 from statestores.registry import load_backend
 from statestores.semantics import open_on_engine
-from statestores.semantics.directory_lock import DirectoryLock
-from statestores.staged_write import finish_staged_writes
+from statestores.staging.staged_write import finish_staged_writes
 from statestores.tasks.local_directory import LocalDirectory
 from statestores_memory import MemoryEngine
 

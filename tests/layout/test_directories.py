@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import statestores as ss
-from statestores import durable_json, opening
+from statestores import opening
 from statestores.errors import (
     StorageError,
     StoreCorruptedError,
@@ -17,6 +17,7 @@ from statestores.errors import (
     UnknownBackendError,
     UnsupportedFormatError,
 )
+from statestores.files import durable_json
 from statestores.registry import load_backend
 from statestores.semantics import open_on_engine
 from statestores.spi import Capabilities, Durability, WriteBatch

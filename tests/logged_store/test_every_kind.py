@@ -14,7 +14,7 @@ import pytest
 import statestores as ss
 from statestores.arrow import export_file, import_file
 from statestores.changelog import FileChangelog, compact
-from statestores.partition_reader import PartitionReader
+from statestores.reading.partition_reader import PartitionReader
 
 KEYS = [b"a", b"a\x00", b"b", b"", b"\xff\xff", "ключ".encode()]
 INPUT = ss.TopicPartition("events", 0)

@@ -16,7 +16,7 @@ from statestores import arrow as ssa
 from statestores.changelog import ChangelogReader, compact
 from statestores.errors import InvalidArgumentError
 from statestores.failpoints import arm, disarm
-from statestores.partition_reader import PartitionReader
+from statestores.reading.partition_reader import PartitionReader
 
 pytestmark = pytest.mark.usefixtures("no_descriptor_leaks")
 

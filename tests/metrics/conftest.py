@@ -6,7 +6,7 @@ import pytest
 
 from statestores.metrics import Metrics, MetricSource
 from statestores.semantics import open_on_engine
-from statestores.semantics.key_value import EngineKeyValueStore
+from statestores.semantics.key_value.store import EngineKeyValueStore
 from statestores.spi import KeyValue
 from statestores_memory import MemoryEngine
 

@@ -9,7 +9,7 @@ import statestores as ss
 from statestores.errors import InvalidTypeError
 from statestores.metrics import MetricSource, RecordingLevel, set_recording_level
 from statestores.semantics import open_on_engine
-from statestores.semantics.key_value import EngineKeyValueStore
+from statestores.semantics.key_value.store import EngineKeyValueStore
 from statestores_memory import MemoryEngine
 
 Values = Callable[[MetricSource], dict[str, int | float]]

@@ -13,7 +13,7 @@ from opentelemetry.sdk.metrics.export import Gauge, InMemoryMetricReader, Number
 from statestores.errors import MissingDriverError
 from statestores.metrics import Metrics, register_opentelemetry, set_recording_level
 from statestores.semantics import open_on_engine
-from statestores.semantics.key_value import EngineKeyValueStore
+from statestores.semantics.key_value.store import EngineKeyValueStore
 from statestores.spi import KeyValue
 from statestores_memory import MemoryEngine
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from statestores.semantics.operation_meter import OperationMeter
-from statestores.semantics.recent_past import SECOND_NS, WINDOW_NS, RecentPast
-from statestores.spi.metric_catalog import COMMIT_LATENCY
+from statestores.metering.operation_meter import OperationMeter
+from statestores.metering.recent_past import SECOND_NS, WINDOW_NS, RecentPast
+from statestores.spi.metrics.catalog import COMMIT_LATENCY
 
 
 def test_a_rate_is_over_half_a_minute() -> None:
@@ -53,7 +53,7 @@ def test_a_maximum_outlives_its_second_and_not_the_window(
 ) -> None:
     """A slow commit is seen by a collector that looks 20 seconds later, and not a minute later."""
     now_ns = 0
-    monkeypatch.setattr("statestores.semantics.operation_meter.perf_counter_ns", lambda: now_ns)
+    monkeypatch.setattr("statestores.metering.operation_meter.perf_counter_ns", lambda: now_ns)
     meter = OperationMeter()
     highest: dict[int, float] = {}
     for second in range(1, 90):

@@ -12,7 +12,7 @@ import statestores as ss
 from statestores.errors import OffsetRegressionError
 from statestores.metrics import MetricSource
 from statestores.semantics import open_on_engine
-from statestores.semantics.key_value import EngineKeyValueStore
+from statestores.semantics.key_value.store import EngineKeyValueStore
 from statestores_memory import MemoryEngine
 
 Values = Callable[[MetricSource], dict[str, int | float]]

@@ -18,8 +18,8 @@ from statestores.errors import (
     UnsupportedFormatError,
 )
 from statestores.migration import KafkaKind, KafkaStateDirectory
-from statestores.migration.kafka_database import KafkaDatabase
-from statestores.migration.kafka_offsets import parse_position
+from statestores.migration.kafka.database import KafkaDatabase
+from statestores.migration.kafka.offsets import parse_position
 
 RowsOf: TypeAlias = Callable[..., list[dict[str, Any]]]
 WriteDatabase: TypeAlias = Callable[..., Path]

@@ -16,6 +16,7 @@ from statestores.errors import (
     StoreLockedError,
     StoreMismatchError,
 )
+from statestores.files.directory_lock import DirectoryLock
 from statestores.migration import (
     ImportPlan,
     KafkaKind,
@@ -23,7 +24,6 @@ from statestores.migration import (
     import_kafka_state,
     plan_import,
 )
-from statestores.semantics.directory_lock import DirectoryLock
 
 Rows: TypeAlias = list[dict[str, Any]]
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from statestores.errors import StoreCorruptedError
-from statestores.migration.kafka_database import KafkaDatabase
-from statestores.migration.kafka_versions import LATEST, HistoryRow, parse_history, versions_of
+from statestores.migration.kafka.database import KafkaDatabase
+from statestores.migration.kafka.versions import LATEST, HistoryRow, parse_history, versions_of
 
 WriteDatabase: TypeAlias = Callable[..., Path]
 Version: TypeAlias = tuple[bytes, bytes | None, int, int | None]

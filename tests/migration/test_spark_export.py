@@ -20,7 +20,7 @@ from statestores.errors import (
     StoreNotFoundError,
 )
 from statestores.logged_store import open_logged_store
-from statestores.migration.spark_export import export_spark_checkpoint
+from statestores.migration.spark.export import export_spark_checkpoint
 from statestores.opening import open_store
 from statestores.spark_checkpoint import StateFileWriter, UnsafeRows, struct_json
 
@@ -166,7 +166,7 @@ def test_an_export_is_all_or_nothing(
 _KILLED = """
 import os, signal, sys
 from statestores import StateRoot, failpoints
-from statestores.migration.spark_export import export_spark_checkpoint
+from statestores.migration.spark.export import export_spark_checkpoint
 failpoints.arm("snapshot.rename.before", lambda: os.kill(os.getpid(), signal.SIGKILL))
 export_spark_checkpoint(StateRoot.open(sys.argv[1]), "blobs", sys.argv[2])
 """

@@ -18,7 +18,7 @@ from statestores.query import (
     window_store,
 )
 from statestores.spi.specification import StoreSpecification
-from statestores.spi.store import ReadOnlyStore
+from statestores.spi.stores.store import ReadOnlyStore
 
 PARTITIONS = 3
 

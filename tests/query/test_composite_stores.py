@@ -25,7 +25,7 @@ from statestores.query import (
     versioned_store,
     window_store,
 )
-from statestores.spi.store import ReadOnlyStore
+from statestores.spi.stores.store import ReadOnlyStore
 from statestores.tasks import TaskId, TaskManager
 
 PARTITIONS = 4

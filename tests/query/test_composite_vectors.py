@@ -22,7 +22,7 @@ from statestores.errors import (
 from statestores.partitioning import partitioner_by_name
 from statestores.query import QueryableStores, key_value_store, session_store, window_store
 from statestores.spi.specification import StoreSpecification
-from statestores.spi.store import ReadOnlyStore
+from statestores.spi.stores.store import ReadOnlyStore
 
 CASES: list[dict[str, Any]] = json.loads(
     (files("statestores_conformance") / "vectors" / "composite.json").read_text("utf-8")

@@ -19,10 +19,10 @@ import pytest
 import statestores as ss
 from statestores.arrow import AsOfIndex
 from statestores.logged_store import open_logged_store
-from statestores.partition_reader import PartitionReader
 from statestores.partitioning import murmur2_partitioner
+from statestores.reading.partition_reader import PartitionReader
 from statestores.spi.offsets import Position
-from statestores.spi.store import Isolation
+from statestores.spi.stores.store import Isolation
 
 BACKENDS = ["memory", "rocksdb", "leveldb", "sqlite"]
 SEED = 13

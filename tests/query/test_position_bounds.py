@@ -16,7 +16,7 @@ from statestores.errors import (
 from statestores.partitioning import murmur2_partitioner
 from statestores.query import QueryableStores, key_value_store
 from statestores.spi.offsets import Position
-from statestores.spi.store import Isolation
+from statestores.spi.stores.store import Isolation
 from statestores.tasks import TaskId, TaskManager
 
 PARTITIONS = 3

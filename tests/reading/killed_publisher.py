@@ -9,8 +9,8 @@ import signal
 import sys
 from typing import Any
 
-from statestores import committed_write, staged_write
 from statestores.changelog import FileChangelog
+from statestores.staging import committed_write, staged_write
 from statestores.state_root import StateRoot
 
 

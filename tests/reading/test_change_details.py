@@ -9,12 +9,12 @@ import pyarrow as pa
 import pytest
 
 import statestores as ss
-from statestores.arrow.key_selection import KeySelection
+from statestores.arrow.keys.key_selection import KeySelection
 from statestores.changelog import FileChangelog, change_schema, compact
 from statestores.errors import InvalidArgumentError, OffsetOutOfRangeError
-from statestores.partition_reader import PartitionReader
+from statestores.reading.partition_reader import PartitionReader
 from statestores.spi import Changes
-from statestores.staged_write import publish, stage
+from statestores.staging.staged_write import publish, stage
 
 pytestmark = pytest.mark.usefixtures("no_descriptor_leaks")
 

@@ -12,7 +12,7 @@ import pytest
 import statestores as ss
 from statestores.changelog import FileChangelog
 from statestores.errors import SnapshotCorruptedError
-from statestores.partition_reader import PartitionReader
+from statestores.reading.partition_reader import PartitionReader
 from statestores.state_root import PartitionDirectory
 
 

@@ -10,8 +10,8 @@ import pytest
 
 import statestores as ss
 from statestores.arrow import write_snapshot
-from statestores.arrow.key_selection import KeySelection
-from statestores.partition_reader import PartitionReader
+from statestores.arrow.keys.key_selection import KeySelection
+from statestores.reading.partition_reader import PartitionReader
 
 pytestmark = pytest.mark.usefixtures("no_descriptor_leaks")
 

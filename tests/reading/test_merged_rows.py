@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import statestores as ss
-from statestores.arrow.key_selection import KeySelection
+from statestores.arrow.keys.key_selection import KeySelection
 from statestores.arrow.row_batches import even_batches
 from statestores.arrow.rows.key_value import KeyValueTail
 from statestores.arrow.rows.versioned import VersionedTail
 from statestores.arrow.schemas import KEY_VALUE_ROWS, VERSIONED_ROWS, rows_from_changes, valid_at
-from statestores.spi.store import CommittedContent
+from statestores.spi.stores.store import CommittedContent
 
 # Few keys and times, close to each other and to the horizon: the cases are in the collisions.
 KEYS = st.sampled_from([b"", b"\x00", b"a", b"a\x00", b"ab", b"b", b"\xff"])

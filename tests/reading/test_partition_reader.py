@@ -10,7 +10,7 @@ import pytest
 
 import statestores as ss
 from statestores.arrow import write_snapshot
-from statestores.arrow.key_selection import KeySelection
+from statestores.arrow.keys.key_selection import KeySelection
 from statestores.changelog import compact
 from statestores.errors import (
     InvalidArgumentError,
@@ -18,7 +18,7 @@ from statestores.errors import (
     SnapshotCorruptedError,
     StoreNotFoundError,
 )
-from statestores.partition_reader import PartitionReader, end_offsets
+from statestores.reading.partition_reader import PartitionReader, end_offsets
 from statestores.state_root import PartitionDirectory
 
 Rows = Callable[[Iterator[pa.RecordBatch]], list[tuple[Any, ...]]]

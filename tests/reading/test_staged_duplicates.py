@@ -6,12 +6,12 @@ import pyarrow as pa
 import pytest
 
 import statestores as ss
-from statestores import committed_write
 from statestores.arrow.encoded_changes import changes_from_encoded
 from statestores.changelog import FileChangelog, compact
 from statestores.errors import InvalidArgumentError, StorageError
-from statestores.partition_reader import PartitionReader
-from statestores.staged_write import StagedRows, finish_staged_writes, publish, stage
+from statestores.reading.partition_reader import PartitionReader
+from statestores.staging import committed_write
+from statestores.staging.staged_write import StagedRows, finish_staged_writes, publish, stage
 
 SPECIFICATION = ss.Window("clicks", retention_ms=1_000, window_size_ms=10, retain_duplicates=True)
 ROWS = pa.schema([("key", pa.binary()), ("value", pa.binary()), ("window_start", pa.int64())])

@@ -15,7 +15,6 @@ import pyarrow as pa
 import pytest
 
 import statestores as ss
-from statestores.arrow.staged_rows import StagedFile, StagedWriter, staged_batches
 from statestores.changelog import FileChangelog, change_schema
 from statestores.errors import (
     CommitConflictError,
@@ -26,9 +25,10 @@ from statestores.errors import (
     StoreNotFoundError,
 )
 from statestores.logged_store import open_logged_store
-from statestores.partition_reader import PartitionReader, end_offsets
 from statestores.partitioning import partitioner_by_name
-from statestores.staged_write import (
+from statestores.reading.partition_reader import PartitionReader, end_offsets
+from statestores.staging.staged_rows import StagedFile, StagedWriter, staged_batches
+from statestores.staging.staged_write import (
     Mode,
     StagedRows,
     discard,
@@ -38,7 +38,7 @@ from statestores.staged_write import (
     stage,
     write_at_once,
 )
-from statestores.write_intent import read_intent, staging_directory
+from statestores.staging.write_intent import read_intent, staging_directory
 
 PARTITIONS = 3
 SPECIFICATION = ss.KeyValue("counts")
@@ -186,8 +186,8 @@ def test_a_reader_goes_on_when_the_write_is_finished_meanwhile(
     root: ss.StateRoot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What it has not read of the staged files is in the changelog by then."""
-    monkeypatch.setattr("statestores.arrow.staged_rows._STORED_ROWS", 2)
-    monkeypatch.setattr("statestores.arrow.staged_rows.BATCH_ROWS", 2)
+    monkeypatch.setattr("statestores.staging.staged_rows._STORED_ROWS", 2)
+    monkeypatch.setattr("statestores.staging.staged_rows.BATCH_ROWS", 2)
     kill_after_intent(root)
     expected = [row for reader in readers(root) for b in reader.changes() for row in b.to_pylist()]
     reading = [reader.changes() for reader in readers(root)]
@@ -425,7 +425,7 @@ def test_long_runs_are_merged_batch_by_batch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Equal times that go over many batches stay in the order of files and rows."""
-    monkeypatch.setattr("statestores.arrow.staged_rows._STORED_ROWS", 4)
+    monkeypatch.setattr("statestores.staging.staged_rows._STORED_ROWS", 4)
     schema = change_schema("versioned")
     files: list[StagedFile] = []
     for task in range(3):

@@ -12,9 +12,9 @@ import pytest
 
 import statestores as ss
 from statestores.changelog import change_schema
-from statestores.partition_reader import PartitionReader, end_offsets
-from statestores.staged_write import Mode, StagedRows, finish_staged_writes, publish, stage
-from statestores.write_intent import (
+from statestores.reading.partition_reader import PartitionReader, end_offsets
+from statestores.staging.staged_write import Mode, StagedRows, finish_staged_writes, publish, stage
+from statestores.staging.write_intent import (
     StreamBatch,
     read_intent,
     staging_directory,
@@ -27,9 +27,9 @@ SPECIFICATION = ss.KeyValue("counts")
 PUBLISHER = """
 import os, pickle, signal, sys
 from statestores import failpoints
-from statestores.staged_write import publish
+from statestores.staging.staged_write import publish
 from statestores.state_root import StateRoot
-from statestores.write_intent import StreamBatch
+from statestores.staging.write_intent import StreamBatch
 
 root, failpoint = sys.argv[1:]
 failpoints.arm(failpoint, lambda: os.kill(os.getpid(), signal.SIGKILL), at=1)

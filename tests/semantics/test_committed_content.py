@@ -6,7 +6,7 @@ import statestores as ss
 from statestores.errors import StoreClosedError
 from statestores.registry import load_backend
 from statestores.semantics import open_on_engine
-from statestores.semantics.content_chunks import CHUNK_BYTES, CHUNK_ROWS
+from statestores.semantics.rows.content_chunks import CHUNK_BYTES, CHUNK_ROWS
 from statestores.spi import Changes, EngineSnapshot, StateStore
 
 ROWS = 30_000

@@ -9,10 +9,10 @@ import pytest
 import statestores as ss
 from statestores.registry import load_backend
 from statestores.semantics import open_on_engine
-from statestores.semantics.due_rows import ROW_OVERHEAD_BYTES, Dated, DueRows
-from statestores.semantics.layout import DATA, END, HISTORY
-from statestores.semantics.sorted_rows import SortedRows
-from statestores.semantics.timestamped_rows import stamped_row
+from statestores.semantics.every_kind.sorted_rows import SortedRows
+from statestores.semantics.expiry.due_rows import ROW_OVERHEAD_BYTES, Dated, DueRows
+from statestores.semantics.rows.layout import DATA, END, HISTORY
+from statestores.semantics.timestamped.rows import stamped_row
 from statestores.spi import Engine
 
 LIFE_MS = 1_000

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statestores.semantics.key_value_rows import NamespacedRows
-from statestores.semantics.layout import DATA, METADATA, OFFSETS
+from statestores.semantics.rows.layout import DATA, METADATA, OFFSETS
+from statestores.semantics.rows.namespaced_rows import NamespacedRows
 
 ROWS = st.dictionaries(st.binary(max_size=3), st.none() | st.binary(max_size=2))
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import statestores as ss
 from statestores.semantics import open_on_engine
-from statestores.semantics.remembered_seeks import MOST_BYTES, RememberedSeeks
+from statestores.semantics.versioned.remembered_seeks import MOST_BYTES, RememberedSeeks
 from statestores.spi import Durability, EngineReader
 from statestores_memory import MemoryEngine
 

@@ -9,7 +9,7 @@ import pytest
 import statestores as ss
 from statestores.registry import load_backend
 from statestores.semantics import open_on_engine
-from statestores.semantics.versioned import EngineVersionedStore
+from statestores.semantics.versioned.store import EngineVersionedStore
 from statestores.spi import Changes, VersionedStore
 
 KEYS = [b"", b"a", b"a\x00", b"a\x00b", b"ab", b"\x00", b"\xff"]

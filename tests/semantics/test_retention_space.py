@@ -12,8 +12,8 @@ import pytest
 import statestores as ss
 from statestores.registry import load_backend
 from statestores.semantics import open_on_engine
-from statestores.semantics.expiry import LEAST_FACTOR, MOST_FACTOR
-from statestores.semantics.layout import DATA, HISTORY
+from statestores.semantics.rows.layout import DATA, HISTORY
+from statestores.semantics.timestamped.expiry import LEAST_FACTOR, MOST_FACTOR
 from statestores.spi import Engine
 
 _LIVE_ROWS = 1_500

@@ -11,15 +11,18 @@ from hypothesis import strategies as st
 import statestores as ss
 from statestores.errors import StateStoreError, StoreClosedError
 from statestores.registry import load_backend
-from statestores.semantics import key_value, open_on_engine, row_cache, versioned
-from statestores.semantics.layout import DATA
-from statestores.semantics.row_cache import ROW_OVERHEAD_BYTES, RowCache
-from statestores.semantics.sorted_rows import SortedRows
-from statestores.semantics.vacuum import Vacuum
-from statestores.semantics.versioned import EngineVersionedStore
-from statestores.semantics.versioned_rows import latest_row
+from statestores.semantics import open_on_engine
+from statestores.semantics.every_kind.sorted_rows import SortedRows
+from statestores.semantics.key_value import store as key_value
+from statestores.semantics.rows import row_cache
+from statestores.semantics.rows.layout import DATA
+from statestores.semantics.rows.row_cache import ROW_OVERHEAD_BYTES, RowCache
+from statestores.semantics.versioned import store as versioned
+from statestores.semantics.versioned.rows import latest_row
+from statestores.semantics.versioned.store import EngineVersionedStore
+from statestores.semantics.versioned.vacuum import Vacuum
 from statestores.spi import Changes, Engine
-from statestores_conformance.faulty_engine import Fault, FaultyEngine, Moment
+from statestores_conformance.subjects.faulty_engine import Fault, FaultyEngine, Moment
 
 STEPS = 400
 RETENTION_MS = 40

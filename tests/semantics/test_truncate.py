@@ -10,7 +10,7 @@ from statestores.registry import load_backend
 from statestores.semantics import open_on_engine
 from statestores.spi import Engine, WriteBatch
 from statestores.spi.durability import Durability
-from statestores_conformance.faulty_engine import Fault, FaultyEngine
+from statestores_conformance.subjects.faulty_engine import Fault, FaultyEngine
 from statestores_memory import MemoryEngine
 
 PARTITION = ss.TopicPartition("t", 0)

@@ -5,7 +5,7 @@ import pytest
 import statestores as ss
 from statestores.registry import load_backend
 from statestores.semantics import open_on_engine
-from statestores.semantics.layout import DATA, END, HISTORY
+from statestores.semantics.rows.layout import DATA, END, HISTORY
 from statestores.spi import Engine, WriteBatch
 from statestores.spi.durability import Durability
 

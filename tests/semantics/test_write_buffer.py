@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statestores.semantics.write_buffer import WriteBuffer, merge
+from statestores.semantics.rows.write_buffer import WriteBuffer, merge
 
 KEYS = st.binary(max_size=3)
 ROWS = st.dictionaries(KEYS, st.none() | st.binary(max_size=2), max_size=20)

@@ -8,9 +8,9 @@ import pytest
 import statestores as ss
 from statestores.changelog import FileChangelog
 from statestores.errors import InvalidArgumentError, InvalidOptionError, OffsetOutOfRangeError
-from statestores.spark.options import SourceOptions
-from statestores.spark.reader import StateStoreReader
-from statestores.spark.stream_options import StreamOptions, without_stream_options
+from statestores.spark.options.read_and_write import SourceOptions
+from statestores.spark.options.stream import StreamOptions, without_stream_options
+from statestores.spark.source.reader import StateStoreReader
 from statestores.spi import Changes
 
 COUNTS = ss.KeyValue("counts", key=ss.utf8, value=ss.int64)
@@ -114,7 +114,7 @@ def test_a_store_without_one_value_before_is_refused(tmp_path: Path) -> None:
 
 def stream(state: Path, **options: str) -> Any:
     """Return the source of a streaming query."""
-    module = pytest.importorskip("statestores.spark.stream_reader")
+    module = pytest.importorskip("statestores.spark.source.stream_reader")
     given = {"path": str(state), "readChangeFeed": "true", **options}
     return module.StateStoreStreamReader(
         state,

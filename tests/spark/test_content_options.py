@@ -11,8 +11,8 @@ import statestores as ss
 from statestores.arrow import write_snapshot
 from statestores.changelog import changelog_partition
 from statestores.errors import InvalidOptionError, StoreNotFoundError
-from statestores.spark.options import SourceOptions
-from statestores.spark.reader import StateStoreReader, StorePartition
+from statestores.spark.options.read_and_write import SourceOptions
+from statestores.spark.source.reader import StateStoreReader, StorePartition
 
 WORDS = ss.KeyValue("words", key=ss.utf8, value=ss.int64)
 KEYS = [f"w{number:03}" for number in range(60)]

@@ -9,8 +9,8 @@ from pyspark.sql import SparkSession
 from store_streams import needs_limits
 
 import statestores as ss
-from statestores.spark.options import ALIASES, SourceOptions
-from statestores.spark.stream_options import STREAM_OPTIONS
+from statestores.spark.options.read_and_write import ALIASES, SourceOptions
+from statestores.spark.options.stream import STREAM_OPTIONS
 
 ROOT = Path(__file__).parents[2]
 DOCUMENT = ROOT / "docs" / "spark.md"

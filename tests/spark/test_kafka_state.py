@@ -13,7 +13,7 @@ from statestores.errors import MissingDriverError
 from statestores.migration import ROW_SCHEMAS, KafkaKind, KafkaStateDirectory
 from statestores.registry import load_backend
 from statestores.spark import register, unregister
-from statestores.spark.options import KAFKA_KINDS
+from statestores.spark.options.read_and_write import KAFKA_KINDS
 
 RowsOf = Callable[[DataFrame], list[tuple[Any, ...]]]
 

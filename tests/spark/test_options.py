@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 import statestores as ss
-from statestores.arrow.key_selection import KeySelection
+from statestores.arrow.keys.key_selection import KeySelection
 from statestores.errors import InvalidOptionError
-from statestores.spark.key_options import selection_from_options
-from statestores.spark.options import SourceOptions
+from statestores.spark.options.keys import selection_from_options
+from statestores.spark.options.read_and_write import SourceOptions
 
 NOON_MS = 1_372_939_200_000  # 2013-07-04T12:00:00Z
 

@@ -11,9 +11,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 import statestores as ss
 from statestores.changelog import change_schema
-from statestores.partition_reader import PartitionReader
+from statestores.reading.partition_reader import PartitionReader
 from statestores.serdes.raw_serde import serde_or_raw
-from statestores.staged_write import publish, stage
+from statestores.staging.staged_write import publish, stage
 
 RowsOf = Callable[[DataFrame], list[tuple[Any, ...]]]
 

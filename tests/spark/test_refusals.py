@@ -21,7 +21,7 @@ from statestores.errors import (
     StoreCorruptedError,
     UnsupportedFormatError,
 )
-from statestores.spark.source import StateStoresDataSource
+from statestores.spark.source.source import StateStoresDataSource
 
 WORDS = ss.KeyValue("words", key=ss.utf8, value=ss.int64)
 NOBODY = 65_534

@@ -16,10 +16,11 @@ from store_streams import run
 
 import statestores as ss
 from statestores.errors import InvalidArgumentError, StoreNotFoundError
-from statestores.spark import temporal_join, temporal_join_frame
+from statestores.spark import temporal_join
 from statestores.spark.hash_placement import PLACE_COLUMN, Placement, places_of
 from statestores.spark.local_copy import CopyOptions
-from statestores.spark.temporal_join_pins import TablePins, table_ends
+from statestores.spark.temporal import frame as temporal_join_frame
+from statestores.spark.temporal.pins import TablePins, table_ends
 
 RATES = ss.Versioned("rates", history_retention_ms=1_000_000, key=ss.utf8, value=ss.float64)
 HISTORY = [

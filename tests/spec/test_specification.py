@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from statestores_conformance.differences import DIFFERENCES
+from statestores_conformance.vectors.differences import DIFFERENCES
 
 ROOT = Path(__file__).parents[2]
 SPEC = ROOT / "spec"

@@ -20,7 +20,7 @@ from statestores.errors import (
     StoreClosedError,
     StoreLockedError,
 )
-from statestores.partition_reader import PartitionReader
+from statestores.reading.partition_reader import PartitionReader
 from statestores.tasks import open_standby
 
 BACKENDS = ["rocksdb", "leveldb", "sqlite"]

@@ -15,7 +15,7 @@ from statestores.changelog import FileChangelog
 from statestores.changelog.compaction import compact
 from statestores.errors import StoreMismatchError
 from statestores.logged_store import LoggedStore, open_logged_store
-from statestores.partition_reader import PartitionReader
+from statestores.reading.partition_reader import PartitionReader
 
 TTL_MS = 100
 SEEN = ss.TimestampedKeyValue("seen", key=ss.utf8, value=ss.int64, ttl_ms=TTL_MS)

@@ -5,7 +5,8 @@ from itertools import count
 import pytest
 
 from statestores.errors import StorageError, StoreMismatchError
-from statestores.semantics import open_on_engine, timestamped_opening
+from statestores.semantics import open_on_engine
+from statestores.semantics.timestamped import opening as timestamped_opening
 from statestores.spi import (
     Durability,
     KeyValue,
@@ -13,7 +14,7 @@ from statestores.spi import (
     TimestampedValue,
     TopicPartition,
 )
-from statestores_conformance.faulty_engine import Fault, KeptOpen
+from statestores_conformance.subjects.faulty_engine import Fault, KeptOpen
 from statestores_memory import MemoryEngine
 
 LOG = TopicPartition("log", 0)

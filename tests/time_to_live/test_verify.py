@@ -10,7 +10,7 @@ from statestores.semantics import open_on_engine
 from statestores.spi import Durability
 from statestores.verification import verify
 from statestores.verification.engine_rows import examine_rows
-from statestores_conformance.faulty_engine import KeptOpen
+from statestores_conformance.subjects.faulty_engine import KeptOpen
 from statestores_memory import MemoryEngine
 
 

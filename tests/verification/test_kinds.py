@@ -11,12 +11,12 @@ from statestores.opening import backend_of
 from statestores.partitioning import crc32_partitioner
 from statestores.registry import load_backend
 from statestores.semantics import open_on_engine
-from statestores.semantics.layout import DATA, HISTORY, PROGRESS_ROW
-from statestores.semantics.progress import Progress
-from statestores.semantics.retained_progress import RetainedProgress
-from statestores.semantics.retained_rows import RetainedRows
-from statestores.semantics.timestamped_opening import UNSTAMPED_ROW
-from statestores.semantics.timestamped_rows import stamped_row
+from statestores.semantics.retained.progress import RetainedProgress
+from statestores.semantics.retained.rows import RetainedRows
+from statestores.semantics.rows.layout import DATA, HISTORY, PROGRESS_ROW
+from statestores.semantics.rows.progress import Progress
+from statestores.semantics.timestamped.opening import UNSTAMPED_ROW
+from statestores.semantics.timestamped.rows import stamped_row
 from statestores.spi import Durability, Engine
 from statestores.verification import Status, verify
 from statestores.verification.engine_rows import examine_rows

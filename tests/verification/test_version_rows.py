@@ -8,9 +8,9 @@ import pytest
 import statestores as ss
 from statestores.registry import load_backend
 from statestores.semantics import open_on_engine
-from statestores.semantics.layout import DATA, HISTORY, OFFSETS, PROGRESS_ROW
-from statestores.semantics.progress import Progress
-from statestores.semantics.versioned_rows import history_key, history_row, latest_row
+from statestores.semantics.rows.layout import DATA, HISTORY, OFFSETS, PROGRESS_ROW
+from statestores.semantics.rows.progress import Progress
+from statestores.semantics.versioned.rows import history_key, history_row, latest_row
 from statestores.spi import Durability, Engine
 from statestores.verification.engine_rows import examine_rows
 

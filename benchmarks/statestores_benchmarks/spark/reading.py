@@ -33,8 +33,8 @@ from rich.table import Table
 
 import statestores as ss
 from statestores.arrow import bulk_load
-from statestores.arrow.key_selection import KeySelection
-from statestores.partition_reader import PartitionReader
+from statestores.arrow.keys.key_selection import KeySelection
+from statestores.reading.partition_reader import PartitionReader
 from statestores.spark import ensure_java
 from statestores_benchmarks.spark.bare_source import BareSource
 

@@ -19,8 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from statestores.arrow import commit_many
-from statestores.semantics.key_value import EngineKeyValueStore
-from statestores.semantics.layout import DATA
+from statestores.semantics.key_value.store import EngineKeyValueStore
+from statestores.semantics.rows.layout import DATA
 from statestores_benchmarks.cases import (
     Case,
     Figure,

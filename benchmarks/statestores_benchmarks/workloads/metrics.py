@@ -13,11 +13,11 @@ from pathlib import Path
 import statestores as ss
 from statestores.metrics import set_recording_level
 from statestores.registry import load_backend
-from statestores.semantics.key_value import EngineKeyValueStore
-from statestores.semantics.key_value_rows import key_bounds_of, without_namespace
-from statestores.semantics.layout import DATA
-from statestores.semantics.row_cache import RowCache
-from statestores.semantics.write_buffer import merge
+from statestores.semantics.key_value.store import EngineKeyValueStore
+from statestores.semantics.rows.layout import DATA
+from statestores.semantics.rows.namespaced_rows import key_bounds_of, without_namespace
+from statestores.semantics.rows.row_cache import RowCache
+from statestores.semantics.rows.write_buffer import merge
 from statestores_benchmarks.cases import Case, Group, Scale, Target, Timed
 from statestores_benchmarks.data import COMMIT_ROWS, VALUE, distinct_keys, drawn
 

@@ -12,7 +12,7 @@ from rocksdict import IngestExternalFileOptions, SstFileWriter
 
 import statestores as ss
 from statestores.arrow import read_snapshot, restore, write_snapshot
-from statestores.arrow.restore_sink import BATCH_ROWS
+from statestores.arrow.restoring.sink import BATCH_ROWS
 from statestores.changelog import FileChangelog, changelog_partition
 from statestores.registry import load_backend
 from statestores.semantics import open_on_engine

@@ -15,7 +15,7 @@ from typing import Any
 import statestores as ss
 from statestores.registry import load_backend
 from statestores.semantics import open_on_engine
-from statestores.semantics.layout import DATA, END, HISTORY
+from statestores.semantics.rows.layout import DATA, END, HISTORY
 from statestores.spi import Engine
 from statestores_benchmarks.cases import Case, Figure, Group, Outcome, Scale, Target, Timed
 from statestores_benchmarks.data import COMMIT_ROWS, VALUE, distinct_keys, zipf_keys

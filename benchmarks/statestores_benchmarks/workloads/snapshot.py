@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import statestores as ss
-from statestores.arrow.snapshot import write_snapshot
+from statestores.arrow.snapshots.snapshot import write_snapshot
 from statestores_benchmarks.cases import Case, Group, Metric, Scale, Target, Timed
 from statestores_benchmarks.data import VALUE, distinct_keys
 from statestores_benchmarks.drivers import open_key_values, raw_rocksdb

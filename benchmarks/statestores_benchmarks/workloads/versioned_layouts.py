@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from statestores.registry import load_backend
-from statestores.semantics.versioned_rows import history_from, history_key
+from statestores.semantics.versioned.rows import history_from, history_key
 from statestores.spi import Durability, Engine
 from statestores_benchmarks.cases import Case, Group, Scale, Timed
 from statestores_benchmarks.data import COMMIT_ROWS, SEED, VALUE, distinct_keys, drawn, times

@@ -11,9 +11,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from statestores.errors import StoreClosedError
 from statestores.spi import Capabilities, Durability
-from statestores_conformance.engines import OpenEngine, Pairs, durability_of
 from statestores_conformance.models.held import HeldIterators
-from statestores_conformance.script import Name, Script
+from statestores_conformance.scripts.script import Name, Script
+from statestores_conformance.subjects.engines import OpenEngine, Pairs, durability_of
 
 _keys = st.one_of(
     st.sampled_from([b"a", b"a\x00", b"a\x00\xff", b"a\xff", b"ab", b"b", b"\x00", b"\xff"]),

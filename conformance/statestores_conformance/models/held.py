@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from statestores.errors import StoreClosedError
-from statestores_conformance.script import Name, Script
+from statestores_conformance.scripts.script import Name, Script
 
 
 class HeldIterators:

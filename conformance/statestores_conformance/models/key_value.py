@@ -8,7 +8,7 @@ from hypothesis.stateful import rule
 from statestores.errors import InvalidTypeError
 from statestores.spi import KeyValue
 from statestores_conformance.models.store import StoreMachine, keys, readers, values
-from statestores_conformance.stores import OpenKeyValueStore
+from statestores_conformance.subjects.stores import OpenKeyValueStore
 
 _bounds = st.none() | keys
 

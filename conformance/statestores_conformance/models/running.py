@@ -8,8 +8,8 @@ import hypothesis
 from hypothesis import HealthCheck, core, settings
 from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
-from statestores_conformance.reproduction import write_reproduction
-from statestores_conformance.script import Script
+from statestores_conformance.scripts.reproduction import write_reproduction
+from statestores_conformance.scripts.script import Script
 
 SHARE = {False: 2, True: 10}
 """A machine is that many times as dear as a plain random test: one that goes to disk is dearer."""

@@ -18,7 +18,7 @@ from statestores_conformance.models.retained_machine import (
     steps,
 )
 from statestores_conformance.models.store import keys, readers, values
-from statestores_conformance.retained_stores import OpenSessionStore
+from statestores_conformance.subjects.retained_stores import OpenSessionStore
 
 _Record = SessionRecord[bytes, bytes]
 _Row = tuple[bytes, int, int, bytes | None]

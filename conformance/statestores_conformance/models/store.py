@@ -19,8 +19,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from statestores.errors import InvalidArgumentError, OffsetRegressionError, StoreClosedError
 from statestores.spi import Durability, Position, StoreSpecification, TopicPartition
 from statestores_conformance.models.held import HeldIterators
-from statestores_conformance.script import Name, Script
-from statestores_conformance.script_helpers import HELPERS
+from statestores_conformance.scripts.script import Name, Script
+from statestores_conformance.scripts.script_helpers import HELPERS
 
 _PARTITIONS = [TopicPartition("log", 0), TopicPartition("log", 1)]
 _INPUTS = [TopicPartition("input", 0), TopicPartition("input", 1)]

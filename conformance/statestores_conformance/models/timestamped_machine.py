@@ -9,7 +9,10 @@ from hypothesis.stateful import rule
 from statestores.spi import TimestampedKeyValue
 from statestores_conformance.models.store import StoreMachine, keys, readers, values
 from statestores_conformance.models.timestamped import TimestampedModel
-from statestores_conformance.timestamped_stores import OpenTimestampedStore, with_its_own_clock
+from statestores_conformance.subjects.timestamped_stores import (
+    OpenTimestampedStore,
+    with_its_own_clock,
+)
 
 _TTL_MS = 20
 

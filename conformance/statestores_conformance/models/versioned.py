@@ -8,7 +8,7 @@ from hypothesis.stateful import initialize, rule
 from statestores.errors import InvalidArgumentError
 from statestores.spi import PutResult, Versioned, VersionedRecord
 from statestores_conformance.models.store import StoreMachine, keys, readers, values
-from statestores_conformance.stores import OpenVersionedStore
+from statestores_conformance.subjects.stores import OpenVersionedStore
 
 Record = VersionedRecord[bytes]
 

@@ -17,7 +17,7 @@ from statestores_conformance.models.retained_machine import (
     steps,
 )
 from statestores_conformance.models.store import keys, readers, values
-from statestores_conformance.retained_stores import WINDOW_SIZE_MS, OpenWindowStore
+from statestores_conformance.subjects.retained_stores import WINDOW_SIZE_MS, OpenWindowStore
 
 _Record = WindowRecord[bytes, bytes]
 _Row = tuple[bytes, bytes | None, int]

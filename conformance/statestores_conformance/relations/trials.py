@@ -1,7 +1,7 @@
 """Trying a relation on workloads that Hypothesis makes up.
 
 Everything goes through a script, so that a relation that does not hold leaves a file behind that
-shows it (see `statestores_conformance.reproduction`).
+shows it (see `statestores_conformance.scripts.reproduction`).
 """
 
 import shutil
@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 
 from statestores.registry import load_backend
 from statestores_conformance.models.running import SHARE, explain, seed_of_run, unhurried
-from statestores_conformance.openers import StoreOnEngine
 from statestores_conformance.relations.kinds import Alike, Form, Kind, Read, Write
-from statestores_conformance.script import Name, Script
-from statestores_conformance.script_helpers import HELPERS
+from statestores_conformance.scripts.script import Name, Script
+from statestores_conformance.scripts.script_helpers import HELPERS
+from statestores_conformance.subjects.openers import StoreOnEngine
 
 Batches: TypeAlias = list[list[Write]]
 """The writes of each commit."""

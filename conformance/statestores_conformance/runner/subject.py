@@ -26,7 +26,7 @@ from statestores.spi import (
     Versioned,
     Window,
 )
-from statestores_conformance.engines import OpenEngine
+from statestores_conformance.subjects.engines import OpenEngine
 
 _LONGEST_SENTENCE = 600
 

@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 
 from statestores_conformance.backend import BackendTests
-from statestores_conformance.engines import OpenEngine
-from statestores_conformance.key_value import KeyValueStoreTests
 from statestores_conformance.runner.subject import (
     KINDS,
     EngineSubject,
@@ -18,10 +16,12 @@ from statestores_conformance.runner.subject import (
     opens,
     requested,
 )
-from statestores_conformance.session import SessionStoreTests
-from statestores_conformance.timestamped import TimestampedKeyValueStoreTests
-from statestores_conformance.versioned import VersionedStoreTests
-from statestores_conformance.window import WindowStoreTests
+from statestores_conformance.stores.key_value.suite import KeyValueStoreTests
+from statestores_conformance.stores.retained.session import SessionStoreTests
+from statestores_conformance.stores.retained.window import WindowStoreTests
+from statestores_conformance.stores.timestamped.suite import TimestampedKeyValueStoreTests
+from statestores_conformance.stores.versioned.suite import VersionedStoreTests
+from statestores_conformance.subjects.engines import OpenEngine
 
 _subject = load_subject(*requested())
 

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from types import TracebackType
 
 from statestores.errors import StateStoreError
-from statestores.semantics.closed_rows import ClosedRows
-from statestores.semantics.key_value import EngineKeyValueStore
-from statestores.semantics.layout import DATA
-from statestores.semantics.versioned import EngineVersionedStore
-from statestores.semantics.write_buffer import WriteBuffer
+from statestores.semantics.key_value.store import EngineKeyValueStore
+from statestores.semantics.rows.closed_rows import ClosedRows
+from statestores.semantics.rows.layout import DATA
+from statestores.semantics.rows.write_buffer import WriteBuffer
+from statestores.semantics.versioned.store import EngineVersionedStore
 from statestores.spi import Durability, TopicPartition
 from statestores_mutants.registry import mutant
 

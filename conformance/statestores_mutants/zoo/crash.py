@@ -1,6 +1,6 @@
 """Engines that are right as long as nobody kills them."""
 
-from statestores.semantics.layout import OFFSETS
+from statestores.semantics.rows.layout import OFFSETS
 from statestores.spi import Durability, WriteBatch
 from statestores_memory import MemoryEngine
 from statestores_mutants.file_engine import Batch, FileEngine, checked, frame

@@ -4,12 +4,12 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from statestores.semantics.arguments import check_key
-from statestores.semantics.key_value import EngineKeyValueStore
-from statestores.semantics.key_value_facades import CommittedKeyValues, UncommittedKeyValues
-from statestores.semantics.versioned import EngineVersionedStore
-from statestores.semantics.versioned_facades import CommittedVersions
-from statestores.semantics.versioned_view import VersionedView
+from statestores.semantics.every_kind.arguments import check_key
+from statestores.semantics.key_value.facades import CommittedKeyValues, UncommittedKeyValues
+from statestores.semantics.key_value.store import EngineKeyValueStore
+from statestores.semantics.versioned.facades import CommittedVersions
+from statestores.semantics.versioned.store import EngineVersionedStore
+from statestores.semantics.versioned.view import VersionedView
 from statestores.spi import (
     EngineSnapshot,
     Isolation,
@@ -18,7 +18,7 @@ from statestores.spi import (
     ReadOnlyVersionedStore,
     VersionedRecord,
 )
-from statestores.spi.store import Values
+from statestores.spi.stores.store import Values
 from statestores.spi.values import as_list
 from statestores_mutants.registry import mutant
 

@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Iterator
 
 from statestores.errors import InvalidArgumentError, StoreClosedError
-from statestores.semantics.key_value import EngineKeyValueStore
-from statestores.semantics.key_value_rows import without_namespace
-from statestores.semantics.layout import DATA
-from statestores.spi.store import Values
+from statestores.semantics.key_value.store import EngineKeyValueStore
+from statestores.semantics.rows.layout import DATA
+from statestores.semantics.rows.namespaced_rows import without_namespace
+from statestores.spi.stores.store import Values
 from statestores.spi.values import as_list
 from statestores_mutants.registry import mutant
 

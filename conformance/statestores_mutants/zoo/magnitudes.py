@@ -7,11 +7,11 @@ find them: the same workload with longer keys, later times or other numbers has 
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
-from statestores.semantics.retained_rows import RetainedRows, Row
-from statestores.semantics.session import EngineSessionStore
-from statestores.semantics.timestamped_key_value import EngineTimestampedKeyValueStore
-from statestores.semantics.timestamped_rows import unpack_timestamp
-from statestores.semantics.window import EngineWindowStore
+from statestores.semantics.retained.rows import RetainedRows, Row
+from statestores.semantics.retained.session import EngineSessionStore
+from statestores.semantics.retained.window import EngineWindowStore
+from statestores.semantics.timestamped.rows import unpack_timestamp
+from statestores.semantics.timestamped.store import EngineTimestampedKeyValueStore
 from statestores.spi import (
     Changes,
     Durability,

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
-from statestores.semantics.key_value import EngineKeyValueStore
-from statestores.semantics.layout import POSITION_ROW, pack_position
-from statestores.semantics.versioned import EngineVersionedStore
+from statestores.semantics.key_value.store import EngineKeyValueStore
+from statestores.semantics.rows.layout import POSITION_ROW, pack_position
+from statestores.semantics.versioned.store import EngineVersionedStore
 from statestores.spi import Durability, Position, TopicPartition
 from statestores_mutants.registry import mutant
 

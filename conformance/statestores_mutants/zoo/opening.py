@@ -4,9 +4,9 @@ import json
 from typing import Any
 
 from statestores.errors import StoreMismatchError
-from statestores.semantics.key_value import EngineKeyValueStore
-from statestores.semantics.layout import END, FORMAT_ROW, METADATA, SPECIFICATION_ROW
-from statestores.semantics.versioned import EngineVersionedStore
+from statestores.semantics.key_value.store import EngineKeyValueStore
+from statestores.semantics.rows.layout import END, FORMAT_ROW, METADATA, SPECIFICATION_ROW
+from statestores.semantics.versioned.store import EngineVersionedStore
 from statestores.spi import Durability, Engine, StoreSpecification, Versioned
 from statestores_mutants.registry import mutant
 

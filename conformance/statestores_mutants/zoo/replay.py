@@ -4,8 +4,8 @@ from collections.abc import Generator, Iterator
 from dataclasses import replace
 from itertools import pairwise
 
-from statestores.semantics.key_value import EngineKeyValueStore
-from statestores.semantics.versioned import EngineVersionedStore
+from statestores.semantics.key_value.store import EngineKeyValueStore
+from statestores.semantics.versioned.store import EngineVersionedStore
 from statestores.spi import Changes, CommittedContent, Position
 from statestores_mutants.registry import mutant
 

@@ -1,12 +1,12 @@
 """Versioned stores that keep their history too short or too long."""
 
-from statestores.semantics.layout import DATA, HISTORY
-from statestores.semantics.progress import NO_STREAM_TIME, Progress
-from statestores.semantics.row_cache import DEFAULT_READ_CACHE_BYTES
-from statestores.semantics.vacuum import Vacuum
-from statestores.semantics.versioned import EngineVersionedStore
-from statestores.semantics.versioned_rows import read_latest
-from statestores.semantics.versioned_view import VersionedView
+from statestores.semantics.rows.layout import DATA, HISTORY
+from statestores.semantics.rows.progress import NO_STREAM_TIME, Progress
+from statestores.semantics.rows.row_cache import DEFAULT_READ_CACHE_BYTES
+from statestores.semantics.versioned.rows import read_latest
+from statestores.semantics.versioned.store import EngineVersionedStore
+from statestores.semantics.versioned.vacuum import Vacuum
+from statestores.semantics.versioned.view import VersionedView
 from statestores.spi import Durability, Engine, Versioned, VersionedRecord
 from statestores.spi.engine import EngineReader
 from statestores_mutants.registry import mutant

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from statestores.semantics.progress import NO_STREAM_TIME
-from statestores.semantics.session import EngineSessionStore
+from statestores.semantics.retained.session import EngineSessionStore
+from statestores.semantics.rows.progress import NO_STREAM_TIME
 from statestores.spi import Durability, Engine, Session, SessionRecord
 from statestores_mutants.registry import mutant
 

@@ -2,16 +2,16 @@
 
 from collections.abc import Collection, Iterator, Mapping
 
-from statestores.semantics.due_rows import Dated, DueRows
-from statestores.semantics.expiry import NOTHING_EXPIRES_MS, Expiry, Sweep
-from statestores.semantics.layout import DATA
-from statestores.semantics.progress import Progress
-from statestores.semantics.row_cache import DEFAULT_READ_CACHE_BYTES
-from statestores.semantics.timestamped_content import pending_columns
-from statestores.semantics.timestamped_facades import UncommittedTimestamped
-from statestores.semantics.timestamped_key_value import EngineTimestampedKeyValueStore
-from statestores.semantics.timestamped_rows import living_pairs, unpack_timestamp
-from statestores.semantics.wall_clock import Clock
+from statestores.semantics.expiry.due_rows import Dated, DueRows
+from statestores.semantics.expiry.wall_clock import Clock
+from statestores.semantics.rows.layout import DATA
+from statestores.semantics.rows.progress import Progress
+from statestores.semantics.rows.row_cache import DEFAULT_READ_CACHE_BYTES
+from statestores.semantics.timestamped.content import pending_columns
+from statestores.semantics.timestamped.expiry import NOTHING_EXPIRES_MS, Expiry, Sweep
+from statestores.semantics.timestamped.facades import UncommittedTimestamped
+from statestores.semantics.timestamped.rows import living_pairs, unpack_timestamp
+from statestores.semantics.timestamped.store import EngineTimestampedKeyValueStore
 from statestores.spi import (
     Changes,
     CommittedContent,

@@ -1,9 +1,9 @@
 """Timestamped stores that lose timestamps or stream time, or take them for something else."""
 
-from statestores.semantics.layout import DATA, HISTORY
-from statestores.semantics.progress import NO_STREAM_TIME
-from statestores.semantics.timestamped_content import pending_columns
-from statestores.semantics.timestamped_key_value import EngineTimestampedKeyValueStore
+from statestores.semantics.rows.layout import DATA, HISTORY
+from statestores.semantics.rows.progress import NO_STREAM_TIME
+from statestores.semantics.timestamped.content import pending_columns
+from statestores.semantics.timestamped.store import EngineTimestampedKeyValueStore
 from statestores.spi import Changes, TimestampedValue
 from statestores_mutants.registry import mutant
 

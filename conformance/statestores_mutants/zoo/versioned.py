@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from statestores.errors import InvalidArgumentError
-from statestores.semantics.versioned import EngineVersionedStore
+from statestores.semantics.versioned.store import EngineVersionedStore
 from statestores.spi import PutResult, VersionedRecord
-from statestores.spi.store import Values
+from statestores.spi.stores.store import Values
 from statestores.spi.values import as_list
 from statestores_mutants.registry import mutant
 

@@ -2,10 +2,14 @@
 
 from collections.abc import Iterator
 
-from statestores.semantics.progress import NO_STREAM_TIME
-from statestores.semantics.retained_progress import RetainedProgress
-from statestores.semantics.retained_rows import RetainedRows, index_above
-from statestores.semantics.window import CommittedWindows, EngineWindowStore, UncommittedWindows
+from statestores.semantics.retained.progress import RetainedProgress
+from statestores.semantics.retained.rows import RetainedRows, index_above
+from statestores.semantics.retained.window import (
+    CommittedWindows,
+    EngineWindowStore,
+    UncommittedWindows,
+)
+from statestores.semantics.rows.progress import NO_STREAM_TIME
 from statestores.spi import Durability, Engine, Isolation, ReadOnlyWindowStore, Window, WindowRecord
 from statestores.spi.engine import EngineReader
 from statestores.spi.records import Changes

@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from statestores.semantics.progress import NO_STREAM_TIME
-from statestores.semantics.sorted_rows import SortedRows
+from statestores.semantics.every_kind.sorted_rows import SortedRows
+from statestores.semantics.rows.progress import NO_STREAM_TIME
 
 Pairs: TypeAlias = Iterator[tuple[bytes, bytes | None]]
 
@@ -95,5 +95,5 @@ def big_endian(numbers: pa.Array) -> pa.Array:
 
 
 def escaped(keys: pa.Array) -> pa.Array:
-    """Return *keys* as `statestores.semantics.escaped_keys.escape` does."""
+    """Return *keys* as `statestores.semantics.rows.escaped_keys.escape` does."""
     return pc.replace_substring(keys.cast(LARGE), b"\x00", b"\x00\xff")

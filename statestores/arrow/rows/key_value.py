@@ -6,17 +6,17 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from statestores.arrow.key_order import key_order
-from statestores.arrow.key_selection import KeySelection
+from statestores.arrow.keys.key_order import key_order
+from statestores.arrow.keys.key_selection import KeySelection
 from statestores.arrow.rows.encoder import LARGE, RowEncoder, big_endian, joined, pairs
 from statestores.arrow.rows.tail import KEY_FIELD, VALUE_FIELD, Tail, cast, concat, is_in
 from statestores.arrow.schemas import KEY_VALUE_ROWS, TIMESTAMPED_ROWS
-from statestores.semantics.arguments import MAX_TIME_MS
-from statestores.semantics.expiry import Expiry
-from statestores.semantics.layout import DATA
-from statestores.semantics.progress import NO_STREAM_TIME
-from statestores.semantics.sorted_rows import SortedRows
-from statestores.semantics.timestamped_rows import NO_TIMESTAMP
+from statestores.semantics.every_kind.arguments import MAX_TIME_MS
+from statestores.semantics.every_kind.sorted_rows import SortedRows
+from statestores.semantics.rows.layout import DATA
+from statestores.semantics.rows.progress import NO_STREAM_TIME
+from statestores.semantics.timestamped.expiry import Expiry
+from statestores.semantics.timestamped.rows import NO_TIMESTAMP
 from statestores.spi.specification import TimestampedKeyValue
 
 _CHANGES = pa.schema([KEY_FIELD, VALUE_FIELD])

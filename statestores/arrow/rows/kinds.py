@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from statestores.arrow.key_selection import KeySelection
+from statestores.arrow.keys.key_selection import KeySelection
 from statestores.arrow.rows.encoder import RowEncoder
 from statestores.arrow.rows.key_value import (
     KeyValueEncoder,
@@ -14,10 +14,10 @@ from statestores.arrow.rows.retained import RetainedEncoder, RetainedTail
 from statestores.arrow.rows.tail import Tail
 from statestores.arrow.rows.versioned import VersionedEncoder, VersionedTail
 from statestores.errors import UnsupportedFormatError
-from statestores.semantics.key_value import EngineKeyValueStore
-from statestores.semantics.retained_store import EngineRetainedStore
-from statestores.semantics.timestamped_key_value import EngineTimestampedKeyValueStore
-from statestores.semantics.versioned import EngineVersionedStore
+from statestores.semantics.key_value.store import EngineKeyValueStore
+from statestores.semantics.retained.store import EngineRetainedStore
+from statestores.semantics.timestamped.store import EngineTimestampedKeyValueStore
+from statestores.semantics.versioned.store import EngineVersionedStore
 from statestores.spi.session_specification import Session
 from statestores.spi.specification import (
     KeyValue,
@@ -25,7 +25,7 @@ from statestores.spi.specification import (
     TimestampedKeyValue,
     Versioned,
 )
-from statestores.spi.store import ReadOnlyStore
+from statestores.spi.stores.store import ReadOnlyStore
 from statestores.spi.window_specification import Window
 
 

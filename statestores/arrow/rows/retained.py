@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from statestores.arrow.key_selection import KeySelection
+from statestores.arrow.keys.key_selection import KeySelection
 from statestores.arrow.rows.encoder import (
     END_OF_KEY,
     LARGE,
@@ -24,12 +24,12 @@ from statestores.arrow.rows.encoder import (
 )
 from statestores.arrow.rows.tail import KEY_FIELD, VALUE_FIELD, Tail, cast, concat, key_ranks
 from statestores.arrow.schemas import row_schema
-from statestores.semantics.arguments import MAX_TIME_MS
-from statestores.semantics.layout import DATA, HISTORY
-from statestores.semantics.progress import NO_STREAM_TIME
-from statestores.semantics.retained_progress import REMOVALS_PER_WRITE
-from statestores.semantics.retained_store import EngineRetainedStore
-from statestores.semantics.sorted_rows import SortedRows
+from statestores.semantics.every_kind.arguments import MAX_TIME_MS
+from statestores.semantics.every_kind.sorted_rows import SortedRows
+from statestores.semantics.retained.progress import REMOVALS_PER_WRITE
+from statestores.semantics.retained.store import EngineRetainedStore
+from statestores.semantics.rows.layout import DATA, HISTORY
+from statestores.semantics.rows.progress import NO_STREAM_TIME
 from statestores.spi.session_specification import Session
 from statestores.spi.window_specification import Window
 

@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from statestores.arrow.key_order import Numbers, key_order
-from statestores.arrow.key_selection import KeySelection
+from statestores.arrow.keys.key_order import Numbers, key_order
+from statestores.arrow.keys.key_selection import KeySelection
 from statestores.arrow.row_batches import BATCH_BYTES, BATCH_ROWS
 
 # 64-bit offsets: a tail may hold more than the 2 GiB of an array with 32-bit ones.

@@ -12,15 +12,15 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from statestores.arrow.ascending_seeks import AscendingSeeks
-from statestores.arrow.key_order import Flags, Numbers
+from statestores.arrow.keys.ascending_seeks import AscendingSeeks
+from statestores.arrow.keys.key_order import Flags, Numbers
 from statestores.arrow.rows.encoder import LARGE
 from statestores.arrow.rows.tail import KEY_FIELD, VALUE_FIELD, concat, key_ranks
 from statestores.arrow.schemas import VERSIONED_ROWS
-from statestores.semantics.layout import END
-from statestores.semantics.progress import NO_STREAM_TIME
-from statestores.semantics.versioned_rows import DELETED, HEADER_BYTES, history_from, read_history
-from statestores.semantics.versioned_view import VersionedView, stored_start_after
+from statestores.semantics.rows.layout import END
+from statestores.semantics.rows.progress import NO_STREAM_TIME
+from statestores.semantics.versioned.rows import DELETED, HEADER_BYTES, history_from, read_history
+from statestores.semantics.versioned.view import VersionedView, stored_start_after
 from statestores.spi.engine import EngineReader
 
 VERSION_STARTS = pa.schema([KEY_FIELD, VALUE_FIELD, VERSIONED_ROWS.field("valid_from")])

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from statestores.arrow.key_selection import KeySelection
+from statestores.arrow.keys.key_selection import KeySelection
 from statestores.arrow.rows.encoder import (
     END_OF_KEY,
     LARGE,
@@ -33,14 +33,14 @@ from statestores.arrow.rows.version_chains import (
     versions_of,
 )
 from statestores.arrow.schemas import VERSIONED_ROWS
-from statestores.semantics.arguments import MAX_TIME_MS
-from statestores.semantics.layout import DATA, HISTORY
-from statestores.semantics.progress import NO_STREAM_TIME
-from statestores.semantics.sorted_rows import SortedRows
-from statestores.semantics.versioned import EngineVersionedStore
-from statestores.semantics.versioned_rows import (
+from statestores.semantics.every_kind.arguments import MAX_TIME_MS
+from statestores.semantics.every_kind.sorted_rows import SortedRows
+from statestores.semantics.rows.layout import DATA, HISTORY
+from statestores.semantics.rows.progress import NO_STREAM_TIME
+from statestores.semantics.versioned.rows import (
     DELETED,
 )
+from statestores.semantics.versioned.store import EngineVersionedStore
 
 
 class VersionedTail(Tail):

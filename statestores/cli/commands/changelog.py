@@ -9,7 +9,6 @@ from typing import Annotated, Any, NamedTuple
 import pyarrow as pa
 import typer
 
-from statestores.change_feed import described
 from statestores.changelog import ChangelogReader, change_schema
 from statestores.changelog.rows import number_columns
 from statestores.cli.arguments import (
@@ -23,7 +22,7 @@ from statestores.cli.decoding import Decoder
 from statestores.cli.locations import choose_store, locate_store
 from statestores.cli.output import Column, Output, time_column
 from statestores.errors import InvalidArgumentError, StoreNotFoundError
-from statestores.partition_reader import PartitionReader
+from statestores.reading.change_feed import described
 from statestores.reading.locations import (
     ChangelogDirectory,
     Location,
@@ -31,6 +30,7 @@ from statestores.reading.locations import (
     Root,
     SnapshotDirectory,
 )
+from statestores.reading.partition_reader import PartitionReader
 from statestores.reading.records import rows_of
 from statestores.spi.specification import StoreSpecification
 

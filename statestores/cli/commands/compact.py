@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from statestores.arrow.snapshot_reader import newest_valid_snapshot
+from statestores.arrow.snapshots.reader import newest_valid_snapshot
 from statestores.changelog import CompactionReport, FileChangelog, changelog_partition
 from statestores.changelog import compact as compact_log
 from statestores.cli.arguments import (
@@ -18,7 +18,7 @@ from statestores.cli.locations import locate_store, partitions_at
 from statestores.cli.output import Column, Output
 from statestores.errors import InvalidArgumentError
 from statestores.reading.locations import Partition
-from statestores.staged_write import finish_staged_writes, refuse_unfinished_write
+from statestores.staging.staged_write import finish_staged_writes, refuse_unfinished_write
 
 
 def compact(

@@ -9,9 +9,9 @@ from typing import Annotated
 import pyarrow as pa
 import typer
 
-from statestores.arrow.file_export import write_rows_file
-from statestores.arrow.file_format import FileFormat
-from statestores.arrow.row_source import with_origin
+from statestores.arrow.files.exporting import write_rows_file
+from statestores.arrow.files.format import FileFormat
+from statestores.arrow.files.row_source import with_origin
 from statestores.arrow.schemas import row_schema
 from statestores.arrow.time_travel import check_has_history
 from statestores.arrow.typed_columns import decode_rows, typed_schema

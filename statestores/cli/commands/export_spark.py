@@ -9,7 +9,7 @@ from statestores.cli.arguments import JsonOption, PathArgument, RawOption, Store
 from statestores.cli.locations import choose_store
 from statestores.cli.output import Output
 from statestores.errors import InvalidArgumentError
-from statestores.migration.spark_export import (
+from statestores.migration.spark.export import (
     DEFAULT_BATCHES,
     DEFAULT_SNAPSHOT_EVERY,
     export_spark_checkpoint,

@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
-from statestores.arrow.key_selection import KeySelection
+from statestores.arrow.keys.key_selection import KeySelection
 from statestores.cli.arguments import (
     AsOfOption,
     BackendOption,

@@ -9,7 +9,7 @@ import pyarrow as pa
 import typer
 
 from statestores.arrow.encoded_changes import changes_from_encoded
-from statestores.arrow.file_import import RowsFile, import_file, open_rows_file
+from statestores.arrow.files.importing import RowsFile, import_file, open_rows_file
 from statestores.arrow.progress import Meter, ProgressCallback
 from statestores.arrow.typed_columns import encode_rows
 from statestores.cli.arguments import (
@@ -21,11 +21,11 @@ from statestores.cli.arguments import (
 from statestores.cli.locations import choose_store
 from statestores.cli.output import Output
 from statestores.errors import InvalidArgumentError, StoreNotFoundError
+from statestores.files.local_path import local_path
 from statestores.opening import open_existing
 from statestores.reading.locations import Partition, Root, locate
-from statestores.semantics.local_path import local_path
 from statestores.serdes import specification_from_description
-from statestores.staged_write import write_at_once
+from statestores.staging.staged_write import write_at_once
 from statestores.state_root import StateRoot, is_state_root
 
 _CREATE = "create it in Python: StateRoot.create(path).add_store(specification, partitions=...)"

@@ -20,7 +20,7 @@ from statestores.migration import (
     import_kafka_state,
     plan_import,
 )
-from statestores.migration.kafka_target import WITH_RETENTION, WITH_WINDOW_SIZE
+from statestores.migration.kafka.target import WITH_RETENTION, WITH_WINDOW_SIZE
 from statestores.serdes import serde_by_name
 from statestores.spi.offsets import TopicPartition
 from statestores.spi.serde import Serde

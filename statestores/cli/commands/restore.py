@@ -27,7 +27,7 @@ from statestores.cli.output import Column, Output
 from statestores.errors import InvalidArgumentError, StateStoreError
 from statestores.logged_store import join_changelog
 from statestores.spi.durability import Durability
-from statestores.staged_write import finish_staged_writes
+from statestores.staging.staged_write import finish_staged_writes
 from statestores.state_root import StateRoot
 from statestores.tasks.local_directory import LocalDirectory
 from statestores.tasks.rebuilding import OnCorruption, open_local

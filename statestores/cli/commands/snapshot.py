@@ -1,7 +1,7 @@
 """The command `snapshot`: copies of partitions as they are."""
 
 from statestores.arrow.progress import ProgressCallback
-from statestores.arrow.snapshot import SnapshotInfo, write_snapshot
+from statestores.arrow.snapshots.snapshot import SnapshotInfo, write_snapshot
 from statestores.cli.arguments import (
     BackendOption,
     JsonOption,
@@ -15,7 +15,7 @@ from statestores.errors import StoreNotFoundError
 from statestores.logged_store import open_logged_store
 from statestores.opening import open_existing
 from statestores.reading.locations import Partition
-from statestores.staged_write import finish_staged_writes
+from statestores.staging.staged_write import finish_staged_writes
 
 _IN_MEMORY = "memory"
 """A partition that nobody has opened yet is rebuilt here, and leaves no engine behind."""

@@ -12,7 +12,7 @@ import statestores as ss
 from statestores.changelog import change_schema
 from statestores.errors import StateStoreError
 from statestores.failpoints import arm, disarm
-from statestores.staged_write import StagedRows, finish_staged_writes, publish, stage
+from statestores.staging.staged_write import StagedRows, finish_staged_writes, publish, stage
 
 _BEFORE, _WRITE, _NEXT = 2, 3, 4
 

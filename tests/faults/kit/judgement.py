@@ -12,7 +12,7 @@ from statestores.changelog import FileChangelog, changelog_partition
 from statestores.errors import StoreNotFoundError
 from statestores.logged_store import open_logged_store
 from statestores.opening import backend_of, open_existing
-from statestores.partition_reader import PartitionReader
+from statestores.reading.partition_reader import PartitionReader
 
 LOG = changelog_partition(STORE.name, 0)
 

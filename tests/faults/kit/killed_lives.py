@@ -4,7 +4,7 @@ from pathlib import Path
 
 from lives import logged_life, oracle, staged_life
 
-from statestores_conformance.crash_child import die_at, serve
+from statestores_conformance.faults.crash_child import die_at, serve
 
 
 def live(

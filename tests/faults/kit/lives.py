@@ -19,12 +19,12 @@ import pyarrow as pa
 import statestores as ss
 from statestores import logged_store
 from statestores.arrow.progress import Progress, ProgressCallback
-from statestores.arrow.restore import restore
+from statestores.arrow.restoring.restore import restore
 from statestores.changelog import ChangelogOptions, FileChangelog, change_schema, compact
 from statestores.logged_store import LoggedStore, open_logged_store
 from statestores.semantics import open_on_engine
 from statestores.spi import Durability, Engine
-from statestores.staged_write import finish_staged_writes, publish, stage
+from statestores.staging.staged_write import finish_staged_writes, publish, stage
 from statestores_memory import MemoryEngine
 
 STORE = ss.KeyValue("logged")

@@ -1,8 +1,8 @@
 """Owners of stores, alike whatever they own: an engine alone, a logged store, or a task of two.
 
-Each operation on a store has a number, as in `statestores_conformance.crash_workload`. The position
-of the input is the number of the last operation that is committed, so a reader knows from it what
-the content has to be.
+Each operation on a store has a number, as in `statestores_conformance.faults.crash_workload`. The
+position of the input is the number of the last operation that is committed, so a reader knows from
+it what the content has to be.
 """
 
 import shutil
@@ -18,7 +18,7 @@ from statestores.logged_store import LoggedStore, open_logged_store
 from statestores.registry import load_backend
 from statestores.spi import Durability
 from statestores.tasks import Task, open_task
-from statestores_conformance.crash_workload import CHANGELOG, INPUT, WORKLOADS, Workload
+from statestores_conformance.faults.crash_workload import CHANGELOG, INPUT, WORKLOADS, Workload
 from statestores_memory import MemoryEngine
 
 _SEED = 892

@@ -9,9 +9,9 @@ from pyspark.sql.datasource import DataSourceStreamWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from statestores import failpoints
-from statestores.spark.older_pyspark import RowStreamWriter
-from statestores.spark.source import StateStoresDataSource
-from statestores.spark.stream_writer import StateStoreStreamWriter
+from statestores.spark.session.older_pyspark import RowStreamWriter
+from statestores.spark.source.source import StateStoresDataSource
+from statestores.spark.source.stream_writer import StateStoreStreamWriter
 
 PUBLISHED = "published"
 """The step after all failpoints: the store has the batch, and Spark has not heard of it."""

@@ -129,7 +129,7 @@ def start(stream: StatefulStream, checkpoint: Path, sink: Any = None) -> Streami
 
 def state_of(root: Path, store: str = "counts") -> dict[Any, Any]:
     """Return the content of a store, read from its files."""
-    from statestores.partition_reader import PartitionReader  # noqa: PLC0415  # not for workers
+    from statestores.reading.partition_reader import PartitionReader  # noqa: PLC0415  # not for workers
 
     state = ss.StateRoot.open(root)
     entry = state.store(store)

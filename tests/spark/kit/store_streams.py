@@ -11,9 +11,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 import statestores as ss
 from statestores.changelog import change_schema
-from statestores.partition_reader import PartitionReader
-from statestores.spark.older_pyspark import SOURCES_TAKE_LIMITS
-from statestores.staged_write import publish, stage
+from statestores.reading.partition_reader import PartitionReader
+from statestores.spark.session.older_pyspark import SOURCES_TAKE_LIMITS
+from statestores.staging.staged_write import publish, stage
 
 LIMIT_SECONDS = 300
 """No query of the tests takes nearly as long; one that hangs fails."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import ClassVar, Self
 
 from statestores.errors import InvalidArgumentError, InvalidTypeError, StorageError
-from statestores.semantics.directory_lock import DirectoryLock
+from statestores.files.directory_lock import DirectoryLock
 from statestores.spi import Capabilities, Durability, Engine, WriteBatch, parse_options
 
 from statestores_lmdb.database import Database, View

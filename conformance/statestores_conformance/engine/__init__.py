@@ -1,0 +1,1 @@
+"""Door one: all tests of an engine."""

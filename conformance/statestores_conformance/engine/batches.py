@@ -1,0 +1,221 @@
+"""Batches: all or nothing, visible at once, in order."""
+
+from collections.abc import Iterator, Mapping
+
+import pytest
+
+from statestores.spi import Durability, Engine
+from statestores_conformance.subjects import adversarial_keys
+from statestores_conformance.subjects.engines import (
+    EngineFixtures,
+    Engines,
+    durability_of,
+    pairs_of,
+)
+
+
+class BrokenBatch(Mapping[bytes, bytes | None]):
+    """A batch that fails while it is being read, after *good* of its changes."""
+
+    def __init__(self, changes: Mapping[bytes, bytes | None], good: int) -> None:
+        self._changes = changes
+        self._good = good
+
+    def __getitem__(self, key: bytes) -> bytes | None:
+        return self._changes[key]
+
+    def __len__(self) -> int:
+        return len(self._changes)
+
+    def __iter__(self) -> Iterator[bytes]:
+        for number, key in enumerate(self._changes):
+            if number == self._good:
+                raise BrokenBatchError(f"the batch breaks at change {number}, as it should")
+            yield key
+
+
+class BrokenBatchError(Exception):
+    """What a `BrokenBatch` raises; no engine knows it."""
+
+
+class EngineBatchTests(EngineFixtures):
+    """What a batch does, and when it is seen."""
+
+    @pytest.mark.spec("ENG-7")
+    def test_a_batch_puts_and_deletes_together(self, engine: Engine) -> None:
+        """Puts, overwriting puts and deletions of one batch all take effect."""
+        engine.apply({b"a": b"1", b"b": b"1"}, Durability.PROCESS_CRASH)
+        engine.apply({b"a": None, b"b": b"2", b"c": b"2"}, Durability.PROCESS_CRASH)
+
+        assert pairs_of(engine) == [(b"b", b"2"), (b"c", b"2")]
+
+    @pytest.mark.spec("ENG-8")
+    def test_a_batch_is_seen_by_every_read_when_apply_returns(self, engine: Engine) -> None:
+        """Point reads, seeks, scans and new snapshots see the batch at once."""
+        for number in range(50):
+            value = b"%d" % number
+            engine.apply({b"k": value}, Durability.PROCESS_CRASH)
+            with engine.snapshot() as snapshot:
+                seen = [engine.get(b"k"), *engine.get_many([b"k"]), snapshot.get(b"k")]
+
+            assert seen == [value] * 3
+            assert engine.first(b"") == engine.last(b"") == (b"k", value)
+            assert pairs_of(engine) == [(b"k", value)]
+
+    @pytest.mark.spec("ENG-23")
+    def test_an_empty_batch_is_not_an_error(self, engine: Engine) -> None:
+        """Nothing to apply: nothing changes, at every durability that the engine has."""
+        engine.apply({b"k": b"v"}, Durability.PROCESS_CRASH)
+        engine.apply({}, Durability.PROCESS_CRASH)
+        engine.apply({}, durability_of(engine))
+
+        assert pairs_of(engine) == [(b"k", b"v")]
+
+    @pytest.mark.spec("ENG-24")
+    def test_deleting_a_missing_key_is_not_an_error(self, engine: Engine) -> None:
+        """The deletion has no effect, and the rest of its batch has."""
+        engine.apply({b"missing": None, b"k": b"v"}, Durability.PROCESS_CRASH)
+        engine.apply({b"missing": None}, Durability.PROCESS_CRASH)
+
+        assert pairs_of(engine) == [(b"k", b"v")]
+
+    @pytest.mark.spec("ENG-7")
+    def test_a_deleted_key_can_be_put_again(self, engine: Engine) -> None:
+        """A deletion is not remembered against the key."""
+        for value in (b"1", None, b"2", None, b"3"):
+            engine.apply({b"k": value}, Durability.PROCESS_CRASH)
+
+            assert engine.get(b"k") == value
+
+    @pytest.mark.spec("ENG-7")
+    def test_a_batch_belongs_to_its_caller_again(self, engine: Engine) -> None:
+        """Changing the mapping after `apply` changes nothing in the engine."""
+        batch: dict[bytes, bytes | None] = {b"a": b"1"}
+        engine.apply(batch, Durability.PROCESS_CRASH)
+        batch[b"a"] = b"changed"
+        batch[b"b"] = b"added"
+
+        assert pairs_of(engine) == [(b"a", b"1")]
+
+    @pytest.mark.spec("ENG-7")
+    def test_any_mapping_is_a_batch(self, engine: Engine) -> None:
+        """A batch need not be a ``dict``."""
+        engine.apply(BrokenBatch({b"a": b"1", b"b": None}, good=2), Durability.PROCESS_CRASH)
+
+        assert pairs_of(engine) == [(b"a", b"1")]
+
+    @pytest.mark.spec("ENG-7")
+    def test_a_batch_may_be_large(self, engine: Engine) -> None:
+        """Twenty thousand changes are one batch like any other."""
+        pairs = [(b"%06d" % number, b"v" * 100) for number in range(20_000)]
+        engine.apply(dict(pairs), Durability.PROCESS_CRASH)
+
+        assert pairs_of(engine) == pairs
+
+    @pytest.mark.spec("ENG-7")
+    def test_any_split_of_a_batch_gives_the_same_content(self, engines: Engines) -> None:
+        """One batch of many keys and as many batches of one key end alike."""
+        changes = {key: key[:3] for key in adversarial_keys.KEYS}
+        whole, split = engines.open("whole"), engines.open("split")
+        whole.apply(changes, Durability.PROCESS_CRASH)
+        for key, value in changes.items():
+            split.apply({key: value}, Durability.PROCESS_CRASH)
+
+        assert pairs_of(split) == pairs_of(whole)
+
+    @pytest.mark.spec("ENG-16")
+    @pytest.mark.parametrize("good", [0, 1, 2], ids=["at-once", "half-way", "late"])
+    def test_a_batch_that_fails_leaves_nothing(self, engines: Engines, good: int) -> None:
+        """When `apply` raises, no read sees any part of the batch, and the engine goes on."""
+        engine = engines.open()
+        engine.apply({b"a": b"before", b"b": b"before"}, Durability.PROCESS_CRASH)
+        broken = BrokenBatch({b"a": b"after", b"b": None, b"c": b"after"}, good)
+        with pytest.raises(BrokenBatchError):
+            engine.apply(broken, Durability.PROCESS_CRASH)
+        content = pairs_of(engine)
+        engine.apply({b"d": b"later"}, Durability.PROCESS_CRASH)
+
+        assert content == [(b"a", b"before"), (b"b", b"before")]
+        assert pairs_of(engine) == [*content, (b"d", b"later")]
+
+    @pytest.mark.spec("ENG-16")
+    def test_a_batch_that_fails_leaves_nothing_after_reopening(
+        self, engines: Engines, persistent_engine: Engine
+    ) -> None:
+        """What was refused does not come back from the engine's files."""
+        broken = BrokenBatch({b"a": None, b"b": b"after"}, good=1)
+        persistent_engine.apply({b"a": b"before"}, Durability.PROCESS_CRASH)
+        with pytest.raises(BrokenBatchError):
+            persistent_engine.apply(broken, Durability.PROCESS_CRASH)
+        persistent_engine.close()
+
+        assert pairs_of(engines.open()) == [(b"a", b"before")]
+
+
+class EngineReopeningTests(EngineFixtures):
+    """What a persistent engine still knows after it was closed."""
+
+    @pytest.mark.spec("ENG-18")
+    def test_the_content_survives_closing(
+        self, engines: Engines, persistent_engine: Engine
+    ) -> None:
+        """Reopened, the engine holds exactly what it held: overwritten and deleted keys too."""
+        keys = adversarial_keys.KEYS
+        persistent_engine.apply(dict.fromkeys(keys, b"old"), Durability.PROCESS_CRASH)
+        persistent_engine.apply(dict.fromkeys(keys[::3], b"new"), Durability.PROCESS_CRASH)
+        persistent_engine.apply(dict.fromkeys(keys[1::3]), Durability.PROCESS_CRASH)
+        before = pairs_of(persistent_engine)
+        persistent_engine.close()
+
+        assert pairs_of(engines.open()) == before
+
+    @pytest.mark.spec("ENG-18")
+    def test_an_empty_engine_stays_empty(self, engines: Engines, persistent_engine: Engine) -> None:
+        """Closing and reopening invents nothing."""
+        persistent_engine.close()
+
+        assert pairs_of(engines.open()) == []
+
+    @pytest.mark.spec("ENG-18")
+    def test_deletions_survive_closing(self, engines: Engines, persistent_engine: Engine) -> None:
+        """What was deleted in an earlier life stays deleted in a later one."""
+        persistent_engine.apply({b"a": b"1", b"b": b"1"}, Durability.PROCESS_CRASH)
+        persistent_engine.close()
+        second = engines.open()
+        second.apply({b"a": None}, Durability.PROCESS_CRASH)
+        second.close()
+
+        assert pairs_of(engines.open()) == [(b"b", b"1")]
+
+    @pytest.mark.spec("ENG-18", "ENG-8")
+    def test_many_lives_add_up(self, engines: Engines, persistent_engine: Engine) -> None:
+        """Each of twenty lives finds everything that the earlier ones applied."""
+        persistent_engine.close()
+        for life in range(20):
+            with engines.open() as opened:
+                expected = [(b"%03d" % earlier, b"v") for earlier in range(life)]
+
+                assert pairs_of(opened) == expected
+                opened.apply({b"%03d" % life: b"v"}, durability_of(opened))
+
+    @pytest.mark.spec("ENG-15")
+    def test_the_data_moves_with_the_directory(
+        self, engines: Engines, persistent_engine: Engine
+    ) -> None:
+        """A closed engine's directory can be renamed, and the old place is then empty again."""
+        persistent_engine.apply({b"k": b"v"}, Durability.PROCESS_CRASH)
+        persistent_engine.close()
+        engines.path().rename(engines.path("moved"))
+
+        assert pairs_of(engines.open("moved")) == [(b"k", b"v")]
+        assert pairs_of(engines.open()) == []
+
+    @pytest.mark.spec("ENG-15")
+    def test_nothing_is_written_beside_the_directory(
+        self, engines: Engines, persistent_engine: Engine
+    ) -> None:
+        """Everything that the engine writes is inside the directory that it was given."""
+        persistent_engine.apply({b"k": b"v"}, durability_of(persistent_engine))
+        persistent_engine.close()
+
+        assert [path.name for path in engines.path().parent.iterdir()] == [engines.path().name]

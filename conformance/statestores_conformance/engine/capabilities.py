@@ -1,0 +1,249 @@
+"""Capabilities, in both directions: what is declared works, what is not is refused."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from statestores.errors import (
+    CapabilityNotSupportedError,
+    InvalidArgumentError,
+    StoreClosedError,
+)
+from statestores.spi import Capabilities, Durability, Engine
+from statestores_conformance.many_cases import for_each
+from statestores_conformance.promises import skip_because_promised, skip_unless_promised
+from statestores_conformance.subjects.engines import EngineFixtures, Engines, pairs_of
+
+_PAIRS = [(b"%04d" % number, b"v%d" % number) for number in range(1_000)]
+
+
+class EngineCapabilityTests(EngineFixtures):
+    """The declaration itself, and what is refused without it."""
+
+    @pytest.mark.spec("ENG-12")
+    def test_the_capabilities_are_declared_in_one_value(self, engine: Engine) -> None:
+        """The engine says what it promises in a `Capabilities` of truth values."""
+        capabilities = engine.capabilities
+
+        assert type(capabilities) is Capabilities
+        assert {type(made) for made in capabilities.promises.values()} == {bool}
+
+    @pytest.mark.spec("ENG-12")
+    def test_the_backend_has_a_name(self, engine: Engine) -> None:
+        """Messages and reports name the backend."""
+        assert isinstance(engine.name, str)
+        assert engine.name
+
+    @pytest.mark.spec("ENG-26")
+    def test_a_durability_that_is_not_promised_is_refused(self, engine: Engine) -> None:
+        """Without ``durable_commit``, nobody is told that a power failure was survived."""
+        promised = engine.capabilities.durable_commit or not engine.capabilities.persistent
+        skip_because_promised("durable_commit", made=promised)
+        with pytest.raises(CapabilityNotSupportedError):
+            engine.apply({b"k": b"v"}, Durability.POWER_LOSS)
+
+        assert pairs_of(engine) == []
+
+    @pytest.mark.spec("ENG-12")
+    def test_a_checkpoint_that_is_not_promised_is_refused(
+        self, engine: Engine, tmp_path: Path
+    ) -> None:
+        """Without ``native_checkpoint``, asking for one raises and writes nothing."""
+        skip_because_promised("native_checkpoint", made=engine.capabilities.native_checkpoint)
+        with pytest.raises(CapabilityNotSupportedError):
+            engine.checkpoint(tmp_path / "checkpoint")
+
+        assert not (tmp_path / "checkpoint").exists()
+
+    @pytest.mark.spec("ENG-12")
+    def test_an_ingestion_that_is_not_promised_is_refused(self, engine: Engine) -> None:
+        """Without ``bulk_ingest``, asking for it raises and loads nothing."""
+        skip_because_promised("bulk_ingest", made=engine.capabilities.bulk_ingest)
+        with pytest.raises(CapabilityNotSupportedError):
+            engine.ingest([(b"k", b"v")])
+
+        assert pairs_of(engine) == []
+
+
+@pytest.mark.level("durable")
+class EngineDurabilityTests(EngineFixtures):
+    """Durable commits."""
+
+    @pytest.mark.spec("ENG-8", "COM-12")
+    @pytest.mark.parametrize("durability", Durability, ids=lambda durability: durability.value)
+    def test_what_was_applied_is_found_again(
+        self, engines: Engines, durability: Durability
+    ) -> None:
+        """At each durability that the engine accepts, a batch is there after reopening."""
+        engine = engines.open()
+        capabilities = engine.capabilities
+        skip_unless_promised("persistent", made=capabilities.persistent)
+        accepted = capabilities.durable_commit or durability is Durability.PROCESS_CRASH
+        skip_unless_promised("durable_commit", made=accepted)
+        engine.apply({b"k": b"v"}, durability)
+        engine.close()
+
+        assert pairs_of(engines.open()) == [(b"k", b"v")]
+
+    @pytest.mark.spec("ENG-23")
+    def test_an_empty_durable_batch_keeps_what_came_before(self, engines: Engines) -> None:
+        """Batches of both durabilities, ended by an empty durable one, are all found again."""
+        engine = engines.open()
+        skip_unless_promised("persistent", made=engine.capabilities.persistent)
+        skip_unless_promised("durable_commit", made=engine.capabilities.durable_commit)
+        engine.apply({b"a": b"1"}, Durability.PROCESS_CRASH)
+        engine.apply({b"b": b"2"}, Durability.POWER_LOSS)
+        engine.apply({b"c": b"3"}, Durability.PROCESS_CRASH)
+        engine.apply({}, Durability.POWER_LOSS)
+        engine.close()
+
+        assert pairs_of(engines.open()) == [(b"a", b"1"), (b"b", b"2"), (b"c", b"3")]
+
+
+class EngineCheckpointTests(EngineFixtures):
+    """Native checkpoints, where they are promised."""
+
+    @pytest.fixture
+    def checkpointed(self, engine: Engine) -> Engine:
+        """Open one empty engine that can be checkpointed."""
+        skip_unless_promised("native_checkpoint", made=engine.capabilities.native_checkpoint)
+        return engine
+
+    @pytest.mark.spec("ENG-33")
+    def test_a_checkpoint_opens_with_the_content_of_its_moment(
+        self, engines: Engines, checkpointed: Engine
+    ) -> None:
+        """Later batches are not in it, earlier ones all are, committed durably or not."""
+        checkpointed.apply(dict(_PAIRS), Durability.PROCESS_CRASH)
+        checkpointed.checkpoint(engines.path("checkpoint"))
+        checkpointed.apply({b"later": b"v", _PAIRS[0][0]: None}, Durability.PROCESS_CRASH)
+
+        assert pairs_of(engines.open("checkpoint")) == _PAIRS
+
+    @pytest.mark.spec("ENG-33")
+    def test_a_checkpoint_is_independent(self, engines: Engines, checkpointed: Engine) -> None:
+        """Writing to the copy does not change the original, nor the other way round."""
+        checkpointed.apply(dict(_PAIRS), Durability.PROCESS_CRASH)
+        checkpointed.checkpoint(engines.path("checkpoint"))
+        copy = engines.open("checkpoint")
+        copy.apply(dict.fromkeys(dict(_PAIRS)), Durability.PROCESS_CRASH)
+        checkpointed.apply({b"x": b"y"}, Durability.PROCESS_CRASH)
+
+        assert pairs_of(copy) == []
+        assert pairs_of(checkpointed) == [*_PAIRS, (b"x", b"y")]
+
+    @pytest.mark.spec("ENG-33")
+    def test_a_checkpoint_of_nothing_is_empty(self, engines: Engines, checkpointed: Engine) -> None:
+        """An engine without a pair can be copied as well."""
+        checkpointed.checkpoint(engines.path("checkpoint"))
+
+        assert pairs_of(engines.open("checkpoint")) == []
+
+    @pytest.mark.spec("ENG-33")
+    def test_a_checkpoint_survives_its_original(
+        self, engines: Engines, checkpointed: Engine
+    ) -> None:
+        """The copy holds its content when the original has moved on and was closed."""
+        checkpointed.apply(dict(_PAIRS), Durability.PROCESS_CRASH)
+        checkpointed.checkpoint(engines.path("checkpoint"))
+        checkpointed.apply(dict.fromkeys(dict(_PAIRS)), Durability.PROCESS_CRASH)
+        checkpointed.close()
+
+        assert pairs_of(engines.open("checkpoint")) == _PAIRS
+
+    @pytest.mark.spec("ENG-22")
+    def test_a_closed_engine_has_no_checkpoint(
+        self, engines: Engines, checkpointed: Engine
+    ) -> None:
+        """It cannot be asked for after `close`."""
+        checkpointed.close()
+        with pytest.raises(StoreClosedError):
+            checkpointed.checkpoint(engines.path("checkpoint"))
+
+
+class EngineIngestionTests(EngineFixtures):
+    """Bulk ingestion, where it is promised."""
+
+    @pytest.fixture
+    def ingesting(self, engine: Engine) -> Engine:
+        """Open one empty engine that can ingest."""
+        skip_unless_promised("bulk_ingest", made=engine.capabilities.bulk_ingest)
+        return engine
+
+    @pytest.mark.spec("ENG-34")
+    def test_ingested_pairs_replace_stored_ones(self, ingesting: Engine) -> None:
+        """What is ingested is later than what is stored; other keys stay."""
+        ingesting.apply({b"0": b"kept", _PAIRS[0][0]: b"old"}, Durability.PROCESS_CRASH)
+        ingesting.ingest(_PAIRS)
+
+        assert pairs_of(ingesting) == [(b"0", b"kept"), *_PAIRS]
+
+    @pytest.mark.spec("ENG-34")
+    def test_batches_replace_ingested_pairs(self, ingesting: Engine) -> None:
+        """A later batch is later than what was ingested, put or deletion."""
+        ingesting.ingest(_PAIRS)
+        ingesting.apply({_PAIRS[0][0]: None, _PAIRS[1][0]: b"new"}, Durability.PROCESS_CRASH)
+
+        assert pairs_of(ingesting) == [(_PAIRS[1][0], b"new"), *_PAIRS[2:]]
+
+    @pytest.mark.level("durable")
+    @pytest.mark.spec("ENG-34", "ENG-18")
+    def test_ingested_pairs_survive_closing(self, engines: Engines, ingesting: Engine) -> None:
+        """They are durable when `ingest` returns."""
+        skip_unless_promised("persistent", made=ingesting.capabilities.persistent)
+        ingesting.ingest(_PAIRS)
+        ingesting.ingest([(b"later", b"v")])
+        ingesting.close()
+
+        assert pairs_of(engines.open()) == [*_PAIRS, (b"later", b"v")]
+
+    @pytest.mark.spec("ENG-34", "ENG-9")
+    def test_an_ingestion_does_not_show_in_what_is_frozen(self, ingesting: Engine) -> None:
+        """Scans and snapshots from before do not see it."""
+        ingesting.apply({b"a": b"1"}, Durability.PROCESS_CRASH)
+        scan = ingesting.scan(b"")
+        with ingesting.snapshot() as snapshot:
+            ingesting.ingest([(b"0", b"v"), (b"a", b"2")])
+
+            assert list(scan) == pairs_of(snapshot) == [(b"a", b"1")]
+
+    @pytest.mark.spec("ENG-34")
+    def test_ingesting_nothing_is_not_an_error(self, ingesting: Engine) -> None:
+        """No pairs, no change."""
+        ingesting.ingest([])
+
+        assert pairs_of(ingesting) == []
+
+    @pytest.mark.spec("ENG-34", "ENG-16")
+    def test_an_ingestion_that_fails_loads_nothing(self, ingesting: Engine, tmp_path: Path) -> None:
+        """When the pairs break off, none of them is seen, and nothing lies around."""
+
+        def broken() -> Iterator[tuple[bytes, bytes]]:
+            yield from _PAIRS
+            raise ZeroDivisionError
+
+        files = sorted(tmp_path.rglob("*"))
+        with pytest.raises(ZeroDivisionError):
+            ingesting.ingest(broken())
+
+        assert pairs_of(ingesting) == []
+        assert sorted(tmp_path.rglob("*")) == files
+
+    @pytest.mark.spec("ENG-35")
+    @for_each("keys", [[b"b", b"a"], [b"a", b"a"], [b"a", b"c", b"b"]])
+    def test_keys_that_do_not_ascend_are_refused(
+        self, ingesting: Engine, keys: list[bytes]
+    ) -> None:
+        """Unsorted and repeated keys raise, and nothing is loaded."""
+        with pytest.raises(InvalidArgumentError):
+            ingesting.ingest((key, b"v") for key in keys)
+
+        assert pairs_of(ingesting) == []
+
+    @pytest.mark.spec("ENG-22")
+    def test_a_closed_engine_ingests_nothing(self, ingesting: Engine) -> None:
+        """It cannot be asked for after `close`."""
+        ingesting.close()
+        with pytest.raises(StoreClosedError):
+            ingesting.ingest(_PAIRS)

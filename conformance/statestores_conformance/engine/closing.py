@@ -1,0 +1,153 @@
+"""Closing an engine, with and without something left open."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from statestores.errors import StoreClosedError
+from statestores.spi import Durability, Engine
+from statestores_conformance.subjects.engines import (
+    EngineFixtures,
+    Engines,
+    OpenEngine,
+    durability_of,
+    open_files_below,
+    pairs_of,
+)
+
+_CALLS: dict[str, Callable[[Engine], object]] = {
+    "get": lambda engine: engine.get(b"k"),
+    "get_many": lambda engine: engine.get_many([b"k"]),
+    "first": lambda engine: engine.first(b""),
+    "last": lambda engine: engine.last(b""),
+    "scan": lambda engine: next(engine.scan(b"")),
+    "reverse scan": lambda engine: next(engine.scan(b"", reverse=True)),
+    "scan of an empty range": lambda engine: next(engine.scan(b"b", b"a"), None),
+    "first of an empty range": lambda engine: engine.first(b"b", b"a"),
+    "get_many of nothing": lambda engine: engine.get_many([]),
+    "apply": lambda engine: engine.apply({b"k": b"w"}, durability_of(engine)),
+    "apply of nothing": lambda engine: engine.apply({}, durability_of(engine)),
+    "snapshot": lambda engine: engine.snapshot(),
+    "approximate_num_keys": lambda engine: engine.approximate_num_keys(b""),
+}
+
+
+def _refuses(call: Callable[[Engine], object], engine: Engine) -> bool:
+    try:
+        call(engine)
+    except StoreClosedError:
+        return True
+    return False
+
+
+class EngineClosingTests(EngineFixtures):
+    """What a closed engine says, and what it leaves."""
+
+    @pytest.mark.spec("ENG-10")
+    def test_an_engine_knows_whether_it_is_open(self, engine: Engine) -> None:
+        """`is_open` holds until `close`."""
+        before = engine.is_open
+        engine.close()
+
+        assert [before, engine.is_open] == [True, False]
+
+    @pytest.mark.spec("ENG-10")
+    def test_an_engine_is_closed_once(self, engine: Engine) -> None:
+        """Closing again is not an error."""
+        engine.close()
+        engine.close()
+
+        assert not engine.is_open
+
+    @pytest.mark.spec("ENG-10")
+    def test_an_engine_closes_itself_at_the_end_of_its_block(self, engines: Engines) -> None:
+        """An engine is a context manager."""
+        with engines.open() as engine:
+            assert engine.is_open
+
+        assert not engine.is_open
+
+    @pytest.mark.spec("ENG-22")
+    def test_a_closed_engine_refuses_every_call(self, engine: Engine) -> None:
+        """Every read and every write raises, also those that would have nothing to do."""
+        engine.apply({b"k": b"v"}, Durability.PROCESS_CRASH)
+        engine.close()
+
+        assert [name for name, call in _CALLS.items() if not _refuses(call, engine)] == []
+
+    @pytest.mark.spec("ENG-10")
+    @pytest.mark.parametrize("reverse", [False, True], ids=["forward", "reverse"])
+    @pytest.mark.parametrize("steps", [0, 1, 5], ids=["unstarted", "begun", "at-its-last-pair"])
+    def test_a_scan_over_a_closed_engine_raises(
+        self, engine: Engine, steps: int, *, reverse: bool
+    ) -> None:
+        """An open scan raises at its next step; it never ends as if the data were over."""
+        engine.apply({b"%d" % number: b"v" for number in range(5)}, Durability.PROCESS_CRASH)
+        scan = engine.scan(b"", reverse=reverse)
+        for _ in range(steps):
+            next(scan)
+        engine.close()
+        with pytest.raises(StoreClosedError):
+            next(scan)
+
+    @pytest.mark.spec("ENG-10")
+    def test_a_long_scan_over_a_closed_engine_raises(self, engine: Engine) -> None:
+        """Nothing that was read ahead is given out after the engine was closed."""
+        engine.apply({b"%05d" % number: b"v" for number in range(5_000)}, Durability.PROCESS_CRASH)
+        scan = engine.scan(b"")
+        for _ in range(1_500):
+            next(scan)
+        engine.close()
+        with pytest.raises(StoreClosedError):
+            next(scan)
+
+    @pytest.mark.spec("ENG-10")
+    def test_a_snapshot_of_a_closed_engine_raises(self, engine: Engine) -> None:
+        """Every read of a snapshot left open raises, and closing it is still allowed."""
+        engine.apply({b"k": b"v"}, Durability.PROCESS_CRASH)
+        snapshot = engine.snapshot()
+        scan = snapshot.scan(b"")
+        engine.close()
+        for read in (
+            lambda: snapshot.get(b"k"),
+            lambda: snapshot.get_many([b"k"]),
+            lambda: snapshot.first(b""),
+            lambda: snapshot.last(b""),
+            lambda: next(snapshot.scan(b"")),
+            lambda: next(scan),
+        ):
+            with pytest.raises(StoreClosedError):
+                read()
+        snapshot.close()
+
+    @pytest.mark.spec("ENG-19")
+    def test_what_was_left_open_does_not_keep_the_lock(
+        self, engines: Engines, engine: Engine
+    ) -> None:
+        """With scans and snapshots still held, the closed engine can be opened again at once."""
+        engine.apply({b"%d" % number: b"v" for number in range(5)}, Durability.PROCESS_CRASH)
+        snapshot = engine.snapshot()
+        held = [engine.scan(b""), engine.scan(b"", reverse=True), snapshot.scan(b"")]
+        for scan in held:
+            next(scan)
+        engine.close()
+
+        assert engines.open().is_open
+
+    @pytest.mark.spec("ENG-19")
+    def test_closing_leaves_no_file_open(
+        self, open_engine: OpenEngine, persistent_engine: Engine, tmp_path: Path
+    ) -> None:
+        """Opening and closing fifty times leaves no descriptor, with scans left open each time."""
+        held = []
+        for number in range(50):
+            opened = open_engine(tmp_path / "again")
+            opened.apply({b"%03d" % number: b"v"}, Durability.PROCESS_CRASH)
+            held.append(opened.scan(b""))
+            next(held[-1])
+            opened.close()
+
+        assert open_files_below(tmp_path / "again") == []
+        with open_engine(tmp_path / "again") as last:
+            assert len(pairs_of(last)) == len(held)

@@ -1,0 +1,215 @@
+"""Opening: directories that are missing, directories that are taken, options that are wrong."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from statestores.errors import InvalidOptionError, StateStoreError, StoreLockedError
+from statestores.spi import Durability, Engine
+from statestores_conformance.subjects.engines import EngineFixtures, Engines, OpenEngine, pairs_of
+from statestores_conformance.subjects.openers import options_of
+
+_HOLD = """
+import json, sys
+from statestores.registry import load_backend
+name, path, options = json.loads(sys.argv[1])
+engine = load_backend(name).open(path, options)
+print("open", flush=True)
+sys.stdin.read()
+"""
+"""A program that opens an engine and holds it until its standard input ends."""
+
+
+def import_path_of(engine: Engine) -> str:
+    """Return ``module:Class`` of *engine*, by which another process finds it."""
+    return f"{type(engine).__module__}:{type(engine).__qualname__}"
+
+
+def hold_elsewhere(
+    engine: Engine, path: Path, options: Mapping[str, Any]
+) -> "subprocess.Popen[str]":
+    """Start a process that holds the engine at *path* open; it ends with its standard input."""
+    arguments = json.dumps([import_path_of(engine), str(path), options])
+    owner = subprocess.Popen(  # noqa: S603  # our own program
+        [sys.executable, "-c", _HOLD, arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert owner.stdout is not None
+    assert owner.stdout.readline() == "open\n"
+    return owner
+
+
+class EngineOpeningTests(EngineFixtures):
+    """Where an engine opens, and with which options."""
+
+    @pytest.mark.spec("ENG-17")
+    def test_opening_creates_what_is_missing(self, open_engine: OpenEngine, tmp_path: Path) -> None:
+        """The directory and its parents need not exist; what is opened is empty."""
+        with open_engine(tmp_path / "not" / "yet" / "there") as engine:
+            assert pairs_of(engine) == []
+
+    @pytest.mark.spec("ENG-17")
+    def test_opening_takes_an_empty_directory(
+        self, open_engine: OpenEngine, tmp_path: Path
+    ) -> None:
+        """A directory that exists and is empty is where an engine may be created."""
+        (tmp_path / "empty").mkdir()
+        with open_engine(tmp_path / "empty") as engine:
+            assert pairs_of(engine) == []
+
+    @pytest.mark.spec("ENG-17")
+    def test_a_path_may_hold_any_text(self, open_engine: OpenEngine, tmp_path: Path) -> None:
+        """Spaces, quotes, percent signs and letters beyond ASCII are part of a path."""
+        for name in ("with space", "quote'\"", "50%20off?x=1&y#z", "größe", "a;b"):
+            with open_engine(tmp_path / name) as engine:
+                engine.apply({b"k": name.encode()}, Durability.PROCESS_CRASH)
+
+                assert engine.get(b"k") == name.encode()
+
+    @pytest.mark.spec("ENG-17")
+    def test_two_directories_are_two_engines(self, engines: Engines) -> None:
+        """What is applied to one is not seen in the other."""
+        one, other = engines.open("one"), engines.open("other")
+        one.apply({b"k": b"v"}, Durability.PROCESS_CRASH)
+
+        assert pairs_of(other) == []
+
+    @pytest.mark.spec("ENG-17", "ENG-15")
+    @pytest.mark.parametrize(
+        ("one", "other"),
+        [
+            ("50%20off", "50 off"),
+            ("a?mode=memory", "a"),
+            ("a#b", "a"),
+            ("a+b", "a b"),
+            ("a;b", "a"),
+            ("a\\b", "ab"),
+        ],
+    )
+    def test_paths_that_look_alike_are_two_engines(
+        self, engines: Engines, one: str, other: str
+    ) -> None:
+        """A path is taken as it is: nothing in it is an escape, a query or a comment."""
+        first, second = engines.open(one), engines.open(other)
+        first.apply({b"k": b"v"}, Durability.PROCESS_CRASH)
+
+        assert pairs_of(second) == []
+        assert pairs_of(first) == [(b"k", b"v")]
+
+    @pytest.mark.spec("ENG-13")
+    def test_an_unknown_option_is_refused_by_name(
+        self, engine: Engine, open_engine: OpenEngine, tmp_path: Path
+    ) -> None:
+        """A mistyped option is an error that names it, not a default that works."""
+        options = {**options_of(open_engine), "no_such_option": "1"}
+        with pytest.raises(InvalidOptionError, match="no_such_option"):
+            type(engine).open(tmp_path / "refused", options)
+
+    @pytest.mark.spec("ENG-13", "ENG-19")
+    def test_a_refused_option_leaves_no_lock(
+        self, engine: Engine, open_engine: OpenEngine, tmp_path: Path
+    ) -> None:
+        """After the error, the same directory opens with the right options."""
+        options = {**options_of(open_engine), "no_such_option": "1"}
+        with pytest.raises(InvalidOptionError):
+            type(engine).open(tmp_path / "refused", options)
+        with open_engine(tmp_path / "refused") as opened:
+            assert opened.is_open
+
+    @pytest.mark.spec("ENG-28")
+    def test_a_directory_that_cannot_be_made_is_our_error(
+        self, open_engine: OpenEngine, persistent_engine: Engine, tmp_path: Path
+    ) -> None:
+        """Where a file stands in the way, the error is of the tree and not the driver's."""
+        (tmp_path / "file").write_bytes(b"in the way")
+        with pytest.raises(StateStoreError):
+            open_engine(tmp_path / "file" / "engine")
+
+        assert (tmp_path / "file").read_bytes() == b"in the way"
+
+
+class EngineLockTests(EngineFixtures):
+    """The exclusive lock of a persistent engine."""
+
+    @pytest.fixture
+    def owner(
+        self, engines: Engines, persistent_engine: Engine, open_engine: OpenEngine
+    ) -> Iterator["subprocess.Popen[str]"]:
+        """Give another process that holds the engine open."""
+        persistent_engine.apply({b"k": b"v"}, Durability.PROCESS_CRASH)
+        persistent_engine.close()
+        options = options_of(open_engine)
+        with hold_elsewhere(persistent_engine, engines.path(), options) as owner:
+            try:
+                yield owner
+            finally:
+                owner.kill()
+
+    @pytest.mark.spec("ENG-1")
+    def test_a_second_opening_in_one_process_is_refused(
+        self, engines: Engines, persistent_engine: Engine
+    ) -> None:
+        """The error names this process, its host and a time, and can be retried."""
+        with pytest.raises(StoreLockedError) as refused:
+            engines.open()
+
+        assert str(os.getpid()) in str(refused.value)
+        assert socket.gethostname() in str(refused.value)
+        assert refused.value.retryable
+
+    @pytest.mark.spec("ENG-1")
+    def test_a_refused_opening_does_not_disturb_the_owner(
+        self, engines: Engines, persistent_engine: Engine
+    ) -> None:
+        """The owner reads and writes on, and still holds the lock."""
+        for number in range(3):
+            with pytest.raises(StoreLockedError):
+                engines.open()
+            persistent_engine.apply({b"%d" % number: b"v"}, Durability.PROCESS_CRASH)
+
+        assert pairs_of(persistent_engine) == [(b"%d" % number, b"v") for number in range(3)]
+
+    @pytest.mark.spec("ENG-1")
+    def test_an_opening_in_another_process_is_refused(
+        self, engines: Engines, owner: "subprocess.Popen[str]"
+    ) -> None:
+        """The error names the process that holds the engine."""
+        with pytest.raises(StoreLockedError, match=str(owner.pid)):
+            engines.open()
+
+    @pytest.mark.spec("ENG-1", "ENG-19")
+    def test_the_lock_ends_with_close(
+        self, engines: Engines, owner: "subprocess.Popen[str]"
+    ) -> None:
+        """Once the owner has ended in peace, the next opening succeeds."""
+        owner.communicate("")
+
+        assert pairs_of(engines.open()) == [(b"k", b"v")]
+
+    @pytest.mark.spec("ENG-1")
+    def test_the_lock_of_a_killed_process_is_not_stale(
+        self, engines: Engines, owner: "subprocess.Popen[str]"
+    ) -> None:
+        """Nobody has to remove a lock file after ``kill -9``."""
+        owner.send_signal(signal.SIGKILL)
+        owner.wait()
+
+        assert pairs_of(engines.open()) == [(b"k", b"v")]
+
+    @pytest.mark.spec("ENG-1")
+    def test_an_owner_does_not_lock_its_neighbours(
+        self, engines: Engines, persistent_engine: Engine
+    ) -> None:
+        """The lock is on one directory: another beside it, or inside its parent, is free."""
+        assert engines.open("neighbour").is_open
+        assert persistent_engine.is_open

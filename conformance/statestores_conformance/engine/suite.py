@@ -1,0 +1,58 @@
+"""All tests of an engine: door one. Read this as the table of contents."""
+
+import pytest
+
+from statestores_conformance.engine.batches import EngineBatchTests, EngineReopeningTests
+from statestores_conformance.engine.capabilities import (
+    EngineCapabilityTests,
+    EngineCheckpointTests,
+    EngineDurabilityTests,
+    EngineIngestionTests,
+)
+from statestores_conformance.engine.closing import EngineClosingTests
+from statestores_conformance.engine.damage import EngineDamageTests
+from statestores_conformance.engine.disk import EngineDiskTests
+from statestores_conformance.engine.locks import EngineLockTests, EngineOpeningTests
+from statestores_conformance.engine.reads import (
+    EngineOrderTests,
+    EnginePointReadTests,
+    EngineScanTests,
+    EngineSeekTests,
+)
+from statestores_conformance.engine.sizes import EngineSizeTests
+from statestores_conformance.engine.snapshots import EngineSnapshotTests
+from statestores_conformance.engine.threads import EngineThreadTests
+from statestores_conformance.models.tests import EngineModelTests
+
+
+@pytest.mark.level("engine")
+class EngineTests:
+    """Everything that chapter 1 of the specification requires of an engine.
+
+    Give it one fixture::
+
+        class TestLMDB(EngineTests):
+            @pytest.fixture
+            def open_engine(self) -> OpenEngine:
+                return LMDBEngine.open
+    """
+
+    TestOpening = EngineOpeningTests
+    TestLocks = EngineLockTests
+    TestPointReads = EnginePointReadTests
+    TestOrder = EngineOrderTests
+    TestSizes = EngineSizeTests
+    TestSeeks = EngineSeekTests
+    TestScans = EngineScanTests
+    TestBatches = EngineBatchTests
+    TestReopening = EngineReopeningTests
+    TestSnapshots = EngineSnapshotTests
+    TestClosing = EngineClosingTests
+    TestThreads = EngineThreadTests
+    TestCapabilities = EngineCapabilityTests
+    TestDurability = EngineDurabilityTests
+    TestDisk = EngineDiskTests
+    TestCheckpoints = EngineCheckpointTests
+    TestIngestion = EngineIngestionTests
+    TestDamage = EngineDamageTests
+    TestModel = EngineModelTests

@@ -1,0 +1,125 @@
+"""Reading an engine from many threads while one applies batches."""
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from statestores.errors import StoreClosedError
+from statestores.spi import Durability, Engine, EngineReader
+from statestores_conformance.subjects.engines import EngineFixtures
+from statestores_conformance.subjects.reading_threads import READERS, reading_threads
+
+_BATCHES = 100
+_KEYS = [b"%03d" % number for number in range(40)]
+
+
+def _scan(reader: EngineReader) -> set[bytes | None]:
+    return {value for _, value in reader.scan(b"0", b"1")}
+
+
+def _reverse_scan(reader: EngineReader) -> set[bytes | None]:
+    return {value for _, value in reader.scan(b"0", b"1", reverse=True)}
+
+
+def _get_many(reader: EngineReader) -> set[bytes | None]:
+    return set(reader.get_many(_KEYS))
+
+
+def _gets(reader: EngineReader) -> set[bytes | None]:
+    return {reader.get(key) for key in _KEYS}
+
+
+def _ends(reader: EngineReader) -> set[bytes | None]:
+    ends = (reader.first(b"0", b"1"), reader.last(b"0", b"1"))
+    return {pair[1] if pair else None for pair in ends}
+
+
+@pytest.mark.level("concurrent")
+class EngineThreadTests(EngineFixtures):
+    """Each batch sets all keys to one number, so a reader can tell whether it saw a whole one."""
+
+    def _read_while_writing(self, engine: Engine, read: Callable[[], None]) -> None:
+        """Apply batches in this thread while others repeat *read*, each at least once."""
+        engine.apply(dict.fromkeys(_KEYS, b"%06d" % 0), Durability.PROCESS_CRASH)
+        with reading_threads(read):
+            for number in range(1, _BATCHES):
+                batch = dict.fromkeys(_KEYS, b"%06d" % number)
+                engine.apply({**batch, b"x%d" % number: b""}, Durability.PROCESS_CRASH)
+
+    @pytest.mark.spec("ENG-11")
+    @pytest.mark.parametrize("scan", [_scan, _reverse_scan], ids=["forward", "reverse"])
+    def test_a_scan_sees_whole_batches(
+        self, engine: Engine, scan: Callable[[EngineReader], set[bytes | None]]
+    ) -> None:
+        """All pairs of a scan come from one and the same batch."""
+
+        def read() -> None:
+            assert len(scan(engine)) == 1
+
+        self._read_while_writing(engine, read)
+
+    @pytest.mark.parametrize(
+        "kind",
+        [_scan, _reverse_scan, _get_many, _gets, _ends],
+        ids=["scan", "reverse", "get_many", "get", "first-last"],
+    )
+    @pytest.mark.spec("ENG-9", "ENG-11")
+    def test_a_snapshot_is_of_one_batch(
+        self, engine: Engine, kind: Callable[[EngineReader], set[bytes | None]]
+    ) -> None:
+        """Every read of one snapshot sees the same batch, repeatedly."""
+
+        def read() -> None:
+            with engine.snapshot() as snapshot:
+                assert len(kind(snapshot) | kind(snapshot)) == 1
+
+        self._read_while_writing(engine, read)
+
+    @pytest.mark.spec("ENG-11")
+    def test_a_value_never_goes_back(self, engine: Engine) -> None:
+        """A thread that reads a key again and again sees its numbers ascend."""
+        seen = threading.local()
+
+        def read() -> None:
+            value = engine.get(_KEYS[0])
+
+            assert value is not None
+            assert value >= getattr(seen, "value", b"")
+            seen.value = value
+
+        self._read_while_writing(engine, read)
+
+    @pytest.mark.spec("ENG-8", "ENG-11")
+    def test_what_one_thread_applied_all_threads_see(self, engine: Engine) -> None:
+        """A read that begins after `apply` returned sees the batch, in any thread."""
+        with ThreadPoolExecutor(READERS) as threads:
+            for number in range(50):
+                value = b"%d" % number
+                engine.apply({b"k": value}, Durability.PROCESS_CRASH)
+                reads = [threads.submit(engine.get, b"k") for _ in range(READERS)]
+
+                assert [read.result() for read in reads] == [value] * READERS
+
+    @pytest.mark.spec("ENG-10", "ENG-11")
+    def test_closing_while_others_read_ends_their_reads(self, engine: Engine) -> None:
+        """Readers get whole answers until `close`, and `StoreClosedError` from then on."""
+        engine.apply(dict.fromkeys(_KEYS, b"v"), Durability.PROCESS_CRASH)
+        started = threading.Barrier(READERS + 1)
+
+        def read_until_closed() -> bool:
+            started.wait()
+            while True:
+                try:
+                    assert [key for key, _ in engine.scan(b"")] == _KEYS
+                    assert engine.get(_KEYS[0]) == b"v"
+                except StoreClosedError:
+                    return True
+
+        with ThreadPoolExecutor(READERS) as threads:
+            readers = [threads.submit(read_until_closed) for _ in range(READERS)]
+            started.wait()
+            engine.close()
+
+            assert all(reader.result() for reader in readers)

@@ -1,0 +1,1 @@
+"""What threads read while the owner commits."""

@@ -1,0 +1,1 @@
+"""Scripts of calls: performed, written down, and performed again."""

@@ -1,0 +1,1 @@
+"""Door two: all tests of stores, by their kind."""

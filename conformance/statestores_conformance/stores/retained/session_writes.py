@@ -1,0 +1,201 @@
+"""Puts into a session store and removals from it, one by one and in bulk."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from statestores.errors import InvalidArgumentError, InvalidTypeError
+from statestores.spi import Changes, Session
+from statestores_conformance.many_cases import for_each
+from statestores_conformance.subjects.adversarial_keys import SHORT_KEYS
+from statestores_conformance.subjects.retained_stores import SessionStores
+from statestores_conformance.subjects.session_fixtures import (
+    MALFORMED_PUTS,
+    Record,
+    SessionStoreFixtures,
+    Store,
+)
+from statestores_conformance.subjects.store_fixtures import StoreFixtures
+from statestores_conformance.subjects.stores import RETENTION_MS, Stores
+
+
+class SessionPutTests(SessionStoreFixtures):
+    """Putting and removing one session."""
+
+    @pytest.mark.spec("SES-2")
+    def test_a_put_sets_the_value_of_one_session(
+        self, store: Store, commit_between: Callable[[Store], None]
+    ) -> None:
+        """Start and end both tell sessions of a key apart; a second put replaces the value."""
+        for start_ms, end_ms, value in ((5, 20, b"1"), (5, 10, b"2"), (10, 20, b"3"), (5, 20, b"")):
+            assert store.put(b"k", start_ms, end_ms, value)
+            commit_between(store)
+
+        assert list(store.find_sessions(b"k")) == [
+            Record(b"k", 5, 10, b"2"),
+            Record(b"k", 5, 20, b""),
+            Record(b"k", 10, 20, b"3"),
+        ]
+
+    @pytest.mark.spec("SES-5")
+    def test_a_removal_is_of_exactly_one_session(
+        self, store: Store, commit_between: Callable[[Store], None]
+    ) -> None:
+        """Removing what is not there is no error, and putting ``None`` is the same."""
+        for end_ms in (10, 20, 30):
+            store.put(b"k", 5, end_ms, b"v")
+        commit_between(store)
+        accepted = [
+            store.remove(b"k", 5, 10),
+            store.remove(b"k", 6, 20),
+            store.remove(b"j", 5, 20),
+            store.put(b"k", 5, 30, None),
+        ]
+        commit_between(store)
+
+        assert accepted == [True] * 4
+        assert [(found.start_ms, found.end_ms) for found in store.find_all_sessions()] == [(5, 20)]
+
+    @pytest.mark.spec("SES-7")
+    def test_nothing_is_merged(self, store: Store) -> None:
+        """Sessions of a key that overlap, touch or contain each other stay as they are."""
+        sessions = [(0, 10), (5, 15), (10, 20), (0, 30)]
+        for start_ms, end_ms in sessions:
+            store.put(b"k", start_ms, end_ms, b"v")
+        store.commit({})
+
+        assert [(found.start_ms, found.end_ms) for found in store.find_sessions(b"k")] == sessions
+
+    @pytest.mark.spec("SES-3", "SES-8")
+    def test_a_session_that_has_expired_is_not_accepted(
+        self, store: Store, commit_between: Callable[[Store], None]
+    ) -> None:
+        """Its end decides: at the horizon it is too late, a millisecond above it is not."""
+        store.put(b"k", 0, 5_000, b"v")
+        commit_between(store)
+        horizon = 5_000 - RETENTION_MS
+        before = store.uncommitted_bytes
+        refused = [store.put(b"late", 0, horizon, b"v"), store.remove(b"late", 0, horizon)]
+
+        assert refused == [False, False]
+        assert store.uncommitted_bytes == before
+        assert [store.fetch_session(b"late", 0, horizon), store.stream_time_ms] == [None, 5_000]
+        assert store.put(b"late", 0, horizon + 1, b"v")
+        assert store.fetch_session(b"late", 0, horizon + 1) == b"v"
+
+    @pytest.mark.spec("SES-3", "COM-35")
+    def test_a_refused_put_is_not_in_the_changes(self, store: Store) -> None:
+        """A changelog holds what the store holds."""
+        store.put(b"k", 0, 5_000, b"v")
+        store.put(b"late", 0, 1, b"v")
+
+        assert list(store.pending_changes().keys) == [b"k"]
+
+    @pytest.mark.spec("SES-4")
+    def test_stream_time_is_the_highest_accepted_end(self, store: Store) -> None:
+        """Of a put or a removal of any key; a rollback takes it back."""
+        seen = [store.stream_time_ms]
+        for value, end_ms in ((b"v", 10), (b"v", 5), (None, 20), (b"v", 15)):
+            store.put(b"k", 0, end_ms, value)
+            seen.append(store.stream_time_ms)
+        store.commit({})
+        store.put(b"k", 0, 10_000, b"v")
+        store.rollback()
+
+        assert seen == [None, 10, 10, 20, 20]
+        assert [store.stream_time_ms, store.fetch_session(b"k", 0, 10)] == [20, b"v"]
+
+    @pytest.mark.spec("SES-15", "COM-19")
+    @for_each("put", MALFORMED_PUTS.values())
+    def test_a_malformed_put_changes_nothing(
+        self, store: Store, put: tuple[bytes, int, int, bytes]
+    ) -> None:
+        """Not even half of it."""
+        with pytest.raises((InvalidTypeError, InvalidArgumentError)):
+            store.put(*put)
+
+        assert [list(store.find_all_sessions()), store.stream_time_ms] == [[], None]
+
+    @pytest.mark.spec("SES-13", "SES-9")
+    def test_keys_of_any_bytes_are_apart(
+        self, store: Store, commit_between: Callable[[Store], None]
+    ) -> None:
+        """Keys that begin with another, or with zeros, neither collide nor misorder."""
+        for number, key in enumerate(SHORT_KEYS):
+            for end_ms in (0, 256, 1):
+                store.put(key, 0, end_ms, b"%d-%d" % (number, end_ms))
+            commit_between(store)
+        found = [(session.key, session.end_ms) for session in store.find_all_sessions()]
+
+        assert found == [(key, end) for key in sorted(SHORT_KEYS) for end in (0, 1, 256)]
+        for number, key in enumerate(SHORT_KEYS):
+            assert store.fetch_session(key, 0, 1) == b"%d-1" % number
+            assert [session.end_ms for session in store.find_sessions(key, 1)] == [1, 256]
+
+    @pytest.mark.spec("COM-34")
+    def test_changes_of_another_form_are_refused(self, store: Store) -> None:
+        """Without ends, with sequences, or with an end before the start."""
+        for changes in (
+            Changes([b"k"], [b"1"], [1]),
+            Changes([b"k"], [b"1"], None, end_times_ms=[1]),
+            Changes([b"k"], [b"1"], [1], end_times_ms=[1], sequences=[0]),
+            Changes([b"k"], [b"1"], [2], end_times_ms=[1]),
+        ):
+            with pytest.raises(InvalidArgumentError):
+                store.replay(changes)
+
+            assert list(store.find_all_sessions()) == []
+
+
+class SessionBulkTests(SessionStoreFixtures):
+    """Putting columns."""
+
+    @pytest.mark.spec("SES-6")
+    def test_a_bulk_put_is_the_puts_in_order(self, session_stores: SessionStores) -> None:
+        """And counts what was accepted."""
+        columns = [b"a", b"b", b"a", b"a"], [1, 2, 3, 4], [10, 5_000, 4_500, 20], [b"1"] * 4
+        one, many = session_stores.open("one").store, session_stores.open("many").store
+        accepted = [one.put(*row) for row in zip(*columns, strict=True)]
+
+        assert many.put_many(*columns) == sum(accepted) == 3
+        assert list(many.find_all_sessions()) == list(one.find_all_sessions())
+
+    @pytest.mark.spec("SES-6", "SES-15")
+    @for_each("put", MALFORMED_PUTS.values())
+    def test_a_malformed_row_changes_nothing(
+        self, store: Store, put: tuple[bytes, int, int, bytes]
+    ) -> None:
+        """Everything is checked before the first put."""
+        columns: Any = [[good, bad] for good, bad in zip((b"a", 1, 2, b"v"), put, strict=True)]
+        with pytest.raises((InvalidTypeError, InvalidArgumentError)):
+            store.put_many(*columns)
+
+        assert list(store.find_all_sessions()) == []
+
+    @pytest.mark.spec("SES-6")
+    def test_columns_of_other_lengths_are_refused(self, store: Store) -> None:
+        """Nothing of them is put."""
+        with pytest.raises(InvalidArgumentError):
+            store.put_many([b"a", b"b"], [1, 1], [2], [b"1", b"2"])
+
+        assert list(store.find_all_sessions()) == []
+
+
+class SessionSpecificationTests(StoreFixtures):
+    """What a session store can be."""
+
+    @pytest.mark.spec("SES-1")
+    @for_each("retention_ms", [0, -1, 2**63])
+    def test_a_retention_that_makes_no_sense_is_refused(self, retention_ms: int) -> None:
+        """Sessions that would be gone at once, or never."""
+        with pytest.raises(InvalidArgumentError):
+            Session("store", retention_ms=retention_ms)
+
+    @pytest.mark.spec("SES-1", "COM-13")
+    def test_the_specification_survives(self, persistent_stores: Stores) -> None:
+        """A store that was closed opens again as what it was."""
+        persistent_stores.open().store.close()
+        store = persistent_stores.open().store
+
+        assert store.specification == persistent_stores.specification()

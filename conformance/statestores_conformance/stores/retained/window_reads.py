@@ -1,0 +1,263 @@
+"""Reads of a window store, by its owner and through facades, and what they see after expiry."""
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from statestores.errors import InvalidArgumentError, InvalidTypeError, StoreClosedError
+from statestores.spi import Isolation, ReadOnlyWindowStore
+from statestores_conformance.many_cases import for_each
+from statestores_conformance.subjects.retained_stores import WindowStores
+from statestores_conformance.subjects.store_fixtures import StoreFixtures
+from statestores_conformance.subjects.stores import RETENTION_MS, Stores
+from statestores_conformance.subjects.window_fixtures import (
+    HIGHEST_MS,
+    Store,
+    WindowStoreFixtures,
+    record,
+)
+
+_MALFORMED_READS: dict[str, Callable[[Any], object]] = {
+    "fetch without key": lambda store: store.fetch(None, 1),
+    "fetch without time": lambda store: store.fetch(b"k", None),
+    "fetch at a negative time": lambda store: store.fetch(b"k", -1),
+    "range without key": lambda store: store.fetch_range(None),
+    "range of a text key": lambda store: store.fetch_range("k"),
+    "range from a negative time": lambda store: store.fetch_range(b"k", -1),
+    "range to a time beyond int64": lambda store: store.fetch_range(b"k", 0, HIGHEST_MS + 1),
+    "inverted range": lambda store: store.fetch_range(b"k", 2, 1),
+    "all from a float": lambda store: store.fetch_all(1.0),
+    "all inverted": lambda store: store.fetch_all(2, 1),
+    "all of text keys": lambda store: store.fetch_all(None, None, "a"),
+}
+"""Reads of which one argument is wrong, by what is wrong."""
+
+_TIME_RANGES = [(None, None), (10, 10), (11, 20), (20, None), (None, 9)]
+
+_KEY_RANGES = [(None, None), (b"a", b"a"), (b"a\x00", b"b"), (b"aa", None), (None, b"a\x00")]
+
+_ISOLATIONS = [None, Isolation.READ_COMMITTED, Isolation.READ_UNCOMMITTED]
+
+
+class WindowReadTests(WindowStoreFixtures):
+    """Point fetches and ranges."""
+
+    @pytest.mark.spec("WIN-9")
+    def test_a_fetch_is_of_exactly_one_window(self, filled: Store) -> None:
+        """Neighbours, other keys and times within a window do not count."""
+        assert filled.fetch(b"b", 20) == b"20"
+        assert [filled.fetch(b"b", 21), filled.fetch(b"a", 20), filled.fetch(b"", 10)] == [None] * 3
+
+    @pytest.mark.spec("WIN-10", "WIN-12")
+    def test_a_range_is_inclusive_and_in_order(self, filled: Store) -> None:
+        """By the starts of the windows, from the first to the last, or backwards."""
+        starts = [
+            [window.start_ms for window in filled.fetch_range(b"b", *bounds, reverse=reverse)]
+            for bounds in ((), (10, 20), (11, 19), (None, 20), (21, None), (30, 30))
+            for reverse in (False, True)
+        ]
+
+        assert starts[::2] == [[10, 20, 30], [10, 20], [], [10, 20], [30], [30]]
+        assert starts[1::2] == [windows[::-1] for windows in starts[::2]]
+        assert next(filled.fetch_range(b"b")) == record(b"b", 10, b"10")
+
+    @pytest.mark.spec("WIN-11", "WIN-12")
+    def test_all_windows_are_by_key_and_then_by_start(self, filled: Store) -> None:
+        """A key that begins with another comes after it, with all its windows."""
+        everything = [(window.key, window.start_ms) for window in filled.fetch_all()]
+
+        assert everything == [
+            (b"a", 10),
+            (b"a", 30),
+            (b"a\x00", 10),
+            (b"a\x00", 20),
+            (b"b", 10),
+            (b"b", 20),
+            (b"b", 30),
+        ]
+        assert list(filled.fetch_all(reverse=True)) == list(filled.fetch_all())[::-1]
+
+    @pytest.mark.spec("WIN-11")
+    @for_each("reverse", [False, True])
+    def test_both_ranges_are_inclusive(self, filled: Store, *, reverse: bool) -> None:
+        """Of keys and of starts, each open or not: what is within both, and nothing else."""
+        for (first_ms, last_ms), (first, last) in itertools.product(_TIME_RANGES, _KEY_RANGES):
+            expected = [
+                window
+                for window in filled.fetch_all(reverse=reverse)
+                if (first_ms or 0)
+                <= window.start_ms
+                <= (HIGHEST_MS if last_ms is None else last_ms)
+                and (first or b"") <= window.key <= (b"\xff" if last is None else last)
+            ]
+            found = list(filled.fetch_all(first_ms, last_ms, first, last, reverse=reverse))
+
+            assert found == expected, (first_ms, last_ms, first, last)
+
+    @pytest.mark.spec("WIN-23")
+    def test_an_inverted_key_range_is_empty(self, filled: Store) -> None:
+        """And not an error."""
+        assert list(filled.fetch_all(first_key=b"b", last_key=b"a")) == []
+
+    @pytest.mark.spec("WIN-14", "COM-19")
+    @for_each("read", _MALFORMED_READS.values())
+    @for_each("isolation", _ISOLATIONS)
+    def test_malformed_reads_are_refused(
+        self, filled: Store, read: Callable[[Any], object], isolation: Isolation | None
+    ) -> None:
+        """At the call, and not at the first step."""
+        reader = filled if isolation is None else filled.read_only(isolation)
+        with pytest.raises((InvalidTypeError, InvalidArgumentError)):
+            read(reader)
+
+    @pytest.mark.spec("WIN-13", "ROF-4")
+    @pytest.mark.parametrize("isolation", _ISOLATIONS)
+    def test_iterators_are_frozen_at_the_call(
+        self, filled: Store, isolation: Isolation | None
+    ) -> None:
+        """No put, commit or leap of stream time shows up in one, begun or not."""
+        filled.commit({})
+        reader = filled if isolation is None else filled.read_only(isolation)
+        expected = list(reader.fetch_all())
+        held = [reader.fetch_all(), reader.fetch_all(), reader.fetch_range(b"b")]
+        begun = next(held[0])
+        filled.put(b"b", b"new", 20)
+        filled.put(b"a", None, 10)
+        filled.put(b"z", b"v", 50_000)
+        filled.commit({})
+        filled.put(b"c", b"v", 50_000)
+        filled.commit({})
+
+        assert [begun, *held[0]] == list(held[1]) == expected
+        assert list(held[2]) == [window for window in expected if window.key == b"b"]
+
+    @pytest.mark.spec("WIN-22", "ROF-3")
+    @pytest.mark.parametrize("isolation", _ISOLATIONS)
+    def test_iterators_of_a_closed_store_raise(
+        self, filled: Store, isolation: Isolation | None
+    ) -> None:
+        """At their next step."""
+        filled.commit({})
+        reader = filled if isolation is None else filled.read_only(isolation)
+        held = [reader.fetch_all(), reader.fetch_range(b"b", reverse=True)]
+        next(held[1])
+        filled.close()
+        for iterator in held:
+            with pytest.raises(StoreClosedError):
+                next(iterator)
+
+    @pytest.mark.spec("WIN-16")
+    def test_pending_windows_are_merged(self, store: Store) -> None:
+        """Puts over, between and around committed windows, and deletions, in both directions."""
+        for start_ms in (10, 20, 30, 40):
+            store.put(b"k", b"old", start_ms)
+        store.commit({})
+        for value, start_ms in ((b"new", 20), (None, 30), (b"new", 5), (b"new", 35), (b"new", 50)):
+            store.put(b"k", value, start_ms)
+        expected = [(5, b"new"), (10, b"old"), (20, b"new"), (35, b"new"), (40, b"old")]
+        expected.append((50, b"new"))
+        for reader in (store, store.read_only("read_uncommitted")):
+            forward = [(window.start_ms, window.value) for window in reader.fetch_range(b"k")]
+            back = [(window.start_ms, window.value) for window in reader.fetch_all(reverse=True)]
+
+            assert forward == expected
+            assert back == expected[::-1]
+            assert [reader.fetch(b"k", start) for start in (20, 30, 40)] == [b"new", None, b"old"]
+
+
+class WindowExpiryTests(WindowStoreFixtures):
+    """What stream time has passed by the retention is gone from every read."""
+
+    @staticmethod
+    def _seen(reader: ReadOnlyWindowStore[bytes, bytes]) -> list[object]:
+        return [
+            [window.start_ms for window in reader.fetch_range(b"k")],
+            [window.start_ms for window in reader.fetch_range(b"k", 0, 5_000, reverse=True)][::-1],
+            [window.start_ms for window in reader.fetch_all() if window.key == b"k"],
+            [window.start_ms for window in reader.fetch_all(0, 5_000, b"k", b"k", reverse=True)][
+                ::-1
+            ],
+            [start_ms for start_ms in (100, 101, 102, 900) if reader.fetch(b"k", start_ms)],
+        ]
+
+    @pytest.mark.spec("WIN-8")
+    @pytest.mark.parametrize("isolation", _ISOLATIONS)
+    def test_a_window_goes_at_its_retention_to_the_millisecond(
+        self,
+        store: Store,
+        commit_between: Callable[[Store], None],
+        isolation: Isolation | None,
+    ) -> None:
+        """A start at the horizon is gone, the next is there, whether committed or pending."""
+        for start_ms in (100, 101, 102, 900):
+            store.put(b"k", b"v", start_ms)
+            commit_between(store)
+        reader = store if isolation is None else store.read_only(isolation)
+        store.put(b"x", b"v", 100 + RETENTION_MS)
+        if isolation is Isolation.READ_COMMITTED:
+            store.commit({})
+        first = self._seen(reader)
+        store.put(b"x", b"v", 101 + RETENTION_MS)
+        if isolation is Isolation.READ_COMMITTED:
+            store.commit({})
+
+        assert first == [[101, 102, 900]] * 5
+        assert self._seen(reader) == [[102, 900]] * 5
+
+    @pytest.mark.spec("WIN-8", "ROF-9")
+    def test_a_committed_facade_expires_by_committed_stream_time(self, store: Store) -> None:
+        """Pending writes that move it may be rolled back, and must not hide anything till then."""
+        store.put(b"k", b"v", 100)
+        store.commit({})
+        facade = store.read_only()
+        store.put(b"x", b"v", 10_000)
+        times = [facade.stream_time_ms, store.read_only("read_uncommitted").stream_time_ms]
+        seen = facade.fetch(b"k", 100), len(list(facade.fetch_all()))
+        store.commit({})
+
+        assert times == [100, 10_000]
+        assert seen == (b"v", 1)
+        assert [facade.fetch(b"k", 100), len(list(facade.fetch_all()))] == [None, 1]
+
+    @pytest.mark.spec("WIN-8", "COM-20")
+    def test_an_expired_window_is_not_in_the_committed_content(self, store: Store) -> None:
+        """Whether its space is free already or not: snapshots hold what can be read."""
+        store.put(b"k", b"v", 100)
+        store.commit({})
+        store.put(b"x", b"v", 10_000)
+        store.put(b"pending and expired", b"v", 9_001)
+        store.put(b"x", b"v", 10_001)
+        store.commit({})
+
+        assert [key for changes in store.committed_changes() for key in changes.keys] == [b"x"] * 2
+
+    @pytest.mark.spec("WIN-8")
+    def test_the_longest_retention_keeps_everything(self, window_stores: WindowStores) -> None:
+        """Nothing overflows."""
+        store = window_stores.open(retention_ms=HIGHEST_MS, window_size_ms=HIGHEST_MS).store
+        store.put(b"k", b"first", 1)
+        store.put(b"k", b"last", HIGHEST_MS)
+        store.commit({})
+
+        assert [window.value for window in store.fetch_range(b"k")] == [b"first", b"last"]
+
+
+class WindowReopeningTests(StoreFixtures):
+    """What a window store remembers."""
+
+    @pytest.mark.spec("WIN-17")
+    def test_stream_time_and_windows_survive(self, persistent_stores: Stores) -> None:
+        """Kafka forgets stream time: then expired windows are back, and late ones accepted."""
+        opened = persistent_stores.open()
+        opened.write(b"a", 10)
+        opened.write(b"b", 5_000)
+        opened.store.commit({})
+        before = opened.content()
+        opened.store.close()
+        reopened = persistent_stores.open()
+        reopened.write(b"c", 20)
+
+        assert reopened.content() == before
+        assert b"a" not in before

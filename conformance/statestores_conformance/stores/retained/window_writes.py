@@ -1,0 +1,302 @@
+"""Puts into a window store, one by one and in bulk, and the duplicates that it may retain."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from statestores.errors import InvalidArgumentError, InvalidTypeError
+from statestores.spi import Changes, Window
+from statestores_conformance.many_cases import for_each
+from statestores_conformance.stores.every_kind.replay import load_all
+from statestores_conformance.subjects.adversarial_keys import SHORT_KEYS
+from statestores_conformance.subjects.retained_stores import WindowStores
+from statestores_conformance.subjects.store_fixtures import StoreFixtures
+from statestores_conformance.subjects.stores import RETENTION_MS, Stores
+from statestores_conformance.subjects.window_fixtures import (
+    HIGHEST_MS,
+    MALFORMED_PUTS,
+    Store,
+    WindowStoreFixtures,
+    record,
+)
+
+
+class WindowPutTests(WindowStoreFixtures):
+    """Putting one value."""
+
+    @pytest.mark.spec("WIN-2", "WIN-5")
+    def test_a_put_sets_the_value_of_one_window(
+        self, store: Store, commit_between: Callable[[Store], None]
+    ) -> None:
+        """Of its key and start, and of no other, in whatever order the starts come."""
+        for key, value, start_ms in ((b"k", b"1", 20), (b"k", b"2", 10), (b"j", b"3", 10)):
+            assert store.put(key, value, start_ms)
+            commit_between(store)
+
+        assert [store.fetch(b"k", 20), store.fetch(b"k", 10)] == [b"1", b"2"]
+        assert [store.fetch(b"j", 10), store.fetch(b"j", 20)] == [b"3", None]
+
+    @pytest.mark.spec("WIN-2")
+    def test_a_put_replaces_the_value_that_is_there(
+        self, store: Store, commit_between: Callable[[Store], None]
+    ) -> None:
+        """A window has one value, which may be empty."""
+        for value in (b"1", b"2", b""):
+            store.put(b"k", value, 10)
+            commit_between(store)
+
+        assert store.fetch(b"k", 10) == b""
+        assert list(store.fetch_range(b"k")) == [record(b"k", 10, b"")]
+
+    @pytest.mark.spec("WIN-2")
+    def test_a_put_of_none_deletes(
+        self, store: Store, commit_between: Callable[[Store], None]
+    ) -> None:
+        """That window only; deleting what is not there is no error."""
+        store.put(b"k", b"1", 10)
+        store.put(b"k", b"2", 20)
+        commit_between(store)
+        accepted = [store.put(b"k", None, 10), store.put(b"k", None, 15)]
+        commit_between(store)
+
+        assert accepted == [True, True]
+        assert list(store.fetch_all()) == [record(b"k", 20, b"2")]
+
+    @pytest.mark.spec("WIN-3", "WIN-8")
+    def test_a_window_that_has_expired_is_not_accepted(
+        self, store: Store, commit_between: Callable[[Store], None]
+    ) -> None:
+        """At the horizon it is too late, a millisecond above it is not; deletions are no other."""
+        store.put(b"k", b"v", 5_000)
+        commit_between(store)
+        horizon = 5_000 - RETENTION_MS
+        before = store.uncommitted_bytes
+        refused = [store.put(b"late", b"v", horizon), store.put(b"late", None, horizon)]
+
+        assert refused == [False, False]
+        assert store.uncommitted_bytes == before
+        assert [store.fetch(b"late", horizon), store.stream_time_ms] == [None, 5_000]
+        assert store.put(b"late", b"v", horizon + 1)
+        assert store.fetch(b"late", horizon + 1) == b"v"
+
+    @pytest.mark.spec("WIN-3", "COM-35")
+    def test_a_refused_put_is_not_in_the_changes(self, store: Store) -> None:
+        """A changelog holds what the store holds; Kafka's has refused puts as well."""
+        store.put(b"k", b"v", 5_000)
+        store.put(b"late", b"v", 1)
+
+        assert list(store.pending_changes().keys) == [b"k"]
+
+    @pytest.mark.spec("WIN-4")
+    def test_stream_time_is_the_highest_accepted_start(self, store: Store) -> None:
+        """Of a put or a deletion of any key; lower starts do not move it back."""
+        seen = [store.stream_time_ms]
+        for value, start_ms in ((b"v", 10), (b"v", 5), (None, 20), (b"v", 15)):
+            store.put(b"k", value, start_ms)
+            seen.append(store.stream_time_ms)
+
+        assert seen == [None, 10, 10, 20, 20]
+
+    @pytest.mark.spec("WIN-4")
+    def test_a_rollback_takes_stream_time_back(self, store: Store) -> None:
+        """Windows that had expired by writes that are rolled back are visible again."""
+        store.put(b"k", b"v", 10)
+        store.commit({})
+        store.put(b"j", b"v", 10_000)
+        expired = store.fetch(b"k", 10)
+        store.rollback()
+
+        assert expired is None
+        assert [store.stream_time_ms, store.fetch(b"k", 10)] == [10, b"v"]
+
+    @pytest.mark.spec("WIN-14", "COM-19")
+    @for_each("put", MALFORMED_PUTS.values())
+    def test_a_malformed_put_changes_nothing(
+        self, store: Store, put: tuple[bytes, bytes, int]
+    ) -> None:
+        """Not even half of it."""
+        with pytest.raises((InvalidTypeError, InvalidArgumentError)):
+            store.put(*put)
+
+        assert [list(store.fetch_all()), store.stream_time_ms] == [[], None]
+
+    @pytest.mark.spec("WIN-15")
+    def test_the_last_window_ends_with_time(self, store: Store) -> None:
+        """An end is the start and the size, and never beyond the highest time."""
+        store.put(b"k", b"v", HIGHEST_MS - 3)
+
+        assert [window.end_ms for window in store.fetch_range(b"k")] == [HIGHEST_MS]
+
+    @pytest.mark.spec("WIN-12", "WIN-9")
+    def test_keys_of_any_bytes_are_apart(
+        self, store: Store, commit_between: Callable[[Store], None]
+    ) -> None:
+        """Keys that begin with another, or with zeros, neither collide nor misorder."""
+        for number, key in enumerate(SHORT_KEYS):
+            for start_ms in (0, 256, 1):
+                store.put(key, b"%d-%d" % (number, start_ms), start_ms)
+            commit_between(store)
+        found = [(window.key, window.start_ms) for window in store.fetch_all()]
+
+        assert found == [(key, start) for key in sorted(SHORT_KEYS) for start in (0, 1, 256)]
+        for number, key in enumerate(SHORT_KEYS):
+            assert store.fetch(key, 1) == b"%d-1" % number
+            assert [window.start_ms for window in store.fetch_range(key, 1, 256)] == [1, 256]
+
+
+class WindowBulkTests(WindowStoreFixtures):
+    """Putting columns."""
+
+    @pytest.mark.spec("WIN-7")
+    def test_a_bulk_put_is_the_puts_in_order(self, window_stores: WindowStores) -> None:
+        """And counts what was accepted."""
+        columns = [b"a", b"b", b"a", b"a"], [b"1", b"2", None, b"4"], [10, 5_000, 4_500, 20]
+        one, many = window_stores.open("one").store, window_stores.open("many").store
+        accepted = [one.put(*row) for row in zip(*columns, strict=True)]
+
+        assert many.put_many(*columns) == sum(accepted) == 3
+        assert list(many.fetch_all()) == list(one.fetch_all())
+
+    @pytest.mark.spec("WIN-7", "WIN-14")
+    @for_each("put", MALFORMED_PUTS.values())
+    def test_a_malformed_row_changes_nothing(
+        self, store: Store, put: tuple[bytes, bytes, int]
+    ) -> None:
+        """Everything is checked before the first put."""
+        columns: Any = [[good, bad] for good, bad in zip((b"a", b"v", 1), put, strict=True)]
+        with pytest.raises((InvalidTypeError, InvalidArgumentError)):
+            store.put_many(*columns)
+
+        assert list(store.fetch_all()) == []
+
+    @pytest.mark.spec("WIN-7")
+    def test_columns_of_other_lengths_are_refused(self, store: Store) -> None:
+        """Nothing of them is put."""
+        with pytest.raises(InvalidArgumentError):
+            store.put_many([b"a", b"b"], [b"1", b"2"], [1])
+
+        assert list(store.fetch_all()) == []
+
+
+class WindowSpecificationTests(StoreFixtures):
+    """What a window store can be."""
+
+    @pytest.mark.spec("WIN-1")
+    @for_each(
+        ("retention_ms", "window_size_ms"),
+        [(10, 11), (0, 0), (10, 0), (-1, 10), (10, -1), (2**63, 1)],
+    )
+    def test_sizes_that_make_no_sense_are_refused(
+        self, retention_ms: int, window_size_ms: int
+    ) -> None:
+        """Windows of no time, and windows that would be gone before they are over."""
+        with pytest.raises(InvalidArgumentError):
+            Window("store", retention_ms=retention_ms, window_size_ms=window_size_ms)
+
+    @pytest.mark.spec("WIN-1", "COM-13")
+    def test_the_specification_survives(self, persistent_stores: Stores) -> None:
+        """A store that was closed opens again as what it was."""
+        persistent_stores.open().store.close()
+        store = persistent_stores.open().store
+
+        assert store.specification == persistent_stores.specification()
+
+
+class WindowDuplicateTests(WindowStoreFixtures):
+    """Several values for one window."""
+
+    @pytest.mark.spec("WIN-6", "WIN-9", "WIN-12")
+    def test_every_value_is_kept_in_the_order_of_the_puts(
+        self, duplicates: Store, commit_between: Callable[[Store], None]
+    ) -> None:
+        """Equal ones too; a point fetch gives the last one."""
+        for value, start_ms in ((b"1", 10), (b"2", 20), (b"1", 10), (b"0", 10)):
+            duplicates.put(b"k", value, start_ms)
+            commit_between(duplicates)
+        values = [(window.start_ms, window.value) for window in duplicates.fetch_all()]
+        backwards = [
+            (window.start_ms, window.value) for window in duplicates.fetch_range(b"k", reverse=True)
+        ]
+
+        assert values == [(10, b"1"), (10, b"1"), (10, b"0"), (20, b"2")]
+        assert backwards == values[::-1]
+        assert [duplicates.fetch(b"k", start_ms) for start_ms in (10, 20, 15)] == [b"0", b"2", None]
+        assert duplicates.read_only("read_uncommitted").fetch(b"k", 10) == b"0"
+
+    @pytest.mark.spec("WIN-6")
+    def test_none_is_not_accepted(self, duplicates: Store) -> None:
+        """There is no single value that it could delete; windows go when they expire."""
+        duplicates.put(b"k", b"1", 10)
+
+        assert not duplicates.put(b"k", None, 10)
+        assert not duplicates.put(b"k", None, 99)
+        assert [duplicates.fetch(b"k", 10), duplicates.stream_time_ms] == [b"1", 10]
+
+    @pytest.mark.spec("WIN-6", "WIN-17")
+    def test_duplicates_go_on_after_reopening(self, window_stores: WindowStores) -> None:
+        """Kafka counts from the beginning again, and new values replace old ones."""
+        store = window_stores.open(retain_duplicates=True).store
+        if not store.persistent:
+            pytest.skip("promise not made: persistent")
+        store.put(b"k", b"1", 10)
+        store.put(b"k", b"2", 10)
+        store.commit({})
+        store.put(b"k", b"forgotten", 10)
+        store.close()
+        reopened = window_stores.open(retain_duplicates=True).store
+        reopened.put(b"k", b"3", 10)
+
+        assert [window.value for window in reopened.fetch_range(b"k")] == [b"1", b"2", b"3"]
+
+    @pytest.mark.spec("WIN-21", "COM-32")
+    def test_replaying_duplicates_twice_is_replaying_them_once(
+        self, window_stores: WindowStores
+    ) -> None:
+        """The changes number the values; and the copy numbers its own after them."""
+        original = window_stores.open("original", retain_duplicates=True).store
+        copy = window_stores.open("copy", retain_duplicates=True).store
+        for value in (b"1", b"2", b"2"):
+            original.put(b"k", value, 10)
+        changes = original.pending_changes()
+        original.commit({})
+        for _ in range(2):
+            copy.replay(changes)
+            copy.commit({})
+        copied = list(copy.fetch_all())
+        for store in (original, copy):
+            store.put(b"k", b"3", 10)
+
+        assert copied == [record(b"k", 10, value) for value in (b"1", b"2", b"2")]
+        assert list(copy.fetch_all()) == list(original.fetch_all())
+        assert len(list(copy.fetch_all())) == 4
+
+    @pytest.mark.spec("WIN-21", "COM-20")
+    def test_a_loaded_copy_goes_on_numbering(self, window_stores: WindowStores) -> None:
+        """A value that is put after the load is the last of its window."""
+        original = window_stores.open("original", retain_duplicates=True).store
+        copy = window_stores.open("copy", retain_duplicates=True).store
+        for value in (b"1", b"2"):
+            original.put(b"k", value, 10)
+        original.commit({})
+        load_all(original, copy)
+        copy.put(b"k", b"3", 10)
+
+        assert [window.value for window in copy.fetch_range(b"k")] == [b"1", b"2", b"3"]
+
+    @pytest.mark.spec("WIN-21", "COM-34")
+    def test_changes_of_another_form_are_refused(self, store: Store, duplicates: Store) -> None:
+        """Sequences where there are no duplicates, none where there are, and deletions of one."""
+        plain, numbered = Changes([b"k"], [b"1"], [1]), Changes([b"k"], [b"1"], [1], sequences=[0])
+        deletion = Changes([b"k"], [None], [1], sequences=[0])
+        sessions = Changes([b"k"], [b"1"], [1], end_times_ms=[1])
+        for refusing, changes in (
+            (store, numbered),
+            (duplicates, plain),
+            (duplicates, deletion),
+            (store, sessions),
+        ):
+            with pytest.raises(InvalidArgumentError):
+                refusing.replay(changes)
+
+            assert list(refusing.fetch_all()) == []

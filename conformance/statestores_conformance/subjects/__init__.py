@@ -1,0 +1,1 @@
+"""What is tested: engines and stores, opened, filled and made to fail."""

@@ -1,0 +1,1 @@
+"""Cases with the answers of the real Kafka Streams."""

@@ -1,0 +1,1 @@
+"""Engines with one wrong step each."""

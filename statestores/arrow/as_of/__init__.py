@@ -1,0 +1,1 @@
+"""As-of joins of whole columns with versioned stores."""

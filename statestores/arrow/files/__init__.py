@@ -1,0 +1,1 @@
+"""Rows of a store as one Arrow or Parquet file, and back."""

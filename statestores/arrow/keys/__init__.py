@@ -1,0 +1,1 @@
+"""Keys as columns: their order, which are wanted, and how they are shared out."""

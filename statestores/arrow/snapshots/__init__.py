@@ -1,0 +1,1 @@
+"""Snapshots: a store's committed content as a directory of Arrow files."""

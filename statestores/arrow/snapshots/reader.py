@@ -1,0 +1,419 @@
+"""Snapshots as they are read: lazily, each file checked before its first row is given (SNP-5).
+
+Files are read and not mapped into memory: compressed columns have to be unpacked anyway, a mapped
+file counts as memory of the process, and one that shrinks while it is mapped kills the process.
+"""
+
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+
+import google_crc32c
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from statestores.arrow.file_access import checksum_of, reporting
+from statestores.arrow.keys.key_selection import KeySelection
+from statestores.arrow.schemas import changes_from_rows, end_validity, first_disorder, row_schema
+from statestores.arrow.snapshots.directory import list_snapshots, offset_from_name
+from statestores.arrow.snapshots.manifest import (
+    MANIFEST_NAME,
+    BatchEntry,
+    FileEntry,
+    Manifest,
+    batches_of,
+    parse_manifest,
+)
+from statestores.errors import (
+    OffsetOutOfRangeError,
+    SnapshotCorruptedError,
+    StorageError,
+    StoreNotFoundError,
+    UnsupportedFormatError,
+)
+from statestores.files.local_path import local_path
+from statestores.spi.records import Changes
+
+_ADVICE = "use another snapshot, or restore from the changelog"
+
+
+class Snapshot:
+    """One snapshot on disk. It holds no file open between calls, so there is nothing to close."""
+
+    __slots__ = ("_checked", "manifest", "path")
+
+    def __init__(self, path: Path, manifest: Manifest) -> None:
+        """Trust *manifest* for the directory *path*; `read_snapshot` is the way in."""
+        self.path = path
+        self.manifest = manifest
+        self._checked: set[str] = set()
+
+    def __repr__(self) -> str:
+        return f"Snapshot({str(self.path)!r}, offset={self.offset}, rows={self.rows})"
+
+    @property
+    def offset(self) -> int:
+        """The committed offset at which the snapshot stands."""
+        return self.manifest.offset
+
+    @property
+    def rows(self) -> int:
+        """How many rows it has."""
+        return self.manifest.rows
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema of its rows.
+
+        Raises:
+            UnsupportedFormatError: The snapshot is of a kind that this release does not know.
+        """
+        return row_schema(str(self.manifest.specification["kind"]))
+
+    def batches(
+        self,
+        *,
+        first_key: bytes | None = None,
+        last_key: bytes | None = None,
+        keys: KeySelection | None = None,
+        files: slice | None = None,
+    ) -> Generator[pa.RecordBatch, None, None]:
+        """Yield the rows in order, one record batch at a time.
+
+        *first_key* and *last_key*, both inclusive, limit the keys, and so do *keys*; batches
+        that have none of them are not read.
+        *files* takes some of ``manifest.files`` only, for readers that share the work.
+
+        Raises:
+            SnapshotCorruptedError: A file is not what the manifest says. Rows of the file that is
+                damaged are never given; those of files before it may have been.
+            StorageError: A file cannot be read.
+        """
+        wanted_keys = KeySelection(first=first_key, last=last_key).both(keys or KeySelection())
+        for entry in self.manifest.files[files or slice(None)]:
+            wanted = batches_of(entry, wanted_keys)
+            if not wanted:
+                continue
+            read = self._read_some if _are_some(entry, wanted) else self._read
+            for batch in read(entry, wanted):
+                rows = _selected(batch, wanted_keys)
+                if rows.num_rows:
+                    yield rows
+
+    def changes(self) -> Iterator[Changes]:
+        """Yield the rows as changes that rebuild the store.
+
+        Raises:
+            SnapshotCorruptedError, StorageError: As for `batches`.
+        """
+        return map(changes_from_rows, self.batches())
+
+    def verify_checksums(self, keys: KeySelection | None = None) -> None:
+        """Check size and sum of every file, which finds all damage (SNP-5).
+
+        With *keys*, the sums of what `batches` reads for them.
+
+        Raises:
+            SnapshotCorruptedError: A file is not what the manifest says.
+            StorageError: A file cannot be read.
+        """
+        self._checked.clear()
+        for entry in self.manifest.files:
+            wanted = batches_of(entry, keys or KeySelection())
+            if _are_some(entry, wanted):
+                for _ in self._messages(entry, wanted):
+                    pass
+            elif wanted:
+                self._check(entry, self.path / entry.name)
+
+    def verify(self) -> None:
+        """Read everything and check it: sums, counts, the order of rows, ends, key ranges (SNP-6).
+
+        Raises:
+            SnapshotCorruptedError: Something is not as the manifest says; the message says what.
+            StorageError: A file cannot be read.
+        """
+        self._checked.clear()
+        previous: pa.RecordBatch | None = None
+        before = ""
+        for entry in self.manifest.files:
+            for number, batch in enumerate(self._read(entry, range(len(entry.batches)))):
+                where = f"batch {number} of {str(self.path / entry.name)!r}"
+                _check_order(batch, entry.batches[number], previous, where)
+                if previous is not None:
+                    _check_ends(previous, batch, before)
+                previous, before = batch, where
+        if previous is not None:
+            _check_ends(previous, None, before)
+
+    def _read(self, entry: FileEntry, numbers: Iterable[int]) -> Iterator[pa.RecordBatch]:
+        """Yield the batches with *numbers* of the file *entry*, which is checked first."""
+        path = self.path / entry.name
+        self._check(entry, path)
+        with reporting("read", path):
+            try:
+                with pa.OSFile(str(path), "rb") as file, pa.ipc.open_file(file) as reader:
+                    self._check_shape(reader, entry, path)
+                    for number in numbers:
+                        batch = reader.get_batch(number)
+                        _check_rows(batch, entry, number, path)
+                        yield batch
+            except pa.ArrowInvalid as error:
+                raise _no_arrow(path, error) from error
+
+    def _read_some(self, entry: FileEntry, numbers: Iterable[int]) -> Iterator[pa.RecordBatch]:
+        """Yield the batches with *numbers*, each checked by itself and nothing else read."""
+        path, schema = self.path / entry.name, self.schema
+        for number, message in self._messages(entry, numbers):
+            try:
+                batch = pa.ipc.read_record_batch(message, schema)
+            except pa.ArrowInvalid as error:
+                raise _no_arrow(path, error) from error
+            _check_rows(batch, entry, number, path)
+            yield batch
+
+    def _messages(
+        self, entry: FileEntry, numbers: Iterable[int]
+    ) -> Iterator[tuple[int, pa.Buffer]]:
+        """Yield the messages of the batches with *numbers*, whose sums are right."""
+        path = self.path / entry.name
+        _check_size(entry, path)
+        with reporting("read", path), pa.OSFile(str(path), "rb") as file:
+            for number in numbers:
+                place = entry.batches[number].place
+                assert place is not None  # noqa: S101  # `_are_some` says so
+                file.seek(place.at)
+                message = file.read_buffer(place.bytes)
+                if google_crc32c.value(message) != place.crc32c:
+                    raise SnapshotCorruptedError(
+                        f"batch {number} of {str(path)!r} does not have the CRC32C of the "
+                        f"manifest: the file is damaged; {_ADVICE}"
+                    )
+                yield number, message
+
+    def _check_shape(self, reader: pa.RecordBatchFileReader, entry: FileEntry, path: Path) -> None:
+        """Compare what the file says about itself with the manifest."""
+        if reader.num_record_batches != len(entry.batches):
+            raise SnapshotCorruptedError(
+                f"{str(path)!r} has {reader.num_record_batches} record batches, and the manifest "
+                f"{len(entry.batches)}; {_ADVICE}"
+            )
+        if not reader.schema.equals(self.schema):
+            raise SnapshotCorruptedError(
+                f"{str(path)!r} does not have the columns of a "
+                f"{self.manifest.specification['kind']} store; {_ADVICE}"
+            )
+
+    def _check(self, entry: FileEntry, path: Path) -> None:
+        """Compare size and sum of a file with the manifest, once for this object."""
+        if entry.name in self._checked:
+            return
+        _check_size(entry, path)
+        with reporting("read", path):
+            found = checksum_of(path)
+        if found != entry.crc32c:
+            raise SnapshotCorruptedError(
+                f"{str(path)!r} has the CRC32C {found:08x}, and the manifest {entry.crc32c:08x}: "
+                f"the file is damaged; {_ADVICE}"
+            )
+        self._checked.add(entry.name)
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotChoice:
+    """The newest snapshot that is whole, and why newer ones are not it."""
+
+    snapshot: Snapshot | None
+    """The newest valid one; ``None`` when there is none."""
+
+    refused: dict[Path, SnapshotCorruptedError | UnsupportedFormatError]
+    """The newer ones that cannot be used, with the reason of each."""
+
+    @contextmanager
+    def explaining(self) -> Iterator[None]:
+        """Say which snapshots were passed over when the block finds that something is missing.
+
+        Without, it would tell people to look for a snapshot that is there.
+
+        Raises:
+            SnapshotCorruptedError: Something is missing, and a snapshot cannot be used.
+        """
+        try:
+            yield
+        except OffsetOutOfRangeError as error:
+            if not self.refused:
+                raise
+            raise SnapshotCorruptedError(
+                f"{error}; {passed_over(self.refused.values())}"
+            ) from error
+
+
+def passed_over(refused: Iterable[Exception]) -> str:
+    """Return in words which snapshots cannot be used; each reason names a path."""
+    return f"passed over: {'; '.join(map(str, refused))}"
+
+
+def read_snapshot(path: str | PathLike[str]) -> Snapshot:
+    """Return the snapshot in the directory *path*, its manifest checked and its files all there.
+
+    What is in the files is checked when they are read, or by `Snapshot.verify`.
+
+    Raises:
+        StoreNotFoundError: There is no such directory.
+        SnapshotCorruptedError: The manifest is missing or damaged, or a file is missing, has
+            another size, or does not belong there.
+        UnsupportedFormatError: A newer release wrote the snapshot.
+        StorageError: The directory cannot be read.
+    """
+    directory = local_path(path)
+    with reporting("read", directory):
+        if not directory.is_dir():
+            raise StoreNotFoundError(
+                f"there is no snapshot at {str(directory)!r}; list_snapshots() shows those there "
+                "are"
+            )
+        names = {entry.name for entry in directory.iterdir()}
+        if MANIFEST_NAME not in names:
+            raise SnapshotCorruptedError(
+                f"{str(directory / MANIFEST_NAME)!r} is missing: the directory is no snapshot, or "
+                f"a damaged one; {_ADVICE}"
+            )
+        if not (directory / MANIFEST_NAME).is_file():  # a pipe would be waited for
+            raise SnapshotCorruptedError(
+                f"{str(directory / MANIFEST_NAME)!r} is no regular file; {_ADVICE}"
+            )
+        data = (directory / MANIFEST_NAME).read_bytes()
+    manifest = parse_manifest(data, repr(str(directory / MANIFEST_NAME)))
+    named_for = offset_from_name(directory.name)
+    if named_for not in (None, manifest.offset):
+        raise SnapshotCorruptedError(
+            f"{str(directory)!r} is named for offset {named_for}, and its manifest says "
+            f"{manifest.offset}; rename it, or use another snapshot"
+        )
+    expected = {MANIFEST_NAME, *(entry.name for entry in manifest.files)}
+    if extra := sorted(names - expected):
+        raise SnapshotCorruptedError(
+            f"{str(directory / extra[0])!r} does not belong to the snapshot: the manifest does "
+            "not name it; remove it if you know where it comes from"
+        )
+    for entry in manifest.files:
+        _check_size(entry, directory / entry.name)
+    return Snapshot(directory, manifest)
+
+
+def newest_valid_snapshot(
+    directory: str | PathLike[str], *, to_offset: int | None = None
+) -> SnapshotChoice:
+    """Return the newest snapshot in *directory* that passes `Snapshot.verify` (SNP-7).
+
+    Those that do not are skipped, and returned with the reason. *to_offset* leaves out the
+    snapshots above it.
+
+    Raises:
+        StorageError: The directory or a file cannot be read: that is no damage, and no reason to
+            take an older one.
+    """
+    refused: dict[Path, SnapshotCorruptedError | UnsupportedFormatError] = {}
+    for offset, path in reversed(list_snapshots(directory).items()):
+        if to_offset is not None and offset > to_offset:
+            continue
+        try:
+            snapshot = read_snapshot(path)
+            snapshot.verify()
+        except (
+            StoreNotFoundError,
+            SnapshotCorruptedError,
+            UnsupportedFormatError,
+            StorageError,
+        ) as error:
+            if not path.exists():
+                continue  # removed since the directory was read
+            if not isinstance(error, SnapshotCorruptedError | UnsupportedFormatError):
+                raise
+            refused[path] = error
+        else:
+            return SnapshotChoice(snapshot, refused)
+    return SnapshotChoice(None, refused)
+
+
+def _check_size(entry: FileEntry, path: Path) -> None:
+    with reporting("read", path):
+        try:
+            size = path.stat().st_size
+        except FileNotFoundError as error:
+            raise SnapshotCorruptedError(
+                f"{str(path)!r} is missing, and the manifest names it; {_ADVICE}"
+            ) from error
+    if size != entry.bytes:
+        raise SnapshotCorruptedError(
+            f"{str(path)!r} has {size} bytes, and the manifest {entry.bytes}: the file is "
+            f"{'cut off' if size < entry.bytes else 'too long'}; {_ADVICE}"
+        )
+
+
+def _are_some(entry: FileEntry, numbers: Sequence[int]) -> bool:
+    """Return whether *numbers* are some of the batches of a file, and can be read by themselves."""
+    placed = all(entry.batches[number].place is not None for number in numbers)
+    return placed and 0 < len(numbers) < len(entry.batches)
+
+
+def _check_rows(batch: pa.RecordBatch, entry: FileEntry, number: int, path: Path) -> None:
+    if batch.num_rows != entry.batches[number].rows:
+        raise SnapshotCorruptedError(
+            f"batch {number} of {str(path)!r} has {batch.num_rows} rows, and the manifest "
+            f"{entry.batches[number].rows}; {_ADVICE}"
+        )
+
+
+def _no_arrow(path: Path, error: pa.ArrowInvalid) -> SnapshotCorruptedError:
+    return SnapshotCorruptedError(f"{str(path)!r} is not an Arrow file: {error}; {_ADVICE}")
+
+
+def _selected(rows: pa.RecordBatch, wanted: KeySelection) -> pa.RecordBatch:
+    """Return the *rows* with a key that is *wanted*; they are in key order."""
+    if wanted.everything:
+        return rows
+    keys = rows.column("key")
+    first, last = wanted.bounds
+    if last is not None:
+        within = pc.sum(pc.less_equal(keys, pa.scalar(last, pa.binary()))).as_py() or 0
+        rows = rows.slice(0, within)
+        keys = rows.column("key")
+    if first is not None:
+        below = pc.sum(pc.less(keys, pa.scalar(first, pa.binary()))).as_py() or 0
+        rows = rows.slice(below)
+    exact = wanted.stop is None and wanted.points is None
+    return rows if exact else wanted.filter(rows)
+
+
+def _check_order(
+    batch: pa.RecordBatch, entry: BatchEntry, previous: pa.RecordBatch | None, where: str
+) -> None:
+    """Check that the rows ascend, also from the *previous* batch, within the manifest's range.
+
+    Raises:
+        SnapshotCorruptedError: They do not.
+    """
+    disorder = first_disorder(batch, previous)
+    if disorder is not None:
+        raise SnapshotCorruptedError(f"row {disorder} of {where} is out of order; {_ADVICE}")
+    first, last = batch.column("key")[0].as_py(), batch.column("key")[-1].as_py()
+    between = KeySelection(first=entry.first_key, last=entry.last_key)
+    if not (between.may_be_between(first, first) and between.may_be_between(last, last)):
+        raise SnapshotCorruptedError(
+            f"the keys of {where} are outside the range that the manifest gives; {_ADVICE}"
+        )
+
+
+def _check_ends(batch: pa.RecordBatch, following: pa.RecordBatch | None, where: str) -> None:
+    """Check that each version ends where the next one of its key starts.
+
+    Raises:
+        SnapshotCorruptedError: One does not.
+    """
+    if not end_validity(batch, following).equals(batch):
+        raise SnapshotCorruptedError(
+            f"a version in {where} does not end where the next one starts; {_ADVICE}"
+        )

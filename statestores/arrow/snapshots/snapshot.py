@@ -1,0 +1,328 @@
+"""A store's committed content as an immutable, checksummed directory of Arrow files (SNP-1)."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass, replace
+from functools import partial
+from importlib.metadata import version
+from itertools import chain, count, islice, pairwise
+from os import PathLike
+from pathlib import Path
+from struct import Struct
+from typing import Any, TypeVar
+
+import pyarrow as pa
+
+from statestores.arrow.file_access import checksums_of, reporting, write_durably
+from statestores.arrow.progress import Meter, ProgressCallback
+from statestores.arrow.restore_mark import check_not_half_restored
+from statestores.arrow.row_batches import BATCH_ROWS, BatchParts, even_batches
+from statestores.arrow.schemas import row_schema
+from statestores.arrow.snapshots.committed_parts import committed_parts
+from statestores.arrow.snapshots.directory import (
+    publish,
+    remove_stale_temporaries,
+    retire,
+    snapshot_name,
+    temporary_directory,
+)
+from statestores.arrow.snapshots.manifest import (
+    MANIFEST_NAME,
+    BatchEntry,
+    BatchPlace,
+    FileEntry,
+    Manifest,
+    data_name,
+    lower_bound,
+    render_manifest,
+    upper_bound,
+)
+from statestores.arrow.snapshots.reader import Snapshot, read_snapshot
+from statestores.errors import (
+    InvalidArgumentError,
+    SnapshotCorruptedError,
+    StoreMismatchError,
+)
+from statestores.failpoints import reach
+from statestores.files.durable_directory import make_durable
+from statestores.files.local_path import local_path
+from statestores.spi.offsets import TopicPartition
+from statestores.spi.stores.store import StateStore
+
+ROWS_PER_FILE = 4_000_000
+"""A new file begins after so many rows, so that readers can share the work."""
+
+BYTES_PER_FILE = 256 * 1024 * 1024
+"""A new file begins after so many bytes on disk."""
+
+T = TypeVar("T")
+
+_PREAMBLE = Struct("<8s4xi")  # magic; mark of a message; length of the schema's metadata
+
+_COMPARED_ROWS = 1024
+_NO_LIMIT = 1 << 62
+
+_COMPRESSION = pa.ipc.IpcWriteOptions(compression="lz4")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotInfo:
+    """What `write_snapshot` has written, or found."""
+
+    path: Path
+    """The snapshot's directory."""
+
+    partition: TopicPartition
+    """The changelog partition at whose offset it stands."""
+
+    offset: int
+    """The committed offset of that partition."""
+
+    rows: int
+    """How many rows it holds."""
+
+    bytes: int
+    """The size of its data files."""
+
+    written: bool
+    """``False`` when the same snapshot had been there already."""
+
+
+def write_snapshot(
+    store: StateStore,
+    directory: str | PathLike[str],
+    *,
+    partition: TopicPartition | None = None,
+    batch_rows: int = BATCH_ROWS,
+    rows_per_file: int = ROWS_PER_FILE,
+    bytes_per_file: int = BYTES_PER_FILE,
+    progress: ProgressCallback | None = None,
+) -> SnapshotInfo:
+    """Write the committed content of *store* as ``directory/<offset>/`` (SNP-1).
+
+    Rows, offsets, position and stream time are those of one commit, also while the owner goes on:
+    any thread may call it. The snapshot appears whole or not at all. *partition* is the changelog
+    partition at whose offset it stands, and need not be given when the store has committed an
+    offset of one partition only. A record batch has up to *batch_rows* rows, and a file ends with
+    the batch that reaches *rows_per_file* or *bytes_per_file*.
+
+    A snapshot that is there already is left alone when it holds the same; when it is damaged it
+    is replaced. What dead writers have left in *directory* is removed.
+
+    Raises:
+        InvalidArgumentError: The store has no committed offset for the partition, or a size is
+            below 1.
+        StoreMismatchError: Another content was written at the same offset, or the store is half
+            restored.
+        StoreClosedError: The store is closed.
+        StorageError: The disk is full, read-only, or failed. Nothing appears.
+    """
+    sizes = {
+        "batch_rows": batch_rows,
+        "rows_per_file": rows_per_file,
+        "bytes_per_file": bytes_per_file,
+    }
+    for name, size in sizes.items():
+        if size < 1:
+            raise InvalidArgumentError(f"{name} must be from 1, got {size!r}")
+    parent = local_path(directory, "directory")
+    schema = row_schema(store.specification.kind)
+    content = committed_parts(store, batch_rows)
+    with closing(content.source):
+        first = list(islice(content.parts, 1))  # closing reaches the engine's snapshot from now on
+        check_not_half_restored(store.specification, content.offsets)
+        partition = _choose(partition, content.offsets, store.name)
+        with reporting("write a snapshot into", parent):
+            remove_stale_temporaries(parent)
+            with temporary_directory(parent) as temporary:
+                files = _write_files(
+                    temporary,
+                    schema,
+                    chain(first, content.parts),
+                    rows_per_file,
+                    bytes_per_file,
+                    Meter(progress),
+                )
+                manifest = Manifest(
+                    specification=store.specification.describe(),
+                    partition=partition,
+                    offsets=content.offsets,
+                    position=content.position,
+                    stream_time_ms=content.stream_time_ms,
+                    files=tuple(files),
+                    created_at_ms=time.time_ns() // 1_000_000,
+                    library_version=version("statestores"),
+                )
+                write_durably(temporary / MANIFEST_NAME, render_manifest(manifest))
+                reach("snapshot.manifest-written")
+                present = _place(Snapshot(temporary, manifest), parent)
+    standing = manifest if present is None else present.manifest
+    return SnapshotInfo(
+        path=parent / snapshot_name(standing.offset),
+        partition=partition,
+        offset=standing.offset,
+        rows=standing.rows,
+        bytes=standing.bytes,
+        written=present is None,
+    )
+
+
+def _choose(
+    partition: TopicPartition | None, offsets: Mapping[TopicPartition, int], name: str
+) -> TopicPartition:
+    """Return the partition at whose offset the snapshot stands.
+
+    Raises:
+        InvalidArgumentError: There is no offset for it, or more than one partition to choose from.
+    """
+    known = ", ".join(f"{topic}-{number}" for topic, number in sorted(offsets)) or "none"
+    if partition is None:
+        if len(offsets) != 1:
+            raise InvalidArgumentError(
+                f"the store {name!r} has committed offsets of: {known}; a snapshot stands at one "
+                "of them: commit one, or name the partition"
+            )
+        (partition,) = offsets
+    if partition not in offsets:
+        raise InvalidArgumentError(
+            f"the store {name!r} has committed no offset of {partition!r}; known: {known}; "
+            "commit one before you write a snapshot"
+        )
+    return partition
+
+
+def _write_files(
+    directory: Path,
+    schema: pa.Schema,
+    batches: Iterator[BatchParts],
+    rows_per_file: int,
+    bytes_per_file: int,
+    meter: Meter,
+) -> Iterator[FileEntry]:
+    """Write *batches* into as many files as they need, each of them durable when it is yielded."""
+    parts = next(batches, None)
+    for number in count():
+        if parts is None:
+            return
+        path = directory / data_name(number)
+        entries = []
+        ends = []
+        rows = 0
+        with pa.OSFile(str(path), "wb") as file:
+            with (
+                pa.ipc.new_file(file, schema, options=_COMPRESSION) as writer,
+                ThreadPoolExecutor(1, thread_name_prefix="snapshot") as pool,
+            ):
+                while parts is not None:
+                    # Arrow joins, compresses and writes it while the engine gives the next one.
+                    wait_until_written = _begin(pool, partial(_write_batch, writer, parts))
+                    parts = next(batches, None)
+                    entry, size = wait_until_written()
+                    entries.append(entry)
+                    ends.append(file.tell())
+                    rows += entry.rows
+                    meter.add(entry.rows, size)
+                    if rows >= rows_per_file or file.tell() >= bytes_per_file:
+                        break
+            size = file.tell()
+        reach("snapshot.data-written")
+        make_durable(path)
+        places = list(pairwise([_preamble_bytes(path), *ends]))
+        whole, sums = checksums_of(path, places)
+        yield FileEntry(
+            name=path.name,
+            bytes=size,
+            crc32c=whole,
+            batches=tuple(
+                replace(entry, place=BatchPlace(at=start, bytes=stop - start, crc32c=checksum))
+                for entry, (start, stop), checksum in zip(entries, places, sums, strict=True)
+            ),
+        )
+
+
+def _write_batch(writer: pa.ipc.RecordBatchFileWriter, parts: BatchParts) -> tuple[BatchEntry, int]:
+    """Write *parts* as one batch; return what the manifest says about it, and its bytes."""
+    batch = parts.join()
+    writer.write_batch(batch)
+    keys = batch.column("key")
+    entry = BatchEntry(
+        rows=batch.num_rows,
+        first_key=lower_bound(keys[0].as_py()),
+        last_key=upper_bound(keys[-1].as_py()),
+    )
+    return entry, batch.nbytes
+
+
+def _begin(pool: ThreadPoolExecutor, write: Callable[[], T]) -> Callable[[], T]:
+    """Begin to *write* a batch, and return what waits for it and raises what it raises.
+
+    Where there are no threads any more, because the interpreter is ending, it is written at once.
+    """
+    try:
+        return pool.submit(write).result
+    except RuntimeError:
+        pool.shutdown(cancel_futures=True)  # it may be in the queue; and the next ones come here
+        written = write()
+        return lambda: written
+
+
+def _preamble_bytes(path: Path) -> int:
+    """Return where the first record batch of the Arrow file *path* begins.
+
+    Before it are the magic, padded, and the schema, whose message gives the length of its own
+    metadata and has no body. Arrow writes them together with the first batch.
+    """
+    with path.open("rb") as file:
+        _, length = _PREAMBLE.unpack(file.read(_PREAMBLE.size))
+    return _PREAMBLE.size + int(length)
+
+
+def _place(snapshot: Snapshot, parent: Path) -> Snapshot | None:
+    """Give *snapshot* its name, or return the one that stands there and holds the same.
+
+    Raises:
+        StoreMismatchError: There is a snapshot at its offset, and it holds something else.
+    """
+    target = parent / snapshot_name(snapshot.offset)
+    while not publish(snapshot.path, target):
+        try:
+            present = read_snapshot(target)
+            present.verify()
+        except SnapshotCorruptedError:
+            retire(target)  # nobody can read it, and this is what it should have been
+        else:
+            if not _hold_the_same(present, snapshot):
+                raise StoreMismatchError(
+                    f"{str(target)!r} holds other content at the same offset: the store has "
+                    "changed without a new offset; commit one, or remove that snapshot"
+                )
+            return present
+    return None
+
+
+def _hold_the_same(one: Snapshot, other: Snapshot) -> bool:
+    """Return whether two valid snapshots hold the same content, however it is cut into files."""
+    if _facts(one) != _facts(other):
+        return False
+    pairs = zip(_evenly(one), _evenly(other), strict=True)
+    return all(mine.equals(theirs) for mine, theirs in pairs)
+
+
+def _evenly(snapshot: Snapshot) -> Iterator[pa.RecordBatch]:
+    """Yield the rows in batches whose borders depend on the number of rows alone."""
+    return even_batches(snapshot.batches(), batch_rows=_COMPARED_ROWS, batch_bytes=_NO_LIMIT)
+
+
+def _facts(snapshot: Snapshot) -> tuple[Any, ...]:
+    """Return what two snapshots of the same content have in common, besides their rows."""
+    manifest = snapshot.manifest
+    return (
+        dict(manifest.specification),
+        manifest.partition,
+        dict(manifest.offsets),
+        manifest.position,
+        manifest.stream_time_ms,
+        manifest.rows,
+    )

@@ -1,0 +1,1 @@
+"""Files and directories that survive a crash, and what is refused in their place."""

@@ -1,0 +1,116 @@
+"""An exclusive lock on a directory that says who holds it.
+
+An engine's own lock file answers "no" without a name. This one holds the owner's process id and
+host and the time, for the message of `StoreLockedError` (ENG-1). The kernel releases it when the
+process dies, so a lock is never stale (ASM-3).
+"""
+
+import fcntl
+import json
+import os
+from datetime import UTC, datetime
+from io import FileIO
+from os import PathLike
+from pathlib import Path
+from typing import Self
+
+from statestores.errors import StorageError, StoreLockedError
+from statestores.files.durable_directory import make_directory
+from statestores.spi.forking import disown_after_fork
+
+LOCK_FILE = "OWNER.lock"
+"""The name of the lock file inside the directory."""
+
+
+class _LockFile(FileIO):
+    """A file that the collector closes without a warning.
+
+    An interrupt can come before whoever opens a store has anything that could be closed.
+    """
+
+    def __del__(self) -> None:
+        self.close()
+
+
+class DirectoryLock:
+    """The exclusive lock on one directory, held from `acquire` to `release`."""
+
+    __slots__ = ("__weakref__", "_file", "_path")
+
+    def __init__(self, path: Path, file: FileIO) -> None:
+        self._path = path
+        self._file = file
+        disown_after_fork(self)
+
+    @classmethod
+    def acquire(cls, directory: str | PathLike[str]) -> Self:
+        """Lock *directory*, creating it when it is missing.
+
+        Raises:
+            StoreLockedError: It is locked, by another process or by another handle in this one.
+            StorageError: The directory or its lock file cannot be created.
+        """
+        path = Path(directory) / LOCK_FILE
+        try:
+            make_directory(path.parent)
+            file = _LockFile(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644), "r+")
+        except OSError as error:
+            raise StorageError(
+                f"cannot create {str(path)!r}: {error.strerror or error}; check the path, the "
+                "rights and the space on the disk"
+            ) from error
+        try:
+            _lock(path, file)
+            return cls(path, file)
+        except BaseException:
+            file.close()
+            raise
+
+    def release(self) -> None:
+        """Give the lock up. Idempotent. The file stays: removing it would race with an opener."""
+        # The file knows whether it is closed, so that no interrupt can come in between.
+        self._file.close()
+
+    def disown(self) -> None:
+        """Drop a forked child's copy of the descriptor: the parent's alone holds the lock then."""
+        self.release()
+
+
+def _lock(path: Path, file: FileIO) -> None:
+    """Lock *file*, and write into it who holds the lock."""
+    descriptor = file.fileno()
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise StoreLockedError(
+            f"{str(path.parent)!r} is open {_owner(descriptor)}; close it there first, or read a "
+            "snapshot"
+        ) from error
+    except OSError as error:
+        raise StorageError(f"cannot lock {str(path)!r}: {error.strerror or error}") from error
+    try:
+        _sign(descriptor)
+    except OSError as error:
+        raise StorageError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
+
+
+def _sign(descriptor: int) -> None:
+    """Write who holds the lock."""
+    owner = {
+        "pid": os.getpid(),
+        "host": os.uname().nodename,
+        "since": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, json.dumps(owner).encode(), 0)
+
+
+def _owner(descriptor: int) -> str:
+    """Return in words who holds the lock; the owner may be writing its name just now."""
+    try:
+        owner = json.loads(os.pread(descriptor, 4096, 0))
+        return f"in process {owner['pid']} on {owner['host']!r} since {owner['since']}"
+    except (ValueError, KeyError, TypeError):
+        return "elsewhere, by an owner that has not signed yet"
+    except OSError as error:
+        return f"elsewhere, by an owner whose name cannot be read ({error.strerror or error})"

@@ -1,0 +1,1 @@
+"""Measuring the calls of a store: counts, latencies, and iterators that are open."""

@@ -1,0 +1,1 @@
+"""What Kafka Streams has left on a disk, read and taken over."""

@@ -1,0 +1,307 @@
+"""A whole state directory of Kafka Streams into a state root.
+
+Partitions keep their numbers, and rows go through the changelog of each, so that every reader of a
+state root sees them. A partition is written aside and renamed when it is complete: it is there
+whole or not at all, whenever the import dies. The directory of Kafka Streams is only read.
+"""
+
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from statestores.arrow.columns import put_encoded
+from statestores.arrow.progress import Meter, ProgressCallback
+from statestores.arrow.store_of_bytes import store_of_bytes
+from statestores.errors import InvalidArgumentError, StorageError, StoreMismatchError
+from statestores.files.directory_lock import DirectoryLock
+from statestores.logged_store import open_logged_store
+from statestores.migration.kafka.kinds import KafkaKind
+from statestores.migration.kafka.state import KafkaStateDirectory
+from statestores.migration.kafka.target import in_order, specification_for
+from statestores.partitioning import partitioner_by_name
+from statestores.spi.serde import Serde
+from statestores.spi.specification import StoreSpecification
+from statestores.state_root import StateRoot
+
+_ASIDE = ".import-kafka"
+"""Where partitions are written until they are complete, in the state root."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportPlan:
+    """What one store of Kafka Streams becomes. Made by `plan_import`."""
+
+    store: str
+    """The store's name, there and here."""
+
+    kind: KafkaKind
+    """What its bytes are."""
+
+    specification: StoreSpecification[Any, Any]
+    """What it is here."""
+
+    partitions: int
+    """How many partitions it has here, those that are not in the directory included."""
+
+    present: tuple[int, ...]
+    """The partitions that are in the directory."""
+
+    check_keys: bool
+    """Whether each key has to be in the partition that its bytes give."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportedPartition:
+    """What has become of one partition."""
+
+    store: str
+    """The store's name."""
+
+    partition: int
+    """The partition's number."""
+
+    rows: int
+    """Rows read."""
+
+    refused: int
+    """Rows that the store did not take, since its retention has passed them."""
+
+    is_closed_cleanly: bool | None
+    """Whether Kafka Streams closed it; ``None`` where it does not say. What a killed application
+    left can hold changes of a transaction that was aborted: exactly-once would not keep it."""
+
+    is_new: bool
+    """``False`` when the partition was there already, and was left as it is."""
+
+
+def plan_import(
+    source: KafkaStateDirectory,
+    store: str,
+    *,
+    kind: KafkaKind | None = None,
+    retention_ms: int | None = None,
+    window_size_ms: int | None = None,
+    partitions: int | None = None,
+    key: Serde[Any] | None = None,
+    value: Serde[Any] | None = None,
+    check_keys: bool = True,
+) -> ImportPlan:
+    """Return what *store* becomes; nothing is written.
+
+    Args:
+        source: The directory of Kafka Streams.
+        store: The store's name.
+        kind: Its kind, where the bytes do not tell.
+        retention_ms: For how long windows, sessions or versions are kept. Kafka Streams does not
+            write it down.
+        window_size_ms: How long the windows are. Kafka Streams does not write it down.
+        partitions: How many partitions the application has. By default as many as are needed for
+            those in the directory; those of other machines may come after them.
+        key: The serde that reads the keys, which stay as they are.
+        value: The serde that reads the values.
+        check_keys: Refuse keys that the default partitioner puts elsewhere: the number of
+            partitions is wrong then, or the application has a partitioner of its own. A store that
+            is imported without the check finds such keys by scans only.
+
+    Raises:
+        StoreNotFoundError: There is no such store.
+        InvalidArgumentError: Something is missing, or cannot be.
+        StoreCorruptedError, UnsupportedFormatError, StorageError: The store cannot be read.
+    """
+    found = source.store(store)
+    chosen = source.kind_of(store, kind)
+    needed = found.partitions[-1] + 1
+    if partitions is not None and partitions < needed:
+        raise InvalidArgumentError(
+            f"the store {store!r} has the partitions {_numbers(found.partitions)} in "
+            f"{str(source.path)!r}, so there are at least {needed}, got {partitions}"
+        )
+    specification = specification_for(
+        store,
+        chosen,
+        retention_ms=retention_ms,
+        window_size_ms=window_size_ms,
+        retain_duplicates=_has_duplicates(source, store, chosen, found.partitions),
+        key=key,
+        value=value,
+    )
+    return ImportPlan(
+        store=store,
+        kind=chosen,
+        specification=specification,
+        partitions=partitions or needed,
+        present=found.partitions,
+        check_keys=check_keys and not found.is_global,
+    )
+
+
+def import_kafka_state(
+    source: KafkaStateDirectory,
+    root: str | PathLike[str],
+    plans: Sequence[ImportPlan],
+    *,
+    backend: str | None = None,
+    options: Mapping[str, object] | None = None,
+    skip_existing: bool = False,
+    progress: ProgressCallback | None = None,
+) -> list[ImportedPartition]:
+    """Import the stores of *plans* into the state root at *root*, made if need be (MIG-14).
+
+    Each partition gets the rows that are on disk, the changelog offset and the position that
+    Kafka Streams had, under the topic's name, and a snapshot. To import what other machines have,
+    call this again with their directories. A call that died is repeated with *skip_existing*.
+
+    Raises:
+        StoreMismatchError: A store is there already and is another one, or a partition is there
+            and is not to be skipped; nothing was imported.
+        InvalidArgumentError: A key is in another partition than its own; its partition was not
+            imported.
+        StoreLockedError: Another import into *root* is running.
+        StoreCorruptedError, UnsupportedFormatError, StorageError: Something cannot be read or
+            written. Partitions that are complete stay.
+    """
+    target = StateRoot.create(root)
+    existing = [
+        (plan.store, number)
+        for plan in plans
+        for number in plan.present
+        if (target.path / plan.store / str(number)).exists()
+    ]
+    if existing and not skip_existing:
+        store, number = existing[0]
+        raise StoreMismatchError(
+            f"partition {number} of the store {store!r} is in {str(target.path)!r} already; import "
+            "into another state root, or skip what is there"
+        )
+    for plan in plans:
+        if plan.store in target.stores:  # only compares; the others are added when they have rows
+            target.add_store(plan.specification, partitions=plan.partitions)
+    lock = DirectoryLock.acquire(target.path / _ASIDE)
+    try:
+        meter = Meter(progress)
+        return [
+            _left(plan, number)
+            if (plan.store, number) in existing
+            else _import_partition(source, target, plan, number, backend, options, meter)
+            for plan in plans
+            for number in plan.present
+        ]
+    finally:
+        lock.release()
+
+
+def _left(plan: ImportPlan, partition: int) -> ImportedPartition:
+    return ImportedPartition(
+        store=plan.store,
+        partition=partition,
+        rows=0,
+        refused=0,
+        is_closed_cleanly=None,
+        is_new=False,
+    )
+
+
+def _import_partition(
+    source: KafkaStateDirectory,
+    target: StateRoot,
+    plan: ImportPlan,
+    partition: int,
+    backend: str | None,
+    options: Mapping[str, object] | None,
+    meter: Meter,
+) -> ImportedPartition:
+    """Write a partition aside, and give it its place.
+
+    Requires: the lock of what is aside.
+    """
+    aside = target.path / _ASIDE / "state"
+    _remove(aside)  # what a process that died has left
+    staged = StateRoot.create(aside)
+    staged.add_store(plan.specification, partitions=plan.partitions)
+    offsets = source.offsets(plan.store, partition)
+    rows = accepted = 0
+    with open_logged_store(
+        staged, plan.store, partition, backend=backend, options=options
+    ) as logged:
+        below = store_of_bytes(logged.store)
+        for table in in_order(plan.kind, _checked(source, plan, partition)):
+            rows += table.num_rows
+            accepted += put_encoded(below, table)
+            logged.commit()
+            meter.add(table.num_rows, table.nbytes)
+        # Kafka's changelog is what these rows were read from: an input, and no changelog of ours.
+        logged.commit({**offsets.changelog, **offsets.position})
+        logged.snapshot()
+    target.add_store(plan.specification, partitions=plan.partitions)
+    place = target.partition(plan.store, partition).path
+    try:
+        place.parent.mkdir(exist_ok=True)
+        staged.partition(plan.store, partition).path.rename(place)
+    except OSError as error:
+        raise StorageError(
+            f"cannot move the imported partition to {str(place)!r}: {error.strerror or error}"
+        ) from error
+    _remove(aside)
+    return ImportedPartition(
+        store=plan.store,
+        partition=partition,
+        rows=rows,
+        refused=rows - accepted,
+        is_closed_cleanly=offsets.is_closed_cleanly,
+        is_new=True,
+    )
+
+
+def _checked(
+    source: KafkaStateDirectory, plan: ImportPlan, partition: int
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a partition whose keys belong there.
+
+    Raises:
+        InvalidArgumentError: A key belongs elsewhere.
+    """
+    partitioner = partitioner_by_name(plan.specification.partitioner)
+    for batch in source.read(plan.store, partition, kind=plan.kind):
+        if plan.check_keys:
+            homes = partitioner.partition_array(batch.column("key"), plan.partitions)
+            astray = pc.index(pc.equal(homes, partition), pa.scalar(False)).as_py()  # noqa: FBT003  # the value sought
+            if astray >= 0:
+                raise InvalidArgumentError(
+                    f"the key {batch.column('key')[astray].as_py()!r} is in partition {partition} "
+                    f"of the store {plan.store!r}, and of {plan.partitions} partitions it belongs "
+                    f"to {homes[astray].as_py()}: the application has another number of "
+                    "partitions, or a partitioner of its own; say how many, or import without the "
+                    "check of keys"
+                )
+        yield batch
+
+
+def _has_duplicates(
+    source: KafkaStateDirectory, store: str, kind: KafkaKind, partitions: Sequence[int]
+) -> bool:
+    """Return whether a window store keeps several values of a window: then none has number 0."""
+    for partition in partitions:
+        batch = next(source.read(store, partition, kind=kind), None)
+        if batch is not None:
+            return "sequence" in batch.schema.names and batch.column("sequence")[0].as_py() > 0
+    return False
+
+
+def _numbers(partitions: Sequence[int]) -> str:
+    return ", ".join(map(str, partitions))
+
+
+def _remove(directory: Path) -> None:
+    try:
+        if directory.exists():
+            shutil.rmtree(directory)
+    except OSError as error:
+        raise StorageError(
+            f"cannot remove {str(directory)!r}: {error.strerror or error}; check the rights"
+        ) from error

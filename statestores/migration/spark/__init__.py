@@ -1,0 +1,1 @@
+"""A store as Spark's own state."""

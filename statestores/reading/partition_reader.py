@@ -1,0 +1,462 @@
+"""One partition of a store, read from its files while others write: no lock, and no engine.
+
+The content is the newest valid snapshot and the changelog after it, merged as Arrow columns. A
+staged write that is committed and not finished counts as a part of the changelog.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from statestores.arrow.keys.key_selection import KeySelection
+from statestores.arrow.rows import tail_of
+from statestores.arrow.rows.tail import Tail
+from statestores.arrow.rows.versioned import VersionedTail
+from statestores.arrow.schemas import row_schema, valid_at
+from statestores.arrow.snapshots.directory import list_snapshots
+from statestores.arrow.snapshots.key_splits import key_shares
+from statestores.arrow.snapshots.manifest import Manifest
+from statestores.arrow.snapshots.reader import Snapshot, passed_over, read_snapshot
+from statestores.arrow.time_travel import check_has_history
+from statestores.changelog import FrameKind, changelog_partition
+from statestores.errors import (
+    InvalidArgumentError,
+    OffsetOutOfRangeError,
+    SnapshotCorruptedError,
+    StoreNotFoundError,
+    UnsupportedFormatError,
+)
+from statestores.opening import backend_of
+from statestores.reading.change_feed import ChangeFeed, feed_schema
+from statestores.reading.partition_columns import decoded, selected_fields, serdes_of, with_types
+from statestores.reading.visible_changelog import (
+    LogBeginning,
+    LogEnd,
+    VisibleChangelog,
+    consistently,
+)
+from statestores.spi.offsets import Position
+from statestores.spi.specification import StoreSpecification
+from statestores.staging.write_intent import WriteIntent
+from statestores.state_root import PartitionDirectory
+
+_ATTEMPTS = 10
+"""How often content is looked for again, when a writer deletes or compacts what is read."""
+
+
+class PartitionReader:
+    """Reads one partition of a store. It holds nothing open between calls."""
+
+    def __init__(
+        self, directory: PartitionDirectory, specification: StoreSpecification[Any, Any]
+    ) -> None:
+        """Read what is in *directory*, which need not exist yet: then there is nothing."""
+        self._directory = directory
+        self._specification = specification
+        self._number = int(directory.path.name)
+        self._log = VisibleChangelog(directory, specification)
+
+    @property
+    def end_offset(self) -> int:
+        """The offset that the next change will have; without a changelog, after the last snapshot.
+
+        Raises:
+            StoreLockedError: Staged writes follow each other too fast to be seen whole; try again.
+            ChangelogCorruptedError, StoreCorruptedError, StorageError: It cannot be read.
+        """
+        (offset,) = end_offsets([self])
+        return offset
+
+    @property
+    def beginning(self) -> LogBeginning:
+        """Where what deletion and compaction have left of the changes begins.
+
+        Raises:
+            ChangelogCorruptedError, StorageError: It cannot be read.
+        """
+        return self._log.beginning()
+
+    def change_bytes(self, from_offset: int) -> float:
+        """Return about how many bytes a change from *from_offset* on takes; 0 if unknown."""
+        return self._log.change_bytes(from_offset)
+
+    def offset_at(self, time_ms: int) -> int:
+        """Return the first offset that was appended at *time_ms* or later; the end if none was.
+
+        By the clock of whoever appended it. The changelog is read up to there.
+
+        Raises:
+            ChangelogCorruptedError, StoreCorruptedError, StorageError: It cannot be read.
+        """
+        return self._log.offset_at(time_ms)
+
+    def newest_snapshot(self) -> Manifest | None:
+        """Return what the newest snapshot with a readable manifest is; ``None`` without one.
+
+        Raises:
+            ChangelogCorruptedError, StorageError: The partition cannot be read.
+        """
+        return next((each.manifest for each in self._snapshots(None, self._log.end())), None)
+
+    def shares(
+        self,
+        offset: int,
+        keys: KeySelection | None = None,
+        *,
+        count: int | None = None,
+        rows: int | None = None,
+    ) -> list[KeySelection]:
+        """Return *keys* in parts for readers of the content at *offset* that share the work.
+
+        Together they give the rows that one reader would, whatever is written meanwhile. As many
+        as *count* says, or as are needed for *rows* of the snapshot each; else by its size, and
+        one alone where most of the work is in the changelog, which each reader reads.
+
+        Raises:
+            ChangelogCorruptedError, StorageError: The partition cannot be read.
+        """
+        keys = keys or KeySelection()
+        snapshot = next(self._snapshots(offset, self._log.end()), None)
+        if snapshot is None:
+            return [keys]
+        if count is rows is None and offset - snapshot.offset > snapshot.rows:
+            return [keys]
+        return key_shares(snapshot.manifest, keys, count=count, rows=rows)
+
+    @property
+    def position(self) -> Position:
+        """The input offsets that the content reflects."""
+        return self._log.end().position
+
+    def schema(self, *, typed: bool = True) -> pa.Schema:
+        """Return the schema of `rows`."""
+        rows = row_schema(self._specification.kind)
+        return with_types(rows, serdes_of(self._specification)) if typed else rows
+
+    def change_schema(
+        self, *, typed: bool = True, before: bool = False, position: bool = False
+    ) -> pa.Schema:
+        """Return the schema of `changes`: offset, partition, operation, and the change itself.
+
+        With *before* and *position* also the columns of these names.
+
+        Raises:
+            InvalidArgumentError: The values before the changes of such a store are not known.
+        """
+        return feed_schema(self._specification, typed=typed, before=before, position=position)
+
+    def rows(
+        self,
+        *,
+        as_of_ms: int | None = None,
+        history: bool = False,
+        offset: int | None = None,
+        keys: KeySelection | None = None,
+        columns: Iterable[str] | None = None,
+        typed: bool = True,
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the content in key order: what a store would show after its last commit.
+
+        It is that of this call: what is written before the first step, or later, does not show.
+
+        Args:
+            as_of_ms: Versioned stores: the versions valid then, inclusive; by default the latest.
+            history: Versioned stores: every version that the retention keeps.
+            offset: The content after the change with this offset, instead of now; -1 is before
+                the first one.
+            keys: These keys only; the others are hardly read.
+            columns: These columns only; a column that is left out is not decoded.
+            typed: Whether keys and values are decoded by the store's serdes.
+
+        Raises:
+            InvalidArgumentError: A time is asked of a store that knows none, or a column is
+                unknown.
+            OffsetOutOfRangeError: The content at the offset is gone, or not yet there.
+            SerializationError: A key or value is not the serde's, at the step that comes to it.
+            SnapshotCorruptedError, ChangelogCorruptedError, StoreCorruptedError, StorageError:
+                Something cannot be read, and no older snapshot can replace it.
+        """
+        if history or as_of_ms is not None:
+            check_has_history(self._specification)
+        if history and as_of_ms is not None:
+            raise InvalidArgumentError("give as_of_ms or history, not both")
+        schema = selected_fields(self.schema(typed=typed), columns)
+        batches = self.replay(offset, keys).shown(as_of_ms, history=history)
+        serdes = serdes_of(self._specification) if typed else {}
+        return (decoded(batch, schema, serdes) for batch in batches)
+
+    def changes(
+        self,
+        from_offset: int | None = None,
+        to_offset: int | None = None,
+        *,
+        keys: KeySelection | None = None,
+        columns: Iterable[str] | None = None,
+        typed: bool = True,
+        before: bool = False,
+        position: bool = False,
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the changes with ``from_offset <= offset < to_offset``, in the order of the log.
+
+        ``None`` is the first offset that the changelog still has, and the end, both at this call.
+        Changes that a compaction has dropped are not there. A versioned store's changes include
+        versions that came too late to be in its content.
+
+        Args:
+            from_offset: The first offset.
+            to_offset: The offset before which to end.
+            keys: These keys only.
+            columns: These columns only.
+            typed: Whether keys and values are decoded by the store's serdes.
+            before: Whether there is a column ``before``: the value that the change replaced, null
+                where there was none. The keys that change, and their values, are held in memory.
+            position: Whether there is a column ``position``: the input that the commit of the
+                change reflects, as JSON by topic and partition; null where that is not known.
+
+        Raises:
+            OffsetOutOfRangeError: An offset is not in the changelog; or the values before the
+                first change are no longer known.
+            InvalidArgumentError: The range is inverted, or a column is unknown; or the values
+                before the changes of such a store are not known.
+            ChangelogCorruptedError, StoreCorruptedError, StorageError: It cannot be read.
+        """
+        schema = self.change_schema(typed=typed, before=before, position=position)
+        feed = ChangeFeed(
+            self._log,
+            self._specification,
+            keys or KeySelection(),
+            lambda offset, changing: self.replay(offset, changing).rows(),
+        )
+        return feed.read(from_offset, to_offset, selected_fields(schema, columns), typed=typed)
+
+    def replay(self, offset: int | None = None, keys: KeySelection | None = None) -> "Replay":
+        """Return the content after the change with *offset*, to be followed by the later changes.
+
+        ``None`` is now, and -1 before the first change.
+
+        Raises:
+            StoreNotFoundError: There is a live engine, and neither a changelog nor a snapshot.
+            OffsetOutOfRangeError: The content at the offset is gone, or not yet there.
+            SnapshotCorruptedError, ChangelogCorruptedError, StoreCorruptedError, StorageError:
+                Something cannot be read, and no older snapshot can replace it.
+        """
+        keys = keys or KeySelection()
+        for _ in range(_ATTEMPTS - 1):
+            newest = self._newest_offset(offset)
+            end = self._log.end()
+            try:
+                return self._replay(offset, end, keys)
+            except OffsetOutOfRangeError:
+                # A writer may have deleted or compacted what was read, and there is more now.
+                moved = offset is None and self._log.end().offset > end.offset
+                if not moved and self._newest_offset(offset) == newest:
+                    raise
+        return self._replay(offset, self._log.end(), keys)
+
+    def replay_after(self, snapshot: Snapshot | None, offset: int) -> "Replay":
+        """Return the content after the change with *offset*, made of *snapshot* as it is.
+
+        Or of the changes alone. `replay` chooses the snapshot, and this is for checks of it.
+
+        Raises:
+            OffsetOutOfRangeError: Changes in between are gone, or not yet there.
+            ChangelogCorruptedError, StoreCorruptedError, StorageError: They cannot be read.
+        """
+        start = 0 if snapshot is None else snapshot.offset + 1
+        stop = self._stop(offset, start, self._log.end())
+        return self._followed(Replay.of(self._specification, snapshot), start, stop)
+
+    def _newest_offset(self, offset: int | None) -> int:
+        """Return the offset of the newest snapshot up to *offset*; -1 when there is none."""
+        snapshots = list_snapshots(self._directory.snapshots)
+        return max((at for at in snapshots if offset is None or at <= offset), default=-1)
+
+    def _replay(self, offset: int | None, end: LogEnd, keys: KeySelection) -> "Replay":
+        """Return the content after the change with *offset*, the log ending at *end*."""
+        snapshot = self._snapshot(offset, end, keys)
+        start = 0 if snapshot is None else snapshot.offset + 1
+        stop = self._stop(offset, start, end)
+        if not end.has_log and self._is_engine_alone():
+            raise StoreNotFoundError(
+                f"{str(self._directory.path)!r} has a live engine and neither a changelog nor a "
+                "snapshot, which is what is read without its lock; write a snapshot of the store"
+            )
+        return self._followed(Replay.of(self._specification, snapshot, keys), start, stop)
+
+    def _followed(self, replay: "Replay", start: int, stop: int) -> "Replay":
+        """Return *replay* with the changes from *start* up to *stop* added."""
+        if start < stop:
+            self._log.check_compaction(start, stop)
+            for frame in self._log.frames(start, stop):
+                if frame.kind is FrameKind.CLEAR:
+                    replay.tail.clear()
+                else:
+                    replay.tail.add(frame.batch)
+            self._log.check_compaction(start, stop)  # it may have come while they were read
+        return replay
+
+    # The content.
+
+    def _is_engine_alone(self) -> bool:
+        return backend_of(self._directory.path) is not None and not list_snapshots(
+            self._directory.snapshots
+        )
+
+    def _snapshot(self, offset: int | None, end: LogEnd, keys: KeySelection) -> Snapshot | None:
+        """Return the newest snapshot up to *offset* that is whole, as far as it has *keys*."""
+        refused: list[Exception] = []
+        for snapshot in self._snapshots(offset, end, refused):
+            try:
+                snapshot.verify_checksums(keys)
+            except (SnapshotCorruptedError, StoreNotFoundError) as error:
+                refused.append(error)
+            else:
+                self._check_enough(snapshot.offset + 1, end, refused)
+                return snapshot
+        self._check_enough(0, end, refused)
+        return None
+
+    def _check_enough(self, start: int, end: LogEnd, refused: Sequence[Exception]) -> None:
+        """Accept a changelog that begins where it is needed, if newer snapshots are *refused*.
+
+        Raises:
+            SnapshotCorruptedError: They have what is missing.
+        """
+        damaged = [error for error in refused if not isinstance(error, StoreNotFoundError)]
+        if not damaged or (end.has_log and self._log.first_offset() <= start):
+            return
+        has = f"begins at offset {self._log.first_offset()}" if end.has_log else "is not there"
+        raise SnapshotCorruptedError(
+            f"the content of {str(self._directory.path)!r} cannot be read: its changelog {has}, "
+            f"and is needed from offset {start} on; {passed_over(damaged)}"
+        ) from damaged[0]
+
+    def _snapshots(
+        self, offset: int | None, end: LogEnd, refused: list[Exception] | None = None
+    ) -> Iterator[Snapshot]:
+        """Yield the snapshots up to *offset*, newest first; note why others cannot be used."""
+        expected = changelog_partition(self._specification.name, self._number)
+        for at, path in reversed(list_snapshots(self._directory.snapshots).items()):
+            if offset is not None and at > offset:
+                continue
+            try:
+                snapshot = read_snapshot(path)
+            except (SnapshotCorruptedError, UnsupportedFormatError, StoreNotFoundError) as error:
+                if refused is not None:
+                    refused.append(error)
+                continue
+            if end.has_log and snapshot.manifest.partition != expected:
+                continue  # its offset is one of another log
+            yield snapshot
+
+    def _stop(self, offset: int | None, start: int, end: LogEnd) -> int:
+        """Return the offset before which to stop reading changes from *start*."""
+        stop = end.offset if offset is None else offset + 1
+        if stop > max(end.offset, start):
+            raise OffsetOutOfRangeError(
+                f"partition {self._number} of {self._specification.name!r} has no offset {offset} "
+                f"yet: it ends before {max(end.offset, start)}"
+            )
+        return stop
+
+    def _end_offset(self, intent: WriteIntent | None) -> int:
+        """Return the end offset, *intent* being the last staged write."""
+        end = self._log.end_with(intent)
+        if end.has_log:
+            return end.offset
+        return max(list_snapshots(self._directory.snapshots), default=-1) + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """The content of a partition at one offset: a snapshot, and the changes after it."""
+
+    tail: Tail
+    """The changes; the next ones may be added."""
+
+    snapshot: Snapshot | None
+    """What they come after."""
+
+    keys: KeySelection
+    """The keys that are there."""
+
+    @classmethod
+    def of(
+        cls,
+        specification: StoreSpecification[Any, Any],
+        snapshot: Snapshot | None,
+        keys: KeySelection | None = None,
+    ) -> Self:
+        """Return the content of *snapshot*, with no change after it yet."""
+        keys = keys or KeySelection()
+        stream_time_ms = None if snapshot is None else snapshot.manifest.stream_time_ms
+        tail = tail_of(specification, stream_time_ms=stream_time_ms, keys=keys)
+        return cls(tail, snapshot, keys)
+
+    @property
+    def stream_time_ms(self) -> int | None:
+        """The highest timestamp of the content; ``None`` without one, and for key-value stores."""
+        time_ms: int | None = getattr(self.tail, "stream_time_ms", None)
+        return time_ms
+
+    def rows(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows in key order; of versions also those that say that a key was deleted."""
+        return self.tail.merge(_stored(self.snapshot, self.keys))
+
+    def shown(
+        self, as_of_ms: int | None = None, *, history: bool = False
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows that a read shows: of versions those of one time, or the *history*."""
+        horizon_ms = self.tail.horizon_ms if isinstance(self.tail, VersionedTail) else None
+        return shown_rows(self.rows(), horizon_ms, as_of_ms, history=history)
+
+
+def shown_rows(
+    batches: Iterable[pa.RecordBatch],
+    horizon_ms: int | None,
+    as_of_ms: int | None = None,
+    *,
+    history: bool = False,
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of *batches* that a read shows: as of a time, the latest, or the *history*.
+
+    *horizon_ms* is the stream time minus the retention of versions, and ``None`` for other kinds.
+    """
+    for batch in batches:
+        shown = batch
+        if horizon_ms is not None:
+            shown = (
+                batch.filter(pc.is_valid(batch.column("value")))
+                if history
+                else valid_at(batch, as_of_ms, horizon_ms)
+            )
+        if shown.num_rows:
+            yield shown
+
+
+def end_offsets(readers: Sequence[PartitionReader]) -> list[int]:
+    """Return the end offset of each of *readers*, partitions of one store, at one moment.
+
+    A staged write is before all of them or after all of them, never between. Appends to single
+    partitions may come in between: nothing says that they belong together.
+
+    Raises:
+        StoreLockedError: Staged writes follow each other too fast to be seen whole; try again.
+        ChangelogCorruptedError, StoreCorruptedError, StorageError: One cannot be read.
+    """
+    if not readers:
+        return []
+    return consistently(
+        readers[0]._log.store_directory,  # noqa: SLF001  # of this module
+        lambda intent: [reader._end_offset(intent) for reader in readers],  # noqa: SLF001
+    )
+
+
+def _stored(snapshot: Snapshot | None, keys: KeySelection) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of *snapshot* with the selected *keys*."""
+    if snapshot is None:
+        return
+    yield from snapshot.batches(keys=keys)

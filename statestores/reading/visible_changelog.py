@@ -1,0 +1,224 @@
+"""The changelog of one partition as readers see it: with what an unfinished write appends to it.
+
+Readers take no lock, so a staged write may be committed, appended and finished while they look. The
+intent says up to where the changelog's own frames count, and what comes after them.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from statestores.changelog import ChangelogReader, Frame, change_schema
+from statestores.changelog.failures import storage_error
+from statestores.errors import OffsetOutOfRangeError, StoreLockedError, StoreNotFoundError
+from statestores.spi.offsets import Position
+from statestores.spi.specification import StoreSpecification
+from statestores.staging.write_intent import WriteIntent, intended_frames, read_intent
+from statestores.state_root import PartitionDirectory
+
+T = TypeVar("T")
+
+_ATTEMPTS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class LogEnd:
+    """Where a partition ends, seen while no staged write came in between."""
+
+    offset: int
+    """The end offset, with what an unfinished write appends."""
+
+    log_offset: int
+    """The end offset of the changelog up to which its own frames count."""
+
+    intent: WriteIntent | None
+    """The unfinished write that appends the rest; ``None`` when there is no rest."""
+
+    position: Position
+    """The input that the changelog reflects."""
+
+    has_log: bool
+    """Whether there is a changelog, be it empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogBeginning:
+    """Where what is left of a changelog begins."""
+
+    offset: int
+    """The first offset that can be read."""
+
+    complete_from: int
+    """The offset from which on every change is there: a compaction has dropped some before it."""
+
+
+class VisibleChangelog:
+    """Reads the changelog of one partition. It holds nothing open between calls."""
+
+    def __init__(
+        self, directory: PartitionDirectory, specification: StoreSpecification[Any, Any]
+    ) -> None:
+        """Read what is in *directory*, which need not exist yet: then there is nothing."""
+        self._directory = directory
+        self._specification = specification
+        self._number = int(directory.path.name)
+
+    @property
+    def partition(self) -> int:
+        """The number of the partition."""
+        return self._number
+
+    def frames(self, start: int, stop: int) -> Iterator[Frame]:
+        """Yield the frames from *start* up to *stop*; when a write is finished meanwhile, go on.
+
+        Requires: *stop* is not above an end offset that was seen.
+        """
+        gone: str | None = None
+        while start < stop:
+            end = self.end()
+            try:
+                for frame in self._frames_now(end, start, stop):
+                    start = frame.last_offset + 1
+                    yield frame
+            except StoreNotFoundError:
+                if end.intent is None or gone == end.intent.write_id:
+                    raise
+                gone = end.intent.write_id  # finished meanwhile, or really gone: look again
+
+    def _frames_now(self, end: LogEnd, start: int, stop: int) -> Iterator[Frame]:
+        """Yield frames from *start* on, from where they are to be found at *end*; at least one."""
+        if start < end.log_offset:
+            with ChangelogReader.open(self._directory.changelog, self._specification.kind) as log:
+                yield from log.read(start, min(stop, end.log_offset))
+        elif end.intent is not None and start < end.offset:
+            schema = change_schema(self._specification.kind)
+            for frame in intended_frames(
+                self.store_directory, end.intent, self._number, schema, start
+            ):
+                if frame.base_offset >= stop:
+                    return
+                yield frame.within(start, stop)
+        else:
+            raise OffsetOutOfRangeError(
+                f"partition {self._number} of {self._specification.name!r} reached {stop} and now "
+                f"ends at {end.offset}: its changelog has been replaced"
+            )
+
+    def end(self) -> LogEnd:
+        """Return where the partition ends.
+
+        An intent that is the same before and after the look at the changelog says that no staged
+        write has begun or gone on in between.
+        """
+        return consistently(self.store_directory, self.end_with)
+
+    def end_with(self, intent: WriteIntent | None) -> LogEnd:
+        """Return where the partition ends, *intent* being the last staged write."""
+        try:
+            with ChangelogReader.open(self._directory.changelog, self._specification.kind) as log:
+                end, position, has_log = log.end_offset, log.position, True
+        except StoreNotFoundError:
+            end, position, has_log = 0, Position(), False
+        write = None
+        if intent is not None and not intent.finished:
+            write = intent.partitions.get(self._number)
+        if intent is None or write is None or end >= write.end_offset:
+            return LogEnd(end, end, None, position, has_log)
+        return LogEnd(write.end_offset, min(end, write.base_offset), intent, position, has_log=True)
+
+    @property
+    def store_directory(self) -> Path:
+        """The directory of the store, of which this is one partition."""
+        return self._directory.path.parent
+
+    def check_compaction(self, start: int, stop: int) -> None:
+        """Accept a range of changes that ends where a compaction has dropped nothing yet needed.
+
+        Raises:
+            OffsetOutOfRangeError: Changes below *stop* were dropped for the sake of later ones.
+        """
+        try:
+            with ChangelogReader.open(self._directory.changelog, self._specification.kind) as log:
+                first = log.segments()[0]
+        except StoreNotFoundError:
+            return
+        if first.compacted and first.end_offset is not None and start < first.end_offset > stop:
+            raise OffsetOutOfRangeError(
+                f"the content of partition {self._number} of {self._specification.name!r} before "
+                f"offset {first.end_offset} is gone: its changelog has been compacted; read it at "
+                "a later offset, or at that of a snapshot"
+            )
+
+    def offset_at(self, time_ms: int) -> int:
+        """Return the first offset that was appended at *time_ms* or later; the end if none was.
+
+        By the writer's clock. A frame that compaction has merged counts as its last commit does,
+        and a staged write that is not appended yet as one of now. The log is read up to there.
+        """
+        end = self.end()
+        for frame in self.frames(self.first_offset(), end.offset):
+            if frame.appended_at_ms >= time_ms or frame.base_offset >= end.log_offset:
+                return frame.base_offset
+        return end.offset
+
+    def first_offset(self) -> int:
+        """Return the first offset that the changelog still has."""
+        try:
+            with ChangelogReader.open(self._directory.changelog, self._specification.kind) as log:
+                return log.first_offset
+        except StoreNotFoundError:
+            return 0
+
+    def beginning(self) -> LogBeginning:
+        """Return what deletion and compaction have left of the beginning."""
+        try:
+            with ChangelogReader.open(self._directory.changelog, self._specification.kind) as log:
+                first = log.segments()[0]
+        except StoreNotFoundError:
+            return LogBeginning(0, 0)
+        complete = first.end_offset if first.compacted else None
+        return LogBeginning(first.first_offset, complete or first.first_offset)
+
+    def change_bytes(self, start: int) -> float:
+        """Return about how many bytes of the files a change from *start* on takes; 0 if unknown.
+
+        The mean of the segments from the one with *start* on. It is for planning: a segment that
+        is replaced meanwhile is left out.
+        """
+        try:
+            with ChangelogReader.open(self._directory.changelog, self._specification.kind) as log:
+                end, segments = log.end_offset, log.segments()
+        except StoreNotFoundError:
+            return 0.0
+        changes = size = 0
+        for segment in segments:
+            stop = end if segment.end_offset is None else segment.end_offset
+            if stop <= start:
+                continue
+            try:
+                size += segment.path.stat().st_size
+            except FileNotFoundError:
+                continue  # replaced by a compaction since
+            except OSError as error:
+                raise storage_error("look at", segment.path, error) from error
+            changes += stop - segment.first_offset
+        return size / changes if changes else 0.0
+
+
+def consistently(store_directory: Path, look: Callable[[WriteIntent | None], T]) -> T:
+    """Return what *look* gives while the last staged write stays the same.
+
+    Raises:
+        StoreLockedError: It does not stay the same for long enough.
+    """
+    before = read_intent(store_directory)
+    for _ in range(_ATTEMPTS):
+        seen = look(before)
+        after = read_intent(store_directory)
+        if after == before:
+            return seen
+        before = after
+    raise StoreLockedError(
+        f"writes to {str(store_directory)!r} follow each other too fast to be read; try again"
+    )

@@ -1,0 +1,1 @@
+"""What stores of every kind share over an engine: commit, rows, facades."""

@@ -1,0 +1,360 @@
+"""A store over an engine: commit with offsets, rollback, position.
+
+The kinds derive from `EngineStore` and say what their pending writes are. Invariants:
+
+* the engine holds committed rows only, and each commit is one batch, offsets included (COM-1);
+* pending writes change nothing in the engine, so `rollback` and a crash only forget them;
+* a commit that ended by an error or an interrupt is *in doubt* from the moment at which the engine
+  was given its batch, until the engine has been asked (COM-43), or for good, if it cannot tell
+  before it is opened again (COM-46).
+"""
+
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from itertools import chain
+from time import perf_counter_ns
+from typing import TypeVar, cast
+
+from statestores.errors import (
+    CommitConflictError,
+    CommitInDoubtError,
+    InvalidArgumentError,
+    StateStoreError,
+)
+from statestores.failpoints import reach
+from statestores.semantics.every_kind.arguments import durability_of
+from statestores.semantics.every_kind.journal import Journal
+from statestores.semantics.every_kind.offsets_to_commit import (
+    judge_offsets,
+    refuse_journal_partition,
+)
+from statestores.semantics.every_kind.sorted_rows import SortedRows
+from statestores.semantics.every_kind.store_state import HALF_ROLLED_BACK
+from statestores.semantics.every_kind.truncation import TruncatingStore
+from statestores.semantics.rows.commit_batch import CommitBatch
+from statestores.semantics.rows.layout import (
+    POSITION_ROW,
+    TRUNCATING_ROW,
+    offset_row,
+    pack_offset,
+    pack_position,
+)
+from statestores.spi.durability import Durability
+from statestores.spi.engine import Engine, WriteBatch
+from statestores.spi.forking import disown_after_fork
+from statestores.spi.offsets import Position, TopicPartition, check_partition
+from statestores.spi.specification import StoreSpecification
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class EngineStore(TruncatingStore[K, V]):
+    """What every kind of store over an engine has in common."""
+
+    def __init__(
+        self, engine: Engine, specification: StoreSpecification[K, V], durability: Durability
+    ) -> None:
+        super().__init__(engine, specification, durability)
+        self._is_truncating = engine.get(TRUNCATING_ROW) is not None
+        if self._is_truncating:
+            self._finish_truncating()
+        else:
+            self._read_committed()
+        disown_after_fork(self)
+
+    # What a kind says.
+
+    @abstractmethod
+    def _pending_rows(self) -> CommitBatch:
+        """Return a new batch of the rows that the pending writes change.
+
+        It may be a view of these writes: it is done with when another write is made.
+        """
+
+    @abstractmethod
+    def _has_pending_writes(self) -> bool:
+        """Return whether a write waits for the commit, of whatever size (COM-45)."""
+
+    @abstractmethod
+    def _forget_pending(self, *, committed: bool) -> None:
+        """Start with no pending writes: they are *committed*, or rolled back."""
+
+    @abstractmethod
+    def _progress_rows(self, rows: SortedRows) -> dict[bytes, bytes | None]:
+        """Return a new batch of what the commit of encoded *rows* changes besides them."""
+
+    def _forget_cached(self) -> None:
+        """Forget the rows that are kept of the engine in memory: it may have others now."""
+
+    def _forget_progress(self) -> None:
+        """Take the store for one that has seen nothing: neither a time nor an expiry."""
+
+    # What all kinds do.
+
+    @property
+    def has_pending_writes(self) -> bool:
+        self.check_open()
+        return self._has_pending_writes()
+
+    def advance_position(self, position: Mapping[TopicPartition, int]) -> None:
+        self.check_open()
+        if self._journal is not None:
+            refuse_journal_partition(self.name, self._journal.partition, position)
+        merged = self._position.merge(Position(position))
+        if merged != self._position:  # so that identity tells whether there is one to commit
+            self._position = merged
+
+    def committed_offset(self, partition: TopicPartition) -> int | None:
+        self.check_open()
+        check_partition(partition)
+        if self._unsettled is not None:
+            self._settle()
+        return self._offsets.get(partition)
+
+    def committed_offsets(self) -> dict[TopicPartition, int]:
+        self.check_open()
+        if self._unsettled is not None:
+            self._settle()
+        return dict(self._offsets)
+
+    def next_offset(self, partition: TopicPartition) -> int:
+        offset = self.committed_offset(partition)
+        if offset is None or self.is_input(partition):
+            offset = self._committed_position.get(partition)
+        return 0 if offset is None else offset + 1
+
+    def commit(
+        self,
+        offsets: Mapping[TopicPartition, int | None],
+        *,
+        durability: Durability | None = None,
+    ) -> None:
+        self.commit_and_tell(offsets, durability)
+
+    def commit_and_tell(
+        self, offsets: Mapping[TopicPartition, int | None], durability: Durability | None = None
+    ) -> int | None:
+        """Commit, and return the committed offset of the journal; ``None`` without one.
+
+        Asking for it afterwards would be one step more, and an interrupt there one that the
+        caller takes for an interrupted commit.
+        """
+        began_ns = perf_counter_ns()
+        staged = self._begin_commit(offsets)
+        durability = self._durability if durability is None else durability_of(durability)
+        batch: CommitBatch | None = None
+        try:
+            journal = self._journal
+            if journal is not None and self._has_something_to_journal():
+                staged[journal.partition] = self._append(journal, durability)
+                # What a power failure takes from the store is in the journal, durably.
+                durability = Durability.PROCESS_CRASH
+            rows = self._pending_rows()
+            self._add_metadata(rows, staged)
+            self.commits += 1
+            reach("commit.apply.before")
+            batch = rows
+            self._engine.apply(batch, durability)
+            reach("commit.apply.after")
+            self._measure_commit(began_ns, len(batch))
+            self._end_commit(staged)
+            return None if journal is None else self._offsets.get(journal.partition)
+        except BaseException as error:  # also an interrupt that came after the engine was done
+            if batch is None:
+                self._forget_cached()  # what a sweep has chosen, and nobody deletes now
+            else:
+                self._doubt(dict(batch), error)
+            raise
+
+    def _append(self, journal: Journal, durability: Durability) -> int:
+        """Have *journal* take the pending changes, and take note that it has them (LGS-10)."""
+        changes, before = self.pending_changes(), self._is_journaled
+        end_offset = journal.end_offset
+        self._is_journaled = True  # before it is: an interrupt may come before it is known
+        try:
+            return journal.append(changes, self._position, durability)
+        except CommitInDoubtError as error:
+            self._unsettled = error
+            raise
+        except StateStoreError:
+            self._is_journaled = before or journal.end_offset != end_offset
+            raise
+
+    def commit_rows(
+        self,
+        rows: SortedRows,
+        offsets: Mapping[TopicPartition, int | None],
+        *,
+        durability: Durability | None = None,
+    ) -> None:
+        """Commit encoded *rows* with *offsets* and the position, past the write buffer (COM-1).
+
+        The same as putting what they stand for, and one batch as well. An engine with bulk
+        ingestion takes them so, unless something is deleted, and then it is durable as
+        `Durability.POWER_LOSS`.
+
+        Requires: the rows are those that the kind would write, in its namespaces.
+
+        Raises:
+            InvalidArgumentError: Writes are pending, or a journal is attached, which would miss
+                them. The keys do not ascend, and the engine found it out.
+            StateStoreError: As for `commit`.
+        """
+        staged = self._begin_commit(offsets)
+        durability = self._durability if durability is None else durability_of(durability)
+        if self._has_pending_writes() or self._journal is not None:
+            raise InvalidArgumentError(
+                f"{self.name!r} has pending writes or a journal, and rows are committed past them; "
+                "commit or roll back first, and attach the journal later"
+            )
+        batch = self._progress_rows(rows)
+        self._add_metadata(batch, staged)
+        self._forget_cached()
+        deletes = rows.has_deletions or None in batch.values()
+        self.commits += 1
+        reach("commit.apply.before")
+        try:
+            if self._engine.capabilities.bulk_ingest and not deletes:
+                # Nothing is None, and all of it lies below the rows.
+                metadata = cast("list[tuple[bytes, bytes]]", sorted(batch.items()))
+                data = cast("Iterable[tuple[bytes, bytes]]", rows.rows)
+                self._engine.ingest(chain(metadata, data))
+            else:
+                batch.update(rows.rows)
+                self._engine.apply(batch, durability)
+            reach("commit.apply.after")
+            self._end_commit(staged)
+        except BaseException as error:
+            self._doubt({}, error)  # nothing is pending: the engine is asked what it has
+            raise
+
+    def _begin_commit(
+        self, offsets: Mapping[TopicPartition, int | None]
+    ) -> dict[TopicPartition, int | None]:
+        """Return a copy of *offsets* once they may be committed, and nothing stands in the way."""
+        self.check_open()
+        if self._unsettled is not None:
+            self._settle()
+        if self._is_truncating:  # one that has failed: what follows must not be deleted (COM-42)
+            advanced = self._position
+            self._finish_truncating()
+            self._forget_cached()
+            self._position = advanced or self._position
+        return self._judge_offsets(offsets)
+
+    def _judge_offsets(
+        self, offsets: Mapping[TopicPartition, int | None]
+    ) -> dict[TopicPartition, int | None]:
+        """Return a copy of *offsets* once all of them may be committed."""
+        return judge_offsets(self.name, offsets, self._offsets, self._journal)
+
+    def _add_metadata(
+        self,
+        batch: CommitBatch,
+        staged: Mapping[TopicPartition, int | None],
+    ) -> None:
+        """Add the rows of offsets and position to *batch*."""
+        for partition, offset in staged.items():
+            batch[offset_row(partition)] = None if offset is None else pack_offset(offset)
+        if self._position is not self._committed_position:
+            batch[POSITION_ROW] = pack_position(self._position)
+
+    def _end_commit(self, staged: Mapping[TopicPartition, int | None]) -> None:
+        """Take note that the engine has a commit with the offsets *staged*."""
+        self._is_journaled = self._is_applied = False
+        for partition, offset in staged.items():
+            if offset is None:
+                self._offsets.pop(partition, None)
+            else:
+                self._offsets[partition] = offset
+        self._committed_position = self._position
+        self.commits += 1
+        self._forget_pending(committed=True)
+        self._uncommitted_bytes = 0
+
+    def _doubt(self, batch: WriteBatch, error: BaseException) -> None:
+        """Find out what has become of *batch*, which the engine was given before *error* (COM-43).
+
+        What cannot be told now is told to whoever needs to know.
+        """
+        if isinstance(error, CommitInDoubtError):
+            self._unsettled = error
+            return
+        self._unsettled = batch
+        with suppress(StateStoreError):
+            if self._settle():  # nothing was written since: the commit is ended by this
+                self._forget_everything_pending()
+
+    def _settle(self) -> bool:
+        """Return whether the engine has the batch in doubt: it is there whole, or not at all.
+
+        Raises:
+            CommitInDoubtError: Only opening the store again can tell.
+            StateStoreError: The engine cannot be read; the batch stays in doubt.
+        """
+        batch = self._unsettled
+        if isinstance(batch, StateStoreError):
+            raise CommitInDoubtError(
+                f"nobody knows whether the last commit of {self.name!r} is durable since it failed "
+                f"({batch}); close the store and open it again: what is there then counts"
+            ) from batch
+        if batch is HALF_ROLLED_BACK:
+            raise CommitConflictError(
+                f"a rollback of {self.name!r} was interrupted; roll back again, so that nothing "
+                "remains of what it was to forget"
+            )
+        is_there = False
+        if batch is not None:
+            stored = self._engine.get_many(list(batch))
+            is_there = bool(batch) and stored == list(batch.values())
+            self._is_applied = self._is_applied or is_there
+            position = self._position
+            self._read_committed()
+            self._forget_cached()
+            if position != self._committed_position:
+                self._position = position  # still to be committed
+        self._unsettled = None
+        return is_there
+
+    def _has_something_to_journal(self) -> bool:
+        """Return whether a commit would change content or position."""
+        return self._has_pending_writes() or self._position is not self._committed_position
+
+    def clear_offsets(self) -> None:
+        offsets = self.committed_offsets()
+        if self._journal is not None:
+            raise InvalidArgumentError(
+                f"the committed offset of {self.name!r} is that of its changelog, and without it "
+                "the store could not be opened again; truncate() the store to begin anew"
+            )
+        try:
+            self._engine.apply({offset_row(key): None for key in offsets}, self._durability)
+            self._offsets.clear()
+        except BaseException as error:
+            self._doubt({}, error)  # the pending writes are not in the batch
+            raise
+
+    def rollback(self) -> None:
+        self.check_open()
+        if self._unsettled is not None and self._unsettled is not HALF_ROLLED_BACK:
+            self._settle()
+        if self._is_journaled or self._is_applied:
+            where = "changelog" if self._is_journaled else "engine"
+            raise CommitConflictError(
+                f"the {where} of {self.name!r} has, or may have, the pending writes already, since "
+                "a commit failed after it was given them; commit again, or close the store and "
+                "open it"
+            )
+        self._unsettled = HALF_ROLLED_BACK  # no commit of a part of it, should this be interrupted
+        self._forget_everything_pending()
+        self._unsettled = None
+
+    def _forget_everything_pending(self) -> None:
+        if self._is_truncating:  # also while the engine still has it
+            self._forget_progress()
+        self._position = self._committed_position
+        self._uncommitted_bytes = 0
+        self._forget_cached()
+        self._forget_pending(committed=False)

@@ -1,0 +1,90 @@
+"""What a store writes down about itself, and the check at each opening (COM-13, COM-14)."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from statestores.errors import StoreMismatchError, UnsupportedFormatError
+from statestores.files.strict_json import parse_object
+from statestores.semantics.rows.layout import FORMAT_ROW, FORMAT_VERSION, SPECIFICATION_ROW
+from statestores.spi.durability import Durability
+from statestores.spi.engine import Engine, EngineReader
+from statestores.spi.specification import StoreSpecification
+
+
+def read_description(reader: EngineReader) -> dict[str, str | int] | None:
+    """Return the stored description of the store in an engine; ``None`` when it is empty.
+
+    Raises:
+        UnsupportedFormatError: The store was written in a format that this release does not know.
+        StoreMismatchError: The engine holds data that is no store.
+        StoreCorruptedError: The description cannot be read.
+    """
+    version = reader.get(FORMAT_ROW)
+    if version is None:
+        if reader.first(b"\x00") is not None:
+            raise StoreMismatchError(
+                "the engine holds data, but no statestores store; choose another directory"
+            )
+        return None
+    if version != str(FORMAT_VERSION).encode():
+        raise UnsupportedFormatError(
+            f"the store has format version {version.decode(errors='replace')!r}, and this release "
+            f"knows version {FORMAT_VERSION}; upgrade statestores, or restore a snapshot"
+        )
+    return parse_object(reader.get(SPECIFICATION_ROW) or b"", "the stored specification")
+
+
+def claim(
+    engine: Engine, specification: StoreSpecification[Any, Any], durability: Durability
+) -> None:
+    """Write *specification* into an empty engine, or check that it is the stored one.
+
+    What is written is on disk when this returns, whatever the *durability* of later commits: an
+    engine that is found empty afterwards has lost its files (LAY-23).
+
+    Raises:
+        StoreMismatchError: The stored specification differs; the message says in which fields.
+    """
+    wanted = specification.describe()
+    stored = read_description(engine)
+    if stored is None:
+        text = json.dumps(wanted, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        if engine.capabilities.durable_commit:
+            durability = Durability.POWER_LOSS
+        engine.apply(
+            {FORMAT_ROW: str(FORMAT_VERSION).encode(), SPECIFICATION_ROW: text.encode()}, durability
+        )
+        return
+    check_description(stored, wanted)
+
+
+def differences(
+    stored: Mapping[str, str | int],
+    wanted: Mapping[str, str | int],
+    besides: frozenset[str] = frozenset(),
+) -> list[str]:
+    """Return in words how a stored description differs from the wanted one, *besides* fields."""
+    return [
+        f"{field} is {stored.get(field)!r}, expected {wanted.get(field)!r}"
+        for field in sorted({*stored, *wanted} - besides)
+        if stored.get(field) != wanted.get(field)
+    ]
+
+
+def check_description(
+    stored: Mapping[str, str | int],
+    wanted: Mapping[str, str | int],
+    besides: frozenset[str] = frozenset(),
+) -> None:
+    """Accept a stored description that equals the wanted one, *besides* fields that may change.
+
+    Raises:
+        StoreMismatchError: They differ; the message says in which fields.
+    """
+    differing = differences(stored, wanted, besides)
+    if differing:
+        raise StoreMismatchError(
+            f"the store {stored.get('name')!r} differs from its specification: "
+            f"{'; '.join(differing)}; open it as it is, or write a new one"
+        )

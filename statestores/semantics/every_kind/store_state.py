@@ -1,0 +1,189 @@
+"""What a store over an engine knows of itself, and how it ends.
+
+Invariants:
+
+* what is cached here of the engine (offsets, position) changes after a batch is applied;
+* what has to be settled before anything else is one attribute, `_unsettled`: the way of a commit
+  that nothing stands in has one look at it.
+"""
+
+from abc import abstractmethod
+from collections.abc import Generator, Iterator
+from typing import Generic, TypeVar
+
+from statestores.errors import CapabilityNotSupportedError, StateStoreError, StoreClosedError
+from statestores.metering.metered_store import MeteredStore
+from statestores.semantics.every_kind.arguments import durability_of
+from statestores.semantics.every_kind.journal import Journal
+from statestores.semantics.every_kind.self_description import claim
+from statestores.semantics.rows.closed_rows import ClosedRows
+from statestores.semantics.rows.layout import read_offsets, read_position
+from statestores.spi.durability import Durability
+from statestores.spi.engine import Engine, WriteBatch
+from statestores.spi.offsets import Position, TopicPartition
+from statestores.spi.specification import StoreSpecification
+
+HALF_ROLLED_BACK: WriteBatch = {}
+"""In the place of a batch in doubt: a rollback that was interrupted."""
+
+K = TypeVar("K")
+V = TypeVar("V")
+T = TypeVar("T")
+
+
+class StoreState(MeteredStore, Generic[K, V]):
+    """The state of every kind of store over an engine."""
+
+    _specification: StoreSpecification[K, V]
+    _offsets: dict[TopicPartition, int]
+    _position: Position
+    """With what is still to be committed."""
+
+    _committed_position: Position
+    _is_truncating: bool
+    """Whether the engine has the mark of a truncation that is not over (COM-42)."""
+
+    def __init__(
+        self, engine: Engine, specification: StoreSpecification[K, V], durability: Durability
+    ) -> None:
+        """Take *engine* over: the store closes it.
+
+        Raises:
+            CapabilityNotSupportedError: The engine cannot keep *durability*.
+            StoreMismatchError, UnsupportedFormatError: The engine holds another store.
+        """
+        durability = durability_of(durability)
+        capabilities = engine.capabilities
+        if (
+            durability is Durability.POWER_LOSS
+            and capabilities.persistent
+            and not capabilities.durable_commit
+        ):
+            raise CapabilityNotSupportedError(
+                f"the {engine.name!r} backend does not declare durable commits; "
+                "open the store with Durability.PROCESS_CRASH"
+            )
+        claim(engine, specification, durability)
+        self._engine = engine
+        self._engine_get = engine.get
+        self._begin_measuring()
+        self._specification = specification
+        self._durability = durability
+        self._open = True
+        self._uncommitted_bytes = 0
+        self._journal: Journal | None = None
+        self._is_journaled = False  # whether the journal may have pending writes
+        self._is_applied = False  # whether the engine has what the last commit was to bring
+        self._unsettled: WriteBatch | StateStoreError | None = None
+        self._cleared_at: int | None = None  # the journal's offset of the last truncation
+        self.commits = 0  # counted before and after each: see the facades of pending writes
+
+    # What derives from it says.
+
+    @abstractmethod
+    def _settle(self) -> bool:
+        """Find out whether the engine has the batch in doubt, and have none in doubt any more."""
+
+    @abstractmethod
+    def _forget_everything_pending(self) -> None:
+        """Take back every write and position change since the last commit."""
+
+    @abstractmethod
+    def _close_pending(self, closed: ClosedRows) -> None:
+        """Put *closed* in the place of the pending writes."""
+
+    # What all kinds do.
+
+    def _read_committed(self) -> None:
+        """Take from the engine what is kept of it in memory."""
+        self._offsets = read_offsets(self._engine)
+        self._committed_position = self._position = read_position(self._engine)
+
+    @property
+    def name(self) -> str:
+        return self._specification.name
+
+    @property
+    def specification(self) -> StoreSpecification[K, V]:
+        return self._specification
+
+    @property
+    def is_open(self) -> bool:
+        return self._open
+
+    @property
+    def persistent(self) -> bool:
+        return self._engine.capabilities.persistent
+
+    @property
+    def ingests(self) -> bool:
+        """Whether the engine takes the rows of `commit_rows` in sorted files."""
+        return self._engine.capabilities.bulk_ingest
+
+    @property
+    def owes_removals(self) -> bool:
+        """Whether expired rows wait for the next commits, since `commit_rows` removes none."""
+        return False
+
+    @property
+    def has_journal(self) -> bool:
+        """Whether a journal takes the changes of each commit first, and so needs them pending."""
+        return self._journal is not None
+
+    @property
+    def position(self) -> Position:
+        return self._position
+
+    @property
+    def uncommitted_bytes(self) -> int:
+        return self._uncommitted_bytes
+
+    def is_input(self, partition: TopicPartition) -> bool:
+        """Whether only the position can say how far *partition* has been read (LGS-13)."""
+        return self._journal is not None and partition != self._journal.partition
+
+    def attach_journal(self, journal: Journal) -> None:
+        """Have *journal* take the pending changes of each commit before the engine does.
+
+        Requires: the store has what the journal holds so far.
+        """
+        self._journal = journal
+
+    def close(self) -> None:
+        # Each step may be repeated, so that a close that was interrupted can be.
+        if self._open:
+            self._close_pending(ClosedRows(self.name))
+            self._open = False
+        self._engine.close()
+
+    def disown(self) -> None:
+        """Be closed in a forked child, and leave the engine to the parent (COM-44)."""
+        if self._open and self._engine.capabilities.persistent:
+            self._open = False
+            self._close_pending(ClosedRows(self.name))
+
+    def check_open(self) -> None:
+        """Return while the store is open.
+
+        Raises:
+            StoreClosedError: It is closed.
+        """
+        if not self._open:
+            raise StoreClosedError(f"the store {self.name!r} is closed; open it again")
+
+    def while_open(self, items: Iterator[T]) -> Generator[T, None, None]:
+        """Do as `guarded`, and count the iterator among the open ones."""
+        return self.count_iterator(self.guarded(items))
+
+    def guarded(self, items: Iterator[T]) -> Generator[T, None, None]:
+        """Pass *items* on as long as the store is open (KVS-13).
+
+        Raises:
+            StoreClosedError: The store was closed before the end was reached: also at the last
+                item, since nobody can say any more whether it was the last.
+        """
+        for item in items:
+            if not self._open:
+                self.check_open()
+            yield item
+        self.check_open()

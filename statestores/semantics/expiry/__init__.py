@@ -1,0 +1,1 @@
+"""Which rows are due to expire, and how many of them a commit may delete."""

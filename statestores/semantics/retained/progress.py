@@ -1,0 +1,101 @@
+"""How far a window or session store has come, and how far its expired rows are removed.
+
+Each commit removes a bounded number of expired rows, found in the index by time. Its cursor only
+moves forward: what is below it is gone, and what is put later is above the horizon, and so above
+the cursor. It is stored, so a removal goes on where it stood, and a scan of the index never walks
+over the tombstones of rows that are gone.
+"""
+
+from dataclasses import dataclass, field
+from itertools import islice
+from struct import Struct, error
+
+from statestores.errors import StoreCorruptedError
+from statestores.failpoints import reach
+from statestores.semantics.retained.rows import RetainedRows, index_above, index_time
+from statestores.semantics.rows.layout import HISTORY, PROGRESS_ROW, after_prefix
+from statestores.semantics.rows.progress import NO_STREAM_TIME
+from statestores.spi.engine import EngineReader
+
+REMOVALS_PER_WRITE = 2
+"""Expired rows to remove for each row written. One keeps the number where it is, two work off
+what a leap of stream time has left."""
+
+REMOVALS_PER_COMMIT = 64
+"""Expired rows to remove with each commit in any case."""
+
+_OWED_PER_COMMIT = 65_536
+"""Of the rows that are owed, how many one commit removes: a batch is in memory."""
+
+_FIXED = Struct(">qQ")
+_STOP = after_prefix(HISTORY)
+
+
+@dataclass(slots=True)
+class RetainedProgress:
+    """The row that each commit of a window or session store brings up to date (LAY-21)."""
+
+    stream_time_ms: int = NO_STREAM_TIME
+    """The highest time of an accepted put."""
+
+    next_sequence: int = 0
+    """The number of the next retained duplicate."""
+
+    cursor: bytes = HISTORY
+    """No row of the index is below this key."""
+
+    floor_ms: int = field(default=0, compare=False)
+    """No stored row has a lower time, or it was not looked up yet. Not stored."""
+
+    owed: int = field(default=0, compare=False)
+    """Rows that the next commits may remove besides, for rows that were committed in bulk. Not
+    stored."""
+
+    def pack(self) -> bytes:
+        """Return the stored form."""
+        return _FIXED.pack(self.stream_time_ms, self.next_sequence) + self.cursor
+
+    def remove_expired(
+        self,
+        reader: EngineReader,
+        rows: RetainedRows,
+        batch: dict[bytes, bytes | None],
+        horizon_ms: int,
+    ) -> None:
+        """Add to *batch*, that of a commit, the removal of rows up to *horizon_ms*."""
+        if horizon_ms < self.floor_ms:
+            self.owed = 0
+            return
+        besides = min(self.owed, _OWED_PER_COMMIT)
+        self.owed -= besides
+        budget = REMOVALS_PER_COMMIT + REMOVALS_PER_WRITE * len(batch) + besides
+        above = index_above(horizon_ms)
+        found = reader.scan(self.cursor, max(self.cursor, above))
+        expired = [index_key for index_key, _ in islice(found, budget + 1)]
+        if len(expired) > budget:
+            self.cursor = expired.pop()
+        else:
+            self.owed = 0
+            self.cursor = max(self.cursor, above)
+            following = reader.first(self.cursor, _STOP)
+            self.floor_ms = 1 << 63 if following is None else index_time(following[0])
+        # All of the index, and then all rows: an engine that sorts has less to do so.
+        batch.update(dict.fromkeys(expired))
+        batch.update(dict.fromkeys(rows.indexed_keys(expired)))
+        reach("vacuum.swept")
+
+
+def read_retained_progress(reader: EngineReader) -> RetainedProgress:
+    """Return the progress as it is stored.
+
+    Raises:
+        StoreCorruptedError: The row cannot be one of a progress.
+    """
+    row = reader.get(PROGRESS_ROW)
+    if row is None:
+        return RetainedProgress()
+    try:
+        stream_time_ms, next_sequence = _FIXED.unpack_from(row)
+    except error as failure:
+        raise StoreCorruptedError(f"the stored progress {row!r} is malformed") from failure
+    return RetainedProgress(stream_time_ms, next_sequence, row[_FIXED.size :])

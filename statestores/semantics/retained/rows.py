@@ -1,0 +1,144 @@
+"""The rows of window and session stores: a key, a time that retention looks at, and a number.
+
+Both kinds keep a row until stream time has passed its time by the retention. A window's time is
+its start, a session's its end; the number is a session's start, or the sequence of a retained
+duplicate. Each has two rows in the engine (spec/08):
+
+* in `DATA` the value, ordered by key, time and number, as it is read;
+* in `HISTORY` no value, ordered by time, so that what expires lies together at the beginning.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from struct import Struct
+
+from statestores.semantics.rows.escaped_keys import escape, unescape
+from statestores.semantics.rows.layout import DATA, HISTORY
+
+_TIME_BYTES = 8
+_TIME = Struct(">Q")
+_SUFFIX_BYTES = 10
+"""The key's terminator, two zero bytes, and the time: a number of ten bytes, half the time of a
+``Struct``."""
+_SUFFIX_AND_NUMBER = Struct(">HQQ")
+
+pack_time = _TIME.pack
+
+_NEVER = pack_time(1 << 63)
+
+Row = tuple[bytes, bytes]
+"""A row of `DATA`, key and value."""
+
+
+def index_above(time_ms: int) -> bytes:
+    """Return the lowest key of the index above all rows with times up to *time_ms*."""
+    return HISTORY + pack_time(time_ms + 1)
+
+
+def index_time(index_key: bytes) -> int:
+    """Return the time of a row of the index."""
+    return int.from_bytes(index_key[1 : 1 + _TIME_BYTES], "big")
+
+
+def unnumbered_key(key: bytes, time_ms: int) -> bytes:
+    """Return the key of a row without a number: the lowest of all with this key and time."""
+    # `escape`, written out: this is in the path of each fetch and put of a window.
+    return DATA + key.replace(b"\x00", b"\x00\xff") + time_ms.to_bytes(_SUFFIX_BYTES)
+
+
+class RetainedRows:
+    """The keys of one store's rows: with a number behind the time, or without."""
+
+    __slots__ = ("_time_from_end", "has_number", "suffix_bytes")
+
+    def __init__(self, *, has_number: bool) -> None:
+        self.has_number = has_number
+        self.suffix_bytes = _SUFFIX_AND_NUMBER.size if has_number else _SUFFIX_BYTES
+        self._time_from_end = self.suffix_bytes - 2
+
+    def data_key(self, key: bytes, time_ms: int, number: int = 0) -> bytes:
+        """Return the key of a row."""
+        if self.has_number:
+            return DATA + escape(key) + _SUFFIX_AND_NUMBER.pack(0, time_ms, number)
+        return unnumbered_key(key, time_ms)
+
+    def index_key(self, data_key: bytes) -> bytes:
+        """Return the key in the index of the row *data_key*."""
+        time_at = len(data_key) - self._time_from_end
+        number_at = time_at + _TIME_BYTES
+        return HISTORY + data_key[time_at:number_at] + data_key[1:time_at] + data_key[number_at:]
+
+    def indexed_key(self, index_key: bytes) -> bytes:
+        """Return the key of the row that a row of the index stands for."""
+        return self.indexed_keys([index_key])[0]
+
+    def indexed_keys(self, index_keys: list[bytes]) -> list[bytes]:
+        """Return the keys of the rows that rows of the index stand for."""
+        time_end = 1 + _TIME_BYTES
+        if not self.has_number:
+            return [DATA + key[time_end:] + key[1:time_end] for key in index_keys]
+        return [
+            DATA + key[time_end:-_TIME_BYTES] + key[1:time_end] + key[-_TIME_BYTES:]
+            for key in index_keys
+        ]
+
+    def time_of(self, data_key: bytes) -> int:
+        """Return the time of a row."""
+        time_at = len(data_key) - self._time_from_end
+        return int.from_bytes(data_key[time_at : time_at + _TIME_BYTES], "big")
+
+    def number_of(self, data_key: bytes) -> int:
+        """Return the number of a row. Requires: it has one."""
+        return int.from_bytes(data_key[-_TIME_BYTES:], "big")
+
+    def key_of(self, data_key: bytes) -> bytes:
+        """Return the key that a row belongs to."""
+        return unescape(data_key[1 : -self.suffix_bytes])
+
+    def bounds(
+        self, first_key: bytes | None, last_key: bytes | None, first_ms: int, last_ms: int
+    ) -> tuple[bytes, bytes]:
+        """Return half-open bounds of the rows within both inclusive ranges.
+
+        Exact when both keys are the same. Otherwise `within` has to leave out the rows of the
+        keys in between, the time of which is out of range.
+        """
+        start = DATA if first_key is None else unnumbered_key(first_key, first_ms)
+        if first_ms > last_ms:
+            return start, start
+        if last_key is None:
+            return start, HISTORY
+        return start, unnumbered_key(last_key, last_ms + 1)
+
+    def batch_of(
+        self, pending: Mapping[bytes, bytes | None], horizon_ms: int
+    ) -> tuple[dict[bytes, bytes | None], int]:
+        """Return the rows that *pending* ones change, with the index, and their lowest time.
+
+        What has expired before it is committed is left out.
+        """
+        batch: dict[bytes, bytes | None] = {}
+        index: dict[bytes, bytes | None] = {}
+        # `time_of` and `index_key`, written out; times compare as bytes like numbers.
+        horizon = pack_time(horizon_ms) if horizon_ms >= 0 else b""
+        lowest = _NEVER
+        from_end = self._time_from_end
+        for data_key, value in pending.items():
+            time_at = len(data_key) - from_end
+            time = data_key[time_at : time_at + _TIME_BYTES]
+            if time > horizon:
+                batch[data_key] = value
+                index_key = HISTORY + time + data_key[1:time_at] + data_key[time_at + _TIME_BYTES :]
+                index[index_key] = None if value is None else b""
+                if time < lowest:  # noqa: PLR1730  # a call costs a tenth
+                    lowest = time
+        batch.update(index)
+        return batch, int.from_bytes(lowest, "big")
+
+    def within(self, rows: Iterable[Row], first_ms: int, last_ms: int) -> Iterator[Row]:
+        """Yield the rows with times from *first_ms* to *last_ms*, both inclusive."""
+        low, high = pack_time(first_ms), pack_time(last_ms)
+        from_end = self._time_from_end
+        for row in rows:
+            time_at = len(row[0]) - from_end
+            if low <= row[0][time_at : time_at + _TIME_BYTES] <= high:
+                yield row

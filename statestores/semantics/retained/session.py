@@ -1,0 +1,199 @@
+"""The session store over an engine, and its facades: rows whose time is the session's end."""
+
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
+
+from statestores.errors import InvalidArgumentError
+from statestores.semantics.every_kind.arguments import (
+    check_key,
+    check_key_range,
+    check_keys,
+    check_lengths,
+    check_session,
+    check_time,
+    check_time_range,
+    check_value,
+    check_values,
+    isolation_of,
+)
+from statestores.semantics.retained.reads import (
+    CommittedRetained,
+    RetainedReads,
+    UncommittedRetained,
+)
+from statestores.semantics.retained.rows import RetainedRows, Row
+from statestores.semantics.retained.store import EngineRetainedStore, times_of
+from statestores.spi.durability import Durability
+from statestores.spi.engine import Engine
+from statestores.spi.records import Changes, SessionRecord
+from statestores.spi.session_specification import Session
+from statestores.spi.stores.session import ReadOnlySessionStore, SessionStore
+from statestores.spi.stores.store import Isolation, Values
+from statestores.spi.values import as_list
+
+
+class SessionReads(RetainedReads, ReadOnlySessionStore[bytes, bytes]):
+    """The reads of a session store, for the owner and for facades alike."""
+
+    def fetch_session(self, key: bytes, start_ms: int, end_ms: int) -> bytes | None:
+        check_key(key)
+        check_session(start_ms, end_ms)
+        return self._visible_value(self._rows.data_key(key, end_ms, start_ms), end_ms)
+
+    def find_sessions(
+        self,
+        key: bytes,
+        earliest_end_ms: int | None = None,
+        latest_start_ms: int | None = None,
+        *,
+        reverse: bool = False,
+    ) -> Iterator[SessionRecord[bytes, bytes]]:
+        check_key(key)
+        return self._find(key, key, earliest_end_ms, latest_start_ms, reverse=reverse)
+
+    def find_all_sessions(
+        self,
+        earliest_end_ms: int | None = None,
+        latest_start_ms: int | None = None,
+        first_key: bytes | None = None,
+        last_key: bytes | None = None,
+        *,
+        reverse: bool = False,
+    ) -> Iterator[SessionRecord[bytes, bytes]]:
+        check_key_range(first_key, last_key)
+        return self._find(first_key, last_key, earliest_end_ms, latest_start_ms, reverse=reverse)
+
+    def find_sessions_by_end(
+        self,
+        first_ms: int | None = None,
+        last_ms: int | None = None,
+        first_key: bytes | None = None,
+        last_key: bytes | None = None,
+        *,
+        reverse: bool = False,
+    ) -> Iterator[SessionRecord[bytes, bytes]]:
+        check_time_range(first_ms, last_ms)
+        check_key_range(first_key, last_key)
+        rows = self._visible_rows(first_key, last_key, first_ms, last_ms, reverse=reverse)
+        return self._records(rows, None)
+
+    def _find(
+        self,
+        first_key: bytes | None,
+        last_key: bytes | None,
+        earliest_end_ms: int | None,
+        latest_start_ms: int | None,
+        *,
+        reverse: bool,
+    ) -> Iterator[SessionRecord[bytes, bytes]]:
+        if earliest_end_ms is not None:
+            check_time("earliest_end_ms", earliest_end_ms)
+        if latest_start_ms is not None:
+            check_time("latest_start_ms", latest_start_ms)
+        rows = self._visible_rows(first_key, last_key, earliest_end_ms, None, reverse=reverse)
+        return self._records(rows, latest_start_ms)
+
+    def _records(
+        self, rows: Iterator[Row], latest_start_ms: int | None
+    ) -> Iterator[SessionRecord[bytes, bytes]]:
+        key_of, end_of, start_of = self._rows.key_of, self._rows.time_of, self._rows.number_of
+        for data_key, value in rows:
+            start_ms = start_of(data_key)
+            if latest_start_ms is None or start_ms <= latest_start_ms:
+                yield SessionRecord(key_of(data_key), start_ms, end_of(data_key), value)
+
+
+class CommittedSessions(CommittedRetained, SessionReads):
+    """A session store as its last commit left it."""
+
+
+class UncommittedSessions(UncommittedRetained, SessionReads):
+    """A session store with the writer's pending sessions."""
+
+
+class EngineSessionStore(EngineRetainedStore, SessionReads, SessionStore[bytes, bytes]):
+    """A session store of bytes over any engine."""
+
+    _times_bytes: ClassVar[int] = 16
+
+    def __init__(
+        self,
+        engine: Engine,
+        specification: Session[bytes, bytes],
+        durability: Durability,
+    ) -> None:
+        rows = RetainedRows(has_number=True)
+        super().__init__(engine, specification, durability, rows, specification.retention_ms)
+
+    # Writes.
+
+    def put(self, key: bytes, start_ms: int, end_ms: int, value: bytes | None) -> bool:
+        check_key(key)
+        check_value(value)
+        check_session(start_ms, end_ms)
+        return self._put_checked(key, start_ms, end_ms, value)
+
+    def put_many(
+        self,
+        keys: Values[bytes],
+        starts_ms: Values[int],
+        ends_ms: Values[int],
+        values: Values[bytes | None],
+    ) -> int:
+        self.check_open()
+        key_list, value_list = as_list("keys", keys), as_list("values", values)
+        starts, ends = as_list("starts_ms", starts_ms), as_list("ends_ms", ends_ms)
+        check_lengths(keys=key_list, starts_ms=starts, ends_ms=ends, values=value_list)
+        check_keys(key_list)
+        check_values(value_list)
+        for start_ms, end_ms in zip(starts, ends, strict=True):
+            check_session(start_ms, end_ms)
+        return sum(map(self._put_checked, key_list, starts, ends, value_list))
+
+    def remove(self, key: bytes, start_ms: int, end_ms: int) -> bool:
+        return self.put(key, start_ms, end_ms, None)
+
+    def _put_checked(self, key: bytes, start_ms: int, end_ms: int, value: bytes | None) -> bool:
+        data_key = self._rows.data_key(key, end_ms, start_ms)
+        return self._put(data_key, value, end_ms, len(key) + self._times_bytes)
+
+    def read_only(
+        self, isolation: Isolation | str = Isolation.READ_COMMITTED
+    ) -> ReadOnlySessionStore[bytes, bytes]:
+        self.check_open()
+        if isolation_of(isolation) is Isolation.READ_COMMITTED:
+            return CommittedSessions(self, self._engine, self._rows, self._retention_ms)
+        return UncommittedSessions(
+            self, self._engine, self._rows, self._retention_ms, self.uncommitted_rows
+        )
+
+    # Changes.
+
+    def _changes(
+        self,
+        keys: list[bytes],
+        values: Sequence[bytes | None],
+        times_ms: list[int],
+        numbers: list[int],
+    ) -> Changes:
+        return Changes(keys, values, numbers, end_times_ms=times_ms)
+
+    def _checked_columns(
+        self, changes: Changes
+    ) -> tuple[list[bytes], list[bytes | None], list[int], list[int]]:
+        keys, values = as_list("keys", changes.keys), as_list("values", changes.values)
+        check_keys(keys)
+        check_values(values)
+        starts = times_of("times_ms", self.name, changes.times_ms)
+        ends = times_of("end_times_ms", self.name, changes.end_times_ms)
+        check_lengths(keys=keys, values=values, times_ms=starts, end_times_ms=ends)
+        for start_ms, end_ms in zip(starts, ends, strict=True):
+            check_session(start_ms, end_ms)
+        if changes.sequences is not None:
+            raise InvalidArgumentError(
+                f"the changes carry sequences, and {self.name!r} is a session store"
+            )
+        return keys, values, ends, starts
+
+    def _take_note_of(self, numbers: list[int]) -> None:
+        """Nothing to do: the numbers are starts."""

@@ -1,0 +1,283 @@
+"""What window and session stores over an engine have in common: rows with a retention.
+
+Puts are blind: they go into the write buffer as the rows that they become. Invariant: every
+pending row was visible when it was put, so its time is above the cursor of the removal.
+"""
+
+from abc import abstractmethod
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
+from typing import ClassVar
+
+from statestores.errors import InvalidArgumentError
+from statestores.semantics.every_kind.arguments import check_changes, check_reverse, check_time
+from statestores.semantics.every_kind.sorted_rows import SortedRows
+from statestores.semantics.every_kind.timed_store import TimedStore
+from statestores.semantics.retained.progress import RetainedProgress, read_retained_progress
+from statestores.semantics.retained.reads import (
+    PendingRows,
+    RetainedReads,
+    RetainedSelection,
+)
+from statestores.semantics.retained.rows import RetainedRows, Row
+from statestores.semantics.rows.closed_rows import ClosedRows
+from statestores.semantics.rows.content_chunks import (
+    FIRST_CHUNK_ROWS,
+    frozen_content,
+    next_chunk_rows,
+)
+from statestores.semantics.rows.layout import DATA, HISTORY, PROGRESS_ROW
+from statestores.semantics.rows.progress import NO_STREAM_TIME
+from statestores.semantics.rows.write_buffer import WriteBuffer, merge
+from statestores.spi.durability import Durability
+from statestores.spi.engine import Engine, EngineReader
+from statestores.spi.milliseconds import warn_of_another_unit
+from statestores.spi.records import Changes
+from statestores.spi.specification import StoreSpecification
+from statestores.spi.stores.store import CommittedContent
+from statestores.spi.values import as_list
+
+_ABSENT = object()
+
+
+class EngineRetainedStore(RetainedReads, TimedStore):
+    """A store of rows with a retention, over any engine."""
+
+    _times_bytes: ClassVar[int]
+    """What the times of one write count as uncommitted bytes (COM-16)."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        specification: StoreSpecification[bytes, bytes],
+        durability: Durability,
+        rows: RetainedRows,
+        retention_ms: int,
+    ) -> None:
+        super().__init__(engine, specification, durability)
+        self._rows = rows
+        self._retention_ms = retention_ms
+        self._buffer = WriteBuffer()
+        self._pending: dict[bytes, bytes | None] = self._buffer.rows
+        self._stream_time = self._progress.stream_time_ms
+        self._horizon = self._stream_time - retention_ms
+        self._next_sequence = self._progress.next_sequence
+
+    # What a kind says.
+
+    @abstractmethod
+    def _changes(
+        self,
+        keys: list[bytes],
+        values: Sequence[bytes | None],
+        times_ms: list[int],
+        numbers: list[int],
+    ) -> Changes:
+        """Return rows as changes; *numbers* is empty when the rows have none."""
+
+    @abstractmethod
+    def _checked_columns(
+        self, changes: Changes
+    ) -> tuple[list[bytes], list[bytes | None], list[int], list[int]]:
+        """Return the same columns of *changes*, checked."""
+
+    @abstractmethod
+    def _take_note_of(self, numbers: list[int]) -> None:
+        """See the numbers of rows that were replayed or loaded."""
+
+    # Writes.
+
+    def _put(self, data_key: bytes, value: bytes | None, time_ms: int, size: int) -> bool:
+        """Put a row with a key of *size* bytes, unless it has expired."""
+        if time_ms <= self._horizon:
+            self.check_open()
+            self._dropped += self._put_step
+            return False
+        self._pending[data_key] = value
+        if time_ms > self._stream_time:
+            self._advance_stream_time(time_ms)
+        self._uncommitted_bytes += size if value is None else size + len(value)
+        self._puts += self._put_step
+        return True
+
+    def _advance_stream_time(self, time_ms: int) -> None:
+        self._stream_time = time_ms
+        self._horizon = time_ms - self._retention_ms
+
+    # Reads.
+
+    def _visible_value(self, data_key: bytes, time_ms: int) -> bytes | None:
+        value = self._pending.get(data_key, _ABSENT)
+        if time_ms <= self._horizon:
+            self._below_horizon += 1
+            return None
+        if value is _ABSENT:
+            self._engine_gets += 1
+            return self._engine_get(data_key)
+        return value  # type: ignore[return-value]  # a pending value, since it is not _ABSENT
+
+    def _visible_rows(
+        self,
+        first_key: bytes | None,
+        last_key: bytes | None,
+        first_ms: int | None,
+        last_ms: int | None,
+        *,
+        reverse: bool,
+    ) -> Generator[Row, None, None]:
+        check_reverse(reverse)
+        self.check_open()
+        selection = RetainedSelection(
+            self._rows, (first_key, last_key), (first_ms, last_ms), self._horizon
+        )
+        if selection.is_below_horizon:
+            self._below_horizon += 1
+        start, stop = selection.start, selection.stop
+        overlay = self._buffer.slice(start, stop, reverse=reverse) if self._pending else []
+        stored = self._engine.scan(start, stop, reverse=reverse)
+        rows = merge(stored, overlay, reverse=reverse)
+        return self.count_iterator(selection.of(self.guarded(rows) if overlay else rows))
+
+    def uncommitted_rows(self) -> tuple[PendingRows, int]:
+        """Return the pending rows, live, and their stream time: for facades."""
+        return self._pending, self._stream_time
+
+    # Changes.
+
+    def pending_changes(self) -> Changes:
+        self.check_open()
+        # In time order none of them has expired when it is replayed, whatever comes in between.
+        rows = sorted(self._pending.items(), key=lambda row: self._rows.time_of(row[0]))
+        return self._changes(*self._columns(rows))
+
+    def replay(self, changes: Changes) -> None:
+        self.check_open()
+        check_changes(changes)
+        keys, values, times, numbers = self._checked_columns(changes)
+        with self.replaying():
+            for row in zip(*self._keyed(keys, times, numbers), values, times, strict=True):
+                data_key, size, value, time_ms = row
+                self._put(data_key, value, time_ms, size)
+        self._take_note_of(numbers)
+
+    def load(self, changes: Changes, *, stream_time_ms: int | None = None) -> None:
+        self.check_open()
+        check_changes(changes)
+        keys, values, times, numbers = self._checked_columns(changes)
+        if stream_time_ms is not None:
+            check_time("stream_time_ms", stream_time_ms)
+        data_keys, sizes = self._keyed(keys, times, numbers)
+        self._pending.update(zip(data_keys, values, strict=True))
+        self._uncommitted_bytes += sum(sizes) + sum(map(len, filter(None, values)))
+        reached = max([self._stream_time, stream_time_ms or 0, *times])
+        if stream_time_ms is not None or times:
+            self._advance_stream_time(reached)
+        self._take_note_of(numbers)
+
+    def committed_content(self) -> CommittedContent:
+        self.check_open()
+        snapshot = self._engine.snapshot()
+        stream_time = read_retained_progress(snapshot).stream_time_ms
+        chunks = self._chunks(snapshot, max(0, stream_time - self._retention_ms + 1))
+        return frozen_content(snapshot, chunks, stream_time)
+
+    def _chunks(self, reader: EngineReader, first_ms: int) -> Iterator[Changes]:
+        """Yield the rows of *reader* with times from *first_ms*."""
+        rows = self._rows.within(reader.scan(DATA, HISTORY), first_ms, (1 << 63) - 1)
+        count = FIRST_CHUNK_ROWS
+        while chunk := list(islice(rows, count)):
+            count = next_chunk_rows(len(chunk), sum(len(value) for _, value in chunk))
+            yield self._changes(*self._columns(chunk))
+
+    def _columns(
+        self, rows: Sequence[tuple[bytes, bytes | None]]
+    ) -> tuple[list[bytes], list[bytes | None], list[int], list[int]]:
+        """Return keys, values, times and, if the rows have them, numbers."""
+        of = self._rows
+        data_keys = [data_key for data_key, _ in rows]
+        return (
+            [of.key_of(data_key) for data_key in data_keys],
+            [value for _, value in rows],
+            [of.time_of(data_key) for data_key in data_keys],
+            [of.number_of(data_key) for data_key in data_keys] if of.has_number else [],
+        )
+
+    def _keyed(
+        self, keys: list[bytes], times_ms: list[int], numbers: list[int]
+    ) -> tuple[list[bytes], list[int]]:
+        """Return the rows' keys, and what each counts as uncommitted bytes without its value."""
+        data_key = self._rows.data_key
+        sizes = [len(key) + self._times_bytes for key in keys]
+        if numbers:
+            return list(map(data_key, keys, times_ms, numbers)), sizes
+        return list(map(data_key, keys, times_ms)), sizes
+
+    # What the common part asks for.
+
+    def _has_pending_writes(self) -> bool:
+        return bool(self._pending)
+
+    @property
+    def owes_removals(self) -> bool:
+        return self._progress.owed > 0
+
+    def _read_committed(self) -> None:
+        super()._read_committed()
+        self._progress = self._next_progress = read_retained_progress(self._engine)
+
+    def _forget_progress(self) -> None:
+        self._progress = self._next_progress = RetainedProgress()
+
+    def _pending_rows(self) -> dict[bytes, bytes | None]:
+        progress = replace(
+            self._progress,
+            stream_time_ms=self._stream_time,
+            next_sequence=self._next_sequence,
+        )
+        horizon = self._horizon
+        batch, floor = self._rows.batch_of(self._pending, horizon)
+        progress.remove_expired(self._engine, self._rows, batch, horizon)
+        progress.floor_ms = min(progress.floor_ms, floor)
+        if progress != self._progress:
+            batch[PROGRESS_ROW] = progress.pack()
+            if self._progress.stream_time_ms == NO_STREAM_TIME:
+                warn_of_another_unit(self.name, self._stream_time)
+        self._next_progress = progress
+        return batch
+
+    def _progress_rows(self, rows: SortedRows) -> dict[bytes, bytes | None]:
+        self._next_progress = progress = replace(
+            self._progress,
+            stream_time_ms=max(self._stream_time, rows.highest_ms),
+            next_sequence=max(self._next_sequence, rows.next_number),
+            floor_ms=min(self._progress.floor_ms, rows.lowest_ms),
+            owed=self._progress.owed + rows.removals,
+        )
+        return {} if progress == self._progress else {PROGRESS_ROW: progress.pack()}
+
+    def _forget_pending(self, *, committed: bool) -> None:
+        if committed:
+            self._progress = self._next_progress
+        self._advance_stream_time(self._progress.stream_time_ms)
+        self._next_sequence = self._progress.next_sequence
+        buffer = WriteBuffer()
+        self._buffer, self._pending = buffer, buffer.rows  # one line: no interrupt in between
+
+    def _close_pending(self, closed: ClosedRows) -> None:
+        self._pending = closed
+
+
+def times_of(name: str, store: str, times: Sequence[int] | None) -> list[int]:
+    """Return the column *name* of changes, every value of which is a time.
+
+    Raises:
+        InvalidTypeError, InvalidArgumentError: One is not, or the store needs a column that the
+            changes lack.
+    """
+    if times is None:
+        raise InvalidArgumentError(f"the changes carry no {name}, and {store!r} needs them")
+    listed = as_list(name, times)
+    for time_ms in listed:
+        check_time(name, time_ms)
+    return listed

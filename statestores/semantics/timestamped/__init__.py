@@ -1,0 +1,1 @@
+"""Key-value stores whose values have timestamps, and may expire."""

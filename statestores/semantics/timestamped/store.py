@@ -1,0 +1,378 @@
+"""The timestamped key-value store over an engine: a write buffer of rows with timestamps.
+
+Invariants:
+
+* replaying `pending_changes` reaches the same stream time, though only the last put of a key is
+  among them: the put that has moved stream time the furthest comes first, if it was overwritten;
+* rows are deleted for their age only in a commit of the owner's own writes, never in one of
+  replayed changes, whose deletions are in the changelog (TTL-7).
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import cast
+
+from statestores.errors import InvalidArgumentError, InvalidTypeError
+from statestores.semantics.every_kind.arguments import (
+    MAX_TIME_MS,
+    check_changes,
+    check_key,
+    check_keys,
+    check_lengths,
+    check_reverse,
+    check_time,
+    check_values,
+    isolation_of,
+    refuse_absent,
+    refuse_put,
+)
+from statestores.semantics.every_kind.key_ranges import KeyRanges
+from statestores.semantics.every_kind.sorted_rows import SortedRows
+from statestores.semantics.every_kind.timed_store import TimedStore
+from statestores.semantics.expiry.wall_clock import Clock
+from statestores.semantics.rows.closed_rows import ClosedRows
+from statestores.semantics.rows.content_chunks import frozen_content
+from statestores.semantics.rows.layout import DATA, HISTORY, PROGRESS_ROW
+from statestores.semantics.rows.progress import NO_STREAM_TIME, Progress
+from statestores.semantics.rows.row_cache import DEFAULT_READ_CACHE_BYTES
+from statestores.semantics.rows.write_buffer import WriteBuffer, merge
+from statestores.semantics.timestamped.content import pending_columns, stamped_chunks
+from statestores.semantics.timestamped.expiry import Expiry, Sweep
+from statestores.semantics.timestamped.facades import CommittedTimestamped, UncommittedTimestamped
+from statestores.semantics.timestamped.opening import prepare, read_sweep_progress
+from statestores.semantics.timestamped.rows import (
+    HEADER_BYTES,
+    NO_TIMESTAMP,
+    living,
+    living_pairs,
+    pack_timestamp,
+    stamped_row,
+    unpack_timestamp,
+)
+from statestores.spi.durability import Durability
+from statestores.spi.engine import Engine
+from statestores.spi.milliseconds import warn_of_another_unit
+from statestores.spi.records import Changes, TimestampedValue
+from statestores.spi.specification import TimestampedKeyValue, TtlClock
+from statestores.spi.stores.store import CommittedContent, Isolation, Values
+from statestores.spi.stores.timestamped_key_value import (
+    ReadOnlyTimestampedKeyValueStore,
+    TimestampedKeyValueStore,
+)
+from statestores.spi.values import as_list
+
+_ABSENT = object()
+
+
+class EngineTimestampedKeyValueStore(
+    KeyRanges[TimestampedValue[bytes]], TimedStore, TimestampedKeyValueStore[bytes, bytes]
+):
+    """A key-value store of bytes and timestamps over any engine."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        specification: TimestampedKeyValue[bytes, bytes],
+        durability: Durability,
+        clock: Clock | None = None,
+        memory_bytes: int = DEFAULT_READ_CACHE_BYTES,
+    ) -> None:
+        """Take *engine* over, and remember in *memory_bytes* when rows expire.
+
+        *clock* takes the place of the machine's, for tests.
+        """
+        prepare(engine, specification, durability)
+        super().__init__(engine, specification, durability)
+        self._expiry = Expiry(specification, clock)
+        self._expires = specification.ttl_ms is not None
+        self._sweep = Sweep(specification.ttl_ms, memory_bytes)
+        self._engine_get = engine.get
+        self._buffer = WriteBuffer()
+        self._rows = self._buffer.rows
+        self._next_progress = self._committing = replace(self._progress)
+        self._stream_time = self._progress.stream_time_ms
+        self._highest: tuple[bytes, bytes] | None = None
+        self._is_replayed = False
+
+    # Writes.
+
+    def put(self, key: bytes, value: bytes | None, timestamp_ms: int | None = None) -> None:
+        if type(key) is not bytes:
+            refuse_put(key, value)
+        if value is None:
+            if timestamp_ms is not None:
+                check_time("timestamp_ms", timestamp_ms)
+            self._rows[DATA + key] = None
+            self._uncommitted_bytes += len(key)
+            self._puts += 1
+            return
+        if timestamp_ms is None:
+            timestamp_ms = self._time_of_the_call()
+        if (
+            type(value) is not bytes
+            or type(timestamp_ms) is not int
+            or not 0 <= timestamp_ms <= MAX_TIME_MS
+        ):
+            refuse_put(key, value, timestamp_ms)
+        row = pack_timestamp(timestamp_ms) + value
+        self._rows[DATA + key] = row
+        if timestamp_ms > self._stream_time:
+            self._stream_time = timestamp_ms
+            self._highest = DATA + key, row
+        self._uncommitted_bytes += len(key) + len(row)
+        self._puts += 1
+
+    def _time_of_the_call(self) -> int:
+        """Return the timestamp of a put without one, where that has a meaning (TKV-3).
+
+        Raises:
+            InvalidTypeError: It has none.
+        """
+        if self._expires and self._expiry.clock is TtlClock.WALL:
+            self.check_open()
+            return self._expiry.now_ms()
+        raise InvalidTypeError(
+            f"timestamp_ms must be an int of milliseconds, got None; {self.name!r} does not expire "
+            "by the wall clock, whose time it could be"
+        )
+
+    def put_if_absent(
+        self, key: bytes, value: bytes, timestamp_ms: int | None = None
+    ) -> TimestampedValue[bytes] | None:
+        if type(value) is not bytes:
+            refuse_absent(value)
+        if timestamp_ms is None:
+            timestamp_ms = self._time_of_the_call()
+        check_time("timestamp_ms", timestamp_ms)
+        present = self.get(key)
+        if present is None:
+            self.put(key, value, timestamp_ms)
+        return present
+
+    def put_many(
+        self,
+        keys: Values[bytes],
+        values: Values[bytes | None],
+        timestamps_ms: Values[int | None] | None = None,
+    ) -> None:
+        self.check_open()
+        key_list, value_list = as_list("keys", keys), as_list("values", values)
+        times = (
+            [None] * len(key_list)
+            if timestamps_ms is None
+            else as_list("timestamps_ms", timestamps_ms)
+        )
+        check_lengths(keys=key_list, values=value_list, timestamps_ms=times)
+        check_keys(key_list)
+        check_values(value_list)
+        stamped = [
+            self._time_of_the_call() if time_ms is None and value is not None else time_ms
+            for value, time_ms in zip(value_list, times, strict=True)
+        ]
+        self._take(key_list, value_list, stamped)
+        self._puts += len(key_list)
+
+    def _take(
+        self, keys: list[bytes], values: list[bytes | None], timestamps_ms: list[int | None]
+    ) -> None:
+        """Put columns whose keys and values are in order.
+
+        Raises:
+            InvalidTypeError, InvalidArgumentError: A timestamp is malformed; nothing is put.
+        """
+        for time_ms in timestamps_ms:
+            if time_ms is not None and (
+                type(time_ms) is not int or not 0 <= time_ms <= MAX_TIME_MS
+            ):
+                check_time("timestamp_ms", time_ms)
+        stamped = [
+            None if value is None else stamped_row(value, time_ms)
+            for value, time_ms in zip(values, timestamps_ms, strict=True)
+        ]
+        row_keys = [DATA + key for key in keys]
+        self._rows.update(zip(row_keys, stamped, strict=True))
+        for row_key, row, time_ms in zip(row_keys, stamped, timestamps_ms, strict=True):
+            if row is not None and time_ms is not None and time_ms > self._stream_time:
+                self._stream_time = time_ms
+                self._highest = row_key, row
+        self._uncommitted_bytes += sum(map(len, keys)) + sum(map(len, filter(None, stamped)))
+
+    def delete(self, key: bytes) -> TimestampedValue[bytes] | None:
+        present = self.get(key)
+        self.put(key, None)
+        return present
+
+    # Reads.
+
+    def get(self, key: bytes) -> TimestampedValue[bytes] | None:
+        if type(key) is not bytes:
+            check_key(key)
+        row_key = DATA + key
+        row = self._rows.get(row_key, _ABSENT)
+        if row is _ABSENT:
+            self._engine_gets += 1
+            row = self._engine_get(row_key)
+        if row is None:
+            return None
+        stored = cast("bytes", row)  # neither absent nor None
+        timestamp: int = unpack_timestamp(stored)[0]
+        if self._expires and 0 <= timestamp <= self._expiry.horizon_ms(self._stream_time):
+            return None
+        return TimestampedValue(
+            stored[HEADER_BYTES:], None if timestamp == NO_TIMESTAMP else timestamp
+        )
+
+    def get_many(self, keys: Values[bytes]) -> list[TimestampedValue[bytes] | None]:
+        self.check_open()
+        key_list = as_list("keys", keys)
+        check_keys(key_list)
+        rows = [DATA + key for key in key_list]
+        pending = self._rows
+        missing = [row for row in rows if row not in pending]
+        self._engine_gets += len(missing)
+        stored = dict(zip(missing, self._engine.get_many(missing), strict=True))
+        horizon = self._expiry.horizon_ms(self._stream_time)
+        return [living(stored[row] if row in stored else pending[row], horizon) for row in rows]
+
+    def _scan(
+        self, start: bytes, stop: bytes, *, reverse: bool
+    ) -> Iterator[tuple[bytes, TimestampedValue[bytes]]]:
+        check_reverse(reverse)
+        self.check_open()
+        overlay = self._buffer.slice(start, stop, reverse=reverse) if self._rows else []
+        stored = self._engine.scan(start, stop, reverse=reverse)
+        rows = self.while_open(merge(stored, overlay, reverse=reverse))
+        return living_pairs(rows, self._expiry.horizon_ms(self._stream_time))
+
+    def approximate_num_entries(self) -> int:
+        self.check_open()
+        stored = self._engine.approximate_num_keys(DATA, HISTORY)
+        return stored + sum(1 for row in self._rows.values() if row is not None)
+
+    def read_only(
+        self, isolation: Isolation | str = Isolation.READ_COMMITTED
+    ) -> ReadOnlyTimestampedKeyValueStore[bytes, bytes]:
+        self.check_open()
+        if isolation_of(isolation) is Isolation.READ_COMMITTED:
+            return CommittedTimestamped(self, self._engine, self._expiry, self.uncommitted_rows)
+        return UncommittedTimestamped(self, self._engine, self._expiry, self.uncommitted_rows)
+
+    def uncommitted_rows(self) -> tuple[dict[bytes, bytes | None], int]:
+        """Return the pending rows, live, and their stream time: for facades."""
+        return self._rows, self._stream_time
+
+    # Changes.
+
+    def pending_changes(self) -> Changes:
+        self.check_open()
+        self._sweep_into_pending()
+        return pending_columns(self._rows, self._highest)
+
+    def replay(self, changes: Changes) -> None:
+        self.check_open()
+        check_changes(changes)
+        if changes.times_ms is not None or changes.timestamps_ms is None:
+            raise InvalidArgumentError(
+                f"the changes carry other columns than those of {self.name!r}, which are keys, "
+                "values and timestamps"
+            )
+        keys, values = as_list("keys", changes.keys), as_list("values", changes.values)
+        timestamps = as_list("timestamps_ms", changes.timestamps_ms)
+        check_lengths(keys=keys, values=values, timestamps_ms=timestamps)
+        check_keys(keys)
+        check_values(values)
+        self._take(keys, values, timestamps)
+        self._is_replayed = True
+
+    def load(self, changes: Changes, *, stream_time_ms: int | None = None) -> None:
+        if stream_time_ms is not None:
+            check_time("stream_time_ms", stream_time_ms)
+        self.replay(changes)
+        if stream_time_ms is not None and stream_time_ms > self._stream_time:
+            self._stream_time = stream_time_ms
+
+    def committed_content(self) -> CommittedContent:
+        self.check_open()
+        snapshot = self._engine.snapshot()
+        stream_time = read_sweep_progress(snapshot).stream_time_ms
+        horizon = self._expiry.horizon_ms(stream_time)
+        return frozen_content(snapshot, stamped_chunks(snapshot, horizon), stream_time)
+
+    @property
+    def sweep_cursor(self) -> bytes:
+        """Where the sweep of expired rows has come to, with the pending writes."""
+        return self._next_progress.cursor
+
+    def sweep_from(self, cursor: bytes) -> None:
+        """Have the next sweep go on at *cursor*, a `sweep_cursor` of this store.
+
+        For a copy whose pending writes are committed elsewhere and come back by its changelog: of
+        the sweep only the deletions do, so it would look at the same rows each time.
+        """
+        self.check_open()
+        self._next_progress.cursor = cursor
+        self._sweep.forget()  # what the cursor leaps over has not been looked at
+
+    # What the common part asks for.
+
+    def _has_pending_writes(self) -> bool:
+        return bool(self._rows)
+
+    def _sweep_into_pending(self) -> None:
+        """Add to the pending rows the deletion of some that have expired."""
+        if self._expires and not self._is_replayed:
+            horizon = self._expiry.horizon_ms(self._stream_time)
+            self._sweep.run(self._engine, self._rows, self._next_progress, horizon)
+
+    def _has_something_to_journal(self) -> bool:
+        self._sweep_into_pending()
+        return super()._has_something_to_journal()
+
+    def _read_committed(self) -> None:
+        super()._read_committed()
+        self._progress = read_sweep_progress(self._engine)
+
+    def _forget_progress(self) -> None:
+        self._progress = Progress(cursor=DATA)
+
+    def _pending_rows(self) -> dict[bytes, bytes | None]:
+        if self._rows:  # else nothing of the owner's is committed: it may be following a changelog
+            self._sweep_into_pending()
+        batch = self._rows.copy()
+        progress: Progress = replace(self._next_progress, stream_time_ms=self._stream_time)
+        if self._expires:
+            progress.lower(self._sweep.read_times(batch))
+        if progress != self._progress:
+            batch[PROGRESS_ROW] = progress.pack()
+            if self._progress.stream_time_ms == NO_STREAM_TIME:
+                warn_of_another_unit(self.name, self._stream_time)
+        self._committing = progress
+        return batch
+
+    def _progress_rows(self, rows: SortedRows) -> dict[bytes, bytes | None]:
+        highest = max(self._stream_time, rows.highest_ms)
+        self._committing = progress = replace(self._next_progress, stream_time_ms=highest)
+        if self._expires:
+            progress.lower(rows.lowest_ms)
+        return {} if progress == self._progress else {PROGRESS_ROW: progress.pack()}
+
+    def _forget_pending(self, *, committed: bool) -> None:
+        if committed:
+            self._progress = self._committing
+            if self._expires:
+                self._sweep.end_commit(self._rows)
+        self._next_progress = replace(self._progress)
+        self._stream_time = self._progress.stream_time_ms
+        self._highest = None
+        self._is_replayed = False
+        self._sweep.begin_commit()
+        buffer = WriteBuffer()
+        self._buffer, self._rows = buffer, buffer.rows  # one line: no interrupt comes in between
+
+    def _forget_cached(self) -> None:
+        self._next_progress = replace(self._progress)  # a sweep may have been cut short
+        self._sweep.forget()
+
+    def _close_pending(self, closed: ClosedRows) -> None:
+        self._rows = closed
+        self._sweep.forget()

@@ -1,0 +1,1 @@
+"""Versioned stores over an engine (KIP-889)."""

@@ -1,0 +1,403 @@
+"""The versioned store over an engine (KIP-889).
+
+Puts are blind: a timestamp at or above stream time is certainly the newest of its key, so nothing
+is read. Pending versions meet the stored ones at commit, in `versioned_commit`. Latest rows that
+were committed or read lately are cached, so that many commits read nothing either.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import islice
+from operator import itemgetter
+
+from statestores.errors import InvalidArgumentError
+from statestores.semantics.every_kind.arguments import (
+    MAX_TIME_MS,
+    check_changes,
+    check_key,
+    check_key_range,
+    check_keys,
+    check_lengths,
+    check_reverse,
+    check_time,
+    check_time_range,
+    check_values,
+    isolation_of,
+    keys_and_times,
+    refuse_put,
+)
+from statestores.semantics.every_kind.sorted_rows import SortedRows
+from statestores.semantics.every_kind.timed_store import TimedStore
+from statestores.semantics.rows.closed_rows import ClosedRows
+from statestores.semantics.rows.content_chunks import frozen_content, until_closed
+from statestores.semantics.rows.layout import DATA, PROGRESS_ROW
+from statestores.semantics.rows.namespaced_rows import key_bounds
+from statestores.semantics.rows.progress import NO_STREAM_TIME, Progress, read_progress
+from statestores.semantics.rows.row_cache import DEFAULT_READ_CACHE_BYTES, KEEP_ONE_IN, RowCache
+from statestores.semantics.versioned.commit import resolve
+from statestores.semantics.versioned.content import version_chunks
+from statestores.semantics.versioned.facades import CommittedVersions, UncommittedVersions
+from statestores.semantics.versioned.remembered_seeks import RememberedSeeks
+from statestores.semantics.versioned.rows import DELETED, HEADER_BYTES, unpack_header
+from statestores.semantics.versioned.vacuum import Vacuum
+from statestores.semantics.versioned.view import (
+    VersionedView,
+    new_tuple,
+    stored_start_after,
+    stored_superseded,
+)
+from statestores.spi.durability import Durability
+from statestores.spi.engine import Engine
+from statestores.spi.milliseconds import warn_of_another_unit
+from statestores.spi.records import Changes, PutResult, VersionedRecord
+from statestores.spi.specification import Versioned
+from statestores.spi.stores.store import CommittedContent, Isolation, Values
+from statestores.spi.stores.versioned import ReadOnlyVersionedStore, VersionedStore
+from statestores.spi.values import as_list
+
+_NEWEST = PutResult(accepted=True, valid_to_ms=None)
+_TOO_LATE = PutResult(accepted=False, valid_to_ms=None)
+
+
+class EngineVersionedStore(TimedStore, VersionedStore[bytes, bytes]):
+    """A versioned store of bytes over any engine."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        specification: Versioned[bytes, bytes],
+        durability: Durability,
+        cache: RowCache | None = None,
+        memory_bytes: int = DEFAULT_READ_CACHE_BYTES // 2,
+    ) -> None:
+        """Take *engine* over, and keep in *cache* the latest rows that were used lately.
+
+        In *memory_bytes* it remembers when superseded versions expire.
+        """
+        super().__init__(engine, specification, durability)
+        self._retention_ms = specification.history_retention_ms
+        self._engine_get = engine.get
+        self._stream_time = self._progress.stream_time_ms
+        self._vacuum = Vacuum(specification.history_retention_ms, memory_bytes)
+        self._seeks = RememberedSeeks(engine)
+        self._cache = cache or RowCache(DEFAULT_READ_CACHE_BYTES)
+        self._cached = self._cache.rows
+        self._committing: dict[bytes, bytes | None] = {}
+        self._pending: dict[bytes, dict[int, bytes | None]] = {}
+
+    # Writes.
+
+    def put(self, key: bytes, value: bytes | None, timestamp_ms: int) -> PutResult:
+        if (
+            type(key) is not bytes
+            or type(timestamp_ms) is not int
+            or (type(value) is not bytes and value is not None)
+            or not 0 <= timestamp_ms <= MAX_TIME_MS
+        ):
+            refuse_put(key, value, timestamp_ms)
+        result = _NEWEST
+        if timestamp_ms < self._stream_time:
+            self.check_open()
+            if timestamp_ms < self._stream_time - self._retention_ms:
+                self._dropped += self._put_step
+                return _TOO_LATE
+            following = self._following(key, timestamp_ms)
+            if following is not None:
+                result = PutResult(accepted=True, valid_to_ms=following)
+        versions = self._pending.get(key)
+        if versions is None:
+            self._pending[key] = {timestamp_ms: value}
+        else:
+            versions[timestamp_ms] = value
+        if timestamp_ms > self._stream_time:  # noqa: PLR1730  # a call costs a tenth of a put
+            self._stream_time = timestamp_ms
+        self._uncommitted_bytes += len(key) + (8 if value is None else 8 + len(value))
+        self._puts += self._put_step
+        return result
+
+    def _following(self, key: bytes, timestamp_ms: int) -> int | None:
+        """Return when the version after a late one starts, and keep for the commit what was found.
+
+        ``None``: it is the latest of its key after all.
+        """
+        if key not in self._pending:
+            if key in self._cached:
+                row = self._cached[key]
+            else:
+                row = self._engine.get(DATA + key)
+                self._cache.keep(key, row)  # the commit looks for it again
+            if row is None or (newest_ms := unpack_header(row)[0] & ~DELETED) <= timestamp_ms:
+                return None
+            return stored_start_after(self._seeks, key, timestamp_ms, newest_ms)
+        view = VersionedView(
+            self._seeks, self._pending, self._stream_time, self._retention_ms, self._cached
+        )
+        return view.start_after(key, timestamp_ms)
+
+    def put_many(
+        self, keys: Values[bytes], values: Values[bytes | None], timestamps_ms: Values[int]
+    ) -> int:
+        self.check_open()
+        key_list, value_list = as_list("keys", keys), as_list("values", values)
+        times = as_list("timestamps_ms", timestamps_ms)
+        self._check_columns(key_list, value_list, times)
+        accepted = 0
+        put = self.put
+        for key, value, timestamp_ms in zip(key_list, value_list, times, strict=True):
+            if put(key, value, timestamp_ms).accepted:
+                accepted += 1
+        return accepted
+
+    @staticmethod
+    def _check_columns(
+        keys: list[bytes], values: list[bytes | None], timestamps_ms: list[int]
+    ) -> None:
+        """Accept columns that can be put.
+
+        Raises:
+            InvalidTypeError, InvalidArgumentError: One cannot, or their lengths differ.
+        """
+        check_lengths(keys=keys, values=values, timestamps_ms=timestamps_ms)
+        check_keys(keys)
+        check_values(values)
+        for timestamp_ms in timestamps_ms:
+            if type(timestamp_ms) is not int or not 0 <= timestamp_ms <= MAX_TIME_MS:
+                check_time("timestamp_ms", timestamp_ms)
+
+    def delete(self, key: bytes, timestamp_ms: int) -> VersionedRecord[bytes] | None:
+        check_key(key)
+        check_time("timestamp_ms", timestamp_ms)
+        self.check_open()
+        if timestamp_ms < self._stream_time - self._retention_ms:
+            return None
+        valid = self._view().get(key, timestamp_ms)
+        self.put(key, None, timestamp_ms)
+        return valid
+
+    # Reads.
+
+    def get(self, key: bytes, as_of_ms: int | None = None) -> VersionedRecord[bytes] | None:
+        if type(key) is not bytes:
+            check_key(key)
+        if as_of_ms is not None and (type(as_of_ms) is not int or not 0 <= as_of_ms <= MAX_TIME_MS):
+            check_time("as_of_ms", as_of_ms)
+        if key not in self._pending:
+            # The flat path: nothing pending for the key, and the latest is the answer.
+            if key in self._cached:
+                row = self._cached[key]
+            else:
+                self._engine_gets = count = self._engine_gets + 1
+                row = self._engine_get(DATA + key)
+                if not count % KEEP_ONE_IN:
+                    self._cache.keep(key, row)
+            if row is None:
+                return None
+            header: int = unpack_header(row)[0]
+            if as_of_ms is None or header & ~DELETED <= as_of_ms:
+                if header >= DELETED:
+                    return None
+                return new_tuple(VersionedRecord, (row[HEADER_BYTES:], header, None))
+            if as_of_ms < self._stream_time - self._retention_ms:
+                self._below_horizon += 1
+                return None
+            return stored_superseded(self._engine, key, as_of_ms)
+        view = self._view()
+        found = view.get(key, as_of_ms)
+        self._below_horizon += view.below_horizon
+        return found
+
+    def get_many(
+        self, keys: Values[bytes], as_of_ms: int | Values[int] | None = None
+    ) -> list[VersionedRecord[bytes] | None]:
+        with self.view() as view:
+            return view.get_many(*keys_and_times(keys, as_of_ms))
+
+    def history(
+        self,
+        key: bytes,
+        first_ms: int | None = None,
+        last_ms: int | None = None,
+        *,
+        reverse: bool = False,
+    ) -> Iterator[VersionedRecord[bytes]]:
+        check_reverse(reverse)
+        check_key(key)
+        check_time_range(first_ms, last_ms)
+        self.check_open()
+        view = self._view()
+        versions = view.history(key, first_ms, last_ms, reverse=reverse)
+        self._below_horizon += view.below_horizon
+        return self.while_open(versions)
+
+    def scan_as_of(
+        self,
+        as_of_ms: int | None = None,
+        first: bytes | None = None,
+        last: bytes | None = None,
+        *,
+        reverse: bool = False,
+    ) -> Iterator[tuple[bytes, VersionedRecord[bytes]]]:
+        check_reverse(reverse)
+        check_key_range(first, last)
+        if as_of_ms is not None:
+            check_time("as_of_ms", as_of_ms)
+        self.check_open()
+        pending = {key: dict(versions) for key, versions in self._pending.items()}
+        snapshot = self._engine.snapshot()
+        view = VersionedView(snapshot, pending, self._stream_time, self._retention_ms)
+        if as_of_ms is not None and as_of_ms < view.horizon_ms:
+            self._below_horizon += 1
+        rows = view.scan(*key_bounds(first, last), as_of_ms, reverse=reverse)
+        return self.while_open(until_closed(snapshot, rows))
+
+    def read_only(
+        self, isolation: Isolation | str = Isolation.READ_COMMITTED
+    ) -> ReadOnlyVersionedStore[bytes, bytes]:
+        self.check_open()
+        if isolation_of(isolation) is Isolation.READ_COMMITTED:
+            return CommittedVersions(self, self._engine, self._retention_ms)
+        return UncommittedVersions(
+            self, self._engine, self._retention_ms, self.uncommitted_versions
+        )
+
+    def uncommitted_versions(self) -> tuple[dict[bytes, dict[int, bytes | None]], int]:
+        """Return the pending versions, live, and their stream time: for facades."""
+        return self._pending, self._stream_time
+
+    @contextmanager
+    def view(self) -> Iterator[VersionedView]:
+        """Give a view for reads of many keys, pending versions included.
+
+        Requires: nothing is written meanwhile, which the one thread that writes sees to.
+
+        Raises:
+            StoreClosedError: The store is closed.
+        """
+        self.check_open()
+        view = self._view()
+        yield view
+        self._below_horizon += view.below_horizon
+
+    def _view(self) -> VersionedView:
+        return VersionedView(
+            self._engine, self._pending, self._stream_time, self._retention_ms, self._cached
+        )
+
+    # Changes.
+
+    def pending_changes(self) -> Changes:
+        self.check_open()
+        versions = [
+            (timestamp_ms, key, value)
+            for key, versions in self._pending.items()
+            for timestamp_ms, value in versions.items()
+        ]
+        # In time order none of them is late when it is replayed, whatever comes in between.
+        versions.sort(key=itemgetter(0))
+        return Changes(
+            [key for _, key, _ in versions],
+            [value for _, _, value in versions],
+            [timestamp_ms for timestamp_ms, _, _ in versions],
+        )
+
+    def replay(self, changes: Changes) -> None:
+        self.check_open()
+        check_changes(changes)
+        with self.replaying():
+            self.put_many(changes.keys, changes.values, self._times_of(changes))
+
+    def load(self, changes: Changes, *, stream_time_ms: int | None = None) -> None:
+        self.check_open()
+        check_changes(changes)
+        keys, values = as_list("keys", changes.keys), as_list("values", changes.values)
+        times = as_list("times_ms", self._times_of(changes))
+        self._check_columns(keys, values, times)
+        if stream_time_ms is not None:
+            check_time("stream_time_ms", stream_time_ms)
+            self._stream_time = max(self._stream_time, stream_time_ms)
+        pending = self._pending
+        for key, value, timestamp_ms in zip(keys, values, times, strict=True):
+            versions = pending.get(key)
+            if versions is None:
+                pending[key] = {timestamp_ms: value}
+            else:
+                versions[timestamp_ms] = value
+        self._stream_time = max([self._stream_time, *times])
+        self._uncommitted_bytes += (
+            sum(map(len, keys)) + sum(map(len, filter(None, values))) + 8 * len(keys)
+        )
+
+    def _times_of(self, changes: Changes) -> Values[int]:
+        if changes.times_ms is None:
+            raise InvalidArgumentError(
+                f"the changes carry no times, and {self.name!r} is a versioned store"
+            )
+        return changes.times_ms
+
+    def committed_content(self) -> CommittedContent:
+        self.check_open()
+        snapshot = self._engine.snapshot()
+        stream_time = read_progress(snapshot).stream_time_ms
+        chunks = version_chunks(snapshot, stream_time - self._retention_ms)
+        return frozen_content(snapshot, chunks, stream_time)
+
+    # What the common part asks for.
+
+    def _has_pending_writes(self) -> bool:
+        return bool(self._pending)
+
+    def _read_committed(self) -> None:
+        super()._read_committed()
+        self._progress = self._next_progress = read_progress(self._engine)
+
+    def _forget_progress(self) -> None:
+        self._progress = self._next_progress = Progress()
+
+    def _pending_rows(self) -> dict[bytes, bytes | None]:
+        progress: Progress = replace(self._progress, stream_time_ms=self._stream_time)
+        horizon = self._stream_time - self._retention_ms
+        resolved = resolve(self._seeks, self._cached, self._pending, progress, horizon)
+        rows, latest = resolved.rows, resolved.latest
+        resolved_rows = len(rows)
+        self._vacuum.sweep(self._engine, rows, progress, horizon)
+        for row_key in islice(reversed(rows), len(rows) - resolved_rows):  # swept just now
+            if row_key.startswith(DATA):
+                latest[row_key[len(DATA) :]] = None
+        self._committing = latest
+        if progress != self._progress:
+            rows[PROGRESS_ROW] = progress.pack()
+            if self._progress.stream_time_ms == NO_STREAM_TIME:
+                warn_of_another_unit(self.name, self._stream_time)
+        self._next_progress = progress
+        return rows
+
+    @property
+    def owes_removals(self) -> bool:
+        return self._vacuum.owed > 0
+
+    def _progress_rows(self, rows: SortedRows) -> dict[bytes, bytes | None]:
+        self._vacuum.owed += rows.removals
+        highest = max(self._stream_time, rows.highest_ms)
+        self._next_progress = progress = replace(self._progress, stream_time_ms=highest)
+        progress.lower(rows.lowest_ms)
+        return {} if progress == self._progress else {PROGRESS_ROW: progress.pack()}
+
+    def _forget_pending(self, *, committed: bool) -> None:
+        if committed:
+            self._progress = self._next_progress
+            self._vacuum.end_commit()
+            self._cache.take(self._committing, self._uncommitted_bytes)
+            self._committing = {}
+        self._stream_time = self._progress.stream_time_ms
+        self._pending = {}
+        self._seeks.forget()
+
+    def _forget_cached(self) -> None:
+        self._cache.forget()
+        self._seeks.forget()
+        self._vacuum.forget()
+
+    def _close_pending(self, closed: ClosedRows) -> None:
+        self._pending = closed
+        self._forget_cached()

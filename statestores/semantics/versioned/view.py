@@ -1,0 +1,355 @@
+"""Reads of a versioned store at one instant: stored rows, with pending versions over them.
+
+The store reads through a view of its engine and its own pending versions, a committed facade
+through a view of a snapshot. A pending version replaces a stored one with the same start.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+
+from statestores.semantics.every_kind.arguments import MAX_TIME_MS
+from statestores.semantics.rows.layout import DATA, HISTORY
+from statestores.semantics.rows.write_buffer import merge
+from statestores.semantics.versioned.rows import (
+    DELETED,
+    HEADER_BYTES,
+    SUFFIX_BYTES,
+    Version,
+    data_key,
+    history_bounds,
+    history_from,
+    history_key,
+    read_history,
+    read_latest,
+    start_of,
+    unpack_header,
+)
+from statestores.spi.engine import EngineReader
+from statestores.spi.records import VersionedRecord
+
+Pending = Mapping[bytes, Mapping[int, bytes | None]]
+"""Uncommitted versions: by key, by start."""
+
+new_tuple = tuple.__new__
+"""Makes a record in half the time of the record's own constructor, which is a Python function."""
+
+from_bytes = int.from_bytes
+
+_NOTHING: dict[int, bytes | None] = {}
+
+_NO_ROWS: dict[bytes, bytes | None] = {}
+
+
+class VersionedView:
+    """A versioned store at one stream time."""
+
+    __slots__ = ("_cached", "_pending", "_reader", "below_horizon", "horizon_ms")
+
+    def __init__(
+        self,
+        reader: EngineReader,
+        pending: Pending,
+        stream_time_ms: int,
+        retention_ms: int,
+        cached: Mapping[bytes, bytes | None] = _NO_ROWS,
+    ) -> None:
+        """Look through *reader*, some of whose latest rows are *cached* by their keys."""
+        self._cached = cached
+        self._reader = reader
+        self._pending = pending
+        self.horizon_ms = stream_time_ms - retention_ms
+        """Before it, only a version that is the latest of its key is found."""
+        self.below_horizon = 0
+        """How often something before it was asked for and not found for that."""
+
+    @property
+    def reader(self) -> EngineReader:
+        """The rows of the same instant, for whoever reads them as columns."""
+        return self._reader
+
+    @property
+    def pending(self) -> Pending:
+        """The versions that these rows lack."""
+        return self._pending
+
+    # One key.
+
+    def _latest_row(self, key: bytes) -> bytes | None:
+        """Return the stored row of the latest version of *key*."""
+        return self._cached[key] if key in self._cached else self._reader.get(data_key(key))
+
+    def latest(self, key: bytes) -> Version | None:
+        """Return the latest version of *key*, which may be a deletion."""
+        row = self._latest_row(key)
+        stored = None if row is None else read_latest(row)
+        versions = self._pending.get(key)
+        if versions:
+            start = max(versions)
+            if stored is None or start >= stored.valid_from_ms:
+                return Version(start, versions[start], None)
+        return stored
+
+    def get(self, key: bytes, as_of_ms: int | None) -> VersionedRecord[bytes] | None:
+        """Return the version of *key* valid at *as_of_ms*; without a time, the latest."""
+        latest = self.latest(key)
+        if latest is None:
+            return None
+        if as_of_ms is None or latest.valid_from_ms <= as_of_ms:
+            return _record(latest)
+        return self.get_superseded(key, as_of_ms)
+
+    def get_many(
+        self, keys: Sequence[bytes], times_ms: Sequence[int | None]
+    ) -> list[VersionedRecord[bytes] | None]:
+        """Return `get` of each key at its time; all latest rows come from one read."""
+        rows = self.latest_rows(keys)
+        records = []
+        for key, as_of_ms, row in zip(keys, times_ms, rows, strict=True):
+            if key in self._pending:
+                record = self.get(key, as_of_ms)
+            elif row is None:
+                record = None
+            else:
+                latest = read_latest(row)
+                if as_of_ms is None or latest.valid_from_ms <= as_of_ms:
+                    record = _record(latest)
+                else:
+                    record = self.get_superseded(key, as_of_ms)
+            records.append(record)
+        return records
+
+    def latest_rows(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """Return the stored row of the latest version of each of *keys*, ``None`` for none."""
+        cached = self._cached
+        if not cached:
+            return self._reader.get_many([data_key(key) for key in keys])
+        read = iter(self._reader.get_many([data_key(key) for key in keys if key not in cached]))
+        return [cached[key] if key in cached else next(read) for key in keys]
+
+    def get_superseded(self, key: bytes, as_of_ms: int) -> VersionedRecord[bytes] | None:
+        """Return the version valid at *as_of_ms*. Requires: the latest one starts later."""
+        if as_of_ms < self.horizon_ms:
+            self.below_horizon += 1
+            return None
+        if not self._pending.get(key):
+            return stored_superseded(self._reader, key, as_of_ms)
+        return _record(self._superseded(key, as_of_ms))
+
+    def _superseded(self, key: bytes, as_of_ms: int) -> Version | None:
+        """Return the same for a key with pending versions."""
+        stored = self._stored_at(key, as_of_ms)
+        versions = self._pending[key]
+        starts = sorted(versions)
+        index = bisect_right(starts, as_of_ms)
+        following = starts[index] if index < len(starts) else None
+        start = starts[index - 1] if index else None
+        if stored is not None and (start is None or stored.valid_from_ms > start):
+            ended = _earlier(stored.valid_to_ms, following)
+            valid = Version(stored.valid_from_ms, stored.value, ended)
+            return valid if _ends_after(valid, as_of_ms) else None
+        if start is None:
+            return None
+        return Version(start, versions[start], _earlier(self._stored_after(key, start), following))
+
+    def _stored_at(self, key: bytes, as_of_ms: int) -> Version | None:
+        """Return the stored version of *key* with the highest start up to *as_of_ms*."""
+        row = self._latest_row(key)
+        if row is not None and (latest := read_latest(row)).valid_from_ms <= as_of_ms:
+            return latest
+        found = self._reader.first(*history_from(key, as_of_ms))
+        return None if found is None else read_history(*found)
+
+    def _stored_after(self, key: bytes, start_ms: int) -> int | None:
+        """Return the lowest start of a stored version of *key* above *start_ms*."""
+        row = self._latest_row(key)
+        if row is None or (newest_ms := unpack_header(row)[0] & ~DELETED) <= start_ms:
+            return None
+        return stored_start_after(self._reader, key, start_ms, newest_ms)
+
+    def start_after(self, key: bytes, start_ms: int) -> int | None:
+        """Return the lowest start of a version of *key* above *start_ms*, stored or pending."""
+        pending = [start for start in self._pending.get(key, _NOTHING) if start > start_ms]
+        return _earlier(self._stored_after(key, start_ms), min(pending, default=None))
+
+    # The history of one key.
+
+    def history(
+        self, key: bytes, first_ms: int | None, last_ms: int | None, *, reverse: bool
+    ) -> Iterator[VersionedRecord[bytes]]:
+        """Return the versions of *key* valid within the range, both ends inclusive."""
+        low = max(first_ms or 0, self.horizon_ms)
+        if last_ms is not None and last_ms < self.horizon_ms:
+            self.below_horizon += 1
+            latest = self.latest(key)
+            known = latest is not None and latest.valid_from_ms <= last_ms
+            versions = iter([latest] if latest and known else [])
+        elif self._pending.get(key):
+            merged = list(self._merged_history(key, low, last_ms))
+            versions = iter(merged if reverse else merged[::-1])
+        elif reverse:
+            versions = self._newest_first(key, low, last_ms)
+        else:
+            versions = self._oldest_first(key, low, last_ms)
+        return (
+            VersionedRecord(version.value, version.valid_from_ms, version.valid_to_ms)
+            for version in versions
+            if version.value is not None
+        )
+
+    def _newest_first(self, key: bytes, low_ms: int, last_ms: int | None) -> Iterator[Version]:
+        """Return the stored versions that end after *low_ms* and start up to *last_ms*."""
+        start, stop = history_bounds(key)
+        if last_ms is not None:
+            start = history_key(key, last_ms)
+        rows = self._reader.scan(start, stop)
+        row = self._latest_row(key)
+        return _until(low_ms, self._with_latest(row, rows, last_ms))
+
+    @staticmethod
+    def _with_latest(
+        row: bytes | None, rows: Iterator[tuple[bytes, bytes]], last_ms: int | None
+    ) -> Iterator[Version]:
+        if row is not None:
+            latest = read_latest(row)
+            if last_ms is None or latest.valid_from_ms <= last_ms:
+                yield latest
+        for row_key, value in rows:
+            version = read_history(row_key, value)
+            if version.valid_to_ms != version.valid_from_ms:  # not a marker
+                yield version
+
+    def _oldest_first(self, key: bytes, low_ms: int, last_ms: int | None) -> Iterator[Version]:
+        """Return the same as `_newest_first`, backwards."""
+        start, stop = history_bounds(key)
+        if last_ms is not None:
+            start = history_key(key, last_ms)
+        oldest = self._reader.first(history_key(key, low_ms), stop)
+        stop = history_key(key, low_ms) if oldest is None else oldest[0] + b"\x00"
+        rows = self._reader.scan(start, stop, reverse=True)
+        row = self._latest_row(key)
+        return self._then_latest(rows, row, low_ms, last_ms)
+
+    @staticmethod
+    def _then_latest(
+        rows: Iterator[tuple[bytes, bytes]], row: bytes | None, low_ms: int, last_ms: int | None
+    ) -> Iterator[Version]:
+        for row_key, value in rows:
+            version = read_history(row_key, value)
+            if version.valid_to_ms != version.valid_from_ms and _ends_after(version, low_ms):
+                yield version
+        if row is not None:
+            latest = read_latest(row)
+            if last_ms is None or latest.valid_from_ms <= last_ms:
+                yield latest
+
+    def _merged_history(self, key: bytes, low_ms: int, last_ms: int | None) -> Iterator[Version]:
+        """Return stored and pending versions, newest first, with the validity of both."""
+        pending = self._pending[key]
+        starts = [start for start in pending if last_ms is None or start <= last_ms]
+        stored = {
+            version.valid_from_ms: version.value
+            for version in self._newest_first(key, low_ms, last_ms)
+        }
+        following = None if last_ms is None else self.start_after(key, last_ms)
+        for start in sorted({*starts, *stored}, reverse=True):
+            value = pending[start] if start in pending else stored[start]
+            version = Version(start, value, following)
+            following = start
+            if _ends_after(version, low_ms):
+                yield version
+
+    # Many keys.
+
+    def scan(
+        self, start: bytes, stop: bytes, as_of_ms: int | None, *, reverse: bool
+    ) -> Iterator[tuple[bytes, VersionedRecord[bytes]]]:
+        """Return the keys of the latest rows from *start* to *stop* with `get` of each.
+
+        The reader has to be frozen: this reads it more than once for each key.
+        """
+        chosen = [row for key in self._pending if start <= (row := data_key(key)) < stop]
+        chosen.sort(reverse=reverse)
+        rows = merge(
+            self._reader.scan(start, stop, reverse=reverse),
+            [(row, b"") for row in chosen],
+            reverse=reverse,
+        )
+        return self._as_of(rows, as_of_ms)
+
+    def _as_of(
+        self, rows: Iterator[tuple[bytes, bytes]], as_of_ms: int | None
+    ) -> Iterator[tuple[bytes, VersionedRecord[bytes]]]:
+        for row_key, row in rows:
+            key = row_key[len(DATA) :]
+            if not row:  # a key with pending versions; a stored row has a header at least
+                record = self.get(key, as_of_ms)
+            else:
+                latest = read_latest(row)
+                if as_of_ms is None or latest.valid_from_ms <= as_of_ms:
+                    record = _record(latest)
+                else:
+                    record = self.get_superseded(key, as_of_ms)
+            if record is not None:
+                yield key, record
+
+
+def stored_superseded(
+    reader: EngineReader, key: bytes, as_of_ms: int
+) -> VersionedRecord[bytes] | None:
+    """Return the superseded version of *key* valid at *as_of_ms*, all in one seek."""
+    # `history_from`, `escape` and `start_of`, written out: this is the path of most as-of reads.
+    prefix = HISTORY + key.replace(b"\x00", b"\x00\xff")
+    found = reader.first(
+        prefix + (MAX_TIME_MS - as_of_ms).to_bytes(SUFFIX_BYTES), prefix + b"\x00\x01"
+    )
+    if found is None:
+        return None
+    row_key, row = found
+    valid_to: int = unpack_header(row)[0]
+    if not as_of_ms < valid_to < DELETED:  # it has ended, or is a deletion
+        return None
+    valid_from = MAX_TIME_MS - from_bytes(row_key[-8:], "big")
+    return new_tuple(VersionedRecord, (row[HEADER_BYTES:], valid_from, valid_to))
+
+
+def stored_start_after(reader: EngineReader, key: bytes, start_ms: int, newest_ms: int) -> int:
+    """Return the lowest start above *start_ms* of a superseded version of *key*.
+
+    *newest_ms* if there is none: when the latest starts, or whatever else follows.
+    """
+    # A version that is valid then ends where the next one starts. Only in front of the oldest one,
+    # and behind versions that are gone, the next one has to be sought for itself: with an iterator
+    # in the other direction, of which most commits then make none.
+    valid = reader.first(*history_from(key, start_ms))
+    if valid is not None:
+        end: int = unpack_header(valid[1])[0] & ~DELETED
+        if end > start_ms:
+            return end
+    found = reader.last(history_bounds(key)[0], history_key(key, start_ms))
+    return newest_ms if found is None else start_of(found[0])
+
+
+def _record(version: Version | None) -> VersionedRecord[bytes] | None:
+    """Return what a read gives for *version*: nothing for a deletion."""
+    if version is None or version.value is None:
+        return None
+    return VersionedRecord(version.value, version.valid_from_ms, version.valid_to_ms)
+
+
+def _until(low_ms: int, versions: Iterator[Version]) -> Iterator[Version]:
+    """Yield *versions*, newest first, as long as they end after *low_ms*."""
+    for version in versions:
+        if not _ends_after(version, low_ms):
+            return
+        yield version
+
+
+def _ends_after(version: Version, time_ms: int) -> bool:
+    return version.valid_to_ms is None or version.valid_to_ms > time_ms
+
+
+def _earlier(one: int | None, other: int | None) -> int | None:
+    """Return the earlier of two ends, ``None`` being the end of time."""
+    if one is None or other is None:
+        return other if one is None else one
+    return min(one, other)

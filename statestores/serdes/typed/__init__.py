@@ -1,0 +1,1 @@
+"""Stores of the types of their serdes, over stores of bytes."""

@@ -1,0 +1,1 @@
+"""The options of the data source, from Spark's strings to values."""

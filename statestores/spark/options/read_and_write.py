@@ -1,0 +1,436 @@
+"""The options of the data source: from Spark's strings to one frozen value, in one place.
+
+Names are those a user writes, without regard to case. An option that is unknown, or that has no
+meaning for what is being done, is an error: an option that is silently ignored is a wrong result.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Final, Self
+
+from statestores.errors import InvalidOptionError
+from statestores.spark.options.values import (
+    Offsets,
+    read_any_text,
+    read_count,
+    read_duration,
+    read_flag,
+    read_freshness,
+    read_last_offsets,
+    read_names,
+    read_numbers,
+    read_offsets,
+    read_one_of,
+    read_text,
+    read_texts,
+    read_time,
+)
+from statestores.spi.kinds import KINDS
+from statestores.text.times import DURATION_EXPECTED
+
+DEFAULT_PARTITIONS = 4
+"""Partitions of a store that a write creates without saying how many."""
+
+STORE_KINDS: Final = tuple(KINDS)
+"""The kinds of store that a write can make."""
+
+KAFKA_KINDS: Final = (
+    *STORE_KINDS,
+    "timestamped-window",
+    "time-first-window",
+    "time-first-session",
+)
+"""The kinds of store that Kafka Streams writes; those of `KafkaKind`, which needs pyarrow."""
+
+_READING: Final = "reading"
+_WRITING: Final = "writing"
+
+
+def _option(
+    name: str, read: Callable[[str], object], expected: str, *purposes: str, default: object = None
+) -> Any:
+    """Declare an option: how users write it, how it is read, and what it is for."""
+    return field(
+        default=default,
+        metadata={"name": name, "read": read, "expected": expected, "purposes": purposes},
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceOptions:
+    """What was asked of the data source."""
+
+    path: str = _option(
+        "path", read_text, "the path of a state root", _READING, _WRITING, default=""
+    )
+    """The state root: the directory with ``statestores.json``."""
+
+    store_name: str | None = _option(
+        "storeName", read_text, "the name of a store", _READING, _WRITING
+    )
+    """The store; not needed where the state root has one only."""
+
+    # Reading.
+
+    as_of_ms: int | None = _option(
+        "asOf", read_time, "milliseconds since the epoch or an ISO 8601 time", _READING
+    )
+    """Versioned stores: the versions that were valid then, instead of the latest."""
+
+    history: bool = _option("history", read_flag, "true or false", _READING, default=False)
+    """Versioned stores: every version that the retention keeps."""
+
+    offset: Offsets | None = _option(  # noqa: RUF009  # it returns a field
+        "offset", read_offsets, 'an offset, or a JSON object such as {"0": 41}', _READING
+    )
+    """The content at this changelog offset, instead of now; of each partition, or of those named
+    (the others are read as they are now)."""
+
+    read_change_feed: bool = _option(
+        "readChangeFeed", read_flag, "true or false", _READING, default=False
+    )
+    """The changes, instead of the content."""
+
+    starting_offset: Offsets | None = _option(  # noqa: RUF009  # it returns a field
+        "startingOffset", read_offsets, 'an offset, or a JSON object such as {"0": 41}', _READING
+    )
+    """Change feed: the first offset; by default the first that the changelog still has."""
+
+    ending_offset: Offsets | None = _option(  # noqa: RUF009  # it returns a field
+        "endingOffset", read_offsets, 'an offset, or a JSON object such as {"0": 41}', _READING
+    )
+    """Change feed: the last offset, inclusive; by default the last that there is."""
+
+    key: str | None = _option("key", read_any_text, "a key as text", _READING)
+    """This key only."""
+
+    keys: tuple[str, ...] | None = _option(
+        "keys", read_texts, "a JSON list of keys as text", _READING
+    )
+    """These keys only."""
+
+    key_prefix: str | None = _option("keyPrefix", read_any_text, "the beginning of a key", _READING)
+    """The keys that begin so."""
+
+    key_from: str | None = _option("keyFrom", read_any_text, "a key as text", _READING)
+    """The keys from this one on, inclusive."""
+
+    key_to: str | None = _option("keyTo", read_any_text, "a key as text", _READING)
+    """The keys up to this one, inclusive."""
+
+    columns: tuple[str, ...] | None = _option(
+        "columns", read_names, "different column names, separated by commas", _READING
+    )
+    """Give these columns only. Spark does not tell a Python source which ones it needs."""
+
+    partitions: tuple[int, ...] | None = _option(
+        "partitions", read_numbers, "different partition numbers, separated by commas", _READING
+    )
+    """Read these partitions only."""
+
+    raw: bool = _option("raw", read_flag, "true or false", _READING, _WRITING, default=False)
+    """Keys and values as bytes, and times as milliseconds: everything as it is stored."""
+
+    kafka_kind: str | None = _option(
+        "kafkaKind", read_one_of(*KAFKA_KINDS), f"one of {', '.join(KAFKA_KINDS)}", _READING
+    )
+    """State directories of Kafka Streams: what a store is whose bytes can be of several kinds."""
+
+    freshness_ms: int | None = _option(
+        "freshness", read_freshness, f"latest, snapshot, or an age: {DURATION_EXPECTED}", _READING
+    )
+    """How old the content may be: a snapshot of up to this age is read alone, which is cheaper.
+    ``None`` is the latest: the snapshot and the changelog after it."""
+
+    offset_column: str | None = _option(
+        "offsetColumn", read_text, "a name for the column", _READING
+    )
+    """Content: a column of this name with the changelog offset that the row's partition is read
+    at."""
+
+    partition_column: str | None = _option(
+        "partitionColumn", read_text, "a name for the column", _READING
+    )
+    """Content: a column of this name with the partition of the row."""
+
+    splits: int | None = _option("splits", read_count, "a number from 1", _READING)
+    """Content: how many tasks read one partition of the store, if its snapshot is large enough."""
+
+    max_rows_per_task: int | None = _option(
+        "maxRowsPerTask", read_count, "a number from 1", _READING
+    )
+    """Content: about how many rows of a snapshot one task reads."""
+
+    push_filters: bool = _option("pushFilters", read_flag, "true or false", _READING, default=False)
+    """Whether the query's filters select what is read. Refused while PySpark keeps the filters of
+    one query for the next."""
+
+    starting_timestamp_ms: int | None = _option(
+        "startingTimestamp", read_time, "milliseconds since the epoch or ISO 8601", _READING
+    )
+    """Change feed: from the first change that was appended then or later."""
+
+    ending_timestamp_ms: int | None = _option(
+        "endingTimestamp", read_time, "milliseconds since the epoch or ISO 8601", _READING
+    )
+    """Change feed: up to the last change before the first that was appended after it."""
+
+    before_image: bool = _option("beforeImage", read_flag, "true or false", _READING, default=False)
+    """Change feed: a column ``before`` with the value that a change replaced."""
+
+    input_position: bool = _option(
+        "inputPosition", read_flag, "true or false", _READING, default=False
+    )
+    """Change feed: a column ``position`` with the input that the commit of a change reflects."""
+
+    # Writing. All but the first two say what a store is that does not exist yet.
+
+    if_exists: str | None = _option(
+        "ifExists", read_one_of("write", "fail", "ignore"), "write, fail or ignore", _WRITING
+    )
+    """What to do when the store is there already: write as the mode says, raise, or do nothing."""
+
+    on_conflict: str = _option(
+        "onConflict", read_one_of("fail", "merge"), "fail or merge", _WRITING, default="fail"
+    )
+    """What to do when another has written to the store since this write was planned."""
+
+    commit_timeout_ms: int = _option(
+        "commitTimeout", read_duration, DURATION_EXPECTED, _WRITING, default=60_000
+    )
+    """How long a write waits at its commit while another writes to the store, or an owner has it
+    open; 0 does not wait. A minute: most writes hold the locks for seconds."""
+
+    expected_offset: Offsets | None = _option(  # noqa: RUF009  # it returns a field
+        "expectedOffset",
+        read_last_offsets,
+        'an offset, or a JSON object such as {"0": 41}',
+        _WRITING,
+    )
+    """The last offsets of the state that the rows were made from; where the store has gone on
+    since, it is a conflict. By default what there is when the write is planned."""
+
+    store_kind: str | None = _option(
+        "storeKind", read_one_of(*STORE_KINDS), f"one of {', '.join(STORE_KINDS)}", _WRITING
+    )
+    """The kind; by default the one that the other options and the columns speak of."""
+
+    history_retention_ms: int | None = _option(
+        "historyRetention", read_duration, DURATION_EXPECTED, _WRITING
+    )
+    """Versioned stores: how far back history goes."""
+
+    retention_ms: int | None = _option("retention", read_duration, DURATION_EXPECTED, _WRITING)
+    """Window and session stores: how far behind stream time a window's start, or a session's end,
+    is kept."""
+
+    window_size_ms: int | None = _option("windowSize", read_duration, DURATION_EXPECTED, _WRITING)
+    """Window stores: how long each window is."""
+
+    retain_duplicates: bool | None = _option(
+        "retainDuplicates", read_flag, "true or false", _WRITING
+    )
+    """Window stores: whether each row adds a value to its window, instead of replacing it."""
+
+    ttl_ms: int | None = _option("ttl", read_duration, DURATION_EXPECTED, _WRITING)
+    """Key-value stores with timestamps: how long a value is there; by default for ever."""
+
+    ttl_clock: str | None = _option(
+        "ttlClock", read_one_of("event", "wall"), "event or wall", _WRITING
+    )
+    """By what the age of a value is measured; by default stream time."""
+
+    num_partitions: int | None = _option("numPartitions", read_count, "a number from 1", _WRITING)
+    """How many partitions; it can never be changed."""
+
+    key_serde: str | None = _option(
+        "keySerde", read_text, "the name of a serde", _READING, _WRITING
+    )
+    """The serde of keys; by default the one for the column's type. Read with: of Kafka's files."""
+
+    value_serde: str | None = _option(
+        "valueSerde", read_text, "the name of a serde", _READING, _WRITING
+    )
+    """The serde of values; by default the one for the column's type. Read with: as for keys."""
+
+    partitioner: str | None = _option(
+        "partitioner", read_text, "the name of a partitioner", _WRITING
+    )
+    """The partitioner; by default Kafka's."""
+
+    @property
+    def given(self) -> frozenset[str]:
+        """The names of the options that say something else than their defaults."""
+        return frozenset(
+            each.metadata["name"]
+            for each in fields(self)
+            if getattr(self, each.name) != each.default
+        )
+
+    @property
+    def content_only(self) -> list[str]:
+        """The names of those that only the content of a state root has a meaning for, sorted."""
+        return sorted(self.given & _CONTENT_ONLY)
+
+    @classmethod
+    def for_reading(cls, options: Mapping[str, str]) -> Self:
+        """Read *options* of a load.
+
+        Raises:
+            InvalidOptionError: One is unknown, is not for reading, has a value that cannot be
+                read, or does not go with another.
+        """
+        parsed = cls._parse(options, _READING)
+        _check_reading(parsed)
+        return parsed
+
+    @classmethod
+    def for_writing(cls, options: Mapping[str, str]) -> Self:
+        """Read *options* of a save.
+
+        Raises:
+            InvalidOptionError: As for reading.
+        """
+        return cls._parse(options, _WRITING)
+
+    @classmethod
+    def _parse(cls, options: Mapping[str, str], purpose: str) -> Self:
+        known = {each.metadata["name"].lower(): each for each in fields(cls)}
+        values: dict[str, Any] = {}
+        if purpose == _READING:
+            options = _without_aliases(options)
+        for name, text in options.items():
+            found = known.get(name.lower())
+            if found is None or purpose not in found.metadata["purposes"]:
+                usable = ", ".join(
+                    each.metadata["name"]
+                    for each in fields(cls)
+                    if purpose in each.metadata["purposes"]
+                )
+                wrong = (
+                    f"unknown option {name!r}"
+                    if found is None
+                    else f"the option {found.metadata['name']!r} is not for {purpose}"
+                )
+                raise InvalidOptionError(f"{wrong}; known for {purpose}: {usable}")
+            try:
+                values[found.name] = found.metadata["read"](text)
+            except (ValueError, KeyError, TypeError, AttributeError) as error:
+                raise InvalidOptionError(
+                    f"option {found.metadata['name']!r} must be {found.metadata['expected']}, "
+                    f"got {text!r}"
+                ) from error
+        if "path" not in values:
+            raise InvalidOptionError(
+                "the option 'path' is missing: give the directory of a state root to load() or "
+                "save(); a table in SQL needs it at each use, WITH (path = '...')"
+            )
+        return cls(**values)
+
+
+def _check_reading(options: SourceOptions) -> None:
+    """Refuse options that contradict each other, or that cannot be right."""
+    given = options.given
+    if options.push_filters:
+        raise InvalidOptionError(
+            "the option 'pushFilters' cannot be true: PySpark keeps the filters of one query for "
+            "the other queries of the DataFrame, which would get wrong rows; leave it out, and "
+            "say what to read with the options 'key', 'keys', 'keyPrefix', 'keyFrom' and 'keyTo'"
+        )
+    for one, excluded in _EXCLUSIVE.items():
+        if one in given and (both := sorted(given & excluded)):
+            raise InvalidOptionError(
+                f"the options {one!r} and {both[0]!r} exclude each other; leave one out"
+            )
+    if not options.read_change_feed and (feed := sorted(given & _CHANGE_FEED_ONLY)):
+        raise InvalidOptionError(
+            f"the option {feed[0]!r} is for the change feed; add readChangeFeed=true, or give "
+            "offset= for the content at an offset"
+        )
+
+
+def without_catalog_properties(options: Mapping[str, str]) -> Mapping[str, str]:
+    """Return *options* without what Spark's catalog says of a table that is being created.
+
+    They come together with the table's provider, which nobody else says.
+    """
+    given = {name.lower() for name in options}
+    if "provider" not in given:
+        return options
+    return {name: text for name, text in options.items() if name.lower() not in _CATALOG}
+
+
+_CATALOG: Final = frozenset(
+    {
+        "provider",
+        "location",
+        "owner",
+        "comment",
+        "collation",
+        "external",
+        "is_managed_location",
+        "table_type",
+    }
+)
+"""The properties of tables that Spark keeps for itself."""
+
+
+def _without_aliases(options: Mapping[str, str]) -> Mapping[str, str]:
+    """Return *options* with the names that this module knows."""
+    given = {name.lower() for name in options}
+    renamed: dict[str, str] = {}
+    for name, text in options.items():
+        if name.lower() not in _ALIASES:
+            renamed[name] = text
+            continue
+        alias, target, words = _ALIASES[name.lower()]
+        if target.lower() in given:
+            raise InvalidOptionError(f"{alias!r} is another name of {target!r}; leave one out")
+        if words and text.lower() not in words:
+            raise InvalidOptionError(f"option {alias!r} must be {' or '.join(words)}, got {text!r}")
+        renamed[target] = words.get(text.lower(), text)
+    return renamed
+
+
+_ALIASES: Final[Mapping[str, tuple[str, str, Mapping[str, str]]]] = {
+    "snapshotid": ("snapshotId", "offset", {}),
+    "versions": ("versions", "history", {"all": "true", "latest": "false"}),
+}
+"""Other names of options, the names that they stand for, and what their words mean there."""
+
+ALIASES: Final = tuple(alias for alias, _, _ in _ALIASES.values())
+"""The other names, as users write them."""
+
+_CHANGE_FEED_ONLY = frozenset(
+    {
+        "startingOffset",
+        "endingOffset",
+        "startingTimestamp",
+        "endingTimestamp",
+        "beforeImage",
+        "inputPosition",
+    }
+)
+_CONTENT_ONLY = frozenset(
+    {
+        "asOf",
+        "history",
+        "offset",
+        "freshness",
+        "offsetColumn",
+        "partitionColumn",
+        "splits",
+        "maxRowsPerTask",
+    }
+)
+_EXCLUSIVE = {
+    "asOf": frozenset({"history"}),
+    "readChangeFeed": _CONTENT_ONLY,
+    "key": frozenset({"keys", "keyPrefix", "keyFrom", "keyTo"}),
+    "keys": frozenset({"keyPrefix", "keyFrom", "keyTo"}),
+    "keyPrefix": frozenset({"keyFrom", "keyTo"}),
+    "offset": frozenset({"freshness"}),
+    "splits": frozenset({"maxRowsPerTask"}),
+    "startingOffset": frozenset({"startingTimestamp"}),
+    "endingOffset": frozenset({"endingTimestamp"}),
+}

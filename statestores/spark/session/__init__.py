@@ -1,0 +1,1 @@
+"""What a Spark session needs: the name of the source, Java, Python."""

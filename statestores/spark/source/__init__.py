@@ -1,0 +1,1 @@
+"""The data source ``statestore``: batch and streaming reads and writes."""

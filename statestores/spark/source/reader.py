@@ -1,0 +1,252 @@
+"""Batch reads: one or more tasks for each partition of the store, all pinned to one offset.
+
+The offsets are taken once, while planning. So all tasks show the store at one moment with regard to
+staged writes, and a task that is repeated gives the same rows.
+"""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from statestores.errors import InvalidOptionError, StoreNotFoundError
+from statestores.spark.options.keys import selection_from_options
+from statestores.spark.options.read_and_write import SourceOptions
+from statestores.spark.options.values import ANY_AGE_MS, Offsets
+from statestores.spi.specification import StoreSpecification
+from statestores.state_root import PartitionDirectory
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
+    from statestores.arrow.keys.key_selection import KeySelection
+    from statestores.reading.partition_reader import PartitionReader
+
+
+_NOTHING_YET = -1
+
+
+@dataclass(frozen=True)
+class StorePartition(InputPartition):
+    """What one task reads."""
+
+    number: int
+    """The partition of the store."""
+
+    start: int | None
+    """Change feed: the first offset; ``None`` for the first that there is."""
+
+    stop: int
+    """The offset before which content or changes end."""
+
+    share: "KeySelection | None" = None
+    """The keys that the task reads of those that the options select; ``None`` for all of them."""
+
+
+class StateStoreReader(DataSourceReader):
+    """Reads the content or the changes of one store."""
+
+    def __init__(
+        self,
+        root: Path,
+        specification: StoreSpecification[Any, Any],
+        partitions: int,
+        options: SourceOptions,
+    ) -> None:
+        """Check what can be checked without reading.
+
+        Raises:
+            InvalidOptionError: An option does not fit the store.
+        """
+        self._store = root / specification.name
+        self._specification = specification
+        self._options = options
+        self._numbers = options.partitions or tuple(range(partitions))
+        for number in self._numbers:
+            if number >= partitions:
+                raise InvalidOptionError(
+                    f"the option 'partitions' names {number}, and the store "
+                    f"{specification.name!r} has the partitions 0 to {partitions - 1}"
+                )
+        if not specification.kind.has_history and (options.history or options.as_of_ms is not None):
+            raise InvalidOptionError(
+                "the options asOf and history are for versioned stores, and "
+                f"{specification.name!r} is a {specification.kind} store"
+            )
+        if foreign := [
+            option
+            for option, value in (
+                ("kafkaKind", options.kafka_kind),
+                ("keySerde", options.key_serde),
+                ("valueSerde", options.value_serde),
+            )
+            if value is not None
+        ]:
+            raise InvalidOptionError(
+                f"the option {foreign[0]!r} is for reading state directories of Kafka Streams; the "
+                f"store {specification.name!r} says itself what it is; leave it out"
+            )
+        self._key_serde = None if options.raw else specification.key
+        selection_from_options(options, self._key_serde)
+
+    def arrow_schema(self) -> "pa.Schema":
+        """Return the schema of the batches that `read` gives."""
+        from statestores.spark.source.columns import spark_schema  # noqa: PLC0415  # needs pyarrow
+
+        options = self._options
+        reader, typed = self._open(self._numbers[0]), not options.raw
+        if options.read_change_feed:
+            schema = reader.change_schema(
+                typed=typed, before=options.before_image, position=options.input_position
+            )
+        else:
+            schema = reader.schema(typed=typed)
+        names = options.columns or tuple(schema.names)
+        if unknown := [name for name in names if name not in schema.names]:
+            raise InvalidOptionError(
+                f"the option 'columns' names {unknown[0]!r}; the columns are: "
+                f"{', '.join(schema.names)}"
+            )
+        import pyarrow as pa  # noqa: PLC0415  # workers import this module often
+
+        chosen = [schema.field(name) for name in names]
+        for option, name, kind in (
+            ("offsetColumn", options.offset_column, pa.int64()),
+            ("partitionColumn", options.partition_column, pa.int32()),
+        ):
+            if name is None:
+                continue
+            if name.lower() in {field.name.lower() for field in chosen}:
+                raise InvalidOptionError(
+                    f"the option {option!r} names {name!r}, and there is such a column already; "
+                    "give another name"
+                )
+            chosen.append(pa.field(name, kind))
+        return spark_schema(pa.schema(chosen), raw=options.raw)
+
+    def partitions(self) -> list[InputPartition]:
+        """Return the tasks: one for each partition of the store, or for each part of its keys."""
+        from statestores.reading.partition_reader import end_offsets  # noqa: PLC0415  # needs pyarrow
+
+        options = self._options
+        readers = [self._open(number) for number in self._numbers]
+        planned: list[InputPartition] = []
+        for number, reader, end in zip(self._numbers, readers, end_offsets(readers), strict=True):
+            if options.read_change_feed:
+                planned.append(self._changes(number, reader, end))
+                continue
+            last = _offset_of(options.offset, number)
+            if options.freshness_ms is not None:
+                last = self._fresh_enough(reader, end, number)
+            stop = end if last is None else last + 1
+            planned += [
+                StorePartition(number, None, stop, share)
+                for share in reader.shares(
+                    stop - 1,
+                    self._keys(),
+                    count=options.splits,
+                    rows=options.max_rows_per_task,
+                )
+            ]
+        return planned
+
+    def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
+        """Yield the rows of one partition."""
+        import pyarrow as pa  # noqa: PLC0415  # workers import this module often
+
+        from statestores.spark.source.columns import to_spark  # noqa: PLC0415  # needs pyarrow
+
+        assert isinstance(partition, StorePartition)  # noqa: S101  # what `partitions` planned
+        options = self._options
+        schema = self.arrow_schema()
+        extra = {
+            name: pa.scalar(value, schema.field(name).type)
+            for name, value in (
+                (options.offset_column, partition.stop - 1),
+                (options.partition_column, partition.number),
+            )
+            if name is not None
+        }
+        stored = pa.schema([field for field in schema if field.name not in extra])
+        for batch in self._batches(partition, stored.names):
+            rows = to_spark(batch, stored)
+            for name, value in extra.items():
+                rows = rows.append_column(schema.field(name), pa.repeat(value, rows.num_rows))
+            if rows.num_rows:
+                yield rows
+
+    def _batches(self, partition: StorePartition, columns: list[str]) -> "Iterator[pa.RecordBatch]":
+        """Yield the rows of one task as they are stored, or decoded."""
+        options = self._options
+        reader = self._open(partition.number)
+        keys = self._keys() if partition.share is None else partition.share
+        if options.read_change_feed:
+            return reader.changes(
+                partition.start,
+                partition.stop,
+                keys=keys,
+                columns=columns,
+                typed=not options.raw,
+                before=options.before_image,
+                position=options.input_position,
+            )
+        return reader.rows(
+            as_of_ms=options.as_of_ms,
+            history=options.history,
+            offset=partition.stop - 1,
+            keys=keys,
+            columns=columns,
+            typed=not options.raw,
+        )
+
+    def _keys(self) -> "KeySelection | None":
+        """Return the keys that the options select; ``None`` for all."""
+        return selection_from_options(self._options, self._key_serde)
+
+    def _changes(self, number: int, reader: "PartitionReader", end: int) -> StorePartition:
+        """Return the task that reads the changes that the options ask for."""
+        options = self._options
+        start = _offset_of(options.starting_offset, number)
+        if options.starting_timestamp_ms is not None:
+            start = min(end, reader.offset_at(options.starting_timestamp_ms))
+        last = _offset_of(options.ending_offset, number)
+        stop = end if last is None else last + 1
+        if options.ending_timestamp_ms is not None:
+            stop = min(end, reader.offset_at(options.ending_timestamp_ms + 1))
+        if options.starting_timestamp_ms is not None and start is not None:
+            start = min(start, stop)
+        return StorePartition(number, start, stop)
+
+    def _fresh_enough(self, reader: "PartitionReader", end: int, number: int) -> int | None:
+        """Return the offset of the newest snapshot, if it is young enough; ``None`` for the end.
+
+        Raises:
+            StoreNotFoundError: Nothing but a snapshot will do, and there is none.
+        """
+        age_ms = self._options.freshness_ms
+        snapshot = reader.newest_snapshot()
+        if snapshot is None:
+            if age_ms != ANY_AGE_MS:
+                return None
+            if end == 0:
+                return _NOTHING_YET
+            raise StoreNotFoundError(
+                f"partition {number} of {self._specification.name!r} has no snapshot; write one, "
+                "or read with freshness=latest, which takes the changelog"
+            )
+        oldest_ms = time.time_ns() // 1_000_000 - (age_ms or 0)
+        return snapshot.offset if snapshot.created_at_ms >= oldest_ms else None
+
+    def _open(self, number: int) -> "PartitionReader":
+        from statestores.reading.partition_reader import PartitionReader  # noqa: PLC0415  # needs pyarrow
+
+        return PartitionReader(PartitionDirectory(self._store / str(number)), self._specification)
+
+
+def _offset_of(offsets: Offsets | None, number: int) -> int | None:
+    """Return what *offsets* say for the partition *number*."""
+    return offsets if offsets is None or isinstance(offsets, int) else offsets.get(number)

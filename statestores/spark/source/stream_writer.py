@@ -1,0 +1,125 @@
+"""Streaming writes: each micro-batch is one staged write, which is applied once.
+
+The write is named for the query and the batch, and what is published says so durably. So a batch
+that Spark repeats, since it has not heard of its end, finds itself there already.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceStreamWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from statestores.errors import InvalidArgumentError
+from statestores.spark.session.older_pyspark import (
+    SINKS_TAKE_BATCHES,
+    DataSourceStreamArrowWriter,
+    RowStreamWriter,
+)
+from statestores.spark.session.query_session import QUERY_PROPERTY
+from statestores.spark.source.write_lock import publishing_when_free
+from statestores.spark.source.write_plan import WritePlan
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
+    from statestores.staging.staged_write import StagedRows
+
+_BATCH = "streaming.sql.batchId"
+
+
+@dataclass(frozen=True)
+class StagedBatchMessage(WriterCommitMessage):
+    """What a task of a micro-batch reports to the driver."""
+
+    query: str
+    """Which query it is. The driver is not told, when it commits."""
+
+    staged: "StagedRows"
+    """What the task has staged."""
+
+
+class StateStoreStreamWriter(DataSourceStreamArrowWriter):
+    """Writes a streaming DataFrame into a store. Spark makes another one for each commit."""
+
+    def __init__(self, plan: WritePlan, *, overwrite: bool) -> None:
+        """Write as *plan* says; *overwrite* is what the output mode ``complete`` comes as."""
+        self._plan = plan
+        self._overwrite = overwrite
+
+    def write(self, iterator: "Iterator[pa.RecordBatch]") -> WriterCommitMessage:
+        """Stage the rows of one task of one micro-batch."""
+        from statestores.spark.source.columns import from_spark  # noqa: PLC0415  # needs pyarrow
+        from statestores.staging.staged_write import stage  # noqa: PLC0415
+
+        plan = self._plan
+        context = TaskContext.get()
+        query = None if context is None else context.getLocalProperty(QUERY_PROPERTY)
+        batch = None if context is None else context.getLocalProperty(_BATCH)
+        if context is None or query is None or batch is None:
+            raise InvalidArgumentError("write() is called by Spark, within a task of a query")
+        staged = stage(
+            plan.root,
+            plan.specification,
+            plan.partitions,
+            _write_id(query, int(batch)),
+            # Spark counts its attempts anew after a restart, and the same batch may come again.
+            f"{context.partitionId():05d}-{uuid4().hex}",
+            (from_spark(rows, plan.specification, raw=plan.raw) for rows in iterator),
+        )
+        return StagedBatchMessage(query, staged)
+
+    def commit(
+        self,
+        messages: list[WriterCommitMessage | None],
+        batchId: int,  # noqa: N803  # Spark's name
+    ) -> None:
+        """Publish the micro-batch, unless it is published already."""
+        from statestores.staging.write_intent import StreamBatch  # noqa: PLC0415  # needs pyarrow
+
+        plan = self._plan
+        staged = [message for message in messages if isinstance(message, StagedBatchMessage)]
+        if not staged:
+            return
+        query = staged[0].query
+        with publishing_when_free(plan) as publisher:
+            publisher.publish(
+                _write_id(query, batchId),
+                [message.staged for message in staged],
+                "overwrite" if self._overwrite else "append",
+                batch=StreamBatch(stream=query, number=batchId),
+            )
+
+    def abort(
+        self,
+        messages: list[WriterCommitMessage | None],
+        batchId: int,  # noqa: N803  # Spark's name
+    ) -> None:
+        """Remove what was staged for the micro-batch, unless it is published.
+
+        Without a message nobody knows of which query it was. The rows are removed when the batch
+        comes again, or as those of any job that died.
+        """
+        from statestores.staging.staged_write import discard  # noqa: PLC0415  # needs pyarrow
+
+        plan = self._plan
+        queries = {message.query for message in messages if isinstance(message, StagedBatchMessage)}
+        for query in queries:
+            discard(plan.root, plan.specification.name, _write_id(query, batchId))
+
+
+def stream_writer(
+    plan: WritePlan, schema: StructType, *, overwrite: bool
+) -> DataSourceStreamWriter:
+    """Return what writes a streaming DataFrame of *schema*, as the installed PySpark hands it."""
+    writer = StateStoreStreamWriter(plan, overwrite=overwrite)
+    return writer if SINKS_TAKE_BATCHES else RowStreamWriter(writer, schema)
+
+
+def _write_id(query: str, batch: int) -> str:
+    """Return the name of the write that a batch is."""
+    return f"{query}-{batch}"

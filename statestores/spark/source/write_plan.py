@@ -1,0 +1,99 @@
+"""What a write to a store will do, checked as far as the driver can before any task runs."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql.types import StructType
+
+from statestores.errors import InvalidOptionError
+from statestores.files.directory_lock import LOCK_FILE
+from statestores.files.durable_json import ROOT_FILE, is_left_behind
+from statestores.spark.options.read_and_write import DEFAULT_PARTITIONS, SourceOptions
+from statestores.spark.options.store import check_options, new_specification
+from statestores.spi.specification import StoreSpecification
+from statestores.state_root import StateRoot, is_state_root
+
+
+@dataclass(frozen=True)
+class WritePlan:
+    """A write that has been checked as far as the driver can."""
+
+    root: Path
+    """The state root; it need not exist yet."""
+
+    specification: StoreSpecification[Any, Any]
+    """What the store is, or will be."""
+
+    partitions: int
+    """How many partitions it has."""
+
+    raw: bool
+    """Whether keys and values are bytes already."""
+
+    skipped: bool
+    """Whether nothing is written, because the store is there and was to be left alone."""
+
+    commit_timeout_ms: int
+    """How long the commit waits while somebody else has the store locked."""
+
+
+def plan_write(root: Path, options: SourceOptions, schema: StructType) -> WritePlan:
+    """Check *options* and the columns of *schema* against the store, or against none.
+
+    Raises:
+        InvalidOptionError: An option is missing, contradicts the store that is there, or says to
+            fail if there is one.
+        InvalidArgumentError: A column is missing or unknown.
+    """
+    from statestores.spark.source.columns import check_columns  # noqa: PLC0415  # needs pyarrow
+
+    present = StateRoot.open(root) if is_state_root(root) else None
+    stores = {} if present is None else present.stores
+    name = options.store_name
+    if name is None:
+        if len(stores) != 1:
+            raise InvalidOptionError(
+                f"the option 'storeName' is missing, and {str(root)!r} has "
+                f"{len(stores)} stores; name the store to write"
+            )
+        (name,) = stores
+    entry = stores.get(name)
+    if entry is None:
+        if present is None:
+            _check_new_root(root, name)
+        specification = new_specification(name, options, schema)
+        partitions = options.num_partitions or DEFAULT_PARTITIONS
+    else:
+        if options.if_exists == "fail":
+            raise InvalidOptionError(
+                f"the store {name!r} exists in {str(root)!r}; save with the mode append, which "
+                "merges, or overwrite, which replaces its content"
+            )
+        check_options(options, entry.specification, entry.partitions)
+        specification, partitions = entry.specification, entry.partitions
+    check_columns(schema.names, specification)
+    return WritePlan(
+        root=root,
+        specification=specification,
+        partitions=partitions,
+        raw=options.raw,
+        skipped=entry is not None and options.if_exists == "ignore",
+        commit_timeout_ms=options.commit_timeout_ms,
+    )
+
+
+def _check_new_root(root: Path, store: str) -> None:
+    """Accept a directory in which a state root may be made.
+
+    Raises:
+        InvalidOptionError: It holds something else, a checkpoint of Spark's perhaps.
+    """
+    if root.is_dir():
+        names = {path.name for path in root.iterdir()} - {store, LOCK_FILE}
+        others = [name for name in names if not is_left_behind(name, ROOT_FILE)]
+        if others:
+            raise InvalidOptionError(
+                f"{str(root)!r} is not empty and no state root: it has {min(others)!r}; choose "
+                "another path"
+            )

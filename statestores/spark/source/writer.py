@@ -1,0 +1,83 @@
+"""Batch writes: tasks stage their rows, and the driver publishes all of them or none."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+
+from statestores.errors import InvalidArgumentError
+from statestores.spark.source.write_conflicts import check_conflict
+from statestores.spark.source.write_lock import publishing_when_free
+from statestores.spark.source.write_plan import WritePlan
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
+    from statestores.staging.staged_write import StagedRows
+
+
+@dataclass(frozen=True)
+class StagedMessage(WriterCommitMessage):
+    """What a task reports to the driver."""
+
+    staged: "StagedRows"
+    """What it has staged."""
+
+
+class StateStoreWriter(DataSourceArrowWriter):
+    """Writes a DataFrame into a store."""
+
+    def __init__(
+        self, plan: WritePlan, *, overwrite: bool, expected_ends: Mapping[int, int]
+    ) -> None:
+        """Begin a write of its own, in conflict with all that comes after *expected_ends*."""
+        self._plan = plan
+        self._expected_ends = expected_ends
+        self._overwrite = overwrite
+        self._write_id = uuid4().hex
+
+    def write(self, iterator: "Iterator[pa.RecordBatch]") -> WriterCommitMessage:
+        """Stage the rows of one task."""
+        from statestores.spark.source.columns import from_spark  # noqa: PLC0415  # needs pyarrow
+        from statestores.staging.staged_write import stage  # noqa: PLC0415
+
+        plan = self._plan
+        context = TaskContext.get()
+        if context is None:
+            raise InvalidArgumentError("write() is called by Spark, within a task")
+        changes = (from_spark(rows, plan.specification, raw=plan.raw) for rows in iterator)
+        return StagedMessage(
+            stage(
+                plan.root,
+                plan.specification,
+                plan.partitions,
+                self._write_id,
+                # Unique among all attempts of all tasks, and the same name for nothing else.
+                f"{context.partitionId():05d}-{context.taskAttemptId()}",
+                () if plan.skipped else changes,
+            )
+        )
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Publish what the tasks have staged, in the order of Spark's partitions."""
+        plan = self._plan
+        if plan.skipped:
+            return
+        with publishing_when_free(plan) as publisher:
+            check_conflict(plan.specification.name, publisher.end_offsets, self._expected_ends)
+            publisher.publish(
+                self._write_id,
+                [message.staged for message in messages if isinstance(message, StagedMessage)],
+                "overwrite" if self._overwrite else "append",
+            )
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Remove what was staged, of attempts that reported and of those that did not."""
+        from statestores.staging.staged_write import discard  # noqa: PLC0415  # needs pyarrow
+
+        discard(self._plan.root, self._plan.specification.name, self._write_id)

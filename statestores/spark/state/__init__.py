@@ -1,0 +1,1 @@
+"""The state of Spark's own streaming queries, taken into a store."""

@@ -1,0 +1,1 @@
+"""Stateful functions of streaming DataFrames, with stores."""

@@ -1,0 +1,264 @@
+"""The driver's side of a stateful operator: each micro-batch once, whoever dies when.
+
+The steps of a micro-batch, of which each may be the last one of this driver:
+
+1. A micro-batch that is committed and not carried out is carried out.
+2. If it is the one to do, what it has emitted is given again, and nothing is computed.
+3. The ends of the changelogs are pinned, and the tasks compute from there and stage.
+4. With the locks of all stores: the record is made durable, which commits, and then carried out.
+5. What was emitted is given to the sink.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TypeVar
+
+from statestores.changelog import ChangelogReader
+from statestores.changelog.rows import describe
+from statestores.errors import (
+    CommitConflictError,
+    StoreCorruptedError,
+    StoreMismatchError,
+    StoreNotFoundError,
+)
+from statestores.files.lock_waiting import when_unlocked
+from statestores.spark.stateful.plan import StatefulPlan
+from statestores.spark.stateful.record import (
+    BatchRecord,
+    StoreChanges,
+    forget_record,
+    read_record,
+    remove_other_outputs,
+    store_record,
+)
+from statestores.spark.stateful.task import StatefulTask, TaskResult
+from statestores.staging.staged_write import (
+    Publisher,
+    StagedRows,
+    discard,
+    finish_staged_writes,
+    publishing,
+)
+from statestores.staging.write_intent import read_intent
+from statestores.state_root import StateRoot
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MicroBatch:
+    """One micro-batch of a query."""
+
+    query: str
+    """The query, by the id of its checkpoint."""
+
+    number: int
+    """Its number, from 0."""
+
+    is_in_sequence: bool
+    """Whether the operator sees every micro-batch of the query, so that none may be missing."""
+
+    @property
+    def write_id(self) -> str:
+        """The name under which its tasks stage: the same one when it comes again."""
+        return f"{self.query}-{self.number}"
+
+
+class MicroBatches:
+    """Runs the micro-batches of one operator, one after the other."""
+
+    def __init__(self, plan: StatefulPlan) -> None:
+        """Run what *plan* describes."""
+        self._plan = plan
+        self._readers: dict[tuple[str, int], ChangelogReader] = {}
+
+    def run(
+        self, batch: MicroBatch, compute: Callable[[StatefulTask], Sequence[TaskResult]]
+    ) -> BatchRecord:
+        """Return the record of *batch*, which is committed; *compute* runs its tasks if need be.
+
+        Raises:
+            StoreMismatchError: The state is not that of the query's checkpoint.
+            CommitConflictError: Another writer has changed a store meanwhile. Nothing is
+                committed; start the query again.
+            StoreLockedError: Another writer has had a store open for as long as the plan's
+                *commit_timeout_ms* says. Likewise.
+            StoreCorruptedError, StorageError: A file is damaged, or the disk failed.
+        """
+        plan = self._plan
+        root = StateRoot.open(plan.root)
+        record = self._when_unlocked(lambda: self._settled(root))
+        if record is not None and (record.query, record.number) == (batch.query, batch.number):
+            self._check_columns(record)
+            return record
+        self._check_sequence(record, batch)
+        ends = {each.name: self._end_offsets(root, each.name) for each in plan.specifications}
+        results = compute(
+            StatefulTask(plan=plan, write_id=batch.write_id, number=batch.number, end_offsets=ends)
+        )
+        record = BatchRecord(
+            operator=plan.name,
+            query=batch.query,
+            number=batch.number,
+            write_id=batch.write_id,
+            stores={
+                name: StoreChanges(
+                    end_offsets=end_offsets,
+                    files=tuple(file for result in results for file in result.stores[name]),
+                )
+                for name, end_offsets in ends.items()
+            },
+            outputs=tuple(result.output for result in results if result.output is not None),
+            columns=describe(plan.schema),
+        )
+        self._commit(root, record)
+        return record
+
+    def give_up(self, batch: MicroBatch) -> None:
+        """Remove what attempts have staged for *batch*, if it is not committed.
+
+        Raises:
+            StorageError: It cannot be removed.
+        """
+        record = read_record(self._plan.directory)
+        if record is not None and record.write_id == batch.write_id:
+            return
+        for specification in self._plan.specifications:
+            discard(self._plan.root, specification.name, batch.write_id)
+        remove_other_outputs(self._plan.directory, "" if record is None else record.write_id)
+
+    def _settled(self, root: StateRoot) -> BatchRecord | None:
+        """Carry out what is committed, and return it; ``None`` if there is nothing committed."""
+        for specification in self._plan.specifications:
+            finish_staged_writes(root, specification.name)
+        record = read_record(self._plan.directory)
+        if record is None:
+            return None
+        if all(_has(root, name, record) for name in record.stores):
+            for name in record.stores:
+                discard(root.path, name, record.write_id)  # when a driver died before it did
+            return record
+        with ExitStack() as locks:
+            publishers = _publishers(root, record.stores, locks)
+            behind = [name for name, each in publishers.items() if not each.has(record.batch)]
+            changed = [name for name in behind if not _is_as_pinned(publishers[name], record, name)]
+            if changed and len(behind) == len(publishers):
+                # Nobody has seen anything of it, so it comes again and is computed anew.
+                forget_record(self._plan.directory)
+                return None
+            if changed:
+                raise StoreCorruptedError(
+                    f"another program has written to {changed[0]!r} before the micro-batch "
+                    f"{record.write_id!r} of {self._plan.name!r} was carried out, and other stores "
+                    "have it; restore the state root, and let one query write it"
+                )
+            for name in behind:
+                _publish(publishers[name], record, name)
+        return record
+
+    def _commit(self, root: StateRoot, record: BatchRecord) -> None:
+        """Make *record* durable and carry it out, with the locks of all stores."""
+        with ExitStack() as locks:
+            publishers = self._when_unlocked(lambda: _publishers(root, record.stores, locks))
+            for name, publisher in publishers.items():
+                if publisher.has(record.batch):
+                    raise StoreMismatchError(
+                        f"{name!r} has the micro-batch {record.number} of the query "
+                        f"{record.query!r} already, and another query has used "
+                        f"{self._plan.name!r} since, so what it emitted is gone; begin with a new "
+                        "checkpoint"
+                    )
+                if not _is_as_pinned(publisher, record, name):
+                    raise CommitConflictError(
+                        f"another program has written to {name!r} while the micro-batch "
+                        f"{record.number} was computed, so it is not committed; start the query "
+                        "again"
+                    )
+            self._plan.directory.mkdir(parents=True, exist_ok=True)
+            store_record(self._plan.directory, record)
+            for name, publisher in publishers.items():
+                _publish(publisher, record, name)
+        remove_other_outputs(self._plan.directory, record.write_id)
+
+    def _when_unlocked(self, take: Callable[[], T]) -> T:
+        """Return what *take* returns, once no other writer is in its way."""
+        return when_unlocked(
+            take,
+            self._plan.commit_timeout_ms,
+            f"a micro-batch of {self._plan.name!r}",
+            "commit_timeout_ms",
+        )
+
+    def _check_columns(self, record: BatchRecord) -> None:
+        """Accept a record whose rows are those that the function emits.
+
+        Raises:
+            StoreMismatchError: They are others.
+        """
+        declared = describe(self._plan.schema)
+        if record.columns != declared:
+            raise StoreMismatchError(
+                f"the micro-batch {record.number} of {self._plan.name!r} is committed and has "
+                f"emitted {record.columns}, and the function emits {declared}; give functions "
+                "names of their own, and change columns when the query has ended without an error"
+            )
+
+    def _check_sequence(self, record: BatchRecord | None, batch: MicroBatch) -> None:
+        """Accept a micro-batch that comes after those that the state has.
+
+        Raises:
+            StoreMismatchError: State and checkpoint are not of the same moment.
+        """
+        last = record.number if record is not None and record.query == batch.query else -1
+        if batch.number > last and not (batch.is_in_sequence and batch.number != last + 1):
+            return
+        has = "none" if last < 0 else f"{last} as the last one"
+        raise StoreMismatchError(
+            f"the state of {self._plan.name!r} in {str(self._plan.root)!r} has {has} of the "
+            f"query's micro-batches, and its checkpoint goes on with {batch.number}: one of them "
+            "is an older copy or was replaced; put back the one that belongs to the other, or "
+            "begin with a new checkpoint"
+        )
+
+    def _end_offsets(self, root: StateRoot, store: str) -> dict[int, int]:
+        """Return where the changelogs of *store* end; no write of it is unfinished."""
+        entry, ends = root.store(store), {}
+        for number in range(entry.partitions):
+            reader = self._readers.get((store, number))
+            try:
+                if reader is None:
+                    reader = ChangelogReader.open(
+                        root.partition(store, number).changelog, entry.specification.kind
+                    )
+                    self._readers[store, number] = reader
+                ends[number] = reader.end_offset
+            except StoreNotFoundError:
+                ends[number] = 0
+        return ends
+
+
+def _has(root: StateRoot, store: str, record: BatchRecord) -> bool:
+    """Return whether *store* has the micro-batch, none of its writes being unfinished."""
+    intent = read_intent(root.path / store)
+    return intent is not None and record.batch.is_in(intent.batches)
+
+
+def _publishers(
+    root: StateRoot, stores: Mapping[str, StoreChanges], locks: ExitStack
+) -> dict[str, Publisher]:
+    """Take the locks of *stores*, of all or of none, and leave them to *locks*."""
+    with ExitStack() as taken:
+        publishers = {name: taken.enter_context(publishing(root, name)) for name in sorted(stores)}
+        locks.push(taken.pop_all())
+    return publishers
+
+
+def _is_as_pinned(publisher: Publisher, record: BatchRecord, name: str) -> bool:
+    return publisher.end_offsets == dict(record.stores[name].end_offsets)
+
+
+def _publish(publisher: Publisher, record: BatchRecord, name: str) -> None:
+    """Append what *record* says to the changelogs of the store *name*."""
+    staged = StagedRows(write_id=record.write_id, files=record.stores[name].files)
+    publisher.publish(record.write_id, [staged], batch=record.batch)

@@ -1,0 +1,240 @@
+"""What a stateful function has emitted: checked, kept in files, and read from them.
+
+The files of a micro-batch are named by the moment that commits its state. So a micro-batch that
+comes again gives the same rows, whatever the function would give today.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from inspect import signature
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from statestores.arrow.file_access import checksum_of, reporting
+from statestores.errors import InvalidArgumentError, InvalidTypeError
+from statestores.files.durable_directory import make_directory, make_durable
+from statestores.staging.staged_rows import StagedFile, check_staged
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+_COMPRESSION = pa.ipc.IpcWriteOptions(compression="lz4")
+_ROWS = 10_000
+"""Rows as dictionaries that become a batch together."""
+
+
+def declared_schema(columns: "StructType") -> pa.Schema:
+    """Return *columns* as Arrow has them, nulls allowed where Spark allows them."""
+    from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415  # see the package
+
+    # An older PySpark knows no other zone, and does not ask.
+    knows_zones = "timezone" in signature(to_arrow_schema).parameters
+    options: dict[str, Any] = {"timezone": "UTC"} if knows_zones else {}
+    schema: pa.Schema = to_arrow_schema(columns, **options)
+    return schema
+
+
+def checked_batches(emitted: object, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Yield the batches and tables that a function has *emitted*, with exactly *schema*.
+
+    ``None`` instead of an iterable is nothing. Columns may come in any order, and in any of the
+    layouts that Arrow has for a type of Spark's.
+
+    Raises:
+        InvalidTypeError: Something is no batch, or a column of another type: the message names it
+            and both types.
+        InvalidArgumentError: A column is missing or unknown, or has a null that is not allowed.
+    """
+    if emitted is None:
+        return
+    if isinstance(emitted, pa.RecordBatch | pa.Table):
+        emitted = (emitted,)
+    if not isinstance(emitted, Iterable):
+        raise InvalidTypeError(
+            f"the function must return batches, tables or None, got {emitted!r}; yield them"
+        )
+    for each in emitted:
+        if isinstance(each, pa.RecordBatch):
+            yield _checked(each, schema)
+        elif isinstance(each, pa.Table):
+            for batch in each.combine_chunks().to_batches():
+                yield _checked(batch, schema)
+        else:
+            raise InvalidTypeError(
+                "the function must emit pyarrow.RecordBatch or pyarrow.Table, got "
+                f"{type(each).__name__}"
+            )
+
+
+def batches_of_rows(emitted: object, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Yield the dictionaries that a function has *emitted* as batches with *schema*.
+
+    Raises:
+        InvalidTypeError: Something is no dictionary, or a value is not of its column's type.
+        InvalidArgumentError: A column is unknown.
+    """
+    if emitted is None:
+        return
+    if not isinstance(emitted, Iterable):
+        raise InvalidTypeError(
+            f"the function must return dictionaries or None, got {emitted!r}; yield them"
+        )
+    known = set(schema.names)
+    waiting: list[dict[str, Any]] = []
+    for row in emitted:
+        if not isinstance(row, dict):
+            raise InvalidTypeError(
+                f"the function must emit dictionaries of columns, got {row!r}; for batches leave "
+                'by="rows" out'
+            )
+        if not row.keys() <= known:
+            raise _unknown(min(row.keys() - known), schema)
+        waiting.append(row)
+        if len(waiting) == _ROWS:
+            yield _from_rows(waiting, schema)
+            waiting = []
+    if waiting:
+        yield _from_rows(waiting, schema)
+
+
+def write_output(
+    directory: Path,
+    name: str,
+    partition: int,
+    batches: Iterable[pa.RecordBatch],
+    schema: pa.Schema,
+) -> StagedFile | None:
+    """Write *batches* into a new file, durably; ``None`` when there are no rows.
+
+    Raises:
+        StorageError: The file cannot be written.
+    """
+    path = directory / name
+    make_directory(directory)
+    rows = 0
+    with reporting("write", path):
+        with (
+            pa.OSFile(str(path), "wb") as file,
+            pa.ipc.new_file(file, schema, options=_COMPRESSION) as writer,
+        ):
+            for batch in batches:
+                if batch.num_rows:
+                    writer.write_batch(batch)
+                    rows += batch.num_rows
+        if not rows:
+            path.unlink()
+            return None
+        make_durable(path)
+        make_durable(directory)
+        return StagedFile(
+            name=name,
+            partition=partition,
+            rows=rows,
+            bytes=path.stat().st_size,
+            crc32c=checksum_of(path),
+        )
+
+
+def emitted_frame(
+    spark: "SparkSession", directory: Path, files: Sequence[StagedFile], columns: "StructType"
+) -> "DataFrame":
+    """Return the rows in *files* as a DataFrame, a task for each file."""
+    if not files:
+        return spark.createDataFrame([], columns)
+    each = list(files)
+
+    def read(numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in numbers:
+            for number in batch.column(0).to_pylist():
+                yield from _rows_of(directory, each[number])
+
+    numbers = spark.range(0, len(each), 1, len(each))
+    return numbers.mapInArrow(read, columns)
+
+
+def _rows_of(directory: Path, file: StagedFile) -> Iterator[pa.RecordBatch]:
+    check_staged(directory, [file])
+    path = directory / file.name
+    with reporting("read", path), pa.OSFile(str(path)) as source, pa.ipc.open_file(source) as rows:
+        for number in range(rows.num_record_batches):
+            yield rows.get_batch(number)
+
+
+def _checked(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Return *batch* with exactly *schema*."""
+    names = batch.schema.names
+    for name in names:
+        if name not in schema.names:
+            raise _unknown(name, schema)
+    columns = []
+    for field in schema:
+        if names.count(field.name) != 1:
+            raise InvalidArgumentError(
+                f"the function has emitted the column {field.name!r} {names.count(field.name)} "
+                f"times, and output_schema has it once; emitted: {', '.join(names)}"
+            )
+        columns.append(_as_declared(batch.column(field.name), field))
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _as_declared(column: pa.Array, field: pa.Field) -> pa.Array:
+    """Return *column* with the type of *field*, if it is that one to Spark.
+
+    Raises:
+        InvalidTypeError: It is another one.
+        InvalidArgumentError: It has a null, and the field allows none.
+    """
+    if column.null_count and not field.nullable:
+        raise InvalidArgumentError(
+            f"the function has emitted a null in the column {field.name!r}, which output_schema "
+            "declares as NOT NULL"
+        )
+    if column.type == field.type:
+        return column
+    try:
+        if _spark_type(column.type) == _spark_type(field.type):
+            return column.cast(field.type)
+    except pa.ArrowException as error:
+        raise InvalidTypeError(
+            f"the column {field.name!r} of {column.type} does not fit into {field.type}: {error}"
+        ) from error
+    raise InvalidTypeError(
+        f"the function has emitted the column {field.name!r} as {column.type}, and output_schema "
+        f"declares {_spark_type(field.type)}, which is {field.type}; cast it"
+    )
+
+
+def _spark_type(kind: pa.DataType) -> str | None:
+    """Return the name of the type of Spark's for *kind*; ``None`` if there is none."""
+    from pyspark.errors import PySparkTypeError  # noqa: PLC0415  # see the package
+    from pyspark.sql.pandas.types import from_arrow_type  # noqa: PLC0415
+
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    try:
+        return str(from_arrow_type(kind, prefer_timestamp_ntz=True).simpleString())
+    except PySparkTypeError:
+        return None
+
+
+def _from_rows(rows: list[dict[str, Any]], schema: pa.Schema) -> pa.RecordBatch:
+    columns = []
+    for field in schema:
+        try:
+            column = pa.array([row.get(field.name) for row in rows], field.type)
+        except (pa.ArrowException, TypeError, OverflowError) as error:
+            raise InvalidTypeError(
+                f"the function has emitted a value in the column {field.name!r} that is no "
+                f"{field.type}: {error}"
+            ) from error
+        columns.append(_as_declared(column, field))
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _unknown(name: object, schema: pa.Schema) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        f"the function has emitted the column {name!r}, which output_schema does not have; "
+        f"it has: {', '.join(schema.names)}"
+    )

@@ -1,0 +1,1 @@
+"""As-of joins of DataFrames with versioned stores."""

@@ -1,0 +1,1 @@
+"""What a metric is, and every metric that there is."""

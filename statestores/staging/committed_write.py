@@ -1,0 +1,149 @@
+"""Carrying out a write that is committed: its rows go from the staged files to the changelogs.
+
+Whoever does it, the one who published or the next writer after a crash, finds out from each log how
+far it has come. Nothing here can be taken back, and all of it can be done again.
+"""
+
+import shutil
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from itertools import chain, pairwise
+from pathlib import Path
+from typing import Any
+
+from statestores.arrow.file_access import reporting
+from statestores.arrow.snapshots.directory import list_snapshots
+from statestores.changelog import Changelog, FileChangelog, FrameKind, change_schema
+from statestores.errors import StoreCorruptedError, StoreMismatchError
+from statestores.failpoints import reach
+from statestores.opening import backend_of
+from statestores.spi.durability import Durability
+from statestores.spi.specification import StoreSpecification
+from statestores.staging.write_intent import (
+    WriteIntent,
+    finished,
+    intended_frames,
+    store_intent,
+    write_directory,
+)
+from statestores.state_root import PartitionDirectory
+
+_AT_A_TIME = 4
+"""Partitions that are appended to at once; each has a frame or two in memory."""
+
+
+def carry_out(
+    store_directory: Path, intent: WriteIntent, logs: Mapping[int, Changelog], kind: str
+) -> None:
+    """Append to *logs* what *intent* says and they do not have yet; then it is finished.
+
+    Raises:
+        StoreNotFoundError, StoreCorruptedError, StorageError: A staged file is gone or damaged,
+            somebody else has written to a log, or the disk failed.
+    """
+    _several_at_a_time(
+        lambda number: _roll_forward(store_directory, intent, number, logs[number], kind),
+        intent.partitions,
+    )
+    _close(store_directory, intent)
+
+
+def finish(
+    directories: dict[int, PartitionDirectory],
+    specification: StoreSpecification[Any, Any],
+    intent: WriteIntent | None,
+) -> bool:
+    """Carry out what is left of *intent*; return whether it was unfinished.
+
+    Raises:
+        StoreLockedError: Somebody else has a partition open.
+        StoreCorruptedError, StorageError: As `carry_out`.
+    """
+    if intent is None or intent.finished:
+        return False
+    store_directory = directories[0].path.parent
+    if strangers := intent.partitions.keys() - directories.keys():
+        raise StoreCorruptedError(
+            f"the unfinished write {intent.write_id!r} in {str(store_directory)!r} has rows for "
+            f"the partition {min(strangers)}, and the store has {len(directories)}"
+        )
+
+    def finish_one(number: int) -> None:
+        with open_log(directories[number], specification) as log:
+            _roll_forward(store_directory, intent, number, log, specification.kind)
+
+    _several_at_a_time(finish_one, intent.partitions)
+    _close(store_directory, intent)
+    return True
+
+
+def open_log(
+    partition: PartitionDirectory, specification: StoreSpecification[Any, Any]
+) -> Changelog:
+    """Open the changelog of *partition* for appending; make one where there is nothing yet.
+
+    Raises:
+        StoreMismatchError: The store has content and no changelog that this one would continue.
+    """
+    if FileChangelog.exists(partition.changelog):
+        return FileChangelog.open(partition.changelog, specification.kind)
+    if list_snapshots(partition.snapshots) or backend_of(partition.path) is not None:
+        raise StoreMismatchError(
+            f"{str(partition.path)!r} has content and no changelog, and what is appended to a new "
+            "one would hide it; open the store with a changelog first"
+        )
+    return FileChangelog.create(partition.changelog, specification.kind)
+
+
+def remove_write(write: Path) -> None:
+    """Remove the directory of a write, if it is there."""
+    with reporting("remove", write):
+        if write.is_dir():
+            shutil.rmtree(write)
+
+
+def _several_at_a_time(work: Callable[[int], None], partitions: Collection[int]) -> None:
+    """Do *work* for each of *partitions*, and raise the first error when all have ended.
+
+    Most of it compresses, sums and waits for the disk, and needs no interpreter lock. The write is
+    committed: the partitions after one that failed are better appended to than not.
+    """
+    with ThreadPoolExecutor(_AT_A_TIME, "statestores-publish") as pool:
+        for done in [pool.submit(work, number) for number in partitions]:
+            done.result()
+
+
+def _roll_forward(
+    store_directory: Path, intent: WriteIntent, number: int, log: Changelog, kind: str
+) -> None:
+    """Append to *log* what *intent* says and the log does not have yet.
+
+    Raises:
+        StoreCorruptedError: Somebody else has written to the log since.
+    """
+    write = intent.partitions[number]
+    if not write.base_offset <= log.end_offset <= write.end_offset:
+        raise StoreCorruptedError(
+            f"the changelog of partition {number} in {str(store_directory)!r} ends at "
+            f"{log.end_offset}, and the unfinished write {intent.write_id!r} goes from "
+            f"{write.base_offset} to {write.end_offset}: another program has written to it"
+        )
+    if log.end_offset == write.end_offset:
+        return
+    frames = intended_frames(store_directory, intent, number, change_schema(kind), log.end_offset)
+    for frame, following in pairwise(chain(frames, [None])):
+        assert frame is not None  # noqa: S101  # only the end has no frame
+        # The last one waits for the disk, and so for all. Until then they can be appended again.
+        durability = Durability.POWER_LOSS if following is None else Durability.PROCESS_CRASH
+        if frame.kind is FrameKind.CLEAR:
+            log.append_clear(durability=durability)
+        else:
+            log.append_batch(frame.batch, durability=durability)
+    reach("publish.appended")
+
+
+def _close(store_directory: Path, intent: WriteIntent) -> None:
+    """Note that *intent* is finished, and only then remove the rows from which it was."""
+    store_intent(store_directory, finished(intent))
+    reach("publish.finished")
+    remove_write(write_directory(store_directory, intent.write_id))

@@ -1,0 +1,396 @@
+"""Writing to all partitions of a store at once, from many tasks, as one change.
+
+Tasks `stage` rows: files below ``ROOT/<store>/.writes/<write id>/`` that nobody reads. Then one
+process publishes the files of the tasks that succeeded: it takes the writer's lock of every
+partition, makes an intent durable, which is the commit point, and appends to the changelogs. When
+it dies after that, the next writer finishes the write (`finish_staged_writes`), and readers read it
+as finished all along. When it dies before, nothing has happened.
+"""
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+from uuid import uuid4
+
+import pyarrow as pa
+
+from statestores.arrow.file_access import reporting
+from statestores.changelog import (
+    Changelog,
+    change_schema,
+    changelog_partition,
+)
+from statestores.errors import (
+    CommitConflictError,
+    InvalidArgumentError,
+    StorageError,
+)
+from statestores.failpoints import reach
+from statestores.files.directory_lock import LOCK_FILE, DirectoryLock
+from statestores.files.local_path import local_path
+from statestores.files.lock_waiting import COMMIT_TIMEOUT_MS, when_unlocked
+from statestores.partitioning import partitioner_by_name
+from statestores.spi.specification import StoreSpecification
+from statestores.spi.window_specification import Window
+from statestores.staging.committed_write import carry_out, finish, open_log, remove_write
+from statestores.staging.next_sequence import next_sequence
+from statestores.staging.staged_rows import StagedFile, StagedWriter, check_staged
+from statestores.staging.write_intent import (
+    INTENT_FILE,
+    PartitionWrite,
+    StreamBatch,
+    WriteIntent,
+    check_write_id,
+    finished,
+    planned,
+    read_intent,
+    staging_directory,
+    store_intent,
+    write_directory,
+)
+from statestores.state_root import PartitionDirectory, StateRoot
+
+ABANDONED_AFTER_MS = 24 * 60 * 60 * 1000
+"""Staged rows of which nobody has heard for so long belong to a job that died."""
+
+Mode: TypeAlias = Literal["append", "overwrite"]
+"""Whether a write adds to what is there, or replaces it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StagedRows:
+    """What one attempt of one task has staged. Small; made to be sent to whoever publishes."""
+
+    write_id: str
+    """The write to which the rows belong."""
+
+    files: tuple[StagedFile, ...]
+    """The files, in the order of their rows."""
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return sum(file.rows for file in self.files)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedWrite:
+    """What a write has become."""
+
+    rows: int
+    """Changes appended, over all partitions."""
+
+    end_offsets: dict[int, int]
+    """The end offset of the changelog of each partition, after the write."""
+
+
+def stage(
+    root: str | PathLike[str],
+    specification: StoreSpecification[Any, Any],
+    partitions: int,
+    write_id: str,
+    attempt: str,
+    changes: Iterable[pa.RecordBatch],
+) -> StagedRows:
+    """Write *changes* where `publish` finds them; nothing of the store changes.
+
+    *changes* have the columns of the store's changelog, as bytes. *attempt* tells the attempts of
+    all tasks apart, so that one that is repeated does not meet its own files. The store need not
+    exist yet, and nothing is locked.
+
+    Raises:
+        InvalidArgumentError, InvalidTypeError: The changes cannot be changes of the store.
+        StorageError: The files cannot be written.
+    """
+    writer = StagedWriter(
+        write_directory(local_path(root, "root") / specification.name, write_id),
+        check_write_id(attempt),
+        change_schema(specification.kind),
+        partitioner_by_name(specification.partitioner),
+        partitions,
+    )
+    for batch in changes:
+        writer.add(batch)
+    return StagedRows(write_id=write_id, files=writer.finish())
+
+
+@dataclass(frozen=True, slots=True)
+class Publisher:
+    """The one who may append to the changelogs of a store. Made by `publishing`; publishes once."""
+
+    _directories: Mapping[int, PartitionDirectory]
+    _specification: StoreSpecification[Any, Any]
+    _batches: Mapping[str, int]
+    _logs: Mapping[int, Changelog]
+
+    @property
+    def end_offsets(self) -> dict[int, int]:
+        """The end offset of each changelog; nobody else changes it."""
+        return {number: log.end_offset for number, log in self._logs.items()}
+
+    def has(self, batch: StreamBatch) -> bool:
+        """Return whether *batch*, or a later one of its stream, has been published."""
+        return batch.is_in(self._batches)
+
+    def publish(
+        self,
+        write_id: str,
+        staged: Sequence[StagedRows],
+        mode: Mode = "append",
+        *,
+        batch: StreamBatch | None = None,
+    ) -> PublishedWrite:
+        """Append what *staged* describes, all of it or nothing: see the function `publish`."""
+        if mode not in {"append", "overwrite"}:
+            raise InvalidArgumentError(f"the mode is 'append' or 'overwrite', got {mode!r}")
+        if strangers := {each.write_id for each in staged} - {write_id}:
+            raise InvalidArgumentError(
+                f"rows of the write {min(strangers)!r} are among those of {write_id!r}"
+            )
+        directory = self._directories[0].path.parent
+        files = [file for rows in staged for file in rows.files]
+        if batch is not None and self.has(batch):
+            remove_write(write_directory(directory, write_id))
+            return PublishedWrite(rows=0, end_offsets=self.end_offsets)
+        check_staged(write_directory(directory, write_id), files)
+        intent = self._intent(write_id, files, batch, overwrite=mode == "overwrite")
+        if intent.partitions:
+            try:
+                self._carry_out(directory, intent)
+            except StorageError as error:
+                if not _is_committed(directory, write_id):
+                    raise
+                raise StorageError(
+                    f"the write {write_id!r} to {self._specification.name!r} is committed, and "
+                    f"could not be finished: {error}; finish_staged_writes() or the next writer "
+                    "will do it"
+                ) from error
+        else:
+            if batch is not None:
+                store_intent(directory, finished(intent))
+            remove_write(write_directory(directory, write_id))
+        return PublishedWrite(rows=sum(file.rows for file in files), end_offsets=self.end_offsets)
+
+    def _carry_out(self, directory: Path, intent: WriteIntent) -> None:
+        reach("publish.checked")
+        store_intent(directory, intent)
+        reach("publish.committed")
+        carry_out(directory, intent, self._logs, self._specification.kind)
+
+    def _intent(
+        self,
+        write_id: str,
+        files: Sequence[StagedFile],
+        batch: StreamBatch | None,
+        *,
+        overwrite: bool,
+    ) -> WriteIntent:
+        """Return what a write of *files* appends to the changelogs."""
+        specification = self._specification
+        writes: dict[int, PartitionWrite] = {}
+        for number, log in self._logs.items():
+            own, sequence = [file for file in files if file.partition == number], None
+            if isinstance(specification, Window) and specification.retain_duplicates and own:
+                logged = changelog_partition(specification.name, number)
+                snapshots = self._directories[number].snapshots
+                sequence = 0 if overwrite else next_sequence(snapshots, log, logged)
+            if own or overwrite:
+                writes[number] = planned(
+                    log.end_offset, own, overwrite=overwrite, first_sequence=sequence
+                )
+        applied = {} if batch is None else {batch.stream: batch.number}
+        return WriteIntent(
+            write_id=write_id,
+            overwrite=overwrite,
+            finished=False,
+            partitions=writes,
+            batches={**self._batches, **applied},
+        )
+
+
+@contextmanager
+def publishing(root: StateRoot, store: str) -> Iterator[Publisher]:
+    """Keep everybody else from writing to *store*, and finish what another has left unfinished.
+
+    Raises:
+        StoreNotFoundError: There is no such store.
+        StoreLockedError: Another writer has a partition open, or publishes at this moment.
+        StoreCorruptedError, StorageError: A changelog is damaged, or the disk failed.
+    """
+    directories = _partitions(root, store)
+    directory = root.path / store
+    specification = root.store(store).specification
+    with _writing(directory), ExitStack() as logs:
+        previous = read_intent(directory)
+        finish(directories, specification, previous)
+        opened = {
+            number: logs.enter_context(open_log(partition, specification))
+            for number, partition in directories.items()
+        }
+        yield Publisher(directories, specification, previous.batches if previous else {}, opened)
+
+
+def publish(
+    root: StateRoot,
+    store: str,
+    write_id: str,
+    staged: Sequence[StagedRows],
+    mode: Mode = "append",
+    *,
+    batch: StreamBatch | None = None,
+    timeout_ms: int = COMMIT_TIMEOUT_MS,
+) -> PublishedWrite:
+    """Append what *staged* describes to the store, or replace the store by it; all or nothing.
+
+    Rows of one key are applied in the order of *staged* and of their files; versions, windows and
+    sessions in the order of their times. Retained duplicates are numbered after those that are
+    there already, for which their partition is read. Files that *staged* does not name, of attempts
+    that failed, are ignored and removed. When it raises, nothing has changed, unless the message
+    says that the write is committed and could not be finished now: then the next writer finishes
+    it, and readers already see it.
+
+    A *batch* of a stream is applied once: when it, or a later one of the stream, has been published
+    before, its rows are removed and nothing else happens. The same moment that commits the rows
+    commits that, and other writes to the store do not change it.
+
+    While another writer has a partition open, or publishes, it waits, and holds nothing meanwhile.
+
+    Raises:
+        StoreNotFoundError: There is no such store, or a staged file is gone.
+        InvalidArgumentError: The mode is unknown, or rows of another write are among *staged*.
+        StoreLockedError: Another writer was there for *timeout_ms*; 0 tries once.
+        StoreCorruptedError, StorageError: A staged file is damaged, or the disk failed.
+    """
+    with ExitStack() as held:
+        publisher = when_unlocked(
+            lambda: held.enter_context(publishing(root, store)),
+            timeout_ms,
+            f"the write to {store!r}",
+            "timeout_ms",
+        )
+        return publisher.publish(write_id, staged, mode, batch=batch)
+
+
+def write_at_once(
+    root: StateRoot, store: str, changes: Iterable[pa.RecordBatch], mode: Mode = "append"
+) -> PublishedWrite:
+    """Stage *changes*, in this process alone, and publish them; all or nothing.
+
+    Raises:
+        StateStoreError: As `stage` and `publish`; what was staged is removed.
+    """
+    entry, write_id = root.store(store), uuid4().hex
+    try:
+        staged = stage(root.path, entry.specification, entry.partitions, write_id, "one", changes)
+        return publish(root, store, write_id, [staged], mode)
+    except BaseException:
+        discard(root.path, store, write_id)
+        raise
+
+
+def finish_staged_writes(
+    root: StateRoot, store: str, *, abandoned_after_ms: int = ABANDONED_AFTER_MS
+) -> bool:
+    """Finish a write whose publisher has died after its commit; return whether there was one.
+
+    Every writer calls it before it opens a changelog, and `refuse_unfinished_write` after. Staged
+    rows that were never published are removed when nobody has touched them for
+    *abandoned_after_ms*. Costs the look at one file when there is nothing to do.
+
+    Raises:
+        StoreNotFoundError: There is no such store.
+        StoreLockedError: Someone publishes or finishes a write at this moment, or has a partition
+            open that the unfinished write needs.
+        StoreCorruptedError, StorageError: The intent, a staged file or a changelog is damaged.
+    """
+    directories = _partitions(root, store)
+    directory = root.path / store
+    with reporting("look into", directory):
+        if not staging_directory(directory).is_dir():
+            return False
+    intent = read_intent(directory)
+    unfinished = intent is not None and not intent.finished
+    abandoned = list(_abandoned(directory, abandoned_after_ms))
+    if not unfinished and not abandoned:
+        return False
+    with _writing(directory):
+        intent = read_intent(directory)
+        found = finish(directories, root.store(store).specification, intent)
+        for write in abandoned:
+            remove_write(write)
+    return found
+
+
+def refuse_unfinished_write(store_directory: Path) -> None:
+    """Accept a store on whose changelogs nobody's write is unfinished.
+
+    For a writer that has just taken the lock of a changelog: a publisher may have committed and
+    died since it called `finish_staged_writes`.
+
+    Raises:
+        CommitConflictError: There is one; close the changelog and begin again.
+    """
+    intent = read_intent(store_directory)
+    if intent is not None and not intent.finished:
+        raise CommitConflictError(
+            f"the write {intent.write_id!r} in {str(store_directory)!r} is committed and not "
+            "finished; call finish_staged_writes() and open the store again"
+        )
+
+
+def discard(root: str | PathLike[str], store: str, write_id: str) -> None:
+    """Remove what was staged for a write that will not be published; again is no error.
+
+    A write that is committed stays: it has happened. Directories that only the write had made go
+    with it.
+
+    Raises:
+        StorageError: They cannot be removed.
+    """
+    directory = local_path(root, "root") / store
+    if _is_committed(directory, write_id):
+        return
+    remove_write(write_directory(directory, write_id))
+    for empty in (staging_directory(directory), directory, directory.parent):
+        try:
+            empty.rmdir()
+        except OSError:  # not empty, or gone: somebody else's
+            return
+
+
+def _is_committed(store_directory: Path, write_id: str) -> bool:
+    """Return whether *write_id* is committed and not finished."""
+    intent = read_intent(store_directory)
+    return intent is not None and intent.write_id == write_id and not intent.finished
+
+
+@contextmanager
+def _writing(store_directory: Path) -> Iterator[None]:
+    """Keep others from publishing or finishing a write of the store."""
+    lock = DirectoryLock.acquire(staging_directory(store_directory))
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _partitions(root: StateRoot, store: str) -> dict[int, PartitionDirectory]:
+    return {number: root.partition(store, number) for number in range(root.store(store).partitions)}
+
+
+def _abandoned(store_directory: Path, after_ms: int) -> Iterator[Path]:
+    """Yield the directories of writes that were staged long ago and never published."""
+    oldest_ns = time.time_ns() - after_ms * 1_000_000
+    staging = staging_directory(store_directory)
+    intent = read_intent(store_directory)
+    kept = {INTENT_FILE, LOCK_FILE}
+    if intent is not None and not intent.finished:
+        kept.add(intent.write_id)
+    with reporting("list", staging):
+        for path in sorted(staging.iterdir()):
+            if path.name not in kept and path.is_dir() and path.stat().st_mtime_ns < oldest_ns:
+                yield path

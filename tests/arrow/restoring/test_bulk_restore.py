@@ -1,0 +1,351 @@
+"""A restore in bulk leaves in the engine what a restore record by record leaves there."""
+
+import tempfile
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from statestores.arrow import read_snapshot, restore, write_snapshot
+from statestores.arrow.restoring.row_sink import RowSink
+from statestores.errors import InvalidArgumentError
+from statestores.registry import load_backend
+from statestores.semantics import open_on_engine
+from statestores.semantics.every_kind.sorted_rows import SortedRows
+from statestores.semantics.rows.layout import PROGRESS_ROW
+from statestores.spi import (
+    Changes,
+    Durability,
+    KeyValue,
+    Session,
+    TimestampedKeyValue,
+    TopicPartition,
+    TtlClock,
+    Versioned,
+    Window,
+)
+
+INPUT = TopicPartition("input", 0)
+LOG = TopicPartition("live-changelog", 0)
+
+PLAIN = KeyValue("live")
+STAMPED = TimestampedKeyValue("live")
+EXPIRING = TimestampedKeyValue("live", ttl_ms=20, ttl_clock=TtlClock.EVENT)
+
+_KEYS = st.sampled_from([b"", b"a", b"a\x00", b"a\x00\xff", b"b", b"\xff", b"\xff\xff" * 9])
+_VALUES = st.none() | st.binary(max_size=3)
+_PUT = st.tuples(st.just("put"), _KEYS, _VALUES, st.integers(0, 60))
+_STEPS = st.lists(
+    st.one_of(_PUT, _PUT, _PUT, _PUT, st.just(("commit",)), st.just(("clear",))), max_size=50
+)
+
+
+def _open(specification: Any, backend: str = "memory", path: str | Path = "unused") -> Any:
+    engine = load_backend(backend).open(path)
+    return open_on_engine(engine, specification, durability=Durability.PROCESS_CRASH)
+
+
+def _live_through(store: Any, changelog: Any, steps: list[Any]) -> None:
+    """Apply *steps* to *store*, logged as a store with a changelog is."""
+    for number, step in enumerate(steps):
+        if step[0] == "put":
+            store.put(*(step[1:3] if store.specification is PLAIN else step[1:]))
+        elif step[0] == "commit":
+            store.advance_position({INPUT: number})
+            store.commit({LOG: changelog.record(store)})
+        else:
+            store.truncate()
+            store.commit({LOG: changelog.record_clear()})
+    store.commit({LOG: changelog.record(store)})
+
+
+def _rows(store: Any) -> list[tuple[bytes, bytes]]:
+    """Return everything that the engine of *store* holds."""
+    return list(store._engine.scan(b"\x00"))
+
+
+@pytest.fixture
+def rows_of_each_path(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Any, Any]]:
+    """Restore in bulk and record by record, and return what the engines hold then."""
+
+    def both(specification: Any, backend: str, directory: Path, **source: Any) -> tuple[Any, Any]:
+        with _open(specification, backend, directory / "bulk") as store:
+            restore(store, **source)
+            in_bulk = _rows(store)
+        with (
+            monkeypatch.context() as patched,
+            _open(specification, backend, directory / "records") as store,
+        ):
+            patched.setattr(RowSink, "into", lambda *_: None)
+            restore(store, **source)
+            return in_bulk, _rows(store)
+
+    return both
+
+
+@pytest.mark.spec("SNP-10", "SNP-11", "SNP-14")
+@pytest.mark.parametrize(
+    "specification", [PLAIN, STAMPED, EXPIRING], ids=["plain", "stamped", "ttl"]
+)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(before=_STEPS, after=_STEPS, batch_rows=st.integers(1, 9), with_snapshot=st.booleans())
+def test_the_engine_holds_the_same_rows(
+    specification: Any,
+    make_changelog: Callable[[str], Any],
+    rows_of_each_path: Callable[..., tuple[Any, Any]],
+    before: list[Any],
+    after: list[Any],
+    batch_rows: int,
+    with_snapshot: bool,
+) -> None:
+    """Data, offsets, position and progress, byte for byte."""
+    changelog = make_changelog(specification.kind)
+    with tempfile.TemporaryDirectory() as directory, _open(specification) as live:
+        _live_through(live, changelog, before)
+        snapshot = None
+        if with_snapshot:
+            snapshot = read_snapshot(write_snapshot(live, Path(directory)).path)
+        _live_through(live, changelog, after)
+        in_bulk, by_record = rows_of_each_path(
+            specification,
+            "memory",
+            Path(directory),
+            snapshot=snapshot,
+            changelog=changelog,
+            batch_rows=batch_rows,
+        )
+
+    assert in_bulk == by_record
+
+
+@pytest.mark.spec("SNP-10", "SNP-11")
+@pytest.mark.parametrize("with_snapshot", [False, True], ids=["changelog", "snapshot"])
+@pytest.mark.parametrize("specification", [PLAIN, EXPIRING], ids=["plain", "ttl"])
+def test_every_backend_takes_the_rows(
+    source: str,
+    specification: Any,
+    with_snapshot: bool,
+    open_store: Any,
+    make_changelog: Callable[[str], Any],
+    tmp_path: Path,
+) -> None:
+    """Those that ingest sorted files and those that apply batches, in several commits."""
+    changelog = make_changelog(specification.kind)
+    live = open_store(specification)
+    steps: list[Any] = []
+    for number in range(900):
+        key = b"%d\x00" % (number * 7919 % 400)
+        steps.append(("put", key, None if number % 11 == 0 else b"%d" % number, number))
+        steps += [("commit",)] if number % 30 == 0 else []
+    _live_through(live, changelog, steps[:600])
+    snapshot = read_snapshot(write_snapshot(live, tmp_path).path) if with_snapshot else None
+    _live_through(live, changelog, steps[600:])
+    copy = open_store(specification, source)
+
+    report = restore(copy, snapshot=snapshot, changelog=changelog, batch_rows=70)
+
+    assert list(copy.range()) == list(live.range())
+    assert copy.committed_offsets() == live.committed_offsets()
+    assert copy.position == live.position
+    assert report.offset == live.committed_offset(LOG)
+
+
+@pytest.mark.spec("COM-43")
+@pytest.mark.parametrize("has_it", [False, True], ids=["failed before", "failed after"])
+def test_a_failed_commit_of_rows_is_asked_about(
+    has_it: bool,
+    open_store: Any,
+    make_changelog: Callable[[str], Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The store says what the engine has, and a restore goes on from there."""
+    changelog = make_changelog(PLAIN.kind)
+    live = open_store(PLAIN)
+    steps = [step for n in range(40) for step in (("put", b"%d" % n, b"v", 0), ("commit",))]
+    _live_through(live, changelog, steps)
+    copy = open_store(PLAIN)
+    apply = copy._engine.apply
+
+    def apply_or_fail(batch: Any, durability: Durability) -> None:
+        fails = b"\x0225" in batch
+        if has_it or not fails:
+            apply(batch, durability)
+        if fails:
+            raise OSError("the disk is on fire")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(copy._engine, "apply", apply_or_fail)
+        with pytest.raises(OSError, match="on fire"):
+            restore(copy, changelog=changelog, batch_rows=10)
+
+    assert copy.committed_offset(LOG) == (29 if has_it else 19)
+    assert dict(copy.range()) == {b"%d" % n: b"v" for n in range(30 if has_it else 20)}
+    restore(copy, changelog=changelog)
+    assert list(copy.range()) == list(live.range())
+
+
+def test_rows_are_not_committed_past_pending_writes(open_store: Any) -> None:
+    """They would be committed with them, or lost."""
+    store = open_store(PLAIN)
+    store.put(b"a", b"1")
+
+    with pytest.raises(InvalidArgumentError, match="pending writes"):
+        store.commit_rows(SortedRows(rows=[(b"\x02b", b"2")]), {})
+    store.commit({})
+    assert list(store.range()) == [(b"a", b"1")]
+
+
+def test_a_long_tail_of_a_store_with_rows_goes_in_bulk(
+    open_store: Any, make_changelog: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Deletions included, which an empty store may leave out."""
+    monkeypatch.setattr("statestores.arrow.restoring.row_sink.LEAST_ROWS", 3)
+    changelog = make_changelog(PLAIN.kind)
+    live = open_store(PLAIN)
+    _live_through(live, changelog, [("put", b"gone", b"v", 0), ("put", b"kept", b"v", 0)])
+    copy = open_store(PLAIN)
+    copy.replay(Changes([b"gone", b"kept"], [b"v", b"v"]))
+    copy.commit({LOG: live.committed_offset(LOG)})
+    steps = [("put", b"gone", None, 0), *(("put", b"%d" % n, b"w", 0) for n in range(5))]
+    _live_through(live, changelog, steps)
+
+    restore(copy, changelog=changelog)
+
+    assert list(copy.range()) == list(live.range())
+    assert copy.get(b"gone") is None
+
+
+_TWO_RUNS = [
+    Versioned("live", history_retention_ms=25),
+    Window("live", window_size_ms=5, retention_ms=25),
+    Window("live", window_size_ms=5, retention_ms=25, retain_duplicates=True),
+    Session("live", retention_ms=25),
+]
+
+
+@pytest.mark.spec("SNP-10", "SNP-11")
+@pytest.mark.parametrize(
+    "specification", _TWO_RUNS, ids=["versions", "windows", "more", "sessions"]
+)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(steps=_STEPS, batch_rows=st.integers(1, 9))
+def test_content_with_two_rows_each_is_the_same(
+    specification: Any,
+    rows_of_each_path: Callable[..., tuple[Any, Any]],
+    steps: list[Any],
+    batch_rows: int,
+) -> None:
+    """Latest and history, or rows and their index; how far a sweep has come may differ."""
+    with tempfile.TemporaryDirectory() as directory, _open(specification) as live:
+        _put_all(live, steps)
+        live.commit({LOG: 7})
+        snapshot = read_snapshot(write_snapshot(live, Path(directory)).path)
+        in_bulk, by_record = rows_of_each_path(
+            specification, "memory", Path(directory), snapshot=snapshot, batch_rows=batch_rows
+        )
+
+    assert [row for row in in_bulk if row[0] != PROGRESS_ROW] == [
+        row for row in by_record if row[0] != PROGRESS_ROW
+    ]
+
+
+@pytest.mark.spec("SNP-10", "VRS-14", "WIN-7")
+@pytest.mark.parametrize(
+    "specification", _TWO_RUNS, ids=["versions", "windows", "more", "sessions"]
+)
+def test_a_store_loaded_in_bulk_goes_on_as_the_original(
+    source: str, specification: Any, open_store: Any, tmp_path: Path
+) -> None:
+    """Stream time, sequences and what has yet to expire came with the rows."""
+    early = [("put", b"%d\x00" % (n * 7 % 50), b"%d" % n, n // 10) for n in range(300)]
+    late = [("put", b"%d" % (n % 50), None if n % 9 == 0 else b"w", 20 + n) for n in range(300)]
+    live = open_store(specification)
+    _put_all(live, early)
+    live.commit({LOG: 7})
+    snapshot = read_snapshot(write_snapshot(live, tmp_path).path)
+    copy = open_store(specification, source)
+    restore(copy, snapshot=snapshot, batch_rows=70)
+    assert copy.stream_time_ms == live.stream_time_ms
+    for store in (live, copy):
+        for step in late:
+            _put_all(store, [step])
+            store.commit({})
+
+    assert _content(copy) == _content(live)
+    assert len(_rows(copy)) == len(_rows(live))
+
+
+@pytest.mark.spec("SNP-9")
+def test_the_ends_of_versions_are_those_of_the_rows(
+    open_store: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another writer may leave the column out of account: nothing is read from it."""
+    specification = _TWO_RUNS[0]
+    live = open_store(specification)
+    _put_all(live, [("put", b"%d" % (n % 7), b"%d" % n, n // 5) for n in range(100)])
+    live.commit({LOG: 7})
+    snapshot = read_snapshot(write_snapshot(live, tmp_path).path)
+    (rows,) = snapshot.batches()
+    without = rows.set_column(3, rows.schema.field(3), pa.nulls(rows.num_rows, pa.int64()))
+    monkeypatch.setattr(type(snapshot), "batches", lambda _: iter([without]))
+    copy = open_store(specification)
+
+    restore(copy, snapshot=snapshot, batch_rows=10)
+
+    assert _content(copy) == _content(live)
+    assert len(_rows(copy)) == len(_rows(live))
+
+
+def _put_all(store: Any, steps: list[Any]) -> None:
+    kind = store.specification.kind
+    for step in steps:
+        if step[0] == "commit":
+            store.commit({})
+        elif step[0] == "clear":
+            store.truncate()
+        elif kind == "session":
+            store.put(step[1], max(0, step[3] - 3), step[3], step[2])
+        else:
+            store.put(*step[1:])
+
+
+def _content(store: Any) -> list[Any]:
+    with closing(store.committed_content().changes) as chunks:
+        return [(list(each.keys), list(each.values), list(each.times_ms or ())) for each in chunks]
+
+
+@pytest.mark.spec("SNP-10", "SNP-16")
+def test_deletions_come_in_smaller_commits(
+    open_store: Any, make_changelog: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch is a dictionary in memory; what is only put before it is committed first."""
+    monkeypatch.setattr("statestores.arrow.restoring.row_sink.APPLIED_ROWS", 4)
+    changelog = make_changelog(PLAIN.kind)
+    live = open_store(PLAIN)
+    steps: list[Any] = []
+    for number in range(60):
+        deletes = 20 <= number < 35
+        steps += [("put", b"%d" % (number % 15), None if deletes else b"%d" % number, 0)]
+        steps += [("commit",)]
+    _live_through(live, changelog, steps)
+    copy = open_store(PLAIN)
+    commits: list[tuple[int, bool]] = []
+    take = copy.commit_rows
+
+    def record(rows: SortedRows, *arguments: Any, **named: Any) -> None:
+        listed = list(rows.rows)
+        commits.append((len(listed), rows.has_deletions))
+        take(replace(rows, rows=listed), *arguments, **named)
+
+    monkeypatch.setattr(copy, "commit_rows", record)
+    restore(copy, changelog=changelog, batch_rows=8)
+
+    assert list(copy.range()) == list(live.range())
+    assert max(rows for rows, deletes in commits if deletes) <= 5
+    assert max(rows for rows, deletes in commits if not deletes) == 8
