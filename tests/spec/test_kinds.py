@@ -19,7 +19,7 @@ SPECIFICATIONS = {"KeyValue", "TimestampedKeyValue", "Versioned", "Window", "Ses
 ROOMS = {"spi", "semantics", "serdes"}
 """Where a kind has something of its own: what it says, what it means, and its serdes."""
 
-MOST_TESTS = 35
+MOST_TESTS = 22
 """Tests of a specification's class outside of `ROOMS`. The number may only fall: a fact about a
 kind belongs into its `Kind`."""
 
