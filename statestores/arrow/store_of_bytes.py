@@ -1,8 +1,8 @@
 """From a store to the store of bytes below it, for whoever works on whole columns."""
 
 from statestores.errors import InvalidTypeError
-from statestores.serdes.typed.delegation import DelegatingReadOnlyStore
-from statestores.serdes.typed.processor_store import ProcessorStore
+from statestores.serdes.typed_stores.delegation import DelegatingReadOnlyStore
+from statestores.serdes.typed_stores.processor_store import ProcessorStore
 from statestores.spi.stores.store import ReadOnlyStore, StateStore
 
 

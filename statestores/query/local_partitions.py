@@ -24,7 +24,7 @@ from statestores.partitioning import partitioner_by_name, placed_elsewhere
 from statestores.query.position_bound import AtLeast, PositionBound
 from statestores.semantics.every_kind.facade import EngineFacade
 from statestores.semantics.rows.content_chunks import until_closed
-from statestores.serdes.typed.delegation import DelegatingReadOnlyStore
+from statestores.serdes.typed_stores.delegation import DelegatingReadOnlyStore
 from statestores.spi.offsets import Position
 from statestores.spi.specification import StoreSpecification
 from statestores.spi.stores.store import ReadOnlyStore

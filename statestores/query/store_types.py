@@ -11,11 +11,11 @@ from statestores.query.composite_session import CompositeSessionStore
 from statestores.query.composite_versioned import CompositeVersionedStore
 from statestores.query.composite_window import CompositeWindowStore
 from statestores.query.local_partitions import LocalPartitions
-from statestores.serdes.typed.key_value import TypedReadOnlyKeyValueStore
-from statestores.serdes.typed.session import TypedReadOnlySessionStore
-from statestores.serdes.typed.timestamped import TypedReadOnlyTimestampedStore
-from statestores.serdes.typed.versioned import TypedReadOnlyVersionedStore
-from statestores.serdes.typed.window import TypedReadOnlyWindowStore
+from statestores.serdes.typed_stores.key_value import TypedReadOnlyKeyValueStore
+from statestores.serdes.typed_stores.session import TypedReadOnlySessionStore
+from statestores.serdes.typed_stores.timestamped import TypedReadOnlyTimestampedStore
+from statestores.serdes.typed_stores.versioned import TypedReadOnlyVersionedStore
+from statestores.serdes.typed_stores.window import TypedReadOnlyWindowStore
 from statestores.spi.stores.key_value import ReadOnlyKeyValueStore
 from statestores.spi.stores.session import ReadOnlySessionStore
 from statestores.spi.stores.store import ReadOnlyStore

@@ -11,11 +11,14 @@ from statestores.serdes.json_serde import JsonSerde, json
 from statestores.serdes.msgpack_serde import MsgpackSerde, msgpack
 from statestores.serdes.raw_serde import RawSerde, raw
 from statestores.serdes.serde_registry import register_serde, serde_by_name
-from statestores.serdes.typed.key_value import TypedKeyValueStore, TypedReadOnlyKeyValueStore
-from statestores.serdes.typed.session import TypedReadOnlySessionStore, TypedSessionStore
-from statestores.serdes.typed.stores import typed
-from statestores.serdes.typed.versioned import TypedReadOnlyVersionedStore, TypedVersionedStore
-from statestores.serdes.typed.window import TypedReadOnlyWindowStore, TypedWindowStore
+from statestores.serdes.typed_stores.key_value import TypedKeyValueStore, TypedReadOnlyKeyValueStore
+from statestores.serdes.typed_stores.session import TypedReadOnlySessionStore, TypedSessionStore
+from statestores.serdes.typed_stores.stores import typed
+from statestores.serdes.typed_stores.versioned import (
+    TypedReadOnlyVersionedStore,
+    TypedVersionedStore,
+)
+from statestores.serdes.typed_stores.window import TypedReadOnlyWindowStore, TypedWindowStore
 from statestores.serdes.utf8_serde import Utf8Serde, utf8
 
 __all__ = [

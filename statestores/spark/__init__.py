@@ -16,14 +16,14 @@ from statestores.spark.session.registration import register, unregister
 from statestores.spark.source_name import SOURCE_NAME
 
 if TYPE_CHECKING:
-    from statestores.spark.stateful.plan import OpenStores
-    from statestores.spark.stateful.stream import StatefulStream, stateful
+    from statestores.spark.stateful_functions.plan import OpenStores
+    from statestores.spark.stateful_functions.stream import StatefulStream, stateful
     from statestores.spark.temporal.frame import temporal_join
 
 _LOADED_LATE = {
-    "OpenStores": "statestores.spark.stateful.plan",
-    "StatefulStream": "statestores.spark.stateful.stream",
-    "stateful": "statestores.spark.stateful.stream",
+    "OpenStores": "statestores.spark.stateful_functions.plan",
+    "StatefulStream": "statestores.spark.stateful_functions.stream",
+    "stateful": "statestores.spark.stateful_functions.stream",
     "temporal_join": "statestores.spark.temporal.frame",
 }
 

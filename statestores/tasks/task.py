@@ -18,7 +18,7 @@ from statestores.failpoints import reach
 from statestores.files.directory_lock import DirectoryLock
 from statestores.logged_store import LoggedStore, join_changelog
 from statestores.semantics.every_kind.arguments import check_store_name, store_names
-from statestores.serdes.typed.processor_store import for_processors
+from statestores.serdes.typed_stores.processor_store import for_processors
 from statestores.spi.closing import Closing
 from statestores.spi.durability import Durability
 from statestores.spi.metrics.catalog import tagged

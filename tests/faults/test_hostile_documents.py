@@ -27,7 +27,7 @@ from statestores.errors import InvalidArgumentError, StateStoreError, StoreCorru
 from statestores.opening import backend_of
 from statestores.semantics import open_on_engine
 from statestores.semantics.rows.layout import POSITION_ROW, SPECIFICATION_ROW
-from statestores.spark.stateful.record import RECORD_FILE, read_record
+from statestores.spark.stateful_functions.record import RECORD_FILE, read_record
 from statestores.spi.durability import Durability
 from statestores.staging.write_intent import _checksum as intent_sum
 from statestores.staging.write_intent import read_intent

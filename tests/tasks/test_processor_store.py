@@ -10,7 +10,7 @@ import statestores as ss
 from statestores import arrow
 from statestores.errors import CapabilityNotSupportedError, InvalidTypeError, StoreClosedError
 from statestores.metrics import set_recording_level
-from statestores.serdes.typed.processor_store import OWNER_VERBS, for_processors
+from statestores.serdes.typed_stores.processor_store import OWNER_VERBS, for_processors
 from statestores.spi.specification import StoreSpecification
 from statestores.tasks import Task, open_task
 

@@ -6,7 +6,6 @@ reader sees says which commit it claims to be, and is compared with that one.
 
 import os
 import random
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Any
 import pytest
 
 import statestores as ss
-from statestores.arrow import restore
+from statestores.arrow.restoring import sink
 from statestores.changelog import ChangelogReader, FileChangelog, Frame, compact
 from statestores.errors import (
     InvalidStateStoreError,
@@ -134,7 +133,7 @@ class Schedule:
             self._interrupt(self.dice.choice([self._write_and_compact, self._write_and_trim]))
         with self._patch.context() as patched:
             # Every frame is committed by itself, so that readers see what is on the way.
-            patched.setattr(sys.modules[restore.__module__], "BATCH_ROWS", 1)
+            patched.setattr(sink, "BATCH_ROWS", 1)
             try:
                 self.standby.poll(progress=lambda _: self._read())
             except OffsetOutOfRangeError as error:

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from statestores.errors import InvalidArgumentError
 from statestores.semantics.expiry.wall_clock import Clock
-from statestores.serdes.typed.delegation import DelegatingReadOnlyStore, DelegatingStateStore
+from statestores.serdes.typed_stores.delegation import DelegatingReadOnlyStore, DelegatingStateStore
 from statestores.spi import (
     Changes,
     Isolation,

@@ -23,7 +23,7 @@ from statestores.spark.hash_placement import PLACE_COLUMN, Placement, partition_
 from statestores.spark.local_copy import CopyOptions, local_copy
 from statestores.spark.session.worker_python import check_worker_python
 from statestores.spark.state_path import require_local_path
-from statestores.spark.stateful.output import declared_schema
+from statestores.spark.stateful_functions.output import declared_schema
 from statestores.spark.temporal.pins import TablePins, table_ends
 from statestores.spi.specification import Versioned
 from statestores.state_root import PartitionDirectory, StateRoot

@@ -29,12 +29,12 @@ from statestores.semantics.key_value.store import EngineKeyValueStore
 from statestores.spark import OpenStores
 from statestores.spark.hash_placement import PLACE_COLUMN, Placement, partition_of, places_of
 from statestores.spark.local_copy import CopyOptions, local_copy
-from statestores.spark.stateful import task as stateful_task
-from statestores.spark.stateful.batches import MicroBatch, MicroBatches
-from statestores.spark.stateful.output import batches_of_rows, checked_batches
-from statestores.spark.stateful.plan import StatefulFunction, StatefulPlan, add_stores
-from statestores.spark.stateful.record import read_record
-from statestores.spark.stateful.task import StatefulTask, TaskResult
+from statestores.spark.stateful_functions import task as stateful_task
+from statestores.spark.stateful_functions.batches import MicroBatch, MicroBatches
+from statestores.spark.stateful_functions.output import batches_of_rows, checked_batches
+from statestores.spark.stateful_functions.plan import StatefulFunction, StatefulPlan, add_stores
+from statestores.spark.stateful_functions.record import read_record
+from statestores.spark.stateful_functions.task import StatefulTask, TaskResult
 from statestores.staging.staged_rows import StagedFile
 
 pytestmark = pytest.mark.usefixtures("no_descriptor_leaks")

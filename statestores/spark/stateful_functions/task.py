@@ -26,8 +26,12 @@ from statestores.partitioning import partitioner_by_name
 from statestores.semantics.every_kind.journal import Journal
 from statestores.spark.hash_placement import PLACE_COLUMN, partition_of
 from statestores.spark.local_copy import local_copy
-from statestores.spark.stateful.output import batches_of_rows, checked_batches, write_output
-from statestores.spark.stateful.plan import OpenStores, StatefulPlan
+from statestores.spark.stateful_functions.output import (
+    batches_of_rows,
+    checked_batches,
+    write_output,
+)
+from statestores.spark.stateful_functions.plan import OpenStores, StatefulPlan
 from statestores.spi.durability import Durability
 from statestores.spi.offsets import Position, TopicPartition
 from statestores.spi.records import Changes

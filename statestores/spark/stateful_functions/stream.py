@@ -20,9 +20,9 @@ from statestores.spark.session.name_routing import is_connect
 from statestores.spark.session.query_session import QUERY_PROPERTY
 from statestores.spark.session.worker_python import check_worker_python
 from statestores.spark.state_path import require_local_path
-from statestores.spark.stateful.batches import MicroBatch, MicroBatches
-from statestores.spark.stateful.output import declared_schema, emitted_frame
-from statestores.spark.stateful.plan import (
+from statestores.spark.stateful_functions.batches import MicroBatch, MicroBatches
+from statestores.spark.stateful_functions.output import declared_schema, emitted_frame
+from statestores.spark.stateful_functions.plan import (
     By,
     StatefulFunction,
     StatefulPlan,
@@ -31,7 +31,7 @@ from statestores.spark.stateful.plan import (
     operator_name,
     resolve_stores,
 )
-from statestores.spark.stateful.task import StatefulTask, TaskResult
+from statestores.spark.stateful_functions.task import StatefulTask, TaskResult
 from statestores.spi.specification import StoreSpecification
 
 if TYPE_CHECKING:

@@ -4,11 +4,11 @@ from typing import Any, TypeVar, overload
 
 from statestores.errors import InvalidTypeError, StoreMismatchError
 from statestores.serdes.raw_serde import raw
-from statestores.serdes.typed.key_value import TypedKeyValueStore
-from statestores.serdes.typed.session import TypedSessionStore
-from statestores.serdes.typed.timestamped import TypedTimestampedKeyValueStore
-from statestores.serdes.typed.versioned import TypedVersionedStore
-from statestores.serdes.typed.window import TypedWindowStore
+from statestores.serdes.typed_stores.key_value import TypedKeyValueStore
+from statestores.serdes.typed_stores.session import TypedSessionStore
+from statestores.serdes.typed_stores.timestamped import TypedTimestampedKeyValueStore
+from statestores.serdes.typed_stores.versioned import TypedVersionedStore
+from statestores.serdes.typed_stores.window import TypedWindowStore
 from statestores.spi.session_specification import Session
 from statestores.spi.specification import (
     KeyValue,

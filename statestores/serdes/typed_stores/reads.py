@@ -3,7 +3,7 @@
 from typing import Any, Generic, TypeVar
 
 from statestores.serdes.raw_serde import serde_or_raw
-from statestores.serdes.typed.delegation import DelegatingReadOnlyStore
+from statestores.serdes.typed_stores.delegation import DelegatingReadOnlyStore
 from statestores.spi.specification import StoreSpecification
 from statestores.spi.stores.store import ReadOnlyStore
 from statestores.spi.stores.stream_time import ReadOnlyTimedStore

@@ -23,8 +23,8 @@ from statestores.errors import (
     StoreNotFoundError,
 )
 from statestores.files.lock_waiting import when_unlocked
-from statestores.spark.stateful.plan import StatefulPlan
-from statestores.spark.stateful.record import (
+from statestores.spark.stateful_functions.plan import StatefulPlan
+from statestores.spark.stateful_functions.record import (
     BatchRecord,
     StoreChanges,
     forget_record,
@@ -32,7 +32,7 @@ from statestores.spark.stateful.record import (
     remove_other_outputs,
     store_record,
 )
-from statestores.spark.stateful.task import StatefulTask, TaskResult
+from statestores.spark.stateful_functions.task import StatefulTask, TaskResult
 from statestores.staging.staged_write import (
     Publisher,
     StagedRows,

@@ -7,9 +7,9 @@ nothing between them. Everything is encoded before anything is written.
 from collections.abc import Callable, Generator, Iterator
 from typing import Any, TypeVar
 
-from statestores.serdes.typed.delegation import DelegatingStateStore
-from statestores.serdes.typed.encoded_values import decode_values, encode_values
-from statestores.serdes.typed.reads import TypedReads
+from statestores.serdes.typed_stores.delegation import DelegatingStateStore
+from statestores.serdes.typed_stores.encoded_values import decode_values, encode_values
+from statestores.serdes.typed_stores.reads import TypedReads
 from statestores.spi.specification import StoreSpecification
 from statestores.spi.stores.key_value import KeyValueStore, ReadOnlyKeyValueStore
 from statestores.spi.stores.store import Isolation, Values

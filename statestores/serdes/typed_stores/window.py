@@ -7,9 +7,9 @@ unchanged.
 from collections.abc import Callable, Generator, Iterator
 from typing import Any, TypeVar
 
-from statestores.serdes.typed.delegation import DelegatingStateStore
-from statestores.serdes.typed.encoded_values import encode_values
-from statestores.serdes.typed.reads import TypedTimedReads
+from statestores.serdes.typed_stores.delegation import DelegatingStateStore
+from statestores.serdes.typed_stores.encoded_values import encode_values
+from statestores.serdes.typed_stores.reads import TypedTimedReads
 from statestores.spi.records import WindowRecord
 from statestores.spi.specification import StoreSpecification
 from statestores.spi.stores.store import Isolation, Values
