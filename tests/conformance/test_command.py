@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from statestores_conformance.command import main
+
+_KIT = Path(__file__).parent / "kit"
 _WITHOUT_PYTEST = """
 import sys
 sys.modules["pytest"] = None
@@ -22,7 +25,7 @@ def _run(*arguments: str, code: str = "") -> "subprocess.CompletedProcess[str]":
     call = ["-c", code] if code else ["-m", "statestores.cli", "conformance", *arguments]
     return subprocess.run(
         [sys.executable, *call],
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parent / "kit")},
+        env={**os.environ, "PYTHONPATH": str(_KIT)},
         capture_output=True,
         text=True,
         check=False,
@@ -46,14 +49,21 @@ def _run(*arguments: str, code: str = "") -> "subprocess.CompletedProcess[str]":
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_a_call_that_cannot_be_one_is_a_sentence(arguments: list[str], words: str) -> None:
+def test_a_call_that_cannot_be_one_is_a_sentence(
+    arguments: list[str],
+    words: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The exit code is 2, one line says why, and nothing is run."""
-    result = _run(*arguments)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(_KIT), os.environ.get("PYTHONPATH", "")]))
+    code = main(arguments)
+    said = capsys.readouterr()
 
-    assert result.returncode == 2
-    assert words in result.stderr
-    assert result.stderr.count("\n") == 1
-    assert result.stdout == ""
+    assert code == 2
+    assert words in said.err
+    assert said.err.count("\n") == 1
+    assert said.out == ""
 
 
 def test_a_failure_is_reported_and_is_exit_code_1(tmp_path: Path) -> None:
