@@ -38,7 +38,7 @@ def check_range(
 
     Raises:
         InvalidTypeError, InvalidArgumentError: They are no bounds.
-        OffsetOutOfRangeError: They are outside of the log.
+        OffsetOutOfRangeError: They are outside the log.
     """
     for name, offset in (("from_offset", from_offset), ("to_offset", to_offset)):
         if offset is None:

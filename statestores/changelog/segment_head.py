@@ -76,7 +76,7 @@ class SegmentHead:
     """The first offset of the segment, and its name."""
 
     previous_base: int | None
-    """The base of the segment that came before; so a missing one is missed."""
+    """The base of the segment that came before; so a missing one is noticed."""
 
     compacted_to: int | None
     """Compacted segments: the offset after the last. They replace every segment up to there."""
