@@ -50,7 +50,7 @@ class LogBeginning:
     """The first offset that can be read."""
 
     complete_from: int
-    """The offset from which on every change is there: a compaction has dropped some before it."""
+    """The offset from which every change is there: a compaction has dropped some before it."""
 
 
 class VisibleChangelog:
@@ -108,8 +108,8 @@ class VisibleChangelog:
     def end(self) -> LogEnd:
         """Return where the partition ends.
 
-        An intent that is the same before and after the look at the changelog says that no staged
-        write has begun or gone on in between.
+        An intent that is the same before and after the changelog is read says that no staged write
+        has begun or gone on in between.
         """
         return consistently(self.store_directory, self.end_with)
 
