@@ -35,7 +35,7 @@ _MILLISECONDS = pa.timestamp("ms", tz="UTC")
 _SPARK_TIME = pa.timestamp("us", tz="UTC")
 
 _ROWS_WORTH = 8
-"""Changes of a table that are read into memory in the time in which one row is looked up."""
+"""Changes of a table that are read into memory in the time that one row's lookup takes."""
 
 _MOST_CHANGES = 2_000_000
 """The history of a longer table stays on disk, however many rows are looked up: memory is short."""
@@ -158,7 +158,7 @@ def temporal_join(
         on: The column of keys, of the type of the store's key serde; it may have nulls.
         at: The column of times: timestamps, or milliseconds since the epoch; it may have nulls.
         how: ``"left"`` keeps every row, ``"inner"`` those for which there is a value.
-        max_age_ms: Takes a value only if it has been valid for at most so long.
+        max_age_ms: Takes a value only if it has been valid for at most this long.
         value_name: The name of the column of values.
         valid_from_name: The name of the column that says since when.
         local_directory: Where the machines keep copies of the store; see `CopyOptions`.
