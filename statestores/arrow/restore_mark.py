@@ -29,7 +29,7 @@ def check_not_half_restored(
     """Accept a store, by its committed *offsets*, that no restore has left half-way.
 
     Raises:
-        StoreMismatchError: One has.
+        StoreMismatchError: A restore has.
     """
     if restore_mark(specification) in offsets:
         raise StoreMismatchError(

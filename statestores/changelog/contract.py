@@ -93,7 +93,7 @@ class ReadOnlyChangelog(Closing):
         thread than the one that appends.
 
         Raises:
-            StoreClosedError: The changelog is closed, also if only at a later step of the iterator.
+            StoreClosedError: The changelog is closed, if only by a later step of the iterator.
             InvalidArgumentError: ``from_offset > to_offset``, or an offset is negative.
             OffsetOutOfRangeError: An offset is below `first_offset` or above `end_offset`; also
                 at a step, when what comes next has been deleted meanwhile.

@@ -59,7 +59,7 @@ class FrameKind(IntEnum):
     """What a frame says."""
 
     CHANGES = 0
-    """Its rows are to be applied in their order."""
+    """Its rows must be applied in their order."""
 
     CLEAR = 1
     """Everything before it is dropped. It has no rows."""

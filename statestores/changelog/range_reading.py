@@ -37,7 +37,7 @@ def check_range(
     """Return the bounds of a read of the log in *directory*, of the offsets from *first* to *end*.
 
     Raises:
-        InvalidTypeError, InvalidArgumentError: They are no bounds.
+        InvalidTypeError, InvalidArgumentError: They are not bounds.
         OffsetOutOfRangeError: They are outside the log.
     """
     for name, offset in (("from_offset", from_offset), ("to_offset", to_offset)):

@@ -125,7 +125,7 @@ class Segment(Closing):
         """Return the present length of the file.
 
         Raises:
-            StorageError: The file cannot be looked at.
+            StorageError: The file's status cannot be read.
         """
         return self._status().st_size
 
@@ -218,7 +218,7 @@ class Segment(Closing):
         """Return the position that *stored* carries.
 
         Raises:
-            MalformedPositionError: It is none.
+            MalformedPositionError: It is not a position.
         """
         at = stored.at + FRAME_HEADER_BYTES
         length = stored.header.position_bytes

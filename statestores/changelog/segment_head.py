@@ -116,7 +116,7 @@ class SegmentHead:
         """Return the head of which *data*, of the length that it gives, is the stored form.
 
         Raises:
-            DamagedHeadError: It is none.
+            DamagedHeadError: It is not a head.
             UnsupportedFormatError: It is of a version, or has content, that is not known here.
         """
         length = head_bytes(data)

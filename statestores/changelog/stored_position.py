@@ -50,7 +50,7 @@ def unpack_position(packed: bytes) -> Position:
     """Return the position of which *packed* is the stored form.
 
     Raises:
-        MalformedPositionError: It is none.
+        MalformedPositionError: It is not a position.
     """
     if not packed:
         return _EMPTY

@@ -123,7 +123,7 @@ class LocalPartitions(Generic[S]):
         Whether they have reached a bound is judged by the reads below, not here.
 
         Raises:
-            InvalidStateStoreError: None is here, or they are moving.
+            InvalidStateStoreError: No partition is here, or they are moving.
             UnknownStateStoreError: What is here is of another type than was asked for.
         """
         found = self._source.local_stores(self._name, include_stale=self._include_stale)
@@ -174,7 +174,7 @@ class LocalPartitions(Generic[S]):
         """Return the input offsets that each partition here reflects, whatever the bound (QRY-8).
 
         Raises:
-            InvalidStateStoreError: None is here, or one is closed meanwhile.
+            InvalidStateStoreError: No partition is here, or one is closed meanwhile.
         """
         with reading(self._name):
             return {number: store.position for number, store in self.find().items()}
@@ -191,7 +191,7 @@ class LocalPartitions(Generic[S]):
         """Yield what *read* gives of every partition, in one *order* (QRY-3).
 
         Raises:
-            InvalidStateStoreError: None is here, or one was closed before the end.
+            InvalidStateStoreError: No partition is here, or one was closed before the end.
             NotUpToBoundError: A partition has not reached the bound.
         """
         with reading(self._name), ExitStack() as held:
@@ -211,7 +211,7 @@ class LocalPartitions(Generic[S]):
         """Return what *read* gives of every partition: a value, and nothing that goes on reading.
 
         Raises:
-            InvalidStateStoreError: None is here, or one is closed meanwhile.
+            InvalidStateStoreError: No partition is here, or one is closed meanwhile.
             NotUpToBoundError: A partition has not reached the bound.
         """
         with reading(self._name), ExitStack() as held:

@@ -198,7 +198,7 @@ class EngineView(View):
             StoreLockedError: It is open elsewhere.
             StoreMismatchError: A restore has left it half-way.
         """
-        # Nothing is committed here, so no engine has to promise more.
+        # Nothing is committed here, so no engine need promise more.
         with open_existing(
             partition.path, options=options, durability=Durability.PROCESS_CRASH, decoded=False
         ) as store:

@@ -87,7 +87,7 @@ class VisibleChangelog:
                 gone = end.intent.write_id  # finished meanwhile, or really gone: look again
 
     def _frames_now(self, end: LogEnd, start: int, stop: int) -> Iterator[Frame]:
-        """Yield frames from *start* on, from where they are to be found at *end*; at least one."""
+        """Yield frames from *start* on, from where they lie at *end*; at least one."""
         if start < end.log_offset:
             with ChangelogReader.open(self._directory.changelog, self._specification.kind) as log:
                 yield from log.read(start, min(stop, end.log_offset))

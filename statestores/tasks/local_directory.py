@@ -143,7 +143,7 @@ class LocalDirectory:
         Raises:
             InvalidTypeError: *older_than_ms* is no ``int``.
             InvalidArgumentError: It is negative.
-            ChangelogCorruptedError: It cannot be told whether an engine could be restored.
+            ChangelogCorruptedError: Nobody can tell whether an engine could be restored.
             StorageError: The directory cannot be read, or a file cannot be removed.
         """
         check_time("older_than_ms", older_than_ms)

@@ -289,7 +289,7 @@ def open_task(
         changelog_options: How the changelogs are written.
         on_corruption: What to do about an engine whose files are damaged: fail, or set it aside
             and restore from the changelog. `Task.rebuilds` says what was.
-        standbys: Copies of the stores that are to be promoted; the others are opened.
+        standbys: Copies of the stores to promote; the other stores are opened.
         listener: Told how far each restore has come.
 
     Raises:

@@ -62,7 +62,7 @@ class TaskBoard:
             )
 
     def begin(self, active: set[TaskId], copies: set[TaskId]) -> tuple[list[Task], list[Standbys]]:
-        """Publish an assignment that begins; return what was taken out, and has to be closed."""
+        """Publish an assignment that begins; return what was taken out and must be closed."""
         with self._lock:
             self._assigned = frozenset(active | copies)
             tasks = [self._tasks.pop(each) for each in {*self._tasks} - active]
@@ -104,5 +104,5 @@ class TaskBoard:
             self._assigned = frozenset({*self._tasks, *self._standbys})
 
     def clear(self) -> tuple[list[Task], list[Standbys]]:
-        """Take everything out; return what has to be closed."""
+        """Take everything out; return what must be closed."""
         return self.begin(set(), set())

@@ -128,7 +128,7 @@ def _check_goal(
     """Accept an offset to stop at that is not behind where the restore begins.
 
     Raises:
-        InvalidArgumentError: It is.
+        InvalidArgumentError: It is behind.
     """
     if to_offset is None:
         return

@@ -114,7 +114,7 @@ class RowSink:
         self._waiting.add(frame.batch, deletes=self._has_to_delete(frame.batch))
 
     def truncate(self) -> None:
-        """Empty the store: then nothing has to be deleted."""
+        """Empty the store: then nothing need be deleted."""
         self._waiting.clear()  # it goes with the rest
         self._store.truncate()
         self._is_empty = True

@@ -39,7 +39,7 @@ class CommittedParts(NamedTuple):
     """The rows in key order."""
 
     source: Any
-    """What has to be closed in the end: it holds the engine's snapshot."""
+    """What must be closed at the end: it holds the engine's snapshot."""
 
 
 def committed_parts(store: StateStore, batch_rows: int = BATCH_ROWS) -> CommittedParts:

@@ -1,6 +1,6 @@
 """Snapshots as they are read: lazily, each file checked before its first row is given (SNP-5).
 
-Files are read and not mapped into memory: compressed columns have to be unpacked anyway, a mapped
+Files are read and not mapped into memory: compressed columns must be unpacked anyway, a mapped
 file counts as memory of the process, and one that shrinks while it is mapped kills the process.
 """
 

@@ -90,7 +90,7 @@ def export_spark_checkpoint(
         destination: The directory to make; there must be nothing yet.
         batches: At most this many batches of about equally many changes, from 1; by default
             `DEFAULT_BATCHES`.
-        every: Instead, a batch for so many commits of each partition, from 1.
+        every: Instead, a batch for every so many commits of each partition, from 1.
         from_offset: The first changelog offset whose changes are kept apart, of each partition.
         snapshot_every: How many versions lie between two snapshots, from 1.
         raw: Leave the serdes out: keys and values are bytes, and times milliseconds.

@@ -22,7 +22,7 @@ def expected_ends(
 
     Raises:
         InvalidOptionError: An offset is expected of a partition that the store does not have, or
-            conflicts are to be merged all the same.
+            conflicts should be merged anyway.
         StoreCorruptedError, StorageError: A changelog cannot be read.
     """
     last = options.expected_offset

@@ -217,7 +217,7 @@ def _check_function(function: object) -> None:
     """Accept a function that Spark can send to its workers.
 
     Raises:
-        InvalidTypeError: It is none, or holds something that cannot be sent.
+        InvalidTypeError: It is not a function, or holds something that cannot be sent.
     """
     if not callable(function):
         raise InvalidTypeError(f"function must be callable, got {function!r}")

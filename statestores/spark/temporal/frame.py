@@ -143,7 +143,7 @@ def temporal_join(
     """Return *frame* with the value that its key had in a versioned store at its time (KIP-889).
 
     Two columns are added: the value, and since when it is valid, a timestamp. They are null where
-    the key had no value then, or the time is outside of the store's history retention. Rows are
+    the key had no value then, or the time is outside the store's history retention. Rows are
     shuffled to the partitions of the store.
 
     A batch sees the store as it is at this call. A stream sees it, in each micro-batch, as it is
