@@ -345,8 +345,8 @@ def refuse_unfinished_write(store_directory: Path) -> None:
 def discard(root: str | PathLike[str], store: str, write_id: str) -> None:
     """Remove what was staged for a write that will not be published; repeating it is no error.
 
-    A write that is committed stays: it has happened. Directories that were made only for it go
-    too.
+    A write that is committed stays: it has happened. Directories that were made only for the
+    removed write go too.
 
     Raises:
         StorageError: They cannot be removed.
