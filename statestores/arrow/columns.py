@@ -1,7 +1,7 @@
 """Whole Arrow columns into a store and out of it.
 
 Keys and values are of the serdes' types on the Arrow side and are encoded as columns: a typed store
-is passed by, and its store of bytes is read and written.
+is bypassed, and its store of bytes is read and written.
 """
 
 from collections.abc import Callable
@@ -162,7 +162,7 @@ def put_encoded(store: object, rows: pa.Table) -> int:
     if isinstance(store, VersionedStore):
         return store.put_many(rows["key"], rows["value"], rows["valid_from"])
     if isinstance(store, TimestampedKeyValueStore):
-        # As a change and not by `put_many`: a value without a timestamp has to be possible.
+        # As a change and not by `put_many`: a value without a timestamp must be possible.
         keys, values, timestamps = (rows[name].to_pylist() for name in TIMESTAMPED_ROWS.names)
         store.replay(Changes(keys, values, timestamps_ms=timestamps))
         return int(rows.num_rows)

@@ -1,4 +1,4 @@
-"""Files that survive, files checked by their sum, and failures in the words of our tree."""
+"""Files that survive, files checked by their sum, and failures as errors of our own tree."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -40,7 +40,7 @@ def checksum_of(path: Path) -> int:
 
 
 def checksums_of(path: Path, parts: Sequence[tuple[int, int]]) -> tuple[int, list[int]]:
-    """Return the CRC32C of the file *path*, and those of its *parts*, in one reading.
+    """Return the CRC32C of the file *path*, and those of its *parts*, in one pass.
 
     A part is its first byte and the byte after its last; parts ascend and do not overlap.
     """

@@ -38,7 +38,7 @@ class Meter:
         self.bytes = 0
 
     def add(self, rows: int, size: int, offset: int | None = None) -> None:
-        """Count *rows* of *size* bytes, which a restore has up to *offset*, and tell."""
+        """Count *rows* of *size* bytes, which bring a restore to *offset*, and tell so."""
         self.rows += rows
         self.bytes += size
         if self._callback is not None:

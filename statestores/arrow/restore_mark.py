@@ -1,7 +1,7 @@
 """The mark of a store into which a restore has put some rows and not all (SNP-12).
 
 It is kept among the committed offsets, because those are committed together with rows: the first
-rows of a snapshot bring it, and the commit of the last ones takes it away as it brings the real
+rows of a snapshot bring it, and the commit of the last ones removes it as it brings the real
 offsets. So a half-restored store has no committed offset, and a mark that says why.
 """
 
@@ -29,7 +29,7 @@ def check_not_half_restored(
     """Accept a store, by its committed *offsets*, that no restore has left half-way.
 
     Raises:
-        StoreMismatchError: One has.
+        StoreMismatchError: A restore has.
     """
     if restore_mark(specification) in offsets:
         raise StoreMismatchError(

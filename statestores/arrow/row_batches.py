@@ -14,10 +14,10 @@ from statestores.arrow.schemas import end_validity, rows_from_changes
 from statestores.spi.records import Changes
 
 BATCH_ROWS = 65_536
-"""Rows of a batch: from here on Arrow's cost for each batch is not seen any more."""
+"""Rows of a batch: from here on Arrow's cost for each batch no longer shows."""
 
 BATCH_BYTES = 16 * 1024 * 1024
-"""Bytes of a batch before compression, so that large values do not make large memory."""
+"""Bytes of a batch before compression, so that large values do not take much memory."""
 
 
 _LONGEST = (1 << 31) - 1
@@ -34,7 +34,7 @@ class BatchParts(NamedTuple):
     """What begins with the row after the last one; ``None`` at the end."""
 
     key_starts: int = 0
-    """How many bytes there are in front of each key."""
+    """How many bytes precede each key."""
 
     def of_engine(self) -> Self:
         """Return the same for keys that are behind a namespace."""

@@ -1,4 +1,4 @@
-"""Reads as of a time: which stores know one."""
+"""Reads as of a time: which stores support them."""
 
 from typing import Any
 

@@ -19,7 +19,7 @@ from statestores.failpoints import reach
 
 
 class ActiveSegment:
-    """The last segment of a log, open for appending; a compaction's output, too."""
+    """The last segment of a log, open for appending; also a compaction's output."""
 
     __slots__ = ("_descriptor", "_failure", "end", "frames_at", "path")
 
@@ -37,7 +37,7 @@ class ActiveSegment:
         """Open the segment *path*, whose frames end at *end*, and cut what comes after.
 
         What is kept is durable when this returns: a crash may have left frames that are written
-        and not yet on disk, and what is built on them must not outlive them (LOG-12).
+        but not yet on disk, and what is built on them must not outlive them (LOG-12).
 
         Raises:
             StorageError: It cannot be written.
@@ -80,10 +80,10 @@ class ActiveSegment:
         return segment
 
     def publish(self) -> None:
-        """Give a created segment its name, whole and durable, replacing what had it (ASM-6).
+        """Give a created segment its name, whole and durable, replacing whatever had it (ASM-6).
 
         Raises:
-            StorageError: It cannot be. `is_published` says whether it has its name nevertheless.
+            StorageError: It cannot be named. `is_published` says whether it has its name anyway.
         """
         self.wait_for_disk()
         reach("changelog.segment.durable")
@@ -99,7 +99,7 @@ class ActiveSegment:
         reach("changelog.segment.published")
 
     def publish_or_discard(self) -> None:
-        """Publish, and leave nothing open, and no temporary file behind, when that fails.
+        """Publish; when that fails, leave nothing open and no temporary file behind.
 
         Raises:
             StorageError: As `publish`.
@@ -114,12 +114,12 @@ class ActiveSegment:
             raise
 
     def append(self, parts: Sequence[bytes | pa.Buffer], *, durable: bool = False) -> None:
-        """Append *parts*, one frame; when it raises, none of it stays, or `end` is behind it.
+        """Append *parts*, one frame; when it raises, either none of it stays or `end` is past it.
 
         Raises:
             StorageError: The disk is full or failed.
-            CommitInDoubtError: It cannot be told what is on the disk, now or since an append that
-                failed before.
+            CommitInDoubtError: Nobody can tell what is on the disk, now or since an earlier
+                append failed.
         """
         if self._failure is not None:
             raise CommitInDoubtError(
@@ -141,20 +141,20 @@ class ActiveSegment:
             if isinstance(error, StorageError):
                 raise
             raise self._append_error(error) from error
-        except BaseException:  # an interrupt: before `end` is moved on, or after
+        except BaseException:  # an interrupt: before `end` moves on, or after
             self._cut_back()
             raise
 
     def _append_error(self, error: OSError) -> StorageError:
-        """Return what a failed write is to the caller, once what it left has been cut."""
+        """Return the error for a failed write, once what it left has been cut."""
         failed = storage_error("append to", self.path, error)
         return failed if self._failure is None else CommitInDoubtError(str(failed))
 
     def wait_for_disk(self) -> None:
-        """Wait until everything before is on disk (ASM-1).
+        """Wait until everything before now is on disk (ASM-1).
 
         After a failure nobody knows what is: the kernel may have dropped what it could not write,
-        also of earlier appends, and would not report it again. So there is no second attempt.
+        earlier appends included, and would not report it again. So there is no second attempt.
 
         Raises:
             CommitInDoubtError: It did not get there. The segment takes no more appends.
@@ -195,9 +195,9 @@ class ActiveSegment:
             raise storage_error("remove", self.path, error) from error
 
     def _cut_back(self) -> None:
-        """Cut what an append has left; if that fails, append no more.
+        """Cut off what an append has left; if that fails, append no more.
 
-        The next frame would go into the middle of it, and a shorter one leave a rest behind.
+        The next frame would go into the middle of it, and a shorter one would leave a remainder.
         """
         try:
             os.ftruncate(self._descriptor, self.end)
@@ -208,7 +208,7 @@ class ActiveSegment:
 
 
 def _rest(parts: Sequence[bytes | pa.Buffer], written: int) -> list[bytes | pa.Buffer]:
-    """Return what of *parts* remains after the first *written* bytes."""
+    """Return what remains of *parts* after the first *written* bytes."""
     rest: list[bytes | pa.Buffer] = []
     for part in parts:
         if written >= len(part):

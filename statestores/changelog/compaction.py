@@ -4,7 +4,7 @@ Invariants:
 
 * what remains keeps its offset and its order;
 * the frames together stand for the same offsets as before, so nothing looks missing;
-* until the new segment has its name, nothing of the old ones is touched (LOG-20).
+* until the new segment has its name, the old ones are not touched (LOG-20).
 """
 
 from collections.abc import Iterator
@@ -68,11 +68,11 @@ def compact(
     Deletions remain, since the log may be replayed onto any older snapshot; so does the last
     clear, and nothing before it.
 
-    The store's own retention has to be given where it has one: what came too late, as in a log
-    that `statestores.staging.staged_write` has written, can be told from the rest only by it.
+    Pass the store's own retention where it has one: only with it can what came too late, as in a
+    log that `statestores.staging.staged_write` has written, be told from the rest.
 
     Memory is about 200 bytes and a key for each distinct key (and time) that is compacted, and a
-    few frames. The disk has to hold the old and the new segments for a moment. When it raises, or
+    few frames. The disk must hold the old and the new segments for a moment. When it raises, or
     the process dies, the log is as it was, or as it should be.
 
     Requires: called by the thread that appends. The active segment is left alone; seal it first to
@@ -162,7 +162,7 @@ def _size(segments: list[SegmentInfo]) -> int:
     """Return the size of *segments* on disk.
 
     Raises:
-        StorageError: One cannot be looked at.
+        StorageError: The size of one cannot be read.
     """
     total = 0
     for segment in segments:

@@ -31,7 +31,7 @@ def changelog_partition(store_name: str, partition: int) -> TopicPartition:
     It is the topic that Kafka Streams would give it, without the application's prefix.
 
     Raises:
-        InvalidTypeError, InvalidArgumentError: The name is no text, or the number none from 0.
+        InvalidTypeError, InvalidArgumentError: The name is not text, or the number none from 0.
     """
     if not isinstance(store_name, str):
         raise InvalidTypeError(f"a store is named by a str, got {store_name!r}")
@@ -69,7 +69,7 @@ class ReadOnlyChangelog(Closing):
     @property
     @abstractmethod
     def end_offset(self) -> int:
-        """The offset that the next append will be given, as Kafka's end offset (LOG-3).
+        """The offset that the next append will be given, like Kafka's end offset (LOG-3).
 
         Equal to `first_offset` while there is nothing to read. It may count frames that are not
         yet durable (LOG-13).
@@ -78,14 +78,14 @@ class ReadOnlyChangelog(Closing):
     @property
     @abstractmethod
     def position(self) -> Position:
-        """The input that all frames up to `end_offset` reflect: theirs merged (LOG-6)."""
+        """The input that all frames up to `end_offset` reflect: their positions merged (LOG-6)."""
 
     @abstractmethod
     def read(self, from_offset: int | None = None, to_offset: int | None = None) -> Iterator[Frame]:
         """Iterate over the frames with ``from_offset <= offset < to_offset`` (LOG-4).
 
-        ``None`` is the beginning, and the end at this call: appends that follow do not show up.
-        Half-open, so that a reader continues where `end_offset` stood. A frame that reaches over
+        ``None`` is the beginning, and the end at this call: later appends do not show up.
+        Half-open, so that a reader continues where `end_offset` stood. A frame that extends past
         a bound is cut there. Offsets may be missing, since compaction drops changes that later
         ones make void (LOG-18), but never a frame: each begins where the one before it ended.
 
@@ -93,11 +93,11 @@ class ReadOnlyChangelog(Closing):
         thread than the one that appends.
 
         Raises:
-            StoreClosedError: The changelog is closed, also later at a step of the iterator.
+            StoreClosedError: The changelog is closed, if only by a later step of the iterator.
             InvalidArgumentError: ``from_offset > to_offset``, or an offset is negative.
             OffsetOutOfRangeError: An offset is below `first_offset` or above `end_offset`; also
-                at a step, when what was to come has been deleted meanwhile.
-            ChangelogCorruptedError: A frame is damaged, at the step that comes to it (LOG-11).
+                at a step, when what comes next has been deleted meanwhile.
+            ChangelogCorruptedError: A frame is damaged, at the step that reaches it (LOG-11).
         """
 
     @abstractmethod
@@ -128,10 +128,10 @@ class Changelog(ReadOnlyChangelog):
 
         Raises:
             StoreClosedError: The changelog is closed.
-            InvalidTypeError: A column holds something else than its type.
+            InvalidTypeError: A column holds something other than its type.
             InvalidArgumentError: The columns differ in length, do not fit the store's kind, or
                 are too much for one frame.
-            StorageError: The disk is full or failed, or the log has to be reopened.
+            StorageError: The disk is full or failed, or the log must be reopened.
         """
 
     def append_batch(
@@ -154,10 +154,10 @@ class Changelog(ReadOnlyChangelog):
         position: Position = NO_POSITION,
         durability: Durability = Durability.POWER_LOSS,
     ) -> int:
-        """Append that everything before is dropped, and return the offset of that (LOG-7).
+        """Append a clear, which drops everything before it, and return its offset (LOG-7).
 
-        Who replays the log empties the store when it comes to the frame. The log's position
-        begins anew with *position*: what the dropped content reflected says nothing any more.
+        Whoever replays the log empties the store on reaching the frame. The log's position begins
+        anew with *position*: what the dropped content reflected no longer says anything.
 
         Raises:
             StoreClosedError: The changelog is closed.

@@ -1,4 +1,4 @@
-"""What the operating system refuses, in the words of our tree."""
+"""What the operating system refuses, as errors of our own tree."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

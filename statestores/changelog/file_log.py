@@ -65,7 +65,7 @@ def wall_clock_ms() -> int:
 
 
 class _Unnoted(NamedTuple):
-    """A frame that is being appended, and what its log amounts to does not know of."""
+    """A frame that is being appended, and that its log's totals do not include yet."""
 
     active: ActiveSegment
     tail: Tail
@@ -120,7 +120,7 @@ class FileChangelog(Changelog):
         With a *first_offset* above 0 it continues a log that is kept elsewhere, as in a snapshot.
 
         Raises:
-            InvalidArgumentError: *first_offset* cannot be one.
+            InvalidArgumentError: *first_offset* cannot be an offset.
             UnsupportedFormatError: There are no changelogs for stores of *store_kind*.
             StoreMismatchError: There is a changelog already.
             StoreLockedError: It is open elsewhere; the message names the owner.
@@ -165,7 +165,7 @@ class FileChangelog(Changelog):
 
         *committed_offset* is the last offset that the store has committed. A torn tail that
         begins at or before it is damage and not cut: the append there had returned (LOG-16).
-        When it raises, what is stored is as it was.
+        When it raises, nothing stored has changed.
 
         Raises:
             StoreNotFoundError: There is no changelog; `create` makes one.
@@ -310,7 +310,7 @@ class FileChangelog(Changelog):
         """Delete the sealed segments that end at or before *offset*; return `first_offset`.
 
         For offsets that a snapshot covers. Whole segments only, the lowest first, so that a crash
-        leaves no gap. Who reads older offsets gets `OffsetOutOfRangeError` (LOG-9).
+        leaves no gap. A reader of older offsets gets `OffsetOutOfRangeError` (LOG-9).
 
         Raises:
             StoreClosedError: The changelog is closed.
@@ -329,12 +329,12 @@ class FileChangelog(Changelog):
             for segment in listing.segments
             if segment.end_offset is not None and segment.end_offset <= offset
         )
-        # What a compacted segment covers goes before it: without it, it would count again.
+        # The segments that a compacted one covers go first: without it, they would count again.
         remove_files((*listing.covered, *old) if old else (), self._directory)
         return self.first_offset
 
     def close(self) -> None:
-        # Each step may be repeated, so that a close that was interrupted can be.
+        # Each step may be repeated, so that an interrupted close can be.
         self._open = False
         self._active.close()
         self._lock.release()
@@ -363,7 +363,7 @@ class FileChangelog(Changelog):
         position: Position,
         durability: Durability,
     ) -> OffsetRange:
-        """Append one frame and take note of what the log amounts to with it."""
+        """Append one frame and bring the log's totals up to date with it."""
         if not isinstance(position, Position):
             raise InvalidTypeError(f"position must be a Position, got {position!r}")
         count = 0 if batch is None else batch.num_rows
@@ -400,7 +400,7 @@ class FileChangelog(Changelog):
         return OffsetRange(base, last)
 
     def _take_note(self) -> None:
-        """Take note of the frame appended last, if it is there; again after an interrupt."""
+        """Add the frame appended last to the totals, if it is there; again after an interrupt."""
         unnoted = self._unnoted
         if unnoted is None:
             return
@@ -411,7 +411,7 @@ class FileChangelog(Changelog):
                 tail.position = position
             elif position:
                 tail.position = tail.position.merge(position)
-            # Last, and in one line: before it, all of this is done once more.
+            # Last, and in one line: until it is done, all of this is done again.
             tail.start, tail.end_offset = active.end, header.last_offset + 1
         self._unnoted = None
 

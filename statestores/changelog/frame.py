@@ -40,7 +40,7 @@ FRAME_MAGIC = b"SSCF"
 """What every frame begins with; frames begin at multiples of `FRAME_ALIGNMENT`."""
 
 FRAME_ALIGNMENT = 8
-"""Arrow's columns are aligned to it, so a reader uses them where they lie."""
+"""Arrow's columns are aligned to it, so a reader uses them in place."""
 
 HAS_OFFSETS = 1
 """The flag of a body with a column of offsets."""
@@ -59,7 +59,7 @@ class FrameKind(IntEnum):
     """What a frame says."""
 
     CHANGES = 0
-    """Its rows are to be applied in their order."""
+    """Its rows must be applied in their order."""
 
     CLEAR = 1
     """Everything before it is dropped. It has no rows."""

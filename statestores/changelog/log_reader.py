@@ -33,8 +33,8 @@ _SETTLED = 1024  # tails of a few hundred bytes
 class _SettledTails:
     """The tails of last segments that nobody has written to for a while, for the next reader.
 
-    A reader opens a changelog for each thing that it wants to know, and finding its end takes
-    reading the last segment. A segment is the same one while its file and the stamp of it are.
+    A reader opens a changelog for each thing it wants to know, and to find its end it must read
+    the last segment. A segment is still the same one while its file and its stamp are.
     """
 
     def __init__(self) -> None:

@@ -42,7 +42,7 @@ class MergedFrames:
         """How many changes have been taken."""
 
     def skip(self, frame: Frame) -> None:
-        """Stand for the offsets of *frame* and take nothing of it: it will be cleared."""
+        """Stand for the offsets of *frame* and take nothing from it: it will be cleared."""
         self._next = frame.last_offset + 1
         self._appended_at_ms = frame.appended_at_ms
 

@@ -7,7 +7,7 @@ from statestores.errors import InvalidOptionError, InvalidTypeError
 
 
 class Compression(Enum):
-    """How the bodies of frames are compressed. Every reader reads every one."""
+    """How the bodies of frames are compressed. Every reader reads all of them."""
 
     NONE = "none"
     """Fastest to append and to read."""
@@ -21,7 +21,7 @@ class Compression(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangelogOptions:
-    """The writer's choices. What is stored says what it is, so readers need none of them."""
+    """The writer's choices. What is stored describes itself, so readers need none of them."""
 
     segment_bytes: int = 64 * 1024 * 1024
     """A segment that would grow beyond this is sealed and the next one begun. Compaction and
@@ -31,10 +31,10 @@ class ChangelogOptions:
     """The compression of what is appended from now on."""
 
     def __post_init__(self) -> None:
-        """Refuse a size that no segment can have, and a compression that there is not.
+        """Refuse a size that no segment can have, and a compression that does not exist.
 
         Raises:
-            InvalidOptionError: The size is no number from 1, or the compression no `Compression`.
+            InvalidOptionError: The size is not a number from 1, or the compression none.
         """
         if not isinstance(self.compression, Compression):
             raise InvalidOptionError(

@@ -37,8 +37,8 @@ def check_range(
     """Return the bounds of a read of the log in *directory*, of the offsets from *first* to *end*.
 
     Raises:
-        InvalidTypeError, InvalidArgumentError: They are no bounds.
-        OffsetOutOfRangeError: They are outside of the log.
+        InvalidTypeError, InvalidArgumentError: They are not bounds.
+        OffsetOutOfRangeError: They are outside the log.
     """
     for name, offset in (("from_offset", from_offset), ("to_offset", to_offset)):
         if offset is None:

@@ -37,7 +37,7 @@ KEY_VALUE_CHANGES = _CHANGES[kinds.KEY_VALUE]
 """A key and its new value."""
 
 VERSIONED_CHANGES = _CHANGES[kinds.VERSIONED]
-"""A key, its new value, and the time in milliseconds from which on it is valid."""
+"""A key, its new value, and the time in milliseconds from which it is valid."""
 
 OFFSET_FIELD = pa.field("offset", pa.int64(), nullable=False)
 """The last column, in frames whose offsets are not all there."""
@@ -104,7 +104,7 @@ def numbers_of(changes: Changes, columns: Sequence[NumberColumn]) -> list[pa.Arr
 
     Raises:
         InvalidArgumentError: *changes* are those of another kind of store.
-        InvalidTypeError: A number is none.
+        InvalidTypeError: A number is not an integer.
     """
     carried = {name for name in _ATTRIBUTES if getattr(changes, name) is not None}
     needed = {each.attribute for each in columns if each.required}
@@ -129,7 +129,7 @@ def check_batch(schema: pa.Schema, batch: pa.RecordBatch) -> pa.RecordBatch:
     """Return *batch* with exactly *schema*: metadata and nullability are the changelog's own.
 
     Raises:
-        InvalidTypeError: It is no record batch, or its columns are others.
+        InvalidTypeError: It is not a record batch, or its columns are different.
         InvalidArgumentError: A key or a time is null, or a time negative.
     """
     if not isinstance(batch, pa.RecordBatch):
@@ -181,7 +181,7 @@ def changes_from_batch(batch: pa.RecordBatch) -> Changes:
 
 
 def empty_batch(schema: pa.Schema) -> pa.RecordBatch:
-    """Return no rows of *schema*."""
+    """Return an empty batch of *schema*."""
     return pa.RecordBatch.from_arrays([pa.array([], kind) for kind in schema.types], schema=schema)
 
 

@@ -32,7 +32,7 @@ from statestores.spi.closing import Closing
 from statestores.spi.offsets import Position
 
 _CHUNK_BYTES = 256 * 1024
-"""What is read at once. Small enough to come from memory that is reused, and to stay in cache."""
+"""Bytes per read: few enough to come from memory that is reused, and to stay in cache."""
 
 _SETTLED_NS = 2_000_000_000
 
@@ -86,7 +86,7 @@ class Segment(Closing):
             StorageError: It cannot be read.
         """
         with reporting("read", path):
-            # A pipe in its place would be waited for. It has no head.
+            # Opening a pipe in its place would block. It has no head.
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
             try:
                 head, frames_at = _read_head(path, descriptor)
@@ -100,7 +100,7 @@ class Segment(Closing):
         """What tells this file from another one of the same name, or in the same place.
 
         Raises:
-            StorageError: The file cannot be looked at.
+            StorageError: The file's status cannot be read.
         """
         status = self._status()
         return status.st_dev, status.st_ino, self.head.base_offset, self.head.compacted_to
@@ -113,7 +113,7 @@ class Segment(Closing):
         seconds has no stamp.
 
         Raises:
-            StorageError: The file cannot be looked at.
+            StorageError: The file's status cannot be read.
         """
         status = self._status()
         changed_ns = max(status.st_mtime_ns, status.st_ctime_ns)
@@ -125,7 +125,7 @@ class Segment(Closing):
         """Return the present length of the file.
 
         Raises:
-            StorageError: The file cannot be looked at.
+            StorageError: The file's status cannot be read.
         """
         return self._status().st_size
 
@@ -218,7 +218,7 @@ class Segment(Closing):
         """Return the position that *stored* carries.
 
         Raises:
-            MalformedPositionError: It is none.
+            MalformedPositionError: It is not a position.
         """
         at = stored.at + FRAME_HEADER_BYTES
         length = stored.header.position_bytes

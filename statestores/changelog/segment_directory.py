@@ -1,7 +1,7 @@
 """The directory of a changelog: which segments there are, and which of them count (LOG-20).
 
 A segment is named for its base offset, in twenty digits. A compacted segment replaces the first one
-under the same name, and what it covers beyond that no longer counts, there or not.
+under the same name, and what it covers beyond that no longer counts, whether it is there or not.
 """
 
 from dataclasses import dataclass
@@ -64,7 +64,7 @@ def has_segments(directory: Path) -> bool:
     """Return whether *directory* has segments, whatever their state.
 
     Raises:
-        ChangelogCorruptedError: A file is named like a segment and is none.
+        ChangelogCorruptedError: A file is named like a segment and is not one.
         StorageError: The directory cannot be read.
     """
     return bool(_bases(directory))
@@ -73,10 +73,10 @@ def has_segments(directory: Path) -> bool:
 def list_segments(directory: Path) -> SegmentListing:
     """Return the segments of *directory*; empty when it has none, or is not there.
 
-    Takes no lock: what a writer changes meanwhile shows up, or not yet.
+    Takes no lock: what a writer changes meanwhile may show up, or not yet.
 
     Raises:
-        ChangelogCorruptedError: A file is named like a segment and is none, or the end of a
+        ChangelogCorruptedError: A file is named like a segment and is not one, or the end of a
             compacted segment is not where another one begins.
         UnsupportedFormatError: The first one is of a version that is not known here.
         StorageError: The directory cannot be read.
@@ -124,7 +124,7 @@ def make_names_durable(directory: Path) -> None:
     """Wait until the names in *directory* are on disk (ASM-6).
 
     Raises:
-        StorageError: They cannot be brought there.
+        StorageError: They cannot be made durable.
     """
     try:
         make_durable(directory)
@@ -149,7 +149,7 @@ def remove_files(paths: tuple[Path, ...], directory: Path) -> None:
 
 
 def may_be_there(path: Path) -> bool:
-    """Return whether there is a file *path*, also when nobody can tell."""
+    """Return whether there is a file *path*; ``True`` also when nobody can tell."""
     try:
         path.lstat()
     except FileNotFoundError:
@@ -197,7 +197,7 @@ def _bases(directory: Path) -> list[int]:
 
 
 def _listing(directory: Path, bases: list[int], first: SegmentHead) -> SegmentListing:
-    """Sort out what the first segment covers."""
+    """Return the segments that count, and those that the first one covers."""
     covered: tuple[Path, ...] = ()
     counting = bases
     if first.compacted_to is not None:

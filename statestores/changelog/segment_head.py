@@ -76,7 +76,7 @@ class SegmentHead:
     """The first offset of the segment, and its name."""
 
     previous_base: int | None
-    """The base of the segment that came before; so a missing one is missed."""
+    """The base of the segment that came before; so a missing one is noticed."""
 
     compacted_to: int | None
     """Compacted segments: the offset after the last. They replace every segment up to there."""
@@ -116,7 +116,7 @@ class SegmentHead:
         """Return the head of which *data*, of the length that it gives, is the stored form.
 
         Raises:
-            DamagedHeadError: It is none.
+            DamagedHeadError: It is not a head.
             UnsupportedFormatError: It is of a version, or has content, that is not known here.
         """
         length = head_bytes(data)

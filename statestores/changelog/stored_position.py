@@ -1,8 +1,8 @@
 """A position as bytes, in the headers of frames and segments (LOG-25).
 
 For each topic in order: ``length of the topic u16 | topic in UTF-8 | number of partitions u32``,
-and for each of them ``partition u32 | offset u64``. Zeros fill up to a multiple of eight bytes;
-they read as a topic of no length, which there is not.
+and for each of them ``partition u32 | offset u64``. Zeros pad it to a multiple of eight bytes;
+they read as a topic of no length, which does not exist.
 """
 
 from itertools import groupby
@@ -27,7 +27,7 @@ def pack_position(position: Position) -> bytes:
     """Return the stored form.
 
     Raises:
-        InvalidArgumentError: A topic or partition is beyond the format.
+        InvalidArgumentError: A topic or partition does not fit the format.
     """
     if not position:
         return b""
@@ -50,7 +50,7 @@ def unpack_position(packed: bytes) -> Position:
     """Return the position of which *packed* is the stored form.
 
     Raises:
-        MalformedPositionError: It is none.
+        MalformedPositionError: It is not a position.
     """
     if not packed:
         return _EMPTY

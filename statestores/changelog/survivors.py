@@ -152,7 +152,7 @@ class LastOfRetained:
     """The last change of each window or session remains, unless it came too late or has expired.
 
     Too late is what replay refuses: it must go first, for the reasons of `LastOfVersions`. The
-    last change with the highest time remains even when it has expired at once, with a retention
+    last change with the highest time remains even when it has expired immediately, with a retention
     of 0: it says what the stream time is.
     """
 

@@ -15,7 +15,7 @@ from statestores.changelog.stored_position import MalformedPositionError
 from statestores.spi.offsets import Position
 
 _INDEX_BYTES = 1024 * 1024
-"""Distance of two entries of an index: what a read from the middle reads in vain, at most."""
+"""Distance between two entries of an index: the most that a read from the middle wastes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class Tail:
         )
 
     def copy(self) -> Self:
-        """Return the same, to be read on from here by somebody else."""
+        """Return a copy, for somebody else to read on from here."""
         index = FrameIndex(self.index.offsets.copy(), self.index.starts.copy())
         return replace(self, index=index)
 
@@ -119,7 +119,7 @@ class Tail:
         while True:
             stored = segment.frame_at(self.start, fresh=fresh)
             if stored is None and not fresh:
-                # It was read ahead, and may have been written only in part at the time.
+                # It was read ahead, and may have been only partly written at the time.
                 stored = segment.frame_at(self.start, fresh=True)
             if stored is None:
                 later = segment.later_frame(self.start, self.end_offset)

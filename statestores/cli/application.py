@@ -33,7 +33,7 @@ from statestores.cli.sentences import FAILURE, SETTINGS, USAGE, complain, exit_c
 from statestores.errors import InvalidArgumentError, InvalidOptionError, StateStoreError
 from statestores.registry import load_backend
 
-_BROKEN_PIPE = 128 + 13  # as a program that SIGPIPE has ended
+_BROKEN_PIPE = 128 + 13  # like a program that SIGPIPE has ended
 
 
 class SentenceGroup(TyperGroup):

@@ -1,7 +1,7 @@
 """Commands that the command line does not import: those of other packages, and those of Spark.
 
 An entry ``name = "module:function"`` is a function from a list of arguments to an exit code. It is
-imported when it is called, so that a package that is missing hurts only who wants it. Other
+imported when it is called, so that a missing package hurts only those who want it. Other
 packages add theirs through the entry-point group ``statestores.commands``, and parse the arguments
 as they like; `statestores.cli.sentences.run_command` does it as the commands here do. The
 conformance suite comes in this way: the library must not import what proves it.

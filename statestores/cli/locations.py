@@ -58,7 +58,7 @@ def partitions_at(location: Location, store: str | None) -> list[Partition]:
     """Return the partitions at *location*.
 
     Raises:
-        InvalidArgumentError: It is a snapshot, or a changelog by itself.
+        InvalidArgumentError: It is a snapshot, or a changelog on its own.
     """
     match location:
         case Root():

@@ -54,7 +54,7 @@ def named(columns: Sequence[Column], rows: Iterable[tuple[Any, ...]]) -> list[di
 
 
 class Quiet(Console):
-    """A console that leaves it to the application what a reader that went away means."""
+    """A console that lets the application decide what it means that a reader went away."""
 
     def on_broken_pipe(self) -> NoReturn:
         """Raise what has happened."""
@@ -166,7 +166,7 @@ class Output:
         """Show how far a long operation has come, if standard error is a terminal.
 
         Where standard output is one too, lines and bar share it, and so they share a console, which
-        keeps the bar below the lines. A pipe gets its lines and nothing of the bar.
+        keeps the bar below the lines. A pipe gets its lines and no bar.
         """
         if not self._remarks.is_terminal:
             yield None

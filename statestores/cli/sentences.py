@@ -1,7 +1,7 @@
-"""What becomes of a call that cannot be one: a sentence on standard error, and an exit code.
+"""What becomes of an invalid call: a sentence on standard error, and an exit code.
 
-The exit code is 0 for success, 1 for a failure or for nothing found, and 2 for a call that cannot
-be one. Nothing but typer is imported here, so that a command of another package can be run by it.
+The exit code is 0 for success, 1 for a failure or for nothing found, and 2 for an invalid call.
+Nothing but typer is imported here, so that a command of another package can be run by it.
 """
 
 import sys
@@ -16,7 +16,7 @@ USAGE = 2
 SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 """How every command shows its help."""
 
-# Typer carries a click of its own in some releases and imports click's in others.
+# Some releases of Typer carry a click of their own; others import click's.
 UsageError: Any = typer.BadParameter.__mro__[1]
 
 
@@ -40,7 +40,7 @@ def run_command(
 
 
 def exit_code(call: Callable[[], object], program: str) -> int:
-    """Return the exit code of *call*; why it cannot be one is a sentence, where that is so."""
+    """Return the exit code of *call*; if it is invalid, a sentence says why."""
     try:
         code = call()
     except UsageError as error:

@@ -50,7 +50,7 @@ class StoreViews:
         return self._specification
 
     def partition_number(self, index: int) -> int | None:
-        """Return the number of the partition at *index*; ``None`` outside of a state root."""
+        """Return the number of the partition at *index*; ``None`` outside a state root."""
         return None if isinstance(self._sources, SnapshotDirectory) else self._sources[index].number
 
     def index_of(self, key: bytes, partition: int | None = None) -> int:
@@ -71,7 +71,7 @@ class StoreViews:
         return partitioner.partition(key, self.number_of_partitions)
 
     def check_not_elsewhere(self, key: bytes, index: int, is_found: Callable[[View], bool]) -> None:
-        """Return if *key*, which is not in the partition at *index*, is in no other one (QRY-10).
+        """Return if *key*, which is not in the partition at *index*, is in no other (QRY-10).
 
         Raises:
             MisplacedKeyError: It is in another one.

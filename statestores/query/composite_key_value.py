@@ -50,4 +50,4 @@ class CompositeKeyValueStore(
 class CompositeTimestampedStore(
     CompositeKeyValueStore, TimedComposite, ReadOnlyTimestampedKeyValueStore[bytes, bytes]
 ):
-    """The same of values with timestamps."""
+    """The same for values with timestamps."""

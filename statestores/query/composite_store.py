@@ -32,7 +32,7 @@ class CompositeStore(ReadOnlyStore, Generic[S]):
 
     @property
     def local_partitions(self) -> list[int]:
-        """The partitions that are read, now. Reads of many keys are of these only."""
+        """The partitions that are read now. Reads of many keys cover only these."""
         return list(self._partitions.find())
 
     @property
@@ -64,7 +64,7 @@ class CompositeStore(ReadOnlyStore, Generic[S]):
 
 
 class TimedComposite(ReadOnlyTimedStore):
-    """What the composite stores of the kinds with a stream time have in common besides."""
+    """What composite stores of the kinds with a stream time also have in common."""
 
     _partitions: LocalPartitions[Any]
 

@@ -50,7 +50,7 @@ class StoreSource(Protocol):
     def unready(self, name: str) -> Mapping[int, str]:
         """Return the partitions of the store *name* that become active here, each with its state.
 
-        They are to be expected from `local_stores` soon, and are not there yet.
+        Expect them from `local_stores` soon; they are not there yet.
 
         Raises:
             UnknownStateStoreError: There is no such store.
@@ -123,7 +123,7 @@ class LocalPartitions(Generic[S]):
         Whether they have reached a bound is judged by the reads below, not here.
 
         Raises:
-            InvalidStateStoreError: None is here, or they are moving.
+            InvalidStateStoreError: No partition is here, or they are moving.
             UnknownStateStoreError: What is here is of another type than was asked for.
         """
         found = self._source.local_stores(self._name, include_stale=self._include_stale)
@@ -148,7 +148,7 @@ class LocalPartitions(Generic[S]):
         return chosen
 
     def find_all(self) -> dict[int, S]:
-        """Return the same, for a read of many keys: none may be lacking that becomes active here.
+        """Return the same, for a read of many keys: none that becomes active here may be missing.
 
         Raises:
             InvalidStateStoreError: One is restoring or promoting; or as `find`.
@@ -174,7 +174,7 @@ class LocalPartitions(Generic[S]):
         """Return the input offsets that each partition here reflects, whatever the bound (QRY-8).
 
         Raises:
-            InvalidStateStoreError: None is here, or one is closed meanwhile.
+            InvalidStateStoreError: No partition is here, or one is closed meanwhile.
         """
         with reading(self._name):
             return {number: store.position for number, store in self.find().items()}
@@ -191,7 +191,7 @@ class LocalPartitions(Generic[S]):
         """Yield what *read* gives of every partition, in one *order* (QRY-3).
 
         Raises:
-            InvalidStateStoreError: None is here, or one was closed before the end.
+            InvalidStateStoreError: No partition is here, or one was closed before the end.
             NotUpToBoundError: A partition has not reached the bound.
         """
         with reading(self._name), ExitStack() as held:
@@ -211,7 +211,7 @@ class LocalPartitions(Generic[S]):
         """Return what *read* gives of every partition: a value, and nothing that goes on reading.
 
         Raises:
-            InvalidStateStoreError: None is here, or one is closed meanwhile.
+            InvalidStateStoreError: No partition is here, or one is closed meanwhile.
             NotUpToBoundError: A partition has not reached the bound.
         """
         with reading(self._name), ExitStack() as held:
@@ -225,13 +225,13 @@ class LocalPartitions(Generic[S]):
     def one(self, key: bytes, read: Callable[[S], T]) -> T:
         """Return what *read* gives of the partition that has *key*; ``None`` is a miss.
 
-        A miss is asked of the other partitions here too, since a wrong one is the worst answer
+        After a miss the other partitions here are asked too, since a wrong miss is the worst answer
         that there is (QRY-10).
 
         Raises:
             InvalidStateStoreError: The partition is not here, or is closed meanwhile.
             NotUpToBoundError: It has not reached the bound.
-            MisplacedKeyError: The key is missed, and *read* gives something of another partition.
+            MisplacedKeyError: The key is missed, and *read* gives something from another partition.
         """
 
         def find_in(store: S) -> bytes | None:
@@ -249,7 +249,7 @@ class LocalPartitions(Generic[S]):
         """Return what *read* gives for each of *keys*, asked once of each partition that has some.
 
         It is given the rows of *keys* that are in the partition, and answers in their order. So
-        all of them are of one commit of it (QRY-2).
+        all answers are of one commit of it (QRY-2).
 
         Raises:
             InvalidStateStoreError, NotUpToBoundError, MisplacedKeyError: As `one`, of any key.
@@ -344,7 +344,7 @@ class LocalPartitions(Generic[S]):
                 )
 
     def _held(self, held: ExitStack, items: Iterator[T]) -> Iterator[T]:
-        """Return *items*, at the end of which all is closed that *held* closes."""
+        """Return *items*; at their end everything that *held* closes is closed."""
         return until_closed(held.pop_all(), items) if self._is_bounded else items
 
     def of_bytes(self, store: S) -> S:

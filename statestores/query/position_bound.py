@@ -1,4 +1,4 @@
-"""The position that a query asks for at least, judged of each partition by itself (KIP-796)."""
+"""The position that a query asks for at least, judged for each partition on its own (KIP-796)."""
 
 from collections.abc import Mapping
 from typing import TypeAlias, cast
@@ -7,14 +7,14 @@ from statestores.errors import InvalidArgumentError, InvalidTypeError, NotUpToBo
 from statestores.spi.offsets import Position
 
 AtLeast: TypeAlias = Position | Mapping[int, Position]
-"""One position that every partition which is read has to have reached, or one for each of them."""
+"""One position that every partition which is read must have reached, or one for each of them."""
 
 
 class PositionBound:
-    """What each partition of a store has to have reached before it is read."""
+    """What each partition of a store must have reached before it is read."""
 
     def __init__(self, name: str, partitions: int, at_least: AtLeast | None) -> None:
-        """Ask *at_least* of the store *name*, which has so many *partitions*.
+        """Ask *at_least* of the store *name*, which has this number of *partitions*.
 
         Raises:
             InvalidTypeError: It is neither a position nor a mapping of such.

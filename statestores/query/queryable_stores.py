@@ -46,8 +46,8 @@ class QueryableStores:
             name: The store's name.
             store_type: How it is read, such as `key_value_store`.
             include_stale: Whether standbys are read as well, which may be behind (KIP-535).
-            partition: Read only this one: keys too that the partitioner gives another.
-            at_least: The position that what is read has to have reached (KIP-796): one for every
+            partition: Read only this one, with keys too that the partitioner gives to another.
+            at_least: The position that what is read must have reached (KIP-796): one for every
                 partition that is read, or one for each by its number, as `positions` gives them; a
                 partition without one is read as it is. It is judged on the commit that is read, by
                 each operation, which raises `NotUpToBoundError` before anything is read. An input

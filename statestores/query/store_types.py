@@ -35,7 +35,7 @@ class QueryableStoreType(ABC, Generic[T]):
 
     @abstractmethod
     def accepts(self, store: ReadOnlyStore) -> bool:
-        """Return whether *store*, one partition, can be read so."""
+        """Return whether *store*, one partition, can be read this way."""
 
     @abstractmethod
     def create(self, partitions: LocalPartitions[Any]) -> T:

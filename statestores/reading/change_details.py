@@ -47,7 +47,7 @@ class BeforeImages:
 
 
 def check_before_images(specification: StoreSpecification[Any, Any]) -> None:
-    """Accept a store whose changes each replace one value that the log alone tells.
+    """Accept a store whose changes each replace one value that the log alone gives.
 
     Raises:
         InvalidArgumentError: It is of another kind, or its values expire.
@@ -68,7 +68,7 @@ def check_known(beginning: LogBeginning, start: int, where: str) -> None:
     """Accept a first change, at *start*, before which no change of the log is missing.
 
     Raises:
-        OffsetOutOfRangeError: One is: the value before it would be a wrong one.
+        OffsetOutOfRangeError: One is: the value before it would be wrong.
     """
     if start < beginning.complete_from:
         raise OffsetOutOfRangeError(

@@ -71,7 +71,7 @@ class ChangeFeed:
     def read(
         self, from_offset: int | None, to_offset: int | None, schema: pa.Schema, *, typed: bool
     ) -> Iterator[pa.RecordBatch]:
-        """Return the columns of *schema* of the changes from one offset up to another one.
+        """Return the columns of *schema* of the changes from one offset up to another.
 
         The offsets are those of this call, also where they are the first one and the end.
 

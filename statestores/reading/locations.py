@@ -43,7 +43,7 @@ class Partition:
 
     @property
     def engine(self) -> Path:
-        """Where the engine's own files are, if it has some."""
+        """Where the engine's own files are, if it has any."""
         return self.path / ENGINE_DIRECTORY
 
     @property
@@ -89,7 +89,7 @@ class ChangelogDirectory:
     """The directory of the segments."""
 
     partition: Partition | None
-    """The partition whose changelog it is, if it is one's."""
+    """The partition whose changelog it is, if it belongs to one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ def locate(path: str | PathLike[str]) -> Location:
     """Return what lies at *path*.
 
     Raises:
-        StoreNotFoundError: Nothing of this library's.
+        StoreNotFoundError: Nothing there is this library's.
         StateStoreError: A file that says what it is cannot be read.
     """
     place = local_path(path).absolute()

@@ -61,7 +61,7 @@ class PartitionReader:
 
     @property
     def end_offset(self) -> int:
-        """The offset that the next change will have; without a changelog, after the last snapshot.
+        """The offset of the next change; without a changelog, the one after the last snapshot.
 
         Raises:
             StoreLockedError: Staged writes follow each other too fast to be seen whole; try again.
@@ -72,7 +72,7 @@ class PartitionReader:
 
     @property
     def beginning(self) -> LogBeginning:
-        """Where what deletion and compaction have left of the changes begins.
+        """Where the changes that deletion and compaction have left begin.
 
         Raises:
             ChangelogCorruptedError, StorageError: It cannot be read.
@@ -112,7 +112,7 @@ class PartitionReader:
         """Return *keys* in parts for readers of the content at *offset* that share the work.
 
         Together they give the rows that one reader would, whatever is written meanwhile. As many
-        as *count* says, or as are needed for *rows* of the snapshot each; else by its size, and
+        as *count* says, or as are needed for *rows* of the snapshot each; otherwise by its size, or
         one alone where most of the work is in the changelog, which each reader reads.
 
         Raises:

@@ -47,7 +47,7 @@ def backwards(
 ) -> Iterator[Record]:
     """Yield the content rows of *batches* from the last one on.
 
-    With a *limit*, only the batches that hold so many rows stay in memory.
+    With a *limit*, only the batches that hold that many rows stay in memory.
     """
     kept: deque[pa.RecordBatch] = deque()
     rows = 0

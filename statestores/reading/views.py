@@ -36,7 +36,7 @@ from statestores.spi.stores.versioned import ReadOnlyVersionedStore
 from statestores.spi.stores.window import ReadOnlyWindowStore
 
 _NEVER = 1 << 63
-"""Above every time: where a version ends that is the latest."""
+"""Above every time: the end of the latest version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Content:
     """The rows in key order, deletions of versioned stores among them."""
 
     def shown(self, as_of_ms: int | None) -> Iterator[pa.RecordBatch]:
-        """Yield the rows that a read as of a time shows, or now."""
+        """Yield the rows that a read as of a time, or now, shows."""
         horizon_ms = None
         if isinstance(self.specification, Versioned):
             # Without a stream time there are no rows.
@@ -76,7 +76,7 @@ class View(ABC):
         reverse: bool = False,
         limit: int = 0,
     ) -> Iterator[Record]:
-        """Yield the values of *keys*, at a time, in key order; with a *limit*, at most so many.
+        """Yield the values of *keys*, at a time, in key order; with a *limit*, at most that many.
 
         Raises:
             InvalidArgumentError: A time is asked of a store that knows none.
@@ -170,7 +170,7 @@ class LogView(_FileView):
 
 
 class SnapshotView(_FileView):
-    """A snapshot by itself."""
+    """A snapshot on its own."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         """Read *snapshot*."""
@@ -198,7 +198,7 @@ class EngineView(View):
             StoreLockedError: It is open elsewhere.
             StoreMismatchError: A restore has left it half-way.
         """
-        # Nothing is committed here, so no engine has to promise more.
+        # Nothing is committed here, so no engine need promise more.
         with open_existing(
             partition.path, options=options, durability=Durability.PROCESS_CRASH, decoded=False
         ) as store:

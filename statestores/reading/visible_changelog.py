@@ -50,7 +50,7 @@ class LogBeginning:
     """The first offset that can be read."""
 
     complete_from: int
-    """The offset from which on every change is there: a compaction has dropped some before it."""
+    """The offset from which every change is there: a compaction has dropped some before it."""
 
 
 class VisibleChangelog:
@@ -87,7 +87,7 @@ class VisibleChangelog:
                 gone = end.intent.write_id  # finished meanwhile, or really gone: look again
 
     def _frames_now(self, end: LogEnd, start: int, stop: int) -> Iterator[Frame]:
-        """Yield frames from *start* on, from where they are to be found at *end*; at least one."""
+        """Yield frames from *start* on, from where they lie at *end*; at least one."""
         if start < end.log_offset:
             with ChangelogReader.open(self._directory.changelog, self._specification.kind) as log:
                 yield from log.read(start, min(stop, end.log_offset))
@@ -108,8 +108,8 @@ class VisibleChangelog:
     def end(self) -> LogEnd:
         """Return where the partition ends.
 
-        An intent that is the same before and after the look at the changelog says that no staged
-        write has begun or gone on in between.
+        An intent that is the same before and after the changelog is read says that no staged write
+        has begun or gone on in between.
         """
         return consistently(self.store_directory, self.end_with)
 

@@ -151,8 +151,8 @@ def local_copy(
     What is pending at the end is forgotten.
 
     Raises:
-        OffsetOutOfRangeError, StoreMismatchError: Changelog and snapshots do not give the content
-            at that offset any more, or not yet.
+        OffsetOutOfRangeError, StoreMismatchError: Changelog and snapshots no longer give the
+            content at that offset, or do not give it yet.
         ChangelogCorruptedError, SnapshotCorruptedError, StorageError: One cannot be read.
         UnknownBackendError, MissingDriverError, InvalidOptionError: The backend cannot be used.
     """
@@ -273,8 +273,8 @@ def _written_at_ms(
 ) -> int | None:
     """Return when the change with *offset* was appended; without it, when its snapshot was written.
 
-    Of two logs at one path, one after the other, it is not the same. ``None`` if nothing is left
-    that would say it.
+    It differs between two logs at one path, one after the other. ``None`` if nothing is left
+    that would tell.
     """
     log = _reader(source.changelog, specification.kind)
     if log is not None and log.first_offset <= offset < log.end_offset:

@@ -1,4 +1,4 @@
-"""Says which extra to install where Spark is missing; what needs Spark imports this first."""
+"""Says which extra to install where Spark is missing; modules that need Spark import this first."""
 
 import statestores.serdes.arrow_required  # noqa: F401
 from statestores.serdes.optional_packages import require_installed

@@ -63,7 +63,7 @@ class CheckpointDirectory:
             _write(self._state / "0" / "_metadata" / "schema", schema)
 
     def delta(self, partition: int, batch: int) -> AbstractContextManager[StateFileWriter]:
-        """Give the writer of the changes of *batch*, which each partition needs, be they none."""
+        """Give the writer of the changes of *batch*, which each partition needs, even if none."""
         return StateFileWriter.open(self._state / str(partition) / f"{batch + 1}.delta")
 
     def snapshot(self, partition: int, batch: int) -> AbstractContextManager[StateFileWriter]:
@@ -71,7 +71,7 @@ class CheckpointDirectory:
         return StateFileWriter.open(self._state / str(partition) / f"{batch + 1}.snapshot")
 
     def finish(self, batches: int, time_ms: int) -> None:
-        """Write that there are so many *batches*, all of them of *time_ms*.
+        """Write that there are this many *batches*, all of them of *time_ms*.
 
         Requires: each partition has a delta for each batch.
 

@@ -24,7 +24,7 @@ CODEC: Final = "zstd"
 _NONE: Final = b"\xff\xff\xff\xff"
 _LENGTH_BYTES: Final = 4
 _ENCODED_BYTES: Final = 16 * 1024 * 1024
-"""Rows are encoded so many bytes at a time, unless a single one is larger."""
+"""Rows are encoded this many bytes at a time, unless a single one is larger."""
 
 _ENCODED_ROWS: Final = 65_536
 
@@ -107,7 +107,7 @@ class StateFileWriter:
 
 
 def _heads(rows: UnsafeRows) -> pa.Array:
-    """Return of each row its length and its part of fixed size, as one binary array."""
+    """Return for each row its length and its part of fixed size, as one binary array."""
     count, words = rows.fixed.shape
     width = _LENGTH_BYTES + words * 8
     heads = np.empty((count, width), np.uint8)

@@ -18,7 +18,7 @@ Numbers: TypeAlias = npt.NDArray[np.int64]
 
 _WORD_BYTES: Final = 8
 _WORD_BITS: Final = 64
-_MAX_ROW_BYTES: Final = (1 << 31) - 16  # the JVM has no longer array
+_MAX_ROW_BYTES: Final = (1 << 31) - 16  # the JVM has no larger array
 _PADDING = pa.array([b"\0" * count for count in range(_WORD_BYTES)], pa.binary())
 
 
@@ -41,7 +41,7 @@ class UnsafeRows:
         self.fixed: npt.NDArray[np.uint64] = np.zeros((rows, words + columns), "<u8")
         """The null bits and the eight bytes of each column, a row for each row."""
         self.parts: list[pa.Array] = []
-        """What follows, of each row: the bytes of its texts and binaries, and their padding."""
+        """What follows in each row: the bytes of its texts and binaries, and their padding."""
         self.sizes: Numbers = np.full(rows, (words + columns) * _WORD_BYTES, np.int64)
         """The bytes of each row."""
         for place, column in enumerate(batch.columns):

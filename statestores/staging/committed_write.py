@@ -1,6 +1,6 @@
 """Carrying out a write that is committed: its rows go from the staged files to the changelogs.
 
-Whoever does it, the one who published or the next writer after a crash, finds out from each log how
+Whoever does it, the publisher or the next writer after a crash, finds out from each log how
 far it has come. Nothing here can be taken back, and all of it can be done again.
 """
 
@@ -29,7 +29,7 @@ from statestores.staging.write_intent import (
 from statestores.state_root import PartitionDirectory
 
 _AT_A_TIME = 4
-"""Partitions that are appended to at once; each has a frame or two in memory."""
+"""Partitions that are appended to at the same time; each has a frame or two in memory."""
 
 
 def carry_out(
@@ -106,7 +106,7 @@ def _several_at_a_time(work: Callable[[int], None], partitions: Collection[int])
     """Do *work* for each of *partitions*, and raise the first error when all have ended.
 
     Most of it compresses, sums and waits for the disk, and needs no interpreter lock. The write is
-    committed: the partitions after one that failed are better appended to than not.
+    committed, so it is better to append to the partitions after one that failed than not to.
     """
     with ThreadPoolExecutor(_AT_A_TIME, "statestores-publish") as pool:
         for done in [pool.submit(work, number) for number in partitions]:
@@ -143,7 +143,7 @@ def _roll_forward(
 
 
 def _close(store_directory: Path, intent: WriteIntent) -> None:
-    """Note that *intent* is finished, and only then remove the rows from which it was."""
+    """Note that *intent* is finished, and only then remove its rows."""
     store_intent(store_directory, finished(intent))
     reach("publish.finished")
     remove_write(write_directory(store_directory, intent.write_id))

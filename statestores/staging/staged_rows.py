@@ -207,7 +207,7 @@ def staged_batches(
 
 @contextmanager
 def _reading(path: Path) -> Iterator[None]:
-    """Report failures to read the staged file *path*; that it is gone is one of its own."""
+    """Report failures to read the staged file *path*; a missing file is an error of its own."""
     with reporting("read", path):
         try:
             yield
@@ -231,7 +231,7 @@ def _batches_of(path: Path) -> Iterator[pa.RecordBatch]:
 def _merged(
     runs: list[Iterator[pa.RecordBatch]], schema: pa.Schema, time: str
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of *runs*, each in order of *time*, so; equal times in run order.
+    """Yield the rows of *runs*, each in order of *time*, in that order; equal times in run order.
 
     One batch of each run is in memory. In each step the run whose batch ends first is used up,
     and of the others what comes before that end.

@@ -55,7 +55,7 @@ from statestores.staging.write_intent import (
 from statestores.state_root import PartitionDirectory, StateRoot
 
 ABANDONED_AFTER_MS = 24 * 60 * 60 * 1000
-"""Staged rows of which nobody has heard for so long belong to a job that died."""
+"""Staged rows that nobody has touched for this long belong to a job that died."""
 
 Mode: TypeAlias = Literal["append", "overwrite"]
 """Whether a write adds to what is there, or replaces it."""
@@ -120,7 +120,7 @@ def stage(
 
 @dataclass(frozen=True, slots=True)
 class Publisher:
-    """The one who may append to the changelogs of a store. Made by `publishing`; publishes once."""
+    """The only one who may append to a store's changelogs. Made by `publishing`; publishes once."""
 
     _directories: Mapping[int, PartitionDirectory]
     _specification: StoreSpecification[Any, Any]
@@ -254,8 +254,8 @@ def publish(
     it, and readers already see it.
 
     A *batch* of a stream is applied once: when it, or a later one of the stream, has been published
-    before, its rows are removed and nothing else happens. The same moment that commits the rows
-    commits that, and other writes to the store do not change it.
+    before, its rows are removed and nothing else happens. That it is applied is committed in the
+    same moment as the rows, and other writes to the store do not change it.
 
     While another writer has a partition open, or publishes, it waits, and holds nothing meanwhile.
 
@@ -299,7 +299,7 @@ def finish_staged_writes(
 
     Every writer calls it before it opens a changelog, and `refuse_unfinished_write` after. Staged
     rows that were never published are removed when nobody has touched them for
-    *abandoned_after_ms*. Costs the look at one file when there is nothing to do.
+    *abandoned_after_ms*. Costs reading one file when there is nothing to do.
 
     Raises:
         StoreNotFoundError: There is no such store.
@@ -326,7 +326,7 @@ def finish_staged_writes(
 
 
 def refuse_unfinished_write(store_directory: Path) -> None:
-    """Accept a store on whose changelogs nobody's write is unfinished.
+    """Accept a store that has no unfinished write on its changelogs.
 
     For a writer that has just taken the lock of a changelog: a publisher may have committed and
     died since it called `finish_staged_writes`.
@@ -343,10 +343,10 @@ def refuse_unfinished_write(store_directory: Path) -> None:
 
 
 def discard(root: str | PathLike[str], store: str, write_id: str) -> None:
-    """Remove what was staged for a write that will not be published; again is no error.
+    """Remove what was staged for a write that will not be published; repeating it is no error.
 
-    A write that is committed stays: it has happened. Directories that only the write had made go
-    with it.
+    A write that is committed stays: it has happened. Directories that were made only for the
+    removed write go too.
 
     Raises:
         StorageError: They cannot be removed.

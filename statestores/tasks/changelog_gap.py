@@ -17,10 +17,10 @@ from statestores.state_root import PartitionDirectory
 def snapshot_before(
     store: BytesStore, source: PartitionDirectory, partition: TopicPartition, first_offset: int
 ) -> Snapshot | None:
-    """Return what *store* has to load before a changelog that begins at *first_offset*, if any.
+    """Return what *store* must load before a changelog that begins at *first_offset*, if any.
 
     Raises:
-        OffsetOutOfRangeError: It has to, and no valid snapshot reaches the changelog.
+        OffsetOutOfRangeError: It must, and no valid snapshot reaches the changelog.
         StorageError: The snapshots cannot be read.
     """
     committed = store.committed_offset(partition)

@@ -39,7 +39,7 @@ RECORD_FILE = "commit.json"
 RECORD_FORMAT = 2
 """The format that is written: with lengths and checksums, and frames at their real offsets. Format
 1 had the base offsets only, and frames from offset 0; it is finished as before. A release that
-knows format 1 alone refuses format 2 by name, and leaves it for this one to finish."""
+knows only format 1 refuses format 2 by name, and leaves it for this one to finish."""
 
 _FORMAT_WITHOUT_CHECKSUMS = 1
 

@@ -1,6 +1,6 @@
 """The offsets of local engines that are not assigned, for an assignor (KIP-441, KIP-1035).
 
-An engine keeps its offset itself, and it takes opening to ask it. So each is opened once, and again
+An engine keeps its offset itself, and must be opened to be asked. So each is opened once, and again
 only when its files have changed. What another process has open is that process's to report.
 """
 

@@ -1,4 +1,4 @@
-"""The local engines of an application's tasks: where they lie, which nobody needs any more.
+"""The local engines of an application's tasks: where they lie, and which are no longer needed.
 
 A state root holds what must not be lost: changelogs and snapshots. A *local directory* holds
 engines, which can be restored from them::
@@ -81,7 +81,7 @@ class LocalDirectory:
         Raises:
             InvalidTypeError, InvalidArgumentError: It is no name of a store, or no number from 0.
         """
-        KeyValue(store)  # names that leave the directory are none of stores
+        KeyValue(store)  # a name that leaves the directory is no store's
         checked_partition(store, partition)
         return self._path / store / str(partition)
 
@@ -136,15 +136,15 @@ class LocalDirectory:
     ) -> list[RemovedEngine]:
         """Remove the engines of *root*'s stores that nobody is assigned, and damaged ones.
 
-        Only engines: changelogs and snapshots are never touched, and neither is what `orphans`
-        does not know the store of. What could not be restored from *root* stays: it may be the
+        Only engines: changelogs and snapshots are never touched, nor is anything whose store
+        `orphans` does not know. What could not be restored from *root* stays: it may be the
         only copy. So does what is open, or was written to within *older_than_ms*.
 
         Raises:
             InvalidTypeError: *older_than_ms* is no ``int``.
             InvalidArgumentError: It is negative.
-            ChangelogCorruptedError: It cannot be told whether an engine could be restored.
-            StorageError: The directory cannot be read, or a file not be removed.
+            ChangelogCorruptedError: Nobody can tell whether an engine could be restored.
+            StorageError: The directory cannot be read, or a file cannot be removed.
         """
         check_time("older_than_ms", older_than_ms)
         newest_ns = time.time_ns() - older_than_ms * 1_000_000

@@ -1,7 +1,7 @@
 """Opening a store whose local files are damaged: refuse, or set them aside and restore.
 
-A damaged engine is never wiped on our own: without a word from the caller opening fails, and with
-``on_corruption="rebuild"`` the damaged files are kept beside the new ones, for whoever has to find
+A damaged engine is never wiped unasked: without a word from the caller opening fails, and with
+``on_corruption="rebuild"`` the damaged files are kept beside the new ones, for whoever must find
 out what happened.
 """
 
@@ -70,7 +70,7 @@ def open_local(
 ) -> tuple[BytesStore, Rebuild | None]:
     """Open the store in *directory*, or a new one in place of a damaged one.
 
-    *source* is where the changelog and the snapshots are from which it is restored. Legacy files
+    *source* has the changelog and the snapshots from which it is restored. Legacy files
     of offsets beside an engine that was there before are moved into the store (MIG-3); beside a
     new one they speak of rows that are gone.
 

@@ -1,4 +1,4 @@
-"""In which order tasks are restored: what is ready soonest first (decision 0052).
+"""The order in which tasks are restored: what will be ready soonest comes first (decision 0052).
 
 Estimated from the sizes of files, so that nothing is opened for it.
 """

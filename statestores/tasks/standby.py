@@ -112,7 +112,7 @@ class Standby(Closing):
 
     @property
     def lag(self) -> LagInfo:
-        """How far the copy is, and how far the changelog; once it is promoted, the store.
+        """How far the copy is, and how far the changelog; once promoted, how far the store.
 
         Raises:
             StoreClosedError: The standby is closed, or the promoted store is.
@@ -134,7 +134,7 @@ class Standby(Closing):
         return lag_behind(next_offset, self._source, self._specification)
 
     def poll(self, *, progress: ProgressCallback | None = None) -> int:
-        """Take what the changelog has beyond the copy; return how many rows and changes that was.
+        """Take what the changelog has beyond the copy; return how many rows and changes it took.
 
         A copy that the changelog has left behind, because its beginning was deleted, before or
         while it is read, is begun anew from the newest valid snapshot. Meanwhile it cannot be
@@ -264,8 +264,8 @@ class Standby(Closing):
     def read_only(self, *, include_stale: bool = False) -> ReadOnlyStore:
         """Return a facade of the copy: some commit of the store, `lag` behind the last one.
 
-        It stays valid when the standby is promoted, and one can be had after it as well: so
-        readers notice nothing of a failover.
+        It stays valid when the standby is promoted, and one can also be had after that, so
+        readers do not notice a failover.
 
         Raises:
             StoreClosedError: The standby is closed, or the promoted store is.
@@ -297,7 +297,7 @@ class Standby(Closing):
         changelog_options: ChangelogOptions | None = None,
         progress: ProgressCallback | None = None,
     ) -> LoggedStore[Any]:
-        """Become the store's writer: take over the changelog, and only what is missing of it.
+        """Become the store's writer: take over the changelog, and read only what the copy lacks.
 
         The standby is then closed, and the logged store owns the engine; facades stay valid. When
         it raises, the standby stays what it was, and goes on following if it did.
@@ -342,7 +342,7 @@ class Standby(Closing):
         """Return how far the copy is, and the metrics of its store (MET-11).
 
         Any thread may ask. There are none once it is closed, or promoted: they are the promoted
-        store's then. What the changelog lacks to be readable leaves out the lag.
+        store's then. Where the changelog cannot be read, the lag is left out.
         """
         store = self._store
         if store is None:

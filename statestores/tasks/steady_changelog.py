@@ -1,8 +1,8 @@
 """A changelog as a copy replays it, so that the copy stands at a commit and nowhere else (STB-2).
 
 A writer may compact what is being read. What it leaves of the changes up to an offset is then not
-the content at that offset: some are void only because of later changes. Whoever replays a log of
-which the end is pinned has to notice, before what was read is committed.
+the content at that offset: some are void only because of later changes. Whoever replays a log
+whose end is pinned must notice that before what was read is committed.
 """
 
 from collections.abc import Iterator
@@ -12,16 +12,16 @@ from statestores.errors import OffsetOutOfRangeError, StoreClosedError
 from statestores.spi.offsets import Position
 
 _LOOK_ROWS = 4096
-"""Rows between two looks: less than what a restore commits at once."""
+"""Rows between two checks: fewer than a restore commits at a time."""
 
 
 class SteadyChangelog(ReadOnlyChangelog):
     """The changelog of a writer, up to where it ended when this was made."""
 
     def __init__(self, log: ChangelogReader) -> None:
-        """Read *log*, and close it in the end."""
+        """Read *log*, and close it at the end."""
         self._log = log
-        # Before the end: a compaction that this look misses, every later one finds.
+        # Before the end: a compaction that this check misses, every later one finds.
         self._compacted_to = self._look()
         self._end_offset = log.end_offset
         self._position = log.position
@@ -55,7 +55,7 @@ class SteadyChangelog(ReadOnlyChangelog):
 
     @property
     def compacted_to(self) -> int:
-        """The offset from which on every change is there; reading from below passes no commits."""
+        """The offset from which every change is there; reading from below it passes no commits."""
         return self._compacted_to
 
     def read(self, from_offset: int | None = None, to_offset: int | None = None) -> Iterator[Frame]:

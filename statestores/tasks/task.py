@@ -84,8 +84,8 @@ class Task(Closing):
     def store(self, name: str) -> Any:
         """Return the store *name* for processors, with keys and values of its serdes.
 
-        It is a store of its kind but for what tears a task's commit apart: `commit`, `rollback`,
-        `truncate`, `clear_offsets`, `advance_position` and `close` raise
+        It is a store of its kind, except for what would tear a task's commit apart: `commit`,
+        `rollback`, `truncate`, `clear_offsets`, `advance_position` and `close` raise
         `CapabilityNotSupportedError` and say who commits (KIP-1035). A runtime that needs them
         has `logged_store`.
 
@@ -101,7 +101,7 @@ class Task(Closing):
     def logged_store(self, name: str) -> LoggedStore[Any]:
         """Return the store *name* with its changelog: the door of the runtime that owns the task.
 
-        A commit of it is one of this store alone.
+        Committing it commits this store alone.
 
         Raises:
             InvalidTypeError: The name is no ``str``.
@@ -168,7 +168,7 @@ class Task(Closing):
 
     def _commit_several(self, pending: Sequence[LoggedStore[Any]], reached: Position) -> None:
         is_committed = False
-        self._is_half_committed = True  # until it is known better: the record is the commit point
+        self._is_half_committed = True  # until more is known: the record is the commit point
         try:
             record_commit(self._directory, pending, reached, self._durability)
             is_committed = True
@@ -198,7 +198,7 @@ class Task(Closing):
                 store.store.rollback()
                 done += 1
         except StateStoreError:
-            self._is_half_rolled_back = done > 0  # a commit would be one of what the others have
+            self._is_half_rolled_back = done > 0  # a commit would take what the others have
             raise
         self._is_half_rolled_back = False
 
@@ -289,7 +289,7 @@ def open_task(
         changelog_options: How the changelogs are written.
         on_corruption: What to do about an engine whose files are damaged: fail, or set it aside
             and restore from the changelog. `Task.rebuilds` says what was.
-        standbys: Copies of the stores that are to be promoted; the others are opened.
+        standbys: Copies of the stores to promote; the other stores are opened.
         listener: Told how far each restore has come.
 
     Raises:

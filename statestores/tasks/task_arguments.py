@@ -51,7 +51,7 @@ def task_ids(tasks: Iterable[TaskId | str]) -> list[TaskId]:
     """Return *tasks*, each of which is given itself or by its name.
 
     Raises:
-        InvalidTypeError, InvalidArgumentError: One is no task, or they are no list of them.
+        InvalidTypeError, InvalidArgumentError: One is not a task, or they are not a list of them.
     """
     if isinstance(tasks, str) or not isinstance(tasks, Iterable):
         raise InvalidTypeError(f"tasks are given as a list, such as ['0_1'], got {tasks!r}")

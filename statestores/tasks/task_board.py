@@ -1,4 +1,4 @@
-"""What of a process's tasks is published, and in which state: written by restores, read by any.
+"""A process's published tasks and their states: written by restores, read by anyone.
 
 Each change is one step under a lock, so whoever asks sees a task once, in one state.
 """
@@ -28,7 +28,7 @@ class Published:
     """A standby for each store; also of tasks that are promoting."""
 
     assigned: frozenset[TaskId]
-    """What was assigned last, also what could not be opened yet."""
+    """What was assigned last, including what could not be opened yet."""
 
     @property
     def states(self) -> dict[TaskId, TaskState]:
@@ -62,7 +62,7 @@ class TaskBoard:
             )
 
     def begin(self, active: set[TaskId], copies: set[TaskId]) -> tuple[list[Task], list[Standbys]]:
-        """Publish an assignment that begins; return what was taken out, and has to be closed."""
+        """Publish an assignment that begins; return what was taken out and must be closed."""
         with self._lock:
             self._assigned = frozenset(active | copies)
             tasks = [self._tasks.pop(each) for each in {*self._tasks} - active]
@@ -86,9 +86,9 @@ class TaskBoard:
             self._standbys[task_id] = standbys
 
     def fail(self, task_id: TaskId) -> Standbys:
-        """Take note that a task could not be opened; return standbys that are of no more use.
+        """Take note that a task could not be opened; return standbys that are of no further use.
 
-        Those of which one was promoted and closed again are no standby of the whole task.
+        If one was promoted and closed again, they are no longer a standby of the whole task.
         """
         with self._lock:
             self._opening.pop(task_id, None)
@@ -104,5 +104,5 @@ class TaskBoard:
             self._assigned = frozenset({*self._tasks, *self._standbys})
 
     def clear(self) -> tuple[list[Task], list[Standbys]]:
-        """Take everything out; return what has to be closed."""
+        """Take everything out; return what must be closed."""
         return self.begin(set(), set())

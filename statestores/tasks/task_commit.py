@@ -77,7 +77,7 @@ def forget_commit(directory: Path) -> None:
 
 
 def finish_commit(directory: Path, root: StateRoot, partition: int) -> bool:
-    """Append what a recorded commit has not come to append; return whether there was one.
+    """Append what a recorded commit has not yet appended; return whether there was one.
 
     Raises:
         StoreLockedError: Another process writes one of the stores.

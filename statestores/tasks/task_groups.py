@@ -16,7 +16,7 @@ class TaskGroups:
         """Check *groups* against *root*.
 
         Raises:
-            StoreNotFoundError: The root has not every store.
+            StoreNotFoundError: The root lacks a store.
             InvalidArgumentError: A group has no store, or its stores differ in their partitions;
                 or a store is in two groups.
         """
@@ -52,7 +52,7 @@ class TaskGroups:
         }
 
     def check_assignment(self, active: Collection[TaskId], standby: Collection[TaskId]) -> None:
-        """Accept tasks that there are, each as one thing.
+        """Accept tasks that exist, each in one role.
 
         Raises:
             InvalidArgumentError: A task is both, or its group or partition is unknown.

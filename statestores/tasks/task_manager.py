@@ -92,7 +92,7 @@ class TaskManager(Closing):
             InvalidTypeError: The groups are no mapping from numbers to lists of names, or another
                 argument is of another type.
             UnknownBackendError, MissingDriverError: There is no such backend, or not its driver.
-            StoreNotFoundError: There is no state root, or it has not every store.
+            StoreNotFoundError: There is no state root, or it lacks a store.
             InvalidArgumentError: A group has no store, or its stores differ in their partitions;
                 or a store is in two groups.
         """
@@ -157,8 +157,8 @@ class TaskManager(Closing):
         active is promoted. The others are restored, several at a time. Each task is running, for
         whoever asks for it, as soon as it is ready itself, whatever the others are doing; those
         that stay are not touched. This returns when all are ready. When one of them cannot be
-        opened, the rest is kept, and assigning again goes on from there; so after an interrupt,
-        which waits for the restores that are running.
+        opened, the rest is kept, and assigning again goes on from there; the same holds after an
+        interrupt, which waits for the restores that are running.
 
         Raises:
             InvalidTypeError: Something is neither a task nor the name of one.
@@ -179,7 +179,7 @@ class TaskManager(Closing):
                     stack.callback(self._close_task, task)
                 for each in standbys:
                     stack.callback(self._close_standbys, each)
-            self._idle.wait()  # who looked at an engine before may have it open still
+            self._idle.wait()  # whoever looked at an engine before may still have it open
             now = self._board.now()
             failures = self._open_all(
                 sorted(now.opening, key=self._effort),
@@ -341,7 +341,7 @@ class TaskManager(Closing):
     # Reports.
 
     def all_local_store_partition_lags(self) -> dict[str, dict[int, LagInfo]]:
-        """Return how far each store and partition is that is active or a standby here (KIP-535).
+        """Return how far each active or standby store and partition here has come (KIP-535).
 
         Of a task that is restoring, how far that has come. Any thread may ask, at any time.
 
@@ -358,8 +358,8 @@ class TaskManager(Closing):
         """Return what an assignor is told of the tasks here (KIP-441).
 
         `LATEST_OFFSET` for an active task that runs. For one that is restoring, and for a standby,
-        the sum of its next offsets. So it is for a task that is not assigned and has engines in
-        the local directory (KIP-1035); these are opened once, and again only when they change.
+        the sum of its next offsets; likewise for a task that is not assigned but has engines in
+        the local directory (KIP-1035): these are opened once, and again only when they change.
 
         Raises:
             ChangelogCorruptedError, StorageError: A changelog cannot be read.

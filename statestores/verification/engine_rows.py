@@ -1,4 +1,4 @@
-"""The rows of a store in its engine: each is of the layout, and they fit together (LAY).
+"""The rows of a store in its engine: each fits the layout, and they fit together (LAY).
 
 The engine is read as it is, below the store, whose code should not judge itself.
 """

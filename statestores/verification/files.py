@@ -104,7 +104,7 @@ def _mismatch(
     number: int | None,
     held: LogRange | None,
 ) -> str | None:
-    """Return what of *snapshot* contradicts the state root or the changelog, in words."""
+    """Return what in *snapshot* contradicts the state root or the changelog, in words."""
     found, wanted = dict(snapshot.manifest.specification), specification.describe()
     for field in sorted({*found, *wanted}):
         if found.get(field) != wanted.get(field):

@@ -1,4 +1,4 @@
-"""What a verification has looked at, and what it thinks of it."""
+"""What a verification has looked at, and its verdict."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -15,7 +15,7 @@ class Status(StrEnum):
     """Something is wrong; the detail says what."""
 
     MISPLACED = "misplaced"
-    """Nothing is damaged, and keys are where reads of one key do not look for them."""
+    """Nothing is damaged, but keys are where reads of one key do not look for them."""
 
     NOT_CHECKED = "not checked"
     """It could not be looked at, though it should have been."""
@@ -35,7 +35,7 @@ class Finding:
     """Where it is."""
 
     status: Status
-    """How it is."""
+    """The outcome."""
 
     detail: str
     """The same in words."""

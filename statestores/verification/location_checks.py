@@ -27,7 +27,7 @@ def verify(
     with_engine: bool = True,
     progress: ProgressCallback | None = None,
 ) -> Iterator[Finding]:
-    """Check what lies at *path*; yield each thing that was looked at, once it has been.
+    """Check what lies at *path*; yield a finding for each thing, once it has been looked at.
 
     A state root, the directory of one of its stores, a partition, a changelog or a snapshot.
     Nothing is changed. A store is whole when no finding is a failure:

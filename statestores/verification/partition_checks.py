@@ -39,7 +39,7 @@ def check_partition(
     with_engine: bool,
     meter: Meter,
 ) -> Iterator[Finding]:
-    """Check *partition*; yield what was looked at as it is done."""
+    """Check *partition*; yield each finding as it is made."""
     specification = partition.specification
     held: LogRange | None = None
     kind = None if specification is None else specification.kind
@@ -179,7 +179,7 @@ class _Logged:
         self._partition = partition
 
     def check_placement(self) -> Iterator[Finding]:
-        """Look where the keys belong that readers of the files see."""
+        """Check where the keys that readers of the files see belong."""
         partition, name = self._partition, self._specification.name
         if partition.root is None or partition.number is None:
             return
@@ -266,7 +266,7 @@ class _Logged:
             TtlClock.WALL
         ):
             # What has expired by the clock is left out of *rows* since they were asked for, and
-            # of the others as they are read: the same moment, a later one, has to count for both.
+            # of the others as they are read: the same moment, a later one, must count for both.
             horizon_ms = Expiry(specification, None).horizon_ms(NO_STREAM_TIME)
             specification = _without_time_to_live(specification)
         reader = PartitionReader(self._partition.directory, specification)

@@ -1,8 +1,8 @@
 """Whether each key lies in the partition to which the store's partitioner sends its reads (PAR-1).
 
 A key elsewhere is no damage, and scans show it. But a read of that key through the state root, or
-of a facade over partitions, looks into another one: where that has all the partitions it raises an
-error, and in a process that has not, it finds nothing. So it is a failure.
+through a facade over partitions, looks in another one: where all the partitions are there it raises
+an error, and in a process that does not have them all it finds nothing. So it is a failure.
 """
 
 from collections.abc import Iterable, Iterator
@@ -61,7 +61,7 @@ def check_placement(
 
 @dataclass(slots=True)
 class _Misplaced:
-    """The keys of a partition that belong into others."""
+    """The keys of a partition that belong in others."""
 
     partitioners: list[str]
     """The registered ones that put all of them here."""
@@ -73,13 +73,13 @@ class _Misplaced:
     """The first of them."""
 
     home: int = 0
-    """Where that is looked for."""
+    """Where reads look for it."""
 
     last: bytes | None = None
-    """The last one so far: further rows of it are no further key."""
+    """The last one so far: further rows of it are not another key."""
 
     def add(self, keys: Any, homes: Any, number: int, partitions: int) -> None:
-        """Count *keys*, rows in the order of their keys, which belong into *homes*."""
+        """Count *keys*, rows in the order of their keys, which belong in *homes*."""
         if not self.keys:
             self.first, self.home = keys[0].as_py(), homes[0].as_py()
         self.keys += pc.count_distinct(keys).as_py() - (keys[0].as_py() == self.last)

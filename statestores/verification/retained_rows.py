@@ -25,7 +25,7 @@ _TIMES = 1 << 63
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """What the key of each row has to be like."""
+    """What the key of each row must be like."""
 
     rows: RetainedRows
     is_session: bool

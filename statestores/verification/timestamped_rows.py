@@ -17,7 +17,7 @@ def check_timestamps(
     rows: Iterator[tuple[bytes, bytes]],
     problems: Problems,
 ) -> None:
-    """Check all data *rows*, unless an opening was interrupted that gives them timestamps."""
+    """Check all data *rows*, unless an opening that gives them timestamps was interrupted."""
     if reader.get(UNSTAMPED_ROW) is not None:
         return  # some have none yet, and the next opening goes on (TTL-13)
     try:

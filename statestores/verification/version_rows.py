@@ -25,7 +25,7 @@ from statestores.verification.row_walk import Problems, RowCounter
 
 @dataclass(frozen=True, slots=True)
 class _Limits:
-    """What all versions of a store have to respect."""
+    """What all versions of a store must respect."""
 
     stream_time_ms: int
     horizon_ms: int

@@ -27,7 +27,7 @@ HistoryRows: TypeAlias = pa.Table | pa.RecordBatch | Iterable[pa.RecordBatch]
 """Versions as `VERSIONED_ROWS`, keys and values in bytes or in the serdes' types."""
 
 _NEVER_MS = (1 << 63) - 1
-"""Stands for the end of a version that is valid still."""
+"""Stands for the end of a version that is still valid."""
 
 _TIME = pa.int64()
 _LARGE = {pa.binary(): pa.large_binary(), pa.string(): pa.large_string()}

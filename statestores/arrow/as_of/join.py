@@ -40,7 +40,7 @@ def join_as_of(
 
     Two columns are added: the value, of the type of the store's value serde, and since when it is
     valid, int64 milliseconds. They are null where the key had no value then, where the time is
-    outside of the store's retention (VRS-9), and where key or time is null. A time before the
+    outside the store's retention (VRS-9), and where key or time is null. A time before the
     epoch finds nothing.
 
     A time finer than a millisecond is rounded down. That is exact: versions start at whole
@@ -56,13 +56,13 @@ def join_as_of(
         value_name: The name of the column of values.
         valid_from_name: The name of the column that says since when.
         how: ``"left"`` keeps every row, ``"inner"`` those for which there is a value.
-        max_age_ms: Takes a value only if it has been valid for at most so long: 0 takes the
-            versions that start at the very time.
+        max_age_ms: Take a value only if it has been valid for at most this long: 0 takes the
+            versions that start at exactly that time.
 
     Raises:
         InvalidTypeError: *batch* is neither a batch nor a table, or *source* not versioned.
         InvalidArgumentError: A column is missing, there twice, or of another type; a name of the
-            result is taken; *how* or *max_age_ms* is none.
+            result is taken; *how* or *max_age_ms* is invalid.
         StoreClosedError: The store is closed.
         SerializationError: A value is not the serde's.
 
@@ -141,7 +141,7 @@ def _check_arguments(
 
     Raises:
         InvalidArgumentError: A column is missing or there twice, a name of the result is taken,
-            or *how* or *max_age_ms* is none.
+            or *how* or *max_age_ms* is invalid.
     """
     for name in columns:
         if names.count(name) != 1:
@@ -187,7 +187,7 @@ def _milliseconds(column: pa.Array, name: str) -> pa.Array:
     """Return a column of times as int64 milliseconds, finer ones rounded down.
 
     Raises:
-        InvalidArgumentError: It is of another type, or a time is no int64 in milliseconds.
+        InvalidArgumentError: It is of another type, or a time does not fit int64 milliseconds.
     """
     plain = map_chunks(lambda array: array, column, None)
     if pa.types.is_null(plain.type):

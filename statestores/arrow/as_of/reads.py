@@ -2,7 +2,7 @@
 
 The latest row of each key is read once, and answers every question from its start on. What is left
 is sorted by key and time, as the rows of the history are: one seek answers all questions between
-the start and the end of the version that it finds, and where they are dense a scan goes by them.
+the start and the end of the version that it finds, and where they are dense a scan steps past them.
 Rows stay rows; their headers are read as columns.
 """
 
@@ -58,7 +58,7 @@ class _Versions(NamedTuple):
 
 
 class _Answers:
-    """A place among versions for each question, of several lots of versions."""
+    """For each question, a place among versions, of several lots of versions."""
 
     def __init__(self, count: int) -> None:
         self.places = np.full(count, _NOWHERE)
@@ -72,7 +72,7 @@ class _Answers:
         self._size += len(versions.starts)
 
     def found(self, asked: Numbers, count: int, decode: Any) -> Found:
-        """Return the answers to the questions *asked* of *count*; null to the others.
+        """Return the answers to the questions *asked*, of *count* in all; null to the others.
 
         Only values that answer something are decoded, and each of them once.
         """

@@ -43,10 +43,10 @@ def export_file(
     typed: bool = False,
     progress: ProgressCallback | None = None,
 ) -> int:
-    """Write the rows of *source* into the file *path*; return how many they are.
+    """Write the rows of *source* into the file *path*; return how many there are.
 
-    The rows are those of one commit, and the file appears whole or not at all; one that is there
-    is replaced. Memory is that of a batch. *file_format* follows from the name when it is not
+    The rows are those of one commit, and the file appears whole or not at all; an existing one is
+    replaced. Memory is that of a batch. *file_format* follows from the name when it is not
     given. `import_file` reads it back.
 
     Raises:

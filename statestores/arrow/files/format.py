@@ -20,7 +20,7 @@ _PARQUET_MAGIC = b"PAR1"
 
 
 def check_format(file_format: str) -> FileFormat:
-    """Return *file_format*, once it is one.
+    """Return *file_format*, if it is one.
 
     Raises:
         InvalidArgumentError: It is not.

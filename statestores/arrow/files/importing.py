@@ -30,7 +30,7 @@ from statestores.spi.specification import StoreSpecification
 from statestores.spi.stores.store import StateStore
 
 _SORTED_ROWS = 250_000
-"""Versions that are sorted at once: memory for these, and a pass over the file for each as many."""
+"""Versions sorted at a time: each such lot takes memory, and a pass over the file."""
 
 _PUT_ROWS = 16_384
 """Sorted versions between two commits."""
@@ -98,10 +98,10 @@ def import_file(
     whatever their order in the file, so that none of them makes another one late; that takes a
     pass over the file for each quarter of a million rows, and memory for these and for 8 bytes a
     row. *typed* says whether keys and values have the types of the serdes; a file of `export_file`
-    says it itself, and others are taken as typed. *commit* is called after each batch; by default
+    says so itself, and others are taken as typed. *commit* is called after each batch; by default
     it commits without offsets.
 
-    An import that was interrupted is repeated by calling it again.
+    To repeat an import that was interrupted, call this again.
 
     Requires: nothing is pending in the store.
 
@@ -156,8 +156,8 @@ def _in_time_order(contents: RowsFile, time: pa.Field) -> Iterator[pa.RecordBatc
                 yield rows  # of one moment: there may be any number, and no order among them
         if waiting:
             ordered = pa.Table.from_batches(waiting).sort_by(time.name)
-            waiting.clear()  # not kept besides the sorted copy
-            pa.default_memory_pool().release_unused()  # by itself it keeps what each pass frees
+            waiting.clear()  # not kept alongside the sorted copy
+            pa.default_memory_pool().release_unused()  # on its own it keeps what each pass frees
             yield from ordered.to_batches(_PUT_ROWS)
 
 
@@ -170,7 +170,7 @@ def _time_ranges(contents: RowsFile, time: pa.Field) -> list[tuple[int, int]]:
     while begin < len(starts):
         end = min(begin + _SORTED_ROWS, len(starts))
         if end < len(starts):
-            # Rows of one moment stay together: before the moment that would be cut in two.
+            # Rows of one moment stay together: cut before a moment that would be cut in two.
             end = int(np.searchsorted(starts, starts[end], side="left"))
         if end <= begin:
             end = int(np.searchsorted(starts, starts[begin], side="right"))

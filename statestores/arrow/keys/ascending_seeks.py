@@ -1,7 +1,7 @@
 """Many seeks in the order of keys: near ones are steps of a scan, and far ones are seeks.
 
-A step costs a driver a sixth of a seek. How near the next row is nobody knows beforehand,
-so a block of rows is read, and whoever asks in order is answered from it. As long as the blocks
+A step costs a driver a sixth of a seek. Nobody knows beforehand how near the next row is, so a
+block of rows is read, and questions in order are answered from it. As long as the blocks
 answer enough, the scan goes on; otherwise seeks do, and now and then a block is tried again.
 """
 
@@ -14,22 +14,22 @@ from statestores.spi.engine import EngineReader
 Row = tuple[bytes, bytes]
 
 _BLOCK_ROWS = 128
-"""Rows that are read at once, and then judged."""
+"""Rows that are read at a time, and then judged."""
 
 _ROWS_AN_ANSWER = 6
-"""For so many of its rows a block has to answer a question, or seeks are cheaper."""
+"""A block must answer a question for every so many of its rows, or seeks are cheaper."""
 
 _LARGEST_BLOCK_BYTES = 256 * 1024
-"""Of values. Those of larger blocks cost more to be read than to be passed over."""
+"""Of values. In larger blocks they cost more to read than to pass over."""
 
 _SEEKS_BETWEEN_BLOCKS = 4096
-"""Seeks before a block is tried again: one in vain is then a hundredth of the work."""
+"""Seeks before a block is tried again: a useless one is then a hundredth of the work."""
 
 
 class AscendingSeeks:
     """What `EngineReader.first` finds, for starts that ascend.
 
-    Requires: the reader shows one state meanwhile.
+    Requires: the reader shows one state throughout.
     """
 
     __slots__ = ("_answers", "_keys", "_reader", "_rows", "_scan", "_seeks", "_stop")
@@ -41,9 +41,9 @@ class AscendingSeeks:
         self._reader = reader
         self._stop = stop
         self._scan = None
-        self._rows: list[Row] = []  # the present block; none while seeks are cheaper
+        self._rows: list[Row] = []  # the current block; none while seeks are cheaper
         self._keys: list[bytes] = []
-        self._answers = 0  # of the present block
+        self._answers = 0  # of the current block
         self._seeks = _SEEKS_BETWEEN_BLOCKS  # the first question tries
 
     def first(self, start: bytes, stop: bytes) -> Row | None:
@@ -73,7 +73,7 @@ class AscendingSeeks:
         return not self._keys or start <= self._keys[-1] or self._read_up_to(start)
 
     def _has_paid(self) -> bool:
-        """Return whether the present block was worth reading."""
+        """Return whether the current block was worth reading."""
         size = sum(len(value) for _, value in self._rows)
         enough = self._answers * _ROWS_AN_ANSWER >= len(self._rows)
         return enough and size <= _LARGEST_BLOCK_BYTES

@@ -1,7 +1,7 @@
 """The order of a column of keys, found by comparing numbers and not bytes.
 
 Arrow sorts binary columns by calling a comparison for each pair of values. Keys of one store mostly
-begin alike and differ within a few bytes, so the eight bytes behind what all of them share, as one
+begin alike and differ within a few bytes, so the eight bytes after what all of them share, as one
 number each, tell most of them apart; only those that are equal there are compared as bytes.
 """
 
@@ -18,7 +18,7 @@ Flags = npt.NDArray[np.bool_]
 _WORD_BYTES = 8
 
 _ROW_BITS = 32
-"""Half of a word, for the number of a row; with more rows the slower sort is taken."""
+"""Half of a word, for the number of a row; with more rows the slower sort is used."""
 
 
 class KeyOrder(NamedTuple):
@@ -53,7 +53,7 @@ def _sorted_words(words: npt.NDArray[np.uint64]) -> tuple[Numbers, Flags]:
     """Return the rows sorted by *words*, and which of those words differ from the next one.
 
     Two sorts that are not stable, first by words and then by row where words are equal, take half
-    of the time of one that is: numpy has vector instructions for them.
+    the time of one that is: numpy has vector instructions for them.
     """
     rows: Numbers = np.argsort(words, kind="stable" if len(words) >> _ROW_BITS else "quicksort")
     words = words[rows]

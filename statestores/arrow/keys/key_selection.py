@@ -28,7 +28,7 @@ class KeySelection:
     """No key at or above it: the end of a prefix, which no inclusive bound can give."""
 
     points: tuple[bytes, ...] | None = None
-    """No other keys than these, which ascend."""
+    """Only these keys, which ascend."""
 
     @classmethod
     def of(cls, keys: Iterable[bytes]) -> Self:
@@ -87,7 +87,7 @@ class KeySelection:
         return first, last
 
     def may_be_between(self, lowest: bytes, highest: bytes | None) -> bool:
-        """Return whether a selected key can be from *lowest* to *highest*, both inclusive.
+        """Return whether a selected key can lie between *lowest* and *highest*, both inclusive.
 
         ``None`` says nothing about the highest.
         """

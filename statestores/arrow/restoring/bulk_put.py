@@ -31,7 +31,7 @@ def commit_many(
     The same as `put_many` and ``store.commit(offsets)``, all or nothing whatever dies in between
     (COM-1). From 65,536 rows on, key-value stores get them sorted and past the write buffer, with
     the offsets in the same batch or sorted file. Other kinds, whose rows depend on what is stored,
-    and stores with a changelog, which has to have the rows first, are put into and committed.
+    and stores with a changelog, which must have the rows first, are put into and committed.
 
     Requires: nothing is pending in the store.
 
@@ -48,7 +48,7 @@ def commit_many(
             something is pending.
         SerializationError: A key or value is not of the serde's type.
         OffsetRegressionError: An offset is lower than the committed one.
-        StorageError: The engine could not write; nothing of it is committed.
+        StorageError: The engine could not write; nothing is committed.
     """
     check_owner(store)
     if store.has_pending_writes:

@@ -90,7 +90,7 @@ def _check_specification(store: StateStore, snapshot: Snapshot) -> None:
     """Accept a snapshot of the same store.
 
     Raises:
-        StoreMismatchError: It is of another; the message says in what they differ.
+        StoreMismatchError: It is of another; the message says how they differ.
     """
     differing = differences(
         snapshot.manifest.specification,
@@ -128,7 +128,7 @@ def _check_goal(
     """Accept an offset to stop at that is not behind where the restore begins.
 
     Raises:
-        InvalidArgumentError: It is.
+        InvalidArgumentError: It is behind.
     """
     if to_offset is None:
         return
@@ -149,7 +149,7 @@ def _check_goal(
 def _needs(
     snapshot: Snapshot | None, committed: int | None, changelog: ReadOnlyChangelog | None
 ) -> bool:
-    """Return whether *snapshot* has to be loaded, because the changelog alone is not enough."""
+    """Return whether *snapshot* must be loaded, because the changelog alone is not enough."""
     if snapshot is None:
         return False
     if committed is None:

@@ -121,7 +121,7 @@ def restore(
         snapshot_rows = _carry_out(store, changelog, plan, batch_rows, meter)
     except BaseException:
         if store.is_open:
-            # Refused when the last commit is there after all: then nothing of it is pending.
+            # Refused when the last commit is there after all: then none of it is pending.
             with suppress(CommitConflictError, CommitInDoubtError):
                 store.rollback()
         raise
@@ -191,7 +191,7 @@ def _replay(
 ) -> None:
     """Replay the frames of *changelog* that *plan* names; each commit brings its offset."""
     reached: dict[TopicPartition, int] = {}
-    # To the end, and not to `plan.stop`: a commit that reaches over it would be cut in two.
+    # To the end, and not to `plan.stop`: a commit that extends past it would be cut in two.
     frames = changelog.read(plan.start)
     with ExitStack() as stack:
         if isinstance(frames, Generator):

@@ -114,14 +114,14 @@ class RowSink:
         self._waiting.add(frame.batch, deletes=self._has_to_delete(frame.batch))
 
     def truncate(self) -> None:
-        """Empty the store: then nothing has to be deleted."""
+        """Empty the store: then nothing need be deleted."""
         self._waiting.clear()  # it goes with the rest
         self._store.truncate()
         self._is_empty = True
 
     @property
     def is_full(self) -> bool:
-        """Whether so many rows or bytes wait, of which the latter may be folded meanwhile."""
+        """Whether enough rows or bytes wait; the bytes may be folded first."""
         rows = self._batch_rows
         if self._waiting.deletes:
             rows = min(rows, APPLIED_ROWS)
@@ -142,7 +142,7 @@ class RowSink:
             store.commit(offsets, durability=durability)
             return
         store.commit_rows(rows, offsets, durability=durability)
-        # About as many as were put, if so many have expired: space stays bounded.
+        # About as many as were put, if that many have expired: space stays bounded.
         while store.owes_removals:
             store.commit({}, durability=Durability.PROCESS_CRASH)
 

@@ -35,13 +35,13 @@ class Sink(Protocol):
     def load(self, pieces: Iterator[pa.RecordBatch], stream_time_ms: int | None) -> None:
         """Put *pieces*, the rows of a snapshot in their order, into the empty store.
 
-        What of them is not committed yet when it returns, and *stream_time_ms*, come with the
+        Those not committed yet when it returns, and *stream_time_ms*, come with the
         next `commit`.
         """
         ...
 
     def takes(self, frame: Frame) -> bool:
-        """Return whether *frame* may wait with the others, or a commit has to come before it."""
+        """Return whether *frame* may wait with the others, or a commit must come before it."""
         ...
 
     def replay(self, frame: Frame) -> None:
@@ -67,7 +67,7 @@ class Sink(Protocol):
 
 
 class RecordSink:
-    """Puts record by record: into a store of another author, or few records into one with rows."""
+    """Puts record by record: into another author's store, or a few records into one with rows."""
 
     def __init__(self, store: StateStore, batch_rows: int | None) -> None:
         """Commit after *batch_rows* rows, or as many as are usual."""
@@ -94,7 +94,7 @@ class RecordSink:
                 reach("restore.chunk")
 
     def takes(self, frame: Frame) -> bool:
-        """Return that it may: deletions are pending writes as others are."""
+        """Return that it may: deletions are pending writes like any other."""
         del frame
         return True
 

@@ -1,6 +1,6 @@
 """Changes that wait for the next commit of a restore, in little memory.
 
-Where only the last change of a key counts, the others are dropped when what waits has come to its
+Where only the last change of a key counts, the others are dropped when what waits has reached its
 limit. If much of it was overwritten, the restore reads on, and makes one commit of what would have
 been several: the rows of a key are written once, and the disk is waited for once.
 """
@@ -30,11 +30,11 @@ class WaitingChanges:
         self.clear()
 
     def clear(self) -> None:
-        """Wait for nothing any more."""
+        """Forget everything that waits."""
         self._batches: list[pa.RecordBatch] = []
         self._highest_ms = NO_STREAM_TIME
         self.rows = 0
-        """How many changes they were, also those that were folded since."""
+        """How many changes there were, including those folded since."""
         self.bytes = 0
         """The bytes of their columns."""
         self.deletes = False
@@ -66,7 +66,7 @@ class WaitingChanges:
         return self.bytes > self._limit // 2
 
     def take(self, *, is_empty: bool) -> SortedRows:
-        """Return what waits as rows, and wait for nothing any more.
+        """Return what waits as rows, and forget it.
 
         *is_empty* says that the store holds nothing.
         """

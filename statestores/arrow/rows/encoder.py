@@ -47,7 +47,7 @@ class RowEncoder(ABC):
     def content(self, pieces: Iterator[pa.RecordBatch]) -> Iterator[Iterable[SortedRows]]:
         """Yield the runs of rows of *pieces* of content, which are in its order.
 
-        Each run is in parts, one after the other, and is to be read to its end before the next.
+        Each run is in parts, one after the other, and must be read to its end before the next.
         """
 
     @abstractmethod
@@ -62,7 +62,7 @@ class RowEncoder(ABC):
     def fold(self, changes: pa.RecordBatch, *, is_empty: bool) -> tuple[pa.RecordBatch, int]:
         """Return those of *changes* that have an effect, and the highest time of all of them.
 
-        They are to be encoded in the place of all. *is_empty* is that of `changes`.
+        Encode them in place of all. *is_empty* is that of `changes`.
         """
         del is_empty
         return changes, NO_STREAM_TIME

@@ -108,7 +108,7 @@ class KeyValueEncoder(RowEncoder):
         yield (self.changes(piece, is_empty=True) for piece in pieces)
 
     def changes(self, changes: pa.RecordBatch, *, is_empty: bool) -> SortedRows:
-        """Return the last of *changes* of each key; nothing of the store matters to them."""
+        """Return the last of *changes* of each key; nothing in the store matters to them."""
         last = _last_of_each_key(changes, is_empty=is_empty)
         values = last.column("value")
         return SortedRows(
@@ -125,7 +125,7 @@ class TimestampedEncoder(KeyValueEncoder):
     """The same with the header of a timestamp before each value."""
 
     def changes(self, changes: pa.RecordBatch, *, is_empty: bool) -> SortedRows:
-        """Return the same; also a change that another one overwrites moves stream time."""
+        """Return the same; a change that another one overwrites moves stream time too."""
         highest = _bound(pc.max, changes, NO_STREAM_TIME)
         last = _last_of_each_key(changes, is_empty=is_empty)
         values = last.column("value")

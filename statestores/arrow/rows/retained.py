@@ -55,7 +55,7 @@ class RetainedTail(Tail):
         numbers = [rows.field(place) for place in (2, 3)]
         changes = pa.schema([KEY_FIELD, VALUE_FIELD, *numbers])
         super().__init__(keys or KeySelection(), changes, rows)
-        # All that tells two rows of a key apart; they expire by the first of it.
+        # All that tells two rows of a key apart; they expire by the first of these.
         self._order = [each.row_name for each in specification.kind.order]
         self._time = self._order[0]
         self._retention_ms = specification.retention_ms

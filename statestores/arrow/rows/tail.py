@@ -24,7 +24,7 @@ VALUE_FIELD = pa.field("value", pa.large_binary())
 """The values of a tail; null deletes."""
 
 _FOLD_ROWS = 1 << 20
-"""Changes are folded when there are so many, and as many as the fold holds."""
+"""Changes are folded when there are this many, and as many as the fold holds."""
 
 _OFFSET_LIMIT = (1 << 31) - 1
 
@@ -83,7 +83,7 @@ class Tail(ABC):
         yield from self._give(concat(held, self._rows_schema), rest)
 
     def content(self) -> pa.RecordBatch:
-        """Return the rows that the changes leave of nothing, as `merge` gives them, at once."""
+        """Return the rows that the changes make of nothing, as `merge` gives them, in one batch."""
         self._fold()
         return self._apply(concat([], self._rows_schema), self._folded)
 

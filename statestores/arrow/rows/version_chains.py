@@ -30,9 +30,9 @@ VERSIONS = VERSION_STARTS.append(VERSIONED_ROWS.field("valid_to"))
 """Versions with them; the end of the latest one of a key is null."""
 
 GONE = -1
-"""In the place of an end: the history has that row, and is not to have it any more."""
+"""In the place of an end: the history has that row, and must no longer have it."""
 
-# Where a version among others comes from. Of those with one start the last of these counts.
+# Where a version among others comes from. Of those with the same start the last of these counts.
 _NEXT_START = 0
 """Nowhere: a version of the store starts there, and it stays as it is."""
 _HISTORY = 1
@@ -46,7 +46,7 @@ _CHANGES = 3
 def versions_of(changes: pa.RecordBatch) -> pa.RecordBatch:
     """Return *changes*, in log order, in key and time order, each with its end.
 
-    Of equal key and start the last one counts.
+    Of changes with equal key and start the last one counts.
     """
     order, ends = chained(changes)
     rows = changes.take(pa.array(order))

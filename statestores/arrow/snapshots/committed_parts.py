@@ -1,7 +1,7 @@
 """A store's committed content on its way to a file: columns in parts, and what goes with them.
 
 The rows of a key-value store are its content but for one byte of the key. So they become columns
-as they are, and the byte is cut off a whole batch at once: chunks of `Changes`, with a list of keys
+as they are, and the byte is cut off a batch at a time: chunks of `Changes`, with a list of keys
 that are copied one by one, take a fifth longer.
 """
 
@@ -39,7 +39,7 @@ class CommittedParts(NamedTuple):
     """The rows in key order."""
 
     source: Any
-    """What has to be closed in the end: it holds the engine's snapshot."""
+    """What must be closed at the end: it holds the engine's snapshot."""
 
 
 def committed_parts(store: StateStore, batch_rows: int = BATCH_ROWS) -> CommittedParts:

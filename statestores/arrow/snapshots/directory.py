@@ -1,8 +1,8 @@
 """The directory of a partition's snapshots: their names, and how one appears whole or not at all.
 
 A snapshot is written under a temporary name, whose directory its writer keeps locked, and renamed
-when everything is on disk (SNP-2). The kernel gives the lock of a dead writer up, so what it left
-behind is told from what another one is writing at this moment, whatever its process id says.
+when everything is on disk (SNP-2). The kernel releases the lock of a dead writer, so what it left
+behind can be told from what another one is writing right now, whatever its process id says.
 """
 
 import errno
@@ -93,7 +93,7 @@ def remove_stale_temporaries(directory: str | PathLike[str]) -> list[Path]:
 def temporary_directory(directory: Path) -> Iterator[Path]:
     """Give a new, locked directory inside *directory*; at the end it is gone unless renamed.
 
-    Where it cannot be removed, its lock is given up nevertheless, so that somebody else can.
+    Where it cannot be removed, its lock is released all the same, so that somebody else can.
     """
     path, descriptor = _create_locked(directory)
     try:

@@ -1,7 +1,7 @@
 """A partition's keys shared out among readers, by what the manifest of its snapshot says.
 
 Any borders are right: each reader selects its keys from snapshot and changelog alike. These make
-the shares even, and fall where record batches begin, so that hardly a batch is read twice.
+the shares even, and fall where record batches begin, so that hardly any batch is read twice.
 """
 
 from itertools import pairwise

@@ -34,7 +34,7 @@ FORMAT_VERSION = 2
 1: the first. The field ``crc32c`` and how it is computed are the same in every version.
 
 2: a batch says where in its file it is, and has a sum of its own, so that a reader of a key range
-reads and checks its batches only. The data files are the same. A release that knows version 1 alone
+reads and checks its batches only. The data files are the same. A release that knows only version 1
 refuses it by name; this one reads both.
 """
 
@@ -210,7 +210,7 @@ def render_manifest(manifest: Manifest) -> bytes:
 def parse_manifest(data: bytes, where: str) -> Manifest:
     """Return the manifest of which *data* are the bytes; *where* names the file in messages.
 
-    The same bytes are parsed once, while few others come between.
+    The same bytes are parsed once, as long as few others come in between.
 
     Raises:
         SnapshotCorruptedError: The bytes are not those that a writer wrote.
@@ -244,7 +244,7 @@ _ADVICE = "use another snapshot, or restore from the changelog"
 
 
 def _read_checked(data: bytes, where: str) -> Json:
-    """Return the content of a manifest file without its checksum, which fits."""
+    """Return the content of a manifest file without its checksum, which must match."""
     try:
         content = json.loads(data)
         spelled = _spell(content)

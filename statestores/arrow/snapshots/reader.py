@@ -1,6 +1,6 @@
 """Snapshots as they are read: lazily, each file checked before its first row is given (SNP-5).
 
-Files are read and not mapped into memory: compressed columns have to be unpacked anyway, a mapped
+Files are read and not mapped into memory: compressed columns must be unpacked anyway, a mapped
 file counts as memory of the process, and one that shrinks while it is mapped kills the process.
 """
 
@@ -164,7 +164,7 @@ class Snapshot:
                 raise _no_arrow(path, error) from error
 
     def _read_some(self, entry: FileEntry, numbers: Iterable[int]) -> Iterator[pa.RecordBatch]:
-        """Yield the batches with *numbers*, each checked by itself and nothing else read."""
+        """Yield the batches with *numbers*, each checked on its own and nothing else read."""
         path, schema = self.path / entry.name, self.schema
         for number, message in self._messages(entry, numbers):
             try:
@@ -235,7 +235,7 @@ class SnapshotChoice:
     def explaining(self) -> Iterator[None]:
         """Say which snapshots were passed over when the block finds that something is missing.
 
-        Without, it would tell people to look for a snapshot that is there.
+        Without that, the error would tell people to look for a snapshot that is there.
 
         Raises:
             SnapshotCorruptedError: Something is missing, and a snapshot cannot be used.
@@ -280,7 +280,7 @@ def read_snapshot(path: str | PathLike[str]) -> Snapshot:
                 f"{str(directory / MANIFEST_NAME)!r} is missing: the directory is no snapshot, or "
                 f"a damaged one; {_ADVICE}"
             )
-        if not (directory / MANIFEST_NAME).is_file():  # a pipe would be waited for
+        if not (directory / MANIFEST_NAME).is_file():  # opening a pipe would block
             raise SnapshotCorruptedError(
                 f"{str(directory / MANIFEST_NAME)!r} is no regular file; {_ADVICE}"
             )
@@ -354,7 +354,7 @@ def _check_size(entry: FileEntry, path: Path) -> None:
 
 
 def _are_some(entry: FileEntry, numbers: Sequence[int]) -> bool:
-    """Return whether *numbers* are some of the batches of a file, and can be read by themselves."""
+    """Return whether *numbers* are some of the batches of a file, and can be read on their own."""
     placed = all(entry.batches[number].place is not None for number in numbers)
     return placed and 0 < len(numbers) < len(entry.batches)
 

@@ -52,10 +52,10 @@ from statestores.spi.offsets import TopicPartition
 from statestores.spi.stores.store import StateStore
 
 ROWS_PER_FILE = 4_000_000
-"""A new file begins after so many rows, so that readers can share the work."""
+"""A new file begins after this many rows, so that readers can share the work."""
 
 BYTES_PER_FILE = 256 * 1024 * 1024
-"""A new file begins after so many bytes on disk."""
+"""A new file begins after this many bytes on disk."""
 
 T = TypeVar("T")
 
@@ -102,7 +102,7 @@ def write_snapshot(
 ) -> SnapshotInfo:
     """Write the committed content of *store* as ``directory/<offset>/`` (SNP-1).
 
-    Rows, offsets, position and stream time are those of one commit, also while the owner goes on:
+    Rows, offsets, position and stream time are those of one commit, even while the owner goes on:
     any thread may call it. The snapshot appears whole or not at all. *partition* is the changelog
     partition at whose offset it stands, and need not be given when the store has committed an
     offset of one partition only. A record batch has up to *batch_rows* rows, and a file ends with
@@ -114,7 +114,7 @@ def write_snapshot(
     Raises:
         InvalidArgumentError: The store has no committed offset for the partition, or a size is
             below 1.
-        StoreMismatchError: Another content was written at the same offset, or the store is half
+        StoreMismatchError: Other content was written at the same offset, or the store is half
             restored.
         StoreClosedError: The store is closed.
         StorageError: The disk is full, read-only, or failed. Nothing appears.
@@ -258,7 +258,7 @@ def _write_batch(writer: pa.ipc.RecordBatchFileWriter, parts: BatchParts) -> tup
 def _begin(pool: ThreadPoolExecutor, write: Callable[[], T]) -> Callable[[], T]:
     """Begin to *write* a batch, and return what waits for it and raises what it raises.
 
-    Where there are no threads any more, because the interpreter is ending, it is written at once.
+    Where no threads are left, because the interpreter is ending, it is written immediately.
     """
     try:
         return pool.submit(write).result
@@ -316,7 +316,7 @@ def _evenly(snapshot: Snapshot) -> Iterator[pa.RecordBatch]:
 
 
 def _facts(snapshot: Snapshot) -> tuple[Any, ...]:
-    """Return what two snapshots of the same content have in common, besides their rows."""
+    """Return what two snapshots of the same content have in common, apart from their rows."""
     manifest = snapshot.manifest
     return (
         dict(manifest.specification),

@@ -48,7 +48,7 @@ class _Source(NamedTuple):
     """Of the store; it says which columns there are."""
 
     specification: StoreSpecification[Any, Any] | None
-    """What the store is, where anybody says it."""
+    """What the store is, where anything says so."""
 
     changes: Callable[[int | None, int | None], Iterator[pa.RecordBatch]]
     """Gives the changes from one offset up to another one, as bytes."""
@@ -109,7 +109,7 @@ def _sources(location: Location, store: str | None, partition: int | None) -> li
             name = choose_store(location, store)
             partitions = location.partitions(name)
             if partition is not None:
-                location.root.partition(name, partition)  # refuses a number that there is not
+                location.root.partition(name, partition)  # refuses a number that does not exist
                 partitions = [partitions[partition]]
             return [_source_of(each) for each in partitions]
         case Partition():
@@ -138,7 +138,7 @@ def _source_of(partition: Partition) -> _Source:
 
 
 def _by_itself(path: Path) -> _Source:
-    """Return a changelog of which nobody says what its bytes mean."""
+    """Return a changelog with nothing to say what its bytes mean."""
     with ChangelogReader.open(path) as log:
         return _Source(log.store_kind, None, partial(_changes_in, path))
 

@@ -202,7 +202,7 @@ def _plans(
     """Return a plan for each of *stores*.
 
     Raises:
-        InvalidArgumentError: Something is missing; the message has all of it.
+        InvalidArgumentError: Something is missing; the message lists all of it.
     """
     plans: list[ImportPlan] = []
     problems: list[str] = []

@@ -9,7 +9,7 @@ from statestores.tasks.local_directory import LocalDirectory
 def orphans(root: RootArgument, *, local: LocalOption = None, json: JsonOption = False) -> None:
     """Say what lies in a directory of engines and belongs to no store of the state root.
 
-    Nothing is removed. An application removes engines that it is not assigned any more by
+    Nothing is removed. An application removes engines that are no longer assigned to it with
     TaskManager.clean_up.
 
     Example: statestores orphans state/ --local /mnt/disk/state

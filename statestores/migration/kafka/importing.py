@@ -53,7 +53,7 @@ class ImportPlan:
     """The partitions that are in the directory."""
 
     check_keys: bool
-    """Whether each key has to be in the partition that its bytes give."""
+    """Whether each key must be in the partition that its bytes give."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,11 +107,11 @@ def plan_import(
         value: The serde that reads the values.
         check_keys: Refuse keys that the default partitioner puts elsewhere: the number of
             partitions is wrong then, or the application has a partitioner of its own. A store that
-            is imported without the check finds such keys by scans only.
+            is imported without the check finds such keys only by scans.
 
     Raises:
         StoreNotFoundError: There is no such store.
-        InvalidArgumentError: Something is missing, or cannot be.
+        InvalidArgumentError: Something is missing, or impossible.
         StoreCorruptedError, UnsupportedFormatError, StorageError: The store cannot be read.
     """
     found = source.store(store)
@@ -158,8 +158,8 @@ def import_kafka_state(
     call this again with their directories. A call that died is repeated with *skip_existing*.
 
     Raises:
-        StoreMismatchError: A store is there already and is another one, or a partition is there
-            and is not to be skipped; nothing was imported.
+        StoreMismatchError: A store is already there and is a different one, or a partition is there
+            and must not be skipped; nothing was imported.
         InvalidArgumentError: A key is in another partition than its own; its partition was not
             imported.
         StoreLockedError: Another import into *root* is running.

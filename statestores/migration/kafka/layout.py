@@ -74,7 +74,7 @@ class Ignored:
     """Something in the directory that holds no rows that could be read."""
 
     path: Path
-    """What."""
+    """What it is."""
 
     reason: str
     """Why it is left alone."""

@@ -122,7 +122,7 @@ def write_legacy_offsets(
     Raises:
         StoreClosedError: The store is closed.
         MalformedCheckpointError, UnsupportedFormatError: The ``.checkpoint`` that is there cannot
-            be read, and so not be added to.
+            be read, and so cannot be added to.
         StorageError: A file cannot be written.
     """
     place = local_path(directory, "directory")

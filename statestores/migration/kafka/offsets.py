@@ -95,7 +95,7 @@ class _Found:
 
 
 def parse_position(stored: bytes, path: Path) -> dict[TopicPartition, int]:
-    """Return the input offsets that a binary position says; zeros behind it mean nothing.
+    """Return the input offsets that a binary position says; zeros after it mean nothing.
 
     Raises:
         StoreCorruptedError: It is cut or malformed.

@@ -2,7 +2,7 @@
 
 A file is a version, the number of its rows, and the rows: ``topic partition offset``. Reading is
 stricter than Kafka's, since an offset that is wrong skips records: a file that was cut anywhere,
-also within its last number, is refused.
+even within its last number, is refused.
 """
 
 import os

@@ -146,7 +146,7 @@ class KafkaStateDirectory(Closing):
     ) -> Generator[pa.RecordBatch, None, None]:
         """Yield the rows of *partition* of *store*, with the columns of `ROW_SCHEMAS` (MIG-11).
 
-        All rows that are there, also those that Kafka Streams would not show any more, in the order
+        All rows that are there, even those that Kafka Streams would no longer show, in the order
         of the files. One batch at a time is in memory.
 
         Raises:

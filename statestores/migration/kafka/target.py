@@ -46,7 +46,7 @@ def specification_for(
 
     Raises:
         InvalidArgumentError: The retention or the window size is missing, which Kafka Streams does
-            not write down, or is given for a kind that has none; or it cannot be one.
+            not write down, or is given for a kind that has none; or is invalid.
     """
     needed = {"retention": kind in WITH_RETENTION, "window size": kind in WITH_WINDOW_SIZE}
     for what, given in (("retention", retention_ms), ("window size", window_size_ms)):

@@ -37,10 +37,10 @@ EXPORT_FILE: Final = "statestores-export.json"
 """What says of an exported checkpoint where it comes from."""
 
 DEFAULT_BATCHES: Final = 10
-"""So many batches at most, unless something else is asked for."""
+"""At most this many batches, unless something else is asked for."""
 
 DEFAULT_SNAPSHOT_EVERY: Final = 10
-"""Versions from one snapshot to the next: Spark applies so many deltas at most."""
+"""Versions from one snapshot to the next: Spark applies at most this many deltas."""
 
 _FORMAT: Final = 1
 
@@ -88,9 +88,9 @@ def export_spark_checkpoint(
         root: The state root.
         store: The name of the store.
         destination: The directory to make; there must be nothing yet.
-        batches: At most so many batches of about equally many changes, from 1; by default
+        batches: At most this many batches of about equally many changes, from 1; by default
             `DEFAULT_BATCHES`.
-        every: Instead, a batch for so many commits of each partition, from 1.
+        every: Instead, a batch for every so many commits of each partition, from 1.
         from_offset: The first changelog offset whose changes are kept apart, of each partition.
         snapshot_every: How many versions lie between two snapshots, from 1.
         raw: Leave the serdes out: keys and values are bytes, and times milliseconds.
@@ -206,7 +206,7 @@ class _Cut:
         return cls(max(1, -(-changes // (batches or DEFAULT_BATCHES))), None)
 
     def is_full(self, changes: int, commits: int) -> bool:
-        """Return whether so much makes a batch."""
+        """Return whether that much makes a batch."""
         if self.commits is not None:
             return commits >= self.commits
         return self.changes is not None and changes >= self.changes

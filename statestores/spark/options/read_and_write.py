@@ -68,7 +68,7 @@ class SourceOptions:
     store_name: str | None = _option(
         "storeName", read_text, "the name of a store", _READING, _WRITING
     )
-    """The store; not needed where the state root has one only."""
+    """The store; not needed where the state root has only one."""
 
     # Reading.
 
@@ -110,7 +110,7 @@ class SourceOptions:
     """These keys only."""
 
     key_prefix: str | None = _option("keyPrefix", read_any_text, "the beginning of a key", _READING)
-    """The keys that begin so."""
+    """The keys that begin with this."""
 
     key_from: str | None = _option("keyFrom", read_any_text, "a key as text", _READING)
     """The keys from this one on, inclusive."""
@@ -134,7 +134,7 @@ class SourceOptions:
     kafka_kind: str | None = _option(
         "kafkaKind", read_one_of(*KAFKA_KINDS), f"one of {', '.join(KAFKA_KINDS)}", _READING
     )
-    """State directories of Kafka Streams: what a store is whose bytes can be of several kinds."""
+    """State directories of Kafka Streams: the kind of a store whose bytes fit several."""
 
     freshness_ms: int | None = _option(
         "freshness", read_freshness, f"latest, snapshot, or an age: {DURATION_EXPECTED}", _READING
@@ -213,7 +213,7 @@ class SourceOptions:
     store_kind: str | None = _option(
         "storeKind", read_one_of(*STORE_KINDS), f"one of {', '.join(STORE_KINDS)}", _WRITING
     )
-    """The kind; by default the one that the other options and the columns speak of."""
+    """The kind; by default the one that the other options and the columns point to."""
 
     history_retention_ms: int | None = _option(
         "historyRetention", read_duration, DURATION_EXPECTED, _WRITING
@@ -233,7 +233,7 @@ class SourceOptions:
     """Window stores: whether each row adds a value to its window, instead of replacing it."""
 
     ttl_ms: int | None = _option("ttl", read_duration, DURATION_EXPECTED, _WRITING)
-    """Key-value stores with timestamps: how long a value is there; by default for ever."""
+    """Key-value stores with timestamps: how long a value stays; by default for ever."""
 
     ttl_clock: str | None = _option(
         "ttlClock", read_one_of("event", "wall"), "event or wall", _WRITING
@@ -246,12 +246,12 @@ class SourceOptions:
     key_serde: str | None = _option(
         "keySerde", read_text, "the name of a serde", _READING, _WRITING
     )
-    """The serde of keys; by default the one for the column's type. Read with: of Kafka's files."""
+    """The serde of keys; by default the one for the column's type. In reads: of Kafka's files."""
 
     value_serde: str | None = _option(
         "valueSerde", read_text, "the name of a serde", _READING, _WRITING
     )
-    """The serde of values; by default the one for the column's type. Read with: as for keys."""
+    """The serde of values; by default the one for the column's type. In reads: as for keys."""
 
     partitioner: str | None = _option(
         "partitioner", read_text, "the name of a partitioner", _WRITING
@@ -260,7 +260,7 @@ class SourceOptions:
 
     @property
     def given(self) -> frozenset[str]:
-        """The names of the options that say something else than their defaults."""
+        """The names of the options that say something other than their defaults."""
         return frozenset(
             each.metadata["name"]
             for each in fields(self)
@@ -269,7 +269,7 @@ class SourceOptions:
 
     @property
     def content_only(self) -> list[str]:
-        """The names of those that only the content of a state root has a meaning for, sorted."""
+        """The names of those that mean something only for the content of a state root, sorted."""
         return sorted(self.given & _CONTENT_ONLY)
 
     @classmethod

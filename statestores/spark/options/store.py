@@ -40,7 +40,7 @@ _PARAMETERS: Final = {
     for known in KINDS.values()
     for field in known.fields
 }
-"""The options that are of some kinds only: the parameter of the specification, and the kinds."""
+"""The options that belong to some kinds only: the parameter of the specification, and the kinds."""
 
 
 def new_specification(
@@ -49,7 +49,7 @@ def new_specification(
     """Return the specification of the store *name*, which is made by a write of *schema*.
 
     Raises:
-        InvalidOptionError: An option is missing, or is of another kind.
+        InvalidOptionError: An option is missing, or belongs to another kind.
         InvalidArgumentError: The options cannot be those of a store.
     """
     arguments: dict[str, Any] = {
@@ -121,7 +121,7 @@ def check_options(
 
 
 def _kind_for(options: SourceOptions, schema: StructType) -> str:
-    """Return the kind that options and columns speak of; a plain timestamp speaks of none."""
+    """Return the kind that options and columns point to; a plain timestamp points to none."""
     given = {each.name for each in fields(options) if getattr(options, each.name) is not None}
     for kind in sorted(KINDS.values(), key=lambda each: each.code):
         is_field = any(each.name == kind.told_by for each in kind.fields)

@@ -68,7 +68,7 @@ class StreamOptions:
 def without_stream_options(options: Mapping[str, str]) -> dict[str, str]:
     """Return *options* of a read without those that are for streams.
 
-    None of them has an influence on the columns.
+    None of them affects the columns.
     """
     own = {name.lower() for name in STREAM_OPTIONS}
     return {name: text for name, text in options.items() if name.lower() not in own}

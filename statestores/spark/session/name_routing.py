@@ -1,7 +1,7 @@
 """``format("statestore")`` for our stores as well, decided by what lies at the path.
 
 Spark keeps that short name for its own checkpoints, and no Python source can take it. So the
-methods in which a user says the name are wrapped: where the path has a ``statestores.json``, the
+methods in which a user gives the name are wrapped: where the path has a ``statestores.json``, the
 call continues as ``format("statestores")``, and everywhere else exactly as it was.
 
 Invariant: a class is wrapped while a session that it belongs to is registered, and each wrapped
@@ -54,7 +54,7 @@ Method = Callable[..., Any]  # a method of a class of pyspark, whose signatures 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkClasses:
-    """The classes of one flavour of Spark, classic or Connect, in which a user says a name."""
+    """The classes of one flavour of Spark, classic or Connect, in which a user gives a name."""
 
     session: type
     """Of ``sql``."""
@@ -82,7 +82,7 @@ class NameRouting:
         self._originals: dict[tuple[type, str], Method] = {}
 
     def add(self, spark: Any) -> None:
-        """Route the calls of *spark* from now on; again is no error."""
+        """Route the calls of *spark* from now on; repeating it is no error."""
         if not self._originals:
             self._wrap()
         self._owners[session_key(spark)] = spark
@@ -96,7 +96,7 @@ class NameRouting:
             self._originals.clear()
 
     def _wrap(self) -> None:
-        """Wrap the methods in which a name, a path or a mode can be said."""
+        """Wrap the methods in which a name, a path or a mode can be given."""
         classes = self._classes
         for name in (each.name for each in fields(classes) if each.name != "session"):
             builder = getattr(classes, name)
@@ -231,7 +231,7 @@ class NameRouting:
 
     def _routed_sql(self, original: Method) -> Method:
         def sql(spark: Any, query: Any, *arguments: Any, **named: Any) -> Any:
-            # A cheap look first: most statements are not about us.
+            # A cheap check first: most statements are not about us.
             if isinstance(query, str) and ROUTED_NAME in query.lower() and self._is_routed(spark):
                 query = route_statement(query, lambda path: _is_ours(spark, path))
             return original(spark, query, *arguments, **named)
@@ -347,7 +347,7 @@ def _explaining(
 
 
 def _is_ours(spark: Any, path: Any) -> bool:
-    """Return whether there is a state root at *path*, as the machine sees it that will read it.
+    """Return whether there is a state root at *path*, as seen by the machine that will read it.
 
     Or the first write to one, or a state directory of Kafka Streams; not with Connect, which
     cannot look into directories.

@@ -51,10 +51,10 @@ except ModuleNotFoundError as error:
         """Everything that there is, which is what older Sparks always mean."""
 
     class ReadMaxRows(ReadLimit):  # type: ignore[no-redef]
-        """So many rows at most."""
+        """At most this many rows."""
 
     class ReadMaxBytes(ReadLimit):  # type: ignore[no-redef]
-        """So many bytes at most."""
+        """At most this many bytes."""
 
     class SupportsTriggerAvailableNow:  # type: ignore[no-redef]
         """A source that Spark tells when to take its end."""
@@ -117,7 +117,7 @@ class RowStreamWriter(DataSourceStreamWriter):
 
 
 def _batches(rows: "Iterator[Any]", schema: StructType) -> "Iterator[pa.RecordBatch]":
-    """Yield *rows* as batches, by the inverse of what Spark has made them rows with."""
+    """Yield *rows* as batches, by reversing how Spark made them rows."""
     from pyspark.sql.conversion import LocalDataToArrowConversion  # noqa: PLC0415  # needs pyarrow
 
     while chunk := list(islice(rows, _BATCH_ROWS)):

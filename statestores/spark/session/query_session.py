@@ -1,4 +1,4 @@
-"""The session of the thread that calls: which one Spark takes it to be, and whose query runs it.
+"""The session of the calling thread: which one Spark takes it to be, and whose query runs it.
 
 Spark looks for Python sources of a write in the *active* session of the thread. A thread of the
 user's has none, and the one in which a query calls `foreachBatch` has a clone of the query's.
@@ -29,7 +29,7 @@ def active_session(spark: Any) -> Iterator[None]:
 def is_clone_for_query(spark: Any, owners: Iterable[Any]) -> bool:
     """Return whether *spark* is what a query of one of the sessions *owners* runs this thread in.
 
-    Such a clone has an identity of its own, and Spark does not say of which session it is one.
+    Such a clone has an identity of its own, and Spark does not say which session it is a clone of.
     """
     query = spark.sparkContext.getLocalProperty(QUERY_PROPERTY)
     if query is None:

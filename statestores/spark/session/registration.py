@@ -32,7 +32,7 @@ def register(spark: Any) -> None:
 
 
 def unregister(spark: Any) -> None:
-    """Undo `register`: Spark is as it was. Calling it without is no error.
+    """Undo `register`: Spark is as it was. Calling it without `register` is no error.
 
     Raises:
         InvalidTypeError: It is no session.

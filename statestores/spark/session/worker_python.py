@@ -11,7 +11,7 @@ from statestores.errors import MissingDriverError
 from statestores.spark.session.name_routing import is_connect
 
 _NEEDED = "google_crc32c, numpy, pyarrow"
-"""What the data source imports and nobody can send with `addPyFile`: they are compiled."""
+"""What the data source imports and `addPyFile` cannot send, since it is compiled."""
 
 _SECONDS = 60
 
@@ -20,7 +20,7 @@ def check_worker_python(spark: Any) -> None:
     """Accept a session whose workers can import what the data source needs.
 
     Without ``PYSPARK_PYTHON`` Spark takes the first ``python3`` on ``PATH``, also in a program that
-    a virtual environment runs. Only the machine of the driver is looked at, and with Spark Connect
+    a virtual environment runs. Only the driver's machine is checked, and with Spark Connect
     none.
 
     Raises:

@@ -34,10 +34,10 @@ def spark_schema(schema: pa.Schema, *, raw: bool) -> pa.Schema:
 
 
 def to_spark(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Return *rows* with *schema*, of which `spark_schema` has made the types.
+    """Return *rows* with *schema*, whose types `spark_schema` has made.
 
     Raises:
-        InvalidArgumentError: A time is too far in the future for a timestamp of Spark's.
+        InvalidArgumentError: A time is too far in the future for a Spark timestamp.
     """
     columns = []
     for column, field in zip(rows.columns, schema, strict=True):
@@ -84,7 +84,7 @@ def from_spark(
 
 
 def check_columns(names: list[str], specification: StoreSpecification[Any, Any]) -> None:
-    """Accept the columns of a DataFrame that is to be written.
+    """Accept the columns of a DataFrame that will be written.
 
     Raises:
         InvalidArgumentError: One is missing or unknown; the message names those expected.

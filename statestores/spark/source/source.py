@@ -50,7 +50,7 @@ class StateStoresDataSource(DataSource):
         return schema
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return what plans and reads; *schema* has to be the store's own."""
+        """Return what plans and reads; *schema* must be the store's own."""
         reader = self._reader(self.options)
         self._check_schema(schema)
         return reader

@@ -237,7 +237,7 @@ class StateStoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         )
 
     def _of_checkpoint(self, content: dict[str, Any]) -> StreamOffsets:
-        """Return the offsets of a checkpoint, which have to be those of these partitions."""
+        """Return the offsets of a checkpoint, which must be those of these partitions."""
         offsets = StreamOffsets.from_json(content)
         if sorted(offsets) != sorted(self._numbers):
             raise InvalidOptionError(

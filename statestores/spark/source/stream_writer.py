@@ -1,7 +1,7 @@
 """Streaming writes: each micro-batch is one staged write, which is applied once.
 
 The write is named for the query and the batch, and what is published says so durably. So a batch
-that Spark repeats, since it has not heard of its end, finds itself there already.
+that Spark repeats, since it has not heard that it ended, finds itself already there.
 """
 
 from dataclasses import dataclass

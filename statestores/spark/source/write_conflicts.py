@@ -1,7 +1,7 @@
 """Conflicts of batch writes: whether another has written since the rows were made.
 
 A write merges its rows into what is there, or replaces it. Either way it was planned on a state of
-the store; when that is no longer the state, what it would leave is what nobody has looked at.
+the store; when that is no longer the state, what it would leave is something nobody has looked at.
 """
 
 from collections.abc import Mapping
@@ -17,12 +17,12 @@ def expected_ends(
 ) -> dict[int, int]:
     """Return where the changelogs of *store* have to end for a write not to be in conflict.
 
-    That is where they end now, or what the option ``expectedOffset`` says. Of partitions that are
-    not in the result, nothing is expected.
+    That is where they end now, or what the option ``expectedOffset`` says. Nothing is expected of
+    partitions that are not in the result.
 
     Raises:
         InvalidOptionError: An offset is expected of a partition that the store does not have, or
-            conflicts are to be merged all the same.
+            conflicts should be merged anyway.
         StoreCorruptedError, StorageError: A changelog cannot be read.
     """
     last = options.expected_offset

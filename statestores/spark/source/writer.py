@@ -35,7 +35,7 @@ class StateStoreWriter(DataSourceArrowWriter):
     def __init__(
         self, plan: WritePlan, *, overwrite: bool, expected_ends: Mapping[int, int]
     ) -> None:
-        """Begin a write of its own, in conflict with all that comes after *expected_ends*."""
+        """Begin a write of its own, in conflict with anything that comes after *expected_ends*."""
         self._plan = plan
         self._expected_ends = expected_ends
         self._overwrite = overwrite
@@ -57,7 +57,7 @@ class StateStoreWriter(DataSourceArrowWriter):
                 plan.specification,
                 plan.partitions,
                 self._write_id,
-                # Unique among all attempts of all tasks, and the same name for nothing else.
+                # Unique among all attempts of all tasks, and never the name of anything else.
                 f"{context.partitionId():05d}-{context.taskAttemptId()}",
                 () if plan.skipped else changes,
             )

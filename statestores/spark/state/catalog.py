@@ -42,7 +42,7 @@ class SparkStateStore:
     """The state variables of a ``transformWithState``; none of any other operator."""
 
     def has_rows_of(self, join_side: str) -> bool:
-        """Return whether it is what a stream-stream join keeps the rows of *join_side* in.
+        """Return whether a stream-stream join keeps the rows of *join_side* in it.
 
         The other store of a side counts them. A join whose state has Spark's third format has one
         store for everything.

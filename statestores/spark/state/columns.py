@@ -1,6 +1,6 @@
-"""What of a row of Spark's state becomes the key and the value of a store.
+"""What in a row of Spark's state becomes the key and the value of a store.
 
-A single column of a type that a serde is for is taken by that serde. Everything else becomes one
+A single column whose type a serde is for is taken by that serde. Everything else becomes one
 JSON object of all the columns, with nulls, so that nothing is left out.
 """
 

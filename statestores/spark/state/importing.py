@@ -51,7 +51,7 @@ _NO_LONGER_COMPARED: Final = DERIVED_COLUMNS  # a store numbers and ends its row
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateSelection:
-    """What of a checkpoint is read, and how it becomes key and value."""
+    """What is read from a checkpoint, and how it becomes key and value."""
 
     operator_id: int | None = None
     """The operator; needed when several have state."""
@@ -132,7 +132,7 @@ def import_spark_state(
             columns, or there are two rows of a key.
         InvalidOptionError: The store is there already, or the root is something else.
         SerializationError: A key or value is null where its serde has no null.
-        StorageError: Spark cannot read the state, or the store not be written.
+        StorageError: Spark cannot read the state, or the store cannot be written.
         StoreMismatchError: The store is not what was read; it is there, and not to be used.
     """
     wanted = selection or StateSelection()

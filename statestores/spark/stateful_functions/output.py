@@ -39,7 +39,7 @@ def declared_schema(columns: "StructType") -> pa.Schema:
 def checked_batches(emitted: object, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Yield the batches and tables that a function has *emitted*, with exactly *schema*.
 
-    ``None`` instead of an iterable is nothing. Columns may come in any order, and in any of the
+    ``None`` instead of an iterable means nothing. Columns may come in any order, and in any of the
     layouts that Arrow has for a type of Spark's.
 
     Raises:
@@ -207,7 +207,7 @@ def _as_declared(column: pa.Array, field: pa.Field) -> pa.Array:
 
 
 def _spark_type(kind: pa.DataType) -> str | None:
-    """Return the name of the type of Spark's for *kind*; ``None`` if there is none."""
+    """Return the name of Spark's type for *kind*; ``None`` if there is none."""
     from pyspark.errors import PySparkTypeError  # noqa: PLC0415  # see the package
     from pyspark.sql.pandas.types import from_arrow_type  # noqa: PLC0415
 

@@ -124,7 +124,7 @@ def resolve_stores(
 ) -> tuple[tuple[StoreSpecification[Any, Any], ...], int]:
     """Return what *stores* are, or will be, and their number of partitions.
 
-    Names have to be in the state root at *root*.
+    Names must be in the state root at *root*.
 
     Raises:
         InvalidTypeError, InvalidArgumentError: There is no store, or one twice; or the stores do

@@ -1,8 +1,8 @@
 """The last micro-batch of a stateful operator: the file whose rename commits it.
 
 A micro-batch may change several stores and emits rows as well. So it is committed by one small
-file, which names what the tasks have staged; what it says is then carried out, and by whoever finds
-it when the driver has died meanwhile::
+file, which names what the tasks have staged; what it says is then carried out, by whoever finds it
+if the driver has died meanwhile::
 
     ROOT/@stateful/<operator>/batch.json       the last micro-batch
     ROOT/@stateful/<operator>/<write id>/      what its function has emitted

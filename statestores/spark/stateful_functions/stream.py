@@ -44,7 +44,7 @@ Sink: TypeAlias = Callable[["DataFrame", int], object]
 
 
 class Operator:
-    """What is computed, without the DataFrame on which: what is left where a batch is handled."""
+    """What is computed, without the DataFrame: what is left where a batch is handled."""
 
     def __init__(self, plan: StatefulPlan, columns: "StructType") -> None:
         """Compute *plan*, emitting *columns*."""
@@ -217,7 +217,7 @@ def _check_function(function: object) -> None:
     """Accept a function that Spark can send to its workers.
 
     Raises:
-        InvalidTypeError: It is none, or holds something that cannot be sent.
+        InvalidTypeError: It is not a function, or holds something that cannot be sent.
     """
     if not callable(function):
         raise InvalidTypeError(f"function must be callable, got {function!r}")
@@ -234,7 +234,7 @@ def _type_of(frame: "DataFrame", column: str) -> "pa.DataType":
     """Return the type of *column* as Arrow has it.
 
     Raises:
-        InvalidArgumentError: There is no such column, or two; or one is named as ours.
+        InvalidArgumentError: There is no such column, or two; or one has a name of ours.
     """
     names = frame.schema.names
     if names.count(column) != 1:

@@ -201,7 +201,7 @@ class StatefulTask:
 
 
 class _NoCommit(Journal):
-    """In the place of the changelog, for a function that commits or empties a store."""
+    """Takes the place of the changelog, for a function that commits or empties a store."""
 
     def __init__(self, partition: TopicPartition) -> None:
         self._partition = partition

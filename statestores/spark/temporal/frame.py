@@ -35,7 +35,7 @@ _MILLISECONDS = pa.timestamp("ms", tz="UTC")
 _SPARK_TIME = pa.timestamp("us", tz="UTC")
 
 _ROWS_WORTH = 8
-"""Changes of a table that are read into memory in the time in which one row is looked up."""
+"""Changes of a table that are read into memory in the time that one row's lookup takes."""
 
 _MOST_CHANGES = 2_000_000
 """The history of a longer table stays on disk, however many rows are looked up: memory is short."""
@@ -143,7 +143,7 @@ def temporal_join(
     """Return *frame* with the value that its key had in a versioned store at its time (KIP-889).
 
     Two columns are added: the value, and since when it is valid, a timestamp. They are null where
-    the key had no value then, or the time is outside of the store's history retention. Rows are
+    the key had no value then, or the time is outside the store's history retention. Rows are
     shuffled to the partitions of the store.
 
     A batch sees the store as it is at this call. A stream sees it, in each micro-batch, as it is
@@ -158,7 +158,7 @@ def temporal_join(
         on: The column of keys, of the type of the store's key serde; it may have nulls.
         at: The column of times: timestamps, or milliseconds since the epoch; it may have nulls.
         how: ``"left"`` keeps every row, ``"inner"`` those for which there is a value.
-        max_age_ms: Takes a value only if it has been valid for at most so long.
+        max_age_ms: Takes a value only if it has been valid for at most this long.
         value_name: The name of the column of values.
         valid_from_name: The name of the column that says since when.
         local_directory: Where the machines keep copies of the store; see `CopyOptions`.

@@ -1,6 +1,6 @@
 """At which offsets a temporal join reads its table: decided once for each plan or micro-batch.
 
-A task that is repeated, and a micro-batch that comes again after a crash, has to see the table as
+A task that is repeated, and a micro-batch that comes again after a crash, must see the table as
 it was the first time. A batch is pinned by the driver, in the plan. The plan of a stream is made
 once for all of its micro-batches, so there the first task of a micro-batch pins, for all of them,
 in a file that is never replaced::
