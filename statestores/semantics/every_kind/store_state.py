@@ -150,7 +150,7 @@ class StoreState(MeteredStore, Generic[K, V]):
         self._journal = journal
 
     def close(self) -> None:
-        # Each step may be repeated, so that a close that was interrupted can be.
+        # Each step may be repeated, so that an interrupted close can be repeated too.
         if self._open:
             self._close_pending(ClosedRows(self.name))
             self._open = False
