@@ -81,7 +81,7 @@ class ReadOnlyStore(ABC):
     @property
     @abstractmethod
     def is_open(self) -> bool:
-        """Whether the store has not been closed."""
+        """Whether the store is still open."""
 
     @property
     @abstractmethod
