@@ -17,7 +17,7 @@ def read_description(reader: EngineReader) -> dict[str, str | int] | None:
 
     Raises:
         UnsupportedFormatError: The store was written in a format that this release does not know.
-        StoreMismatchError: The engine holds data that is no store.
+        StoreMismatchError: The engine holds data that is not a store.
         StoreCorruptedError: The description cannot be read.
     """
     version = reader.get(FORMAT_ROW)
