@@ -374,7 +374,7 @@ def _gone(directory: Path, known: str) -> StoreCorruptedError:
 
 
 def _refuse_state_root(directory: Path) -> None:
-    """Accept a directory for a new engine that is no state root, nor a store's in one.
+    """Accept a directory for a new engine that is neither a state root nor a store's in one.
 
     Raises:
         StoreMismatchError: It is.

@@ -43,7 +43,7 @@ def check_seal(directory: Path) -> None:
         StoreCorruptedError: They differ.
         OSError: They cannot be read.
     """
-    if not (directory / SEAL).is_file():  # nor a pipe, which would be waited for
+    if not (directory / SEAL).is_file():  # nor a pipe: reading it would wait
         return
     try:
         sealed = json.loads((directory / SEAL).read_bytes())

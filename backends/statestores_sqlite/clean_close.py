@@ -43,7 +43,7 @@ def is_sealed(file: Path) -> bool:
     """
     seal_file = file.with_name(SEAL)
     try:
-        if _has_log(file) or not seal_file.is_file():  # nor a pipe, which would be waited for
+        if _has_log(file) or not seal_file.is_file():  # nor a pipe: reading it would wait
             return False
         sealed = json.loads(seal_file.read_bytes())
         found = _describe(file)

@@ -2,7 +2,7 @@
 
 An iterator is open from the call that makes it until it is exhausted, closed or let go. Nothing is
 wrapped around it and nothing is called at its end: the interpreter knows whether a generator has
-ended, and it is asked when somebody wants to know.
+ended, and is asked when somebody wants to know.
 """
 
 import threading

@@ -89,8 +89,8 @@ class Kind(str):  # noqa: SLOT000  # the decorator defines them
     """The times that a reader is shown of each row; of two, the first and the last."""
 
     told_by: str | None = None
-    """The field, or the column of rows, that tells the kind where nobody names it: other kinds do
-    not have it. ``None`` for the kind that is meant when there is no such sign."""
+    """The field, or the column of rows, by which the kind is known where nobody names it: other
+    kinds do not have it. ``None`` for the kind that is meant when there is no such sign."""
 
     def __new__(cls, name: str, **_: object) -> Self:
         """Make the name; the fields follow."""

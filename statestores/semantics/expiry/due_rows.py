@@ -1,8 +1,8 @@
 """When rows expire, remembered for as many as memory allows: these need not be looked for.
 
 A sweep finds expired rows by reading several others for each, and on an engine that keeps recent
-writes sorted it also passes over everything that was deleted there. Of the rows that an opening has
-written, or met on its way, it can know when they expire.
+writes sorted it also passes over everything that was deleted there. For the rows that an opening
+has written, or met on its way, it can know when they expire.
 
 Keys lie in buckets, whose number is the time at which all of their rows have expired. Invariants:
 

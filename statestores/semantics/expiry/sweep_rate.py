@@ -40,7 +40,7 @@ class SweepRate:
         return min(max(ROWS_PER_EXPIRED * self._share, self._least), self._most)
 
     def grant(self, written: int, *, besides: int = 0) -> None:
-        """Allow rows to be looked at for *written* ones, and *besides* some in any case."""
+        """Allow rows to be looked at for *written* ones, and *besides* more in any case."""
         self._unseen_rows += written
         self._allowance += self.factor * written + besides
 
