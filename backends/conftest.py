@@ -1,7 +1,7 @@
 """The doctests of a backend whose driver is missing are not collected.
 
 pytest's own ``--doctest-ignore-import-errors`` also passes over *tests* that cannot be imported:
-the run is green and nothing was tested.
+the run is green although nothing was tested.
 """
 
 from importlib.util import find_spec

@@ -6,7 +6,7 @@
         counts.put(b"word", b"1")
         counts.commit({ss.TopicPartition("words", 0): 41})
 
-The contract is `statestores.spi`; importing this package loads nothing from third parties.
+The contract is `statestores.spi`; importing this package loads no third-party package.
 """
 
 from importlib import import_module
@@ -71,12 +71,12 @@ _LOADED_WHEN_ASKED_FOR = {
     "open_logged_store": "statestores.logged_store",
     "open_store": "statestores.opening",
 }
-"""Names whose modules bring the stores themselves: who only describes stores, as the driver of
-Spark does, need not wait for them."""
+"""Names whose modules bring in the stores themselves: a program that only describes stores, as
+Spark's driver does, need not wait for them."""
 
 
 def __getattr__(name: str) -> Any:
-    """Load a name that is asked for (PEP 562), once."""
+    """Load a name when it is first asked for (PEP 562)."""
     module = _LOADED_WHEN_ASKED_FOR.get(name)
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -85,7 +85,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """List the names that are not loaded yet as well."""
+    """List all names, including those not loaded yet."""
     return sorted({*globals(), *__all__})
 
 

@@ -1,6 +1,6 @@
-"""Making the engine of a new store: whose files they will be is on disk before any of them is.
+"""Making the engine of a new store: the name of its backend is on disk before any of its files is.
 
-What is noted while an engine is made is what tells a creation that a crash interrupted, which its
+What is noted while an engine is made distinguishes a creation that a crash interrupted, which its
 backend finishes, from an engine that lost ``engine.json`` (LAY-29).
 """
 
@@ -23,7 +23,7 @@ from statestores.spi.engine import Engine
 ENGINE_DIRECTORY = "engine"
 
 CREATING_FILE = "engine.creating.json"
-"""Names the backend while a new engine is being made, and is there before anything of it is."""
+"""Names the backend while a new engine is being made, and is there before any part of it."""
 
 _FORMAT = 1
 
@@ -34,9 +34,9 @@ def create_engine(
     name: str,
     options: Mapping[str, object] | None,
 ) -> Engine:
-    """Open the engine of a new store, of which the backend is noted before anything is made.
+    """Open the engine of a new store; its backend is noted before anything is made.
 
-    Where an engine's files lie and nobody says whose they are, another backend would begin an
+    Where an engine's files lie and nothing says whose they are, another backend would begin an
     empty store beside them (LAY-29).
 
     Raises:
@@ -85,7 +85,7 @@ def _remove_file(path: Path) -> None:
 
 
 def _unnamed(directory: Path) -> StoreCorruptedError:
-    """Return the error for an engine of which nobody says which backend it is."""
+    """Return the error for an engine whose backend is not noted anywhere."""
     return StoreCorruptedError(
         f"{str(directory / ENGINE_DIRECTORY)!r} has the files of an engine, and "
         f"{str(directory / ENGINE_FILE)!r}, which says of which backend, is gone; put it back (it "

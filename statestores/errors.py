@@ -1,8 +1,8 @@
 """Every error that statestores raises, in one tree, grouped by when you can meet it.
 
-Each class is also the builtin that fits, so ``except LookupError`` works for a caller who does not
-know this module. The driver's own error is the ``__cause__``. ``retryable`` says whether the same
-call may succeed later without a change by the caller.
+Each class also derives from the fitting builtin, so ``except LookupError`` works for a caller who
+does not know this module. The driver's own error is the ``__cause__``. ``retryable`` says whether
+the same call may succeed later without a change by the caller.
 """
 
 from typing import ClassVar
@@ -97,13 +97,13 @@ class SerializationError(StateStoreError, ValueError):
 
 
 class StorageError(StateStoreError, OSError):
-    """The operating system or driver cannot read or write: disk full, I/O error, no rights."""
+    """The operating system or driver cannot read or write: disk full, I/O error, no permission."""
 
 
 class CommitInDoubtError(StorageError):
-    """A write failed in a way that only opening again can tell whether it is there (ENG-39).
+    """A write failed in such a way that only reopening can tell whether it is there (ENG-39).
 
-    Close the store and open it: what the opening finds is what counts.
+    Close the store and open it again: what the opening finds is what counts.
     """
 
 

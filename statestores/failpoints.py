@@ -3,7 +3,8 @@
 A crash does its harm between two steps, and those are few and known. Each of them calls `reach`
 with its name; a test arms a name, and the process dies exactly there instead of somewhere near.
 Nothing else arms one: there is no option and no environment variable. Unarmed, `reach` is one call
-and one look at an empty dictionary (about 50 ns), and none is on the way of a read or a put.
+and one lookup in an empty dictionary (about 50 ns), and no failpoint is on the path of a read or a
+put.
 """
 
 from collections.abc import Callable

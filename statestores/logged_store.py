@@ -87,7 +87,7 @@ class LoggedStore(Closing, Generic[S]):
         restored: RestoreReport,
         partition: TopicPartition,
     ) -> None:
-        """Join a store that has everything that its changelog holds with that changelog."""
+        """Join a store with its changelog; the store has everything that the changelog holds."""
         self._store = store
         self._bytes_store = bytes_store
         self._changelog = changelog
@@ -104,7 +104,7 @@ class LoggedStore(Closing, Generic[S]):
 
     @property
     def is_open(self) -> bool:
-        """Whether the store has not been closed."""
+        """Whether the store is still open."""
         return self._bytes_store.is_open
 
     @property
@@ -142,7 +142,7 @@ class LoggedStore(Closing, Generic[S]):
 
         Raises:
             StoreClosedError: The store is closed.
-            CommitInDoubtError: Nobody knows whether the last commit is durable.
+            CommitInDoubtError: It is unknown whether the last commit is durable.
         """
         return self._bytes_store.next_offset(partition)
 
@@ -162,8 +162,8 @@ class LoggedStore(Closing, Generic[S]):
         ``{partition: n}`` says that they contain everything of an input partition up to and
         including offset ``n`` (LGS-13).
 
-        Returns the changelog offset that the store has then. When it raises, the writes are still
-        pending; what the changelog has got of them is replayed by the next opening, or appended
+        Returns the changelog offset that the store then has. When it raises, the writes are still
+        pending; those that the changelog already has are replayed by the next opening, or appended
         once more by the next commit, which changes nothing (COM-32).
 
         Raises:
@@ -171,7 +171,7 @@ class LoggedStore(Closing, Generic[S]):
             InvalidTypeError, InvalidArgumentError: The position is malformed, or names the
                 store's own changelog.
             CommitInDoubtError: The disk failed in the middle: close the store and open it again.
-            StorageError: Changelog or engine could not write.
+            StorageError: The changelog or the engine could not write.
         """
         if position:
             self._bytes_store.advance_position(position)
@@ -193,12 +193,12 @@ class LoggedStore(Closing, Generic[S]):
         )
 
     def metrics(self) -> Metrics:
-        """Return the metrics of store and changelog, tagged with the partition (MET-10)."""
+        """Return the metrics of the store and its changelog, tagged with the partition (MET-10)."""
         store: Any = self._store  # not the store of bytes: its calls may be recorded
         return self._meter.metrics(store.metrics())
 
     def close(self) -> None:
-        """Close store and changelog; pending writes are forgotten. Idempotent."""
+        """Close the store and its changelog; pending writes are forgotten. Idempotent."""
         try:
             self._bytes_store.close()
         finally:
@@ -220,8 +220,8 @@ def open_logged_store(
     """Open *partition* of the store *name* of a state root, and bring it up to its changelog.
 
     What the changelog has beyond the store's committed offset is replayed; a store that is new,
-    or older than the changelog's beginning, is loaded from the newest valid snapshot first. A
-    write by Spark that was committed and not finished is finished.
+    or older than the changelog's beginning, is loaded from the newest valid snapshot first. A write
+    by Spark that was committed but not finished is now finished.
 
     Args:
         root: The state root, or its path. The store has been added to it before.
@@ -229,7 +229,7 @@ def open_logged_store(
         partition: The partition's number, from 0.
         backend: The backend; by default the one that the partition has.
         options: The backend's own options.
-        durability: What the append of each commit survives, and so the commit.
+        durability: What each commit's append survives, and so the commit.
         changelog_options: How the changelog is written.
         directory: Where the engine lies, when it is not beside its changelog: a local disk.
         progress: Told how far replaying has come.
@@ -237,11 +237,11 @@ def open_logged_store(
     Raises:
         StoreNotFoundError: There is no such state root or store.
         StoreLockedError: Another process has the partition open, or writes the store.
-        CommitConflictError: Another writer has died in the middle meanwhile; open again.
+        CommitConflictError: Another writer has meanwhile died in the middle; open again.
         StoreMismatchError: The store's changelog is gone, or the store is another one.
         ChangelogCorruptedError: The changelog is damaged, or ends before the store.
-        OffsetOutOfRangeError: The changelog begins later than what store and snapshots have.
-        SnapshotCorruptedError: It begins later than what the snapshots have that can be used.
+        OffsetOutOfRangeError: The changelog begins after what the store and the snapshots have.
+        SnapshotCorruptedError: It begins after what the usable snapshots have.
         StoreCorruptedError, UnsupportedFormatError, StorageError: A file cannot be read.
     """
     check_store_name(name)
@@ -279,7 +279,7 @@ def join_changelog(
     """Take over the changelog of *partition* as its writer, and bring the open *store* up to it.
 
     Requires: `finish_staged_writes` was called, nothing is pending, and nobody else reads the
-    store's changelog into it any more.
+    store's changelog into it any longer.
 
     Raises:
         StoreLockedError, CommitConflictError, StoreMismatchError, ChangelogCorruptedError,
@@ -314,7 +314,7 @@ def _open_changelog(
     """Open the changelog of a store that has committed *committed_offset*, or begin one.
 
     Raises:
-        StoreMismatchError: There is none, and the store or a snapshot has come from one.
+        StoreMismatchError: There is none, yet the store or a snapshot has come from one.
     """
     if FileChangelog.exists(directory.changelog):
         return FileChangelog.open(
@@ -339,7 +339,7 @@ def bring_up(
     partition: TopicPartition,
     progress: ProgressCallback | None,
 ) -> RestoreReport:
-    """Replay what *store* lacks of *changelog*, after a snapshot where that is needed (LGS-7).
+    """Replay the part of *changelog* that *store* lacks, after a snapshot if one is needed (LGS-7).
 
     Raises:
         StoreMismatchError, ChangelogCorruptedError, OffsetOutOfRangeError, StorageError: As

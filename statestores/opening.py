@@ -177,7 +177,7 @@ def open_bytes_store(
     """Open the same as `open_store`, without the serdes: keys and values are bytes.
 
     With *restorable* the caller restores what the store lacks: an engine whose files are gone is
-    begun anew, and is otherwise an error.
+    then begun anew; otherwise it is an error.
     """
     check_specification(specification)
     chosen, of_engine = split_options(options)
@@ -188,7 +188,7 @@ def open_bytes_store(
     if known is None and engine.capabilities.persistent:
         try:
             reach("store.engine-created")
-            # Behind the store's description, which is on disk: see `_check_content`.
+            # After the store's description, which is on disk: see `_check_content`.
             name = backend or DEFAULT_BACKEND
             write_json(directory / ENGINE_FILE, {"format": _FORMAT, "backend": name})
             forget_creation(directory)
@@ -209,13 +209,13 @@ def open_existing(
     """Open the store in the directory *path* as it describes itself; nothing is created.
 
     With ``decoded=False`` keys and values are bytes, whatever serdes the store names. *backend* is
-    needed only where the store names ``module:Class`` and no registered backend: what is on disk
-    does not decide what is imported.
+    needed only where the store names ``module:Class`` rather than a registered backend: what is on
+    disk does not decide what is imported.
 
     Raises:
         StoreNotFoundError: There is no store.
         UnknownBackendError: The store names a backend that is not registered.
-        StoreMismatchError: It names another one than *backend*.
+        StoreMismatchError: It names a backend other than *backend*.
         StoreLockedError, StoreCorruptedError, UnsupportedFormatError, StorageError: As in
             `open_store`.
     """
@@ -240,7 +240,7 @@ def _open_on(
     durability: Durability,
     options: StoreOptions,
 ) -> BytesStore:
-    """Open the store in *engine* with what was chosen about it."""
+    """Open the store in *engine* with the choices made about it."""
     return open_on_engine(
         engine,
         specification,
@@ -252,7 +252,7 @@ def _open_on(
 
 def typed_store(store: BytesStore, specification: StoreSpecification[Any, Any]) -> AnyStore:
     """Return *store* behind the serdes of *specification*."""
-    # `open_on_engine` returns the kind that the specification names, which no type says here.
+    # `open_on_engine` returns the kind that the specification names, which no type expresses here.
     opened: AnyStore = typed(cast("Any", store), cast("Any", specification))
     return opened
 
@@ -272,7 +272,7 @@ def backend_of(path: str | PathLike[str]) -> str | None:
 
 
 def _stored_specification(engine: Engine, directory: Path) -> StoreSpecification[Any, Any]:
-    """Return what the store in *engine* says that it is."""
+    """Return what the store in *engine* says it is."""
     description = read_description(engine)
     if description is None:
         raise StoreNotFoundError(
@@ -288,7 +288,7 @@ def _stored_specification(engine: Engine, directory: Path) -> StoreSpecification
 
 @contextmanager
 def _telling(directory: Path) -> Iterator[None]:
-    """Say in what the block raises about stored rows in which *directory* they are.
+    """Name *directory* in what the block raises about the rows stored there.
 
     The layers below know an engine and not where it lies.
     """
@@ -352,7 +352,7 @@ def _open_engine(
 
 
 def _check_content(engine: Engine, directory: Path, known: str) -> None:
-    """Raise when the engine is empty that ``engine.json`` speaks of (LAY-23).
+    """Raise when the engine that ``engine.json`` describes is empty (LAY-23).
 
     The file is written once the store's description is in the engine, and on disk. So an engine
     without a row has lost its files, and the driver has made new ones: none of them can tell.
@@ -374,7 +374,7 @@ def _gone(directory: Path, known: str) -> StoreCorruptedError:
 
 
 def _refuse_state_root(directory: Path) -> None:
-    """Accept a directory for a new engine that is no state root, nor a store's in one.
+    """Accept a directory for a new engine that is neither a state root nor a store's in one.
 
     Raises:
         StoreMismatchError: It is.

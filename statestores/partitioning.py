@@ -32,13 +32,14 @@ _POSITIVE: Final = 0x7FFFFFFF
 _WORD_BYTES: Final = 4
 
 _NOWHERE: Final = _UINT32
-"""What `fingerprint` takes for the partition of a key that has none: above all of them."""
+"""What `fingerprint` takes for the partition of a key that has none: it is above all partitions."""
 
 _BLOCK_KEYS: Final = 1 << 15
-"""Keys that are hashed together: what is in use then fits into a core's cache."""
+"""Keys that are hashed together: the data in use then fits into a core's cache."""
 
 _FEW_KEYS: Final = 16
-"""So few keys are hashed faster one by one than by calling numpy for each of their words."""
+"""Up to this many keys are hashed faster one by one than by calling numpy for each of their
+words."""
 
 
 class Partitioner(Protocol):
@@ -114,7 +115,7 @@ class Crc32Partitioner:
 
 @dataclass(frozen=True, slots=True)
 class Crc32RandomPartitioner:
-    """librdkafka's default, ``consistent_random``: as ``consistent``, but for empty keys (PAR-9).
+    """librdkafka's default, ``consistent_random``: as ``consistent`` except for empty keys (PAR-9).
 
     librdkafka puts these, like records without a key, into any partition. So there is no partition
     in which to look for the empty key.
@@ -265,7 +266,7 @@ def _check_key(key: object) -> None:
 
 
 def partitioner_names() -> list[str]:
-    """Return the names of the partitioners that are registered, in their order."""
+    """Return the names of the registered partitioners, in order."""
     return sorted(_registered)
 
 
@@ -285,7 +286,7 @@ def _check_partitions(partitions: object) -> None:
 
 
 def _partition_column(place: Callable[[Any], Any], keys: Any) -> Any:
-    """Return an int32 column of what *place* gives of the keys of each chunk of *keys*."""
+    """Return an int32 column of what *place* gives for the keys in each chunk of *keys*."""
 
     def chunk(array: Any) -> Any:
         if array.null_count:

@@ -1,7 +1,7 @@
 """Backends by name, found through the entry-point group ``statestores.backends``.
 
-Nothing is imported until a backend is asked for, so a missing driver hurts only who wants it. The
-built-in backends are registered in the way a stranger's are.
+Nothing is imported until a backend is asked for, so a missing driver hurts only those who want it.
+The built-in backends are registered in the same way as a stranger's.
 """
 
 from pathlib import Path
@@ -42,7 +42,7 @@ def load_backend(name: str) -> type[Engine]:
     """Return the engine class of the backend *name*, or of ``module:Class``.
 
     Raises:
-        InvalidTypeError: The name is no ``str``.
+        InvalidTypeError: The name is not a ``str``.
         UnknownBackendError: No backend has the name, or what it names is not an `Engine`.
         MissingDriverError: The package that the backend drives is not installed.
     """
@@ -57,7 +57,7 @@ def load_backend(name: str) -> type[Engine]:
 def load_recorded_backend(name: str, file: Path) -> type[Engine]:
     """Return the engine class of the backend *name*, which the *file* of a store names.
 
-    Who can write the file must not choose what this process imports, so ``module:Class`` is
+    Whoever can write the file must not choose what this process imports, so ``module:Class`` is
     taken only when the program itself has named it before, to `load_backend` (LAY-26).
 
     Raises:
@@ -76,8 +76,9 @@ def load_recorded_backend(name: str, file: Path) -> type[Engine]:
 
 
 _loaded: dict[str, type[Engine]] = {}
-"""By name, since looking for an entry point reads what every installed package says of itself, and
-a process may open hundreds of stores. An error is not kept: what was missing may be installed."""
+"""By name, since looking for an entry point reads what every installed package says about itself,
+and a process may open hundreds of stores. An error is not kept: what was missing may be
+installed."""
 
 
 def _load(entry: "EntryPoint", name: str) -> type[Engine]:
@@ -107,7 +108,7 @@ def _load(entry: "EntryPoint", name: str) -> type[Engine]:
 
 def _entries() -> "EntryPoints":
     """Return all that is registered."""
-    # A third of the time that importing statestores took, mostly for what parses e-mail.
+    # It took a third of the time of importing statestores, mostly for parsing e-mail.
     from importlib.metadata import entry_points  # noqa: PLC0415
 
     return entry_points(group=GROUP)

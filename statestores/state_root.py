@@ -97,7 +97,7 @@ class StateRoot:
             StorageError, StoreCorruptedError, UnsupportedFormatError: It cannot be made or read.
         """
         root = local_path(path)
-        # A link to nothing is there as well, and an empty file must not replace it.
+        # A link to nothing counts as well, and an empty file must not replace it.
         if look_for(root / ROOT_FILE, follow_links=False) is None:
             _refuse_engine(root)
             lock = DirectoryLock.acquire(root)
@@ -156,16 +156,16 @@ class StateRoot:
     def add_store(
         self, specification: StoreSpecification[Any, Any], *, partitions: int
     ) -> StoreEntry:
-        """Note a store, or check that it is noted alike; return its entry.
+        """Note a store, or check that it is already noted as such; return its entry.
 
-        A store that is there may get another time to live in this way (TTL-9); each of its
-        partitions has it from its next opening on.
+        An existing store may get another time to live in this way (TTL-9); each of its partitions
+        has it from its next opening on.
 
         Raises:
-            InvalidTypeError, InvalidArgumentError: The number of partitions or the partitioner
-                cannot be one.
+            InvalidTypeError, InvalidArgumentError: The number of partitions or the partitioner is
+                not valid.
             StoreMismatchError: The store exists with another specification or partition count.
-            StoreLockedError: Another process adds a store at this moment.
+            StoreLockedError: Another process is adding a store.
         """
         check_specification(specification)
         if type(partitions) is not int:
@@ -214,14 +214,14 @@ def is_state_root(path: str | PathLike[str]) -> bool:
     """Return whether there is a state root at *path*.
 
     Raises:
-        StorageError: The directory may not be looked into.
+        StorageError: The directory cannot be looked into.
     """
     about = look_for(local_path(path) / ROOT_FILE)
     return about is not None and stat.S_ISREG(about.st_mode)
 
 
 def _refuse_engine(root: Path) -> None:
-    """Accept a directory that is not the one of a single store.
+    """Accept a directory that is not that of a single store.
 
     Raises:
         StoreMismatchError: It is.
@@ -246,7 +246,7 @@ def _read_stores(root: Path) -> dict[str, StoreEntry]:
 
 
 def _read_entry(file: Path, name: str, entry: Fields) -> StoreEntry:
-    """Return what *file* says of the store *name*, which names a directory, so it is checked."""
+    """Return what *file* says about the store *name*, which names a directory, so it is checked."""
     partitions = entry.integer("partitions", 1, MAX_PARTITIONS)
     try:
         specification = specification_from_description(entry.mapping("specification"))
@@ -263,7 +263,7 @@ def _read_entry(file: Path, name: str, entry: Fields) -> StoreEntry:
 
 
 def _content(stores: Mapping[str, StoreEntry]) -> dict[str, Any]:
-    """Return what ``statestores.json`` says of *stores*."""
+    """Return what ``statestores.json`` says about *stores*."""
     return {
         "format": _FORMAT,
         "stores": {

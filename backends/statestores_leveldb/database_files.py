@@ -1,4 +1,4 @@
-"""The files of a LevelDB database, as far as LevelDB itself is too trusting with them."""
+"""Checks of a LevelDB database's files where LevelDB itself is too trusting."""
 
 import os
 import re
@@ -26,9 +26,9 @@ def check_completeness(directory: Path) -> None:
 
     Measured with LevelDB 1.22, also with paranoid checks: without ``CURRENT`` it starts an empty
     database and removes the old files. Without a log that the manifest needs, or with changes
-    missing between two logs, it opens with a hole in the data. The last happens without anybody's
-    fault: when the power fails while a full log is being turned into a sorted file, and nothing
-    had waited for the disk, then the old log may be lost and the new one be there (ENG-27).
+    missing between two logs, it opens with a hole in the data. The last happens through nobody's
+    fault: if the power fails while a full log is being turned into a sorted file, and nothing had
+    waited for the disk, the old log may be lost while the new one is there (ENG-27).
 
     Raises:
         StoreCorruptedError: Something is missing. Nothing has been changed.
@@ -59,7 +59,7 @@ def _missing(directory: Path) -> str | None:
         return "'CURRENT' names no manifest"
     manifest = directory / os.fsdecode(named[1])
     if not manifest.is_file():
-        return None  # LevelDB refuses that by itself
+        return None  # LevelDB itself refuses that
     state = read_manifest(manifest)
     logs = [number for number in log_numbers(directory) if number >= state.log_number]
     if state.log_number and state.log_number not in logs:
@@ -138,8 +138,8 @@ def commit_logs(directory: Path) -> None:
 def kept_info_log(directory: Path) -> Iterator[None]:
     """Keep LevelDB's text log ``LOG`` when opening fails inside the block (ENG-31).
 
-    LevelDB keeps one older ``LOG``. A supervisor that tries to open again and again would replace
-    the text that tells how the trouble began by that of the attempts.
+    LevelDB keeps one older ``LOG``. A supervisor that keeps trying to open the database would put
+    the text of its attempts in place of the text that tells how the trouble began.
     """
     log, kept = directory / "LOG", directory / _KEPT_INFO_LOG
     if not _rename(log, kept):

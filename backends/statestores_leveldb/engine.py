@@ -35,7 +35,8 @@ from statestores_leveldb.reads import LevelDBReads
 from statestores_leveldb.snapshot import LevelDBSnapshot
 
 _COUNTED_KEYS = 10_000
-"""So many keys are counted one by one; beyond, their number is estimated from sizes on disk."""
+"""This many keys are counted one by one; beyond that, their number is estimated from sizes on
+disk."""
 
 
 class LevelDBEngine(LevelDBReads, Engine):
@@ -109,7 +110,7 @@ class LevelDBEngine(LevelDBReads, Engine):
         except DRIVER_ERRORS as error:
             self._log_torn = True
             if is_last_batch(batch, self._directory):
-                # The text is that of a failed write, and what failed is the wait for the disk.
+                # The text is that of a failed write, but what failed is the wait for the disk.
                 raise in_doubt(error, self._path) from error
             raise translated(error, self._path) from error
         self._logs_uncommitted = not wait
@@ -119,7 +120,7 @@ class LevelDBEngine(LevelDBReads, Engine):
     def _leave_torn_log(self) -> None:
         """Begin a new log after a write that failed.
 
-        The log may end in half a record. LevelDB would write behind it, and refuse the log as
+        The log may end in half a record. LevelDB would write after it, and refuse the log as
         damaged at the next opening. Turning the changes in memory into a sorted file begins a new
         log and removes the old one; the range is empty, so nothing else is compacted.
         """
@@ -141,9 +142,9 @@ class LevelDBEngine(LevelDBReads, Engine):
         return snapshot
 
     def approximate_num_keys(self, start: bytes, stop: bytes | None = None) -> int:
-        """Count up to 10,000 keys; beyond, estimate.
+        """Count up to 10,000 keys; beyond that, estimate.
 
-        The estimate takes the rest of the range to hold as many keys for each byte on disk as its
+        The estimate assumes that the rest of the range holds as many keys per byte on disk as its
         beginning. It leaves out what is still in memory, up to twice the write buffer.
         """
         counted, key = 0, start
@@ -158,12 +159,12 @@ class LevelDBEngine(LevelDBReads, Engine):
             sample, whole = self._database.approximate_sizes(
                 (start, key), (start, highest[0] + b"\0")
             )
-        if not sample:  # they are all in memory still
+        if not sample:  # they are all still in memory
             return super().approximate_num_keys(start, stop)
         return int(max(counted, counted * whole // sample))
 
     def close(self) -> None:
-        # Each step may be repeated, so that a close that was interrupted can be.
+        # Each step may be repeated, so that an interrupted close can be repeated too.
         self._stop_reads()
         for snapshot in list(self._snapshots):
             snapshot.close()

@@ -1,4 +1,4 @@
-"""What plyvel raises, in the words of `statestores.errors`."""
+"""What plyvel raises, translated into the errors of `statestores.errors`."""
 
 import re
 
@@ -14,7 +14,7 @@ from statestores.errors import (
 )
 
 _CUT_OFF = re.compile(r"\.(ldb|sst): Invalid argument$")
-"""A read behind the end of a sorted file, which is shorter than the manifest says. To LevelDB it is
+"""A read past the end of a sorted file, which is shorter than the manifest says. To LevelDB it is
 an I/O error."""
 
 DRIVER_ERRORS: tuple[type[Exception], ...] = (plyvel.Error, RuntimeError)
@@ -32,7 +32,7 @@ def translated(error: Exception, path: str) -> StateStoreError:
             f"the files in {path!r} are damaged: {said!r}; restore the store from a snapshot or "
             "its changelog"
         )
-    # LevelDB's own lock is held: an I/O error that only its text tells apart.
+    # LevelDB's own lock is held: an I/O error that only its text distinguishes.
     if isinstance(error, plyvel.IOError) and said.startswith("IO error: lock "):
         return StoreLockedError(
             f"{path!r} is open in a program that uses LevelDB without statestores, so its process "
@@ -45,7 +45,7 @@ def translated(error: Exception, path: str) -> StateStoreError:
 
 
 def in_doubt(error: Exception, path: str) -> CommitInDoubtError:
-    """Return the error for a batch that is in LevelDB's log, perhaps not on the disk."""
+    """Return the error for a batch that is in LevelDB's log, but perhaps not on the disk."""
     return CommitInDoubtError(
         f"LevelDB cannot make durable what it has written in {path!r}: {_text_of(error)!r}; nobody "
         "knows what is on the disk, and what is counts: close the store and open it again"

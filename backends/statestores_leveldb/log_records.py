@@ -4,7 +4,7 @@ Both the write-ahead logs and the manifest are files of records in this format:
 https://github.com/google/leveldb/blob/main/doc/log_format.md
 
 Nothing here verifies a checksum: LevelDB does so when it opens. Reading stops quietly at the first
-thing that makes no sense, and leaves the judgement about it to LevelDB.
+thing that makes no sense, and leaves it to LevelDB to judge.
 """
 
 from collections.abc import Iterator, Mapping
@@ -34,7 +34,7 @@ class ManifestState:
     """The oldest log that is still needed; 0 in a database that was never opened to the end."""
 
     last_sequence: int
-    """A sequence number that the sorted files and the logs that are gone reach at least."""
+    """A sequence number that the sorted files and the logs that are gone have at least reached."""
 
 
 def read_manifest(path: Path) -> ManifestState:
@@ -104,7 +104,7 @@ def _records(path: Path) -> Iterator[bytes]:
 
 
 def _numbers_of(edit: bytes) -> Iterator[tuple[int, int]]:
-    """Iterate over tag and first number of each field of a version edit."""
+    """Iterate over the tag and first number of each field of a version edit."""
     position = 0
 
     def varint() -> int:

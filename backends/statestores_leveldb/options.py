@@ -8,7 +8,7 @@ from statestores.errors import InvalidOptionError
 from statestores.spi import MemoryBudget, MemoryShare
 
 _LEAST_BYTES = 1024 * 1024
-"""What an engine takes of a budget at least."""
+"""The least that an engine takes of a budget."""
 
 _LEAST_WRITE_BUFFER_BYTES = 64 * 1024
 """LevelDB's own lower bound."""
@@ -23,7 +23,7 @@ class Compression(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LevelDBOptions:
-    """What may be chosen about a LevelDB database.
+    """The choices for a LevelDB database.
 
     What protects the data is not a choice: paranoid checks and checksum verification are always on.
     """
@@ -43,7 +43,7 @@ class LevelDBOptions:
     scans and compresses better. New files only."""
 
     bloom_bits: int = 10
-    """Bits for each key in the filters that tell that a file lacks a key: 10 give about 1 % wrong
+    """Bits for each key in the filters that tell when a file lacks a key: 10 give about 1 % wrong
     guesses. 0 writes no filters; reads of absent keys then cost a block for each level."""
 
     max_open_files: int = 500
@@ -52,12 +52,12 @@ class LevelDBOptions:
 
     compression: Compression = Compression.SNAPPY
     """Snappy costs little and reads less from the disk; ``none`` suits values that are compressed
-    or encrypted already. New files only; either is read at any time."""
+    or encrypted already. New files only; both can be read at any time."""
 
     memory_budget: MemoryBudget | None = None
-    """What the write buffer and the cache are taken from, together with other engines. Where there
-    is less for an engine than both ask for, both are smaller in proportion. ``None`` takes what
-    they ask for."""
+    """The memory that the write buffer and the cache share with other engines. Where an engine's
+    part is less than both ask for, both are smaller in proportion. ``None`` gives them what they
+    ask for."""
 
     def __post_init__(self) -> None:
         """Refuse sizes that LevelDB would silently bend into its own limits."""

@@ -1,4 +1,4 @@
-"""Reads of LevelDB: of the database and of its snapshots, which plyvel lets one read alike."""
+"""Reads of LevelDB: of the database and of its snapshots, which plyvel lets us read alike."""
 
 import time
 import weakref
@@ -12,11 +12,11 @@ from statestores_leveldb.failures import DRIVER_ERRORS, closed, translated
 from statestores_leveldb.row_cursor import DriverIterator, RowCursor
 
 _READ_INTERVAL_S = 0.0001
-"""How often to look whether the reads have ended that were under way: each takes microseconds."""
+"""How often to check whether the reads that were under way have ended: each takes microseconds."""
 
 
 class RawIterator(Protocol):
-    """What is used of ``plyvel.RawIterator``. Each move raises when it met damage."""
+    """The part of ``plyvel.RawIterator`` that is used. Each move raises when it meets damage."""
 
     def seek(self, target: bytes) -> None: ...
     def seek_to_last(self) -> None: ...
@@ -29,7 +29,7 @@ class RawIterator(Protocol):
 
 
 class Source(Protocol):
-    """What is used of ``plyvel.DB`` and ``plyvel.Snapshot``."""
+    """The part of ``plyvel.DB`` and ``plyvel.Snapshot`` that is used."""
 
     def get(self, key: bytes, *, verify_checksums: bool) -> bytes | None: ...
     def iterator(
@@ -41,9 +41,10 @@ class Source(Protocol):
 class LevelDBReads(EngineReader):
     """The reading half of the engine and of its snapshots.
 
-    Invariants, because a read inside LevelDB while it is closed would use freed memory:
+    Invariants, because a read that is inside LevelDB while the database is closed would use freed
+    memory:
 
-    * the iterators that `first` and `last` share are used under the lock only;
+    * the iterators that `first` and `last` share are used only under the lock;
     * the iterator of a scan belongs to a `RowCursor`, created and registered under the lock;
     * `get` takes no lock: it would cost as much as a cached get. `_stop_reads` waits for it.
     """
@@ -89,7 +90,8 @@ class LevelDBReads(EngineReader):
                 found = next(finder, None)
                 if found is not None:
                     return found if stop is None or found[0] < stop else None
-                # At the end, or at damage: this iterator ends alike, the other one tells.
+                # This iterator ends in the same way at the end and at damage; the other one tells
+                # which.
                 seeker = self._seeker or self._open_seeker()
                 seeker.seek(start)
                 if not seeker.valid():
@@ -143,8 +145,8 @@ class LevelDBReads(EngineReader):
     def _walk(self, start: bytes, stop: bytes | None) -> None:
         """Step over the range, which a scan found empty, and raise when there is damage in it.
 
-        Every block that the scan could have skipped is skipped here as well, and the steps of a
-        raw iterator tell. What a batch has added meanwhile is stepped over.
+        Every block that the scan could have skipped is skipped here as well, and the steps of a raw
+        iterator report damage. What a batch has added meanwhile is stepped over.
         """
         with self._lock:
             try:
@@ -169,7 +171,7 @@ class LevelDBReads(EngineReader):
     def _open_finder(self) -> DriverIterator:
         """Open the iterator that `first` uses until the next batch.
 
-        It finds a row in two calls of the driver, and a raw iterator in four.
+        It finds a row in two calls of the driver; a raw iterator takes four.
         """
         if not self._reading:
             raise closed(self._path)
@@ -179,7 +181,7 @@ class LevelDBReads(EngineReader):
         return self._finder
 
     def _drop_seeker(self) -> None:
-        """Close the shared iterators: they would go on showing the content at their creation."""
+        """Close the shared iterators: they would go on showing the content as of their creation."""
         if self._seeker is not None:
             self._seeker.close()
             self._seeker = None
@@ -190,13 +192,13 @@ class LevelDBReads(EngineReader):
     def _stop_reads(self) -> None:
         """Refuse new reads, end the open scans, and wait for the reads that are under way.
 
-        A ``get`` that is inside LevelDB holds a reference to the callable that `_get` was, and so
-        the last one to return is the end of that callable. This is what makes `get` free of locks.
+        A ``get`` that is inside LevelDB holds a reference to the callable that `_get` was, so the
+        callable ends when the last of them returns. This is why `get` needs no lock.
 
-        One that raised would hold it as well, by the frame in the traceback of its error, for as
-        long as anybody keeps that: closing the engine while the error is handled would wait for
-        itself. So `get` and `get_many` cut their tracebacks above the callable, whatever was raised
-        in it, also an interrupt.
+        One that raised would hold it as well, through the frame in its error's traceback, for as
+        long as anybody keeps the traceback: closing the engine while the error is handled would
+        wait for itself. So `get` and `get_many` cut their tracebacks above the callable, whatever
+        was raised in it, even an interrupt.
 
         All of it may be repeated: a stop that was interrupted has not waited.
         """
@@ -209,7 +211,8 @@ class LevelDBReads(EngineReader):
                 self._last_get, self._get = weakref.ref(self._get), self._refuse
         for cursor in cursors:
             cursor.close()
-        # Not by a callback of the reference: an interrupt in it would be lost, and so its call.
+        # Not with a callback on the reference: an interrupt in it would be lost, and so would its
+        # call.
         while self._last_get() is not None:
             time.sleep(_READ_INTERVAL_S)
 
@@ -220,7 +223,7 @@ class LevelDBReads(EngineReader):
 def _verified_get(source: Source) -> Callable[[bytes], bytes | None]:
     """Return the point read of *source*.
 
-    A function and no ``partial``: the interpreter calls it with half the overhead.
+    A function rather than a ``partial``: the interpreter calls it with half the overhead.
     """
     get = source.get
 
@@ -234,7 +237,7 @@ def _verified_get(source: Source) -> Callable[[bytes], bytes | None]:
 def _below(key: bytes) -> bytes | None:
     """Return a key just below *key* for the lower bound of a scan in reverse, or ``None``.
 
-    plyvel leaves out a row at the bound itself when it is the first that it meets. Few keys lie
+    plyvel leaves out a row at the bound itself when that is the first one it meets. Few keys lie
     between the result and *key*, and `RowCursor` cuts off what it finds there.
     """
     if not key:

@@ -1,6 +1,6 @@
 """One scan: rows fetched from plyvel's iterator in chunks, safe against a close in another thread.
 
-plyvel's own iterator has three traps, and each was met:
+plyvel's own iterator has three traps, each of which we have met:
 
 * closing the database while another thread is inside ``next`` frees the memory that it reads;
 * where a damaged block is the last thing in the range, it ends as if the data were over;
@@ -20,7 +20,7 @@ _LARGEST_CHUNK_ROWS = 128
 
 
 class DriverIterator(Protocol):
-    """What is used of ``plyvel.Iterator``."""
+    """The part of ``plyvel.Iterator`` that is used."""
 
     def __iter__(self) -> Iterator[tuple[bytes, bytes]]: ...
     def __next__(self) -> tuple[bytes, bytes]: ...
@@ -37,7 +37,7 @@ class DriverIterator(Protocol):
 class RowCursor:
     """The state of one scan, known to the engine so that `close` can end it.
 
-    Invariant: plyvel's iterator is only touched under the lock. A chunk is handed out row by row
+    Invariant: plyvel's iterator is touched only under the lock. A chunk is handed out row by row
     without it; `close` empties the chunk, so the next step comes back to the lock and fails.
     """
 
@@ -95,8 +95,8 @@ class RowCursor:
         """Raise when the range ended at damage rather than at its end.
 
         LevelDB skips a damaged block and remembers that it did; plyvel asks only after a step that
-        arrives at a row. Backwards every step asks. Forwards, going back to the first row asks.
-        Where no row was found there is none to go to, and the range is walked by other means.
+        arrives at a row. Backwards, every step asks. Forwards, going back to the first row asks.
+        Where no row was found, there is none to go back to, and the range is walked by other means.
         """
         if not found:
             self._verify_empty()

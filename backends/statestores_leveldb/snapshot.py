@@ -8,7 +8,7 @@ from statestores_leveldb.reads import LevelDBReads, Source
 
 
 class DriverSnapshot(Source, Protocol):
-    """What is used of ``plyvel.Snapshot``."""
+    """The part of ``plyvel.Snapshot`` that is used."""
 
     def close(self) -> None:
         """Let LevelDB forget what only this snapshot still needs."""
@@ -23,8 +23,8 @@ class LevelDBSnapshot(LevelDBReads, EngineSnapshot):
         self._closing = RLock()
 
     def close(self) -> None:
-        # A reader who is done with it and the engine that is closed may come at one moment, and
-        # LevelDB frees a snapshot twice, or after its database: that ends the process.
+        # A reader may finish with it at the moment when the engine is closed. LevelDB would free
+        # the snapshot twice, or after its database, and that ends the process.
         with self._closing:
             self._stop_reads()
             self._snapshot.close()

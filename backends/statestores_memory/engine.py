@@ -26,8 +26,8 @@ from statestores_memory.snapshot import MemorySnapshot
 class MemoryEngine(Engine):
     """An ordered map in memory, gone when it is closed.
 
-    The path is not used: each `open` gives a store of its own, also at the same path, and there
-    is no lock to take. Every commit is as durable as the process.
+    The path is not used: each `open` gives a store of its own, even at the same path, and there is
+    no lock to take. Every commit is as durable as the process.
 
     >>> with MemoryEngine.open("anywhere") as engine:
     ...     engine.apply({b"b": b"2", b"a": b"1"}, Durability.PROCESS_CRASH)

@@ -16,7 +16,7 @@ class Owner(Protocol):
 def rows(
     owner: Owner, content: Content, start: bytes, stop: bytes | None, *, reverse: bool
 ) -> Iterator[tuple[bytes, bytes]]:
-    """Return an iterator over the pairs of the range, which asks *owner* at each step.
+    """Return an iterator over the range, each step of which checks that *owner* is open.
 
     The range is found here, at the call, and not at the first ``next``. *content* is the caller's
     to keep as it is: `MemoryEngine` copies content that an iterator still holds before it changes.
@@ -29,5 +29,5 @@ def _walk(owner: Owner, content: Content, indexes: Iterator[int]) -> Iterator[tu
     for index in indexes:
         owner.check_open()
         yield content.pair(index)
-    # A closed engine is an error for an iterator that has just run out as well.
+    # A closed engine is an error even for an iterator that has just run out.
     owner.check_open()

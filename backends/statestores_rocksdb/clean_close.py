@@ -1,12 +1,12 @@
-"""A seal on a database that was closed in order, checked when it is opened again.
+"""A seal on a database that was closed cleanly, checked when it is opened again.
 
 RocksDB reads its manifest as it reads a log after a crash: what is cut off at its end is forgotten,
 and the table files that it would have named are *deleted*. Of 25 manifests that were cut at random
 after a clean close, 8 opened with an older content and no error. The seal tells the two apart: it
 is written after the last byte of the database, and holds the length and checksum of the manifest.
 
-There is nothing to compare after a crash, and nothing is when the seal itself is unreadable: it is
-not forced to the disk, so a power failure soon after closing may leave it empty.
+After a crash there is nothing to compare. Nothing is compared either when the seal itself is
+unreadable: it is not forced to the disk, so a power failure soon after closing may leave it empty.
 """
 
 import json
@@ -43,7 +43,7 @@ def check_seal(directory: Path) -> None:
         StoreCorruptedError: They differ.
         OSError: They cannot be read.
     """
-    if not (directory / SEAL).is_file():  # nor a pipe, which would be waited for
+    if not (directory / SEAL).is_file():  # nor a pipe: reading it would wait
         return
     try:
         sealed = json.loads((directory / SEAL).read_bytes())
@@ -68,8 +68,8 @@ def check_seal(directory: Path) -> None:
 def break_seal(directory: Path) -> None:
     """Remove the seal of a database that has been opened.
 
-    RocksDB begins a new manifest at each opening, so a seal that outlives a crash here names
-    another one and is ignored.
+    RocksDB begins a new manifest at each opening, so a seal that outlives a crash here names a
+    different one and is ignored.
 
     Raises:
         StorageError: It cannot be removed.
@@ -83,6 +83,6 @@ def break_seal(directory: Path) -> None:
 
 
 def _describe(manifest: Path) -> dict[str, str | int]:
-    """Return name, length and checksum of *manifest*."""
+    """Return the name, length and checksum of *manifest*."""
     content = manifest.read_bytes()
     return {"manifest": manifest.name, "bytes": len(content), "crc32": zlib.crc32(content)}

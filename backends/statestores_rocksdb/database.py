@@ -29,7 +29,7 @@ _COMPRESSION = {
 }
 
 _RECOVERY = {
-    # Refuses a log that fails its checksums, and takes one that is cut: `inspect` has seen to it
+    # Refuses a log that fails its checksums, and accepts one that is cut: `inspect` has made sure
     # that only the newest is.
     WalRecovery.REFUSE_DAMAGE: DBRecoveryMode.tolerate_corrupted_tail_records,
     # Stops for good at the first damage.
@@ -37,15 +37,15 @@ _RECOVERY = {
 }
 
 _TEXT_LOG_BYTES = 256 * 1024
-"""A text log of RocksDB, of which three are kept: for some hundred compactions."""
+"""A text log of RocksDB, of which three are kept: enough for some hundred compactions."""
 
 _MANIFEST_BYTES = 1024 * 1024
 """A list of the database's files and of their changes; the next one begins with the files alone."""
 
 _FILES_PER_THREAD = 4
 _MOST_THREADS = 16
-"""RocksDB's own number of threads that look at the files when it opens. Starting them takes a
-third of the time in which a small store opens."""
+"""RocksDB's own number of threads for checking the files when it opens. Starting them takes a third
+of the time in which a small store opens."""
 
 _COLUMN_FAMILY = "default"
 """The only one: several cannot be flushed, ingested or recovered together."""
@@ -73,7 +73,7 @@ def open_database(path: Path, options: RocksDBOptions) -> Rdict:
         break_seal(path)
         _leave_sequence_zero(database)
     except StorageError:
-        # It fails to close where it failed to write, and the first failure is the one to tell.
+        # It fails to close where it failed to write, and the first failure is the one to report.
         with suppress(Exception):
             database.close()
         raise
@@ -89,9 +89,9 @@ def _opening_threads(path: Path) -> int:
 def _leave_sequence_zero(database: Rdict) -> None:
     """Let no snapshot be taken at sequence number 0.
 
-    A database that was only ingested into has changed nothing that RocksDB counts. While there is a
-    snapshot of that instant, any compaction drops all the rows that were ingested, which have
-    number 0, too (facebook/rocksdb#13155). One change is enough; no row has the empty key.
+    In a database into which rows were only ingested, nothing has changed that RocksDB counts. While
+    there is a snapshot of that instant, any compaction drops all the ingested rows, which have
+    number 0 too (facebook/rocksdb#13155). One change is enough; no row has the empty key.
     """
     if database.latest_sequence_number():
         return
@@ -114,10 +114,10 @@ def _oldest_log(path: Path, tuned: Options) -> int:
 
 def _open(path: Path, tuned: Options, access: AccessType) -> Rdict:
     # With column families left out, the driver opens with the options that an earlier opening
-    # stored, and not with these.
+    # stored, not with these.
     database = Rdict(str(path), tuned, {_COLUMN_FAMILY: tuned}, access)
-    # A handle on the column family need not look it up at each read. That the other one is
-    # dropped does not close the database.
+    # A handle on the column family need not look it up at each read. Dropping the other one does
+    # not close the database.
     return database.get_column_family(_COLUMN_FAMILY)
 
 
@@ -125,16 +125,16 @@ _COMPACTED_BUFFERS = 4
 """How much one compaction reads, unless a single file overlaps more: it is on the disk twice."""
 
 _MOST_WAITING_FILES = 6
-"""Files of the first level, of a write buffer each, with which writers are slowed down. Compaction
-begins with four; the driver's own limit is twenty."""
+"""When the first level has this many files, of a write buffer each, writers are slowed down.
+Compaction begins with four; the driver's own limit is twenty."""
 
 _MOST_WAITING_BUFFERS = 4
-"""What all levels have to compact, in write buffers, with which writers are slowed down. By default
-it is 64 GB."""
+"""When all levels together have this much to compact, in write buffers, writers are slowed down.
+The default is 64 GB."""
 
 _DELETIONS: Final = (1_000, 200, 0.3)
-"""A table is compacted soon that has so many deletions (second) in so many rows on end (first), or
-that share of deletions in all of it."""
+"""A table is compacted soon if it has so many deletions (second) in so many consecutive rows
+(first), or that share of deletions (third) in all of it."""
 
 
 def driver_options(options: RocksDBOptions) -> Options:
@@ -145,7 +145,7 @@ def driver_options(options: RocksDBOptions) -> Options:
     if options.memory_budget is not None:
         shared = shared_memory(options.memory_budget)
         table.set_block_cache(shared.cache)
-        # Else they would lie beside the cache, and grow with the number of keys.
+        # Otherwise they would lie beside the cache, and grow with the number of keys.
         table.set_cache_index_and_filter_blocks(v=True)
         table.set_pin_l0_filter_and_index_blocks_in_cache(v=True)
         tuned.set_write_buffer_manager(shared.writes)
@@ -171,9 +171,9 @@ def driver_options(options: RocksDBOptions) -> Options:
     # and no thousand old text logs in each directory.
     tuned.set_stats_dump_period_sec(0)
     tuned.set_stats_persist_period_sec(0)
-    # And no text log without end: each compaction writes some kilobytes about itself, which over
-    # fifty retentions of a store of 40 MB came to as much as the store. What it changes in the list
-    # of files is less, and by default kept up to a gigabyte.
+    # And no endless text log: each compaction writes some kilobytes about itself, which over fifty
+    # retentions of a store of 40 MB came to as much as the store. Its changes to the list of files
+    # are smaller, and by default are kept up to a gigabyte.
     tuned.set_max_log_file_size(_TEXT_LOG_BYTES)
     tuned.set_max_manifest_file_size(_MANIFEST_BYTES)
     tuned.set_keep_log_file_num(3)
@@ -181,14 +181,14 @@ def driver_options(options: RocksDBOptions) -> Options:
 
 
 def _bound_garbage(tuned: Options, write_buffer_bytes: int) -> None:
-    """Let compactions be small, and soon where rows were deleted.
+    """Make compactions small, and early where rows were deleted.
 
     By default a store of up to 256 MiB is one sorted run, and a compaction holds all of it twice.
     Levels in proportion to the buffers are compacted in pieces. Deletions sink slowly through
     levels, a table of them being no bargain to the driver; so tables with many are taken first.
-    Either works with the other only (docs/decisions/0035-the-sweep-follows-what-it-finds.md). And
-    a compaction reads little at a time, and writers wait for compactions before the files that have
-    not been compacted are a large part of the store.
+    Each measure works only with the other (docs/decisions/0035-the-sweep-follows-what-it-finds.md).
+    Also, a compaction reads little at a time, and writers wait for compactions before the files
+    that have not been compacted are a large part of the store.
     """
     tuned.set_level_compaction_dynamic_level_bytes(v=False)
     tuned.set_max_bytes_for_level_base(4 * write_buffer_bytes)

@@ -4,9 +4,9 @@ Invariants:
 
 * Reads never go back in time: once a thread has seen a batch by `get`, its `first`, `last`, `scan`
   and `snapshot` show it too. They ask for the database's last sequence number before they use the
-  view that earlier reads have left, and so need not wait for a batch that is being written.
-* `close` leaves no driver's object behind, also none that a caller holds: each of them would
-  keep RocksDB's lock.
+  view that earlier reads have left, so they need not wait for a batch that is being written.
+* `close` leaves none of the driver's objects behind, not even those that a caller holds: each of
+  them would keep RocksDB's lock.
 """
 
 import logging
@@ -54,11 +54,11 @@ _KEYS_PER_READ = 256
 _key_of = itemgetter(0)
 
 _EXACT_COUNT = 10_000
-"""Up to here `approximate_num_keys` counts, in a few milliseconds."""
+"""Up to this number `approximate_num_keys` counts, in a few milliseconds."""
 
 
 class RocksDBEngine(Engine):
-    """An ordered map in a RocksDB database that survives crashes and tells of damage."""
+    """An ordered map in a RocksDB database that survives crashes and reports damage."""
 
     name: ClassVar[str] = "rocksdb"
     capabilities: ClassVar[Capabilities] = Capabilities(
@@ -88,7 +88,7 @@ class RocksDBEngine(Engine):
         self._lock = Lock()
         self._view: FrozenView | None = None
         self._views: WeakSet[FrozenView] = WeakSet()
-        """All that are still looked at, older ones as well."""
+        """All views that are still read, including older ones."""
         self._iterators = OpenIterators(f"the RocksDB engine in {str(path)!r}")
         self._snapshots: WeakSet[RocksDBSnapshot] = WeakSet()
         # Bound once, so that a read is one flat call; `close` puts an error in their place.
@@ -153,9 +153,9 @@ class RocksDBEngine(Engine):
             writes = DriverBatch(raw_mode=True)
             put = writes.put
             delete = writes.delete
-            # In order, each finds its place beside the one before. For puts alone, sorting costs as
-            # much as that saves; beside deletions, which add keys to the table of recent writes and
-            # take none away, it costs half.
+            # In order, each key finds its place beside the one before. For puts alone, sorting
+            # costs as much as that saves; beside deletions, which add keys to the table of recent
+            # writes and take none away, it costs half.
             pairs: Iterable[tuple[bytes, bytes | None]] = batch.items()
             if None in batch.values():
                 pairs = sorted(pairs, key=_key_of)
@@ -184,8 +184,8 @@ class RocksDBEngine(Engine):
     def approximate_num_keys(self, start: bytes, stop: bytes | None = None) -> int:
         """Estimate the number of keys with ``start <= key < stop``.
 
-        Exact up to 10,000 keys. Beyond, it is RocksDB's estimate for the *whole* database: it
-        includes the keys outside of the range, and overwritten ones that are not compacted yet.
+        Exact up to 10,000 keys. Beyond that, it is RocksDB's estimate for the *whole* database: it
+        includes the keys outside the range, and overwritten ones that are not compacted yet.
         """
         counted = sum(1 for _ in islice(self.scan(start, stop), _EXACT_COUNT))
         if counted < _EXACT_COUNT:
@@ -199,7 +199,7 @@ class RocksDBEngine(Engine):
     def checkpoint(self, path: str | PathLike[str]) -> None:
         """Copy the engine's present state into the new directory *path*.
 
-        On the same file system the files are linked, and not copied. `open` opens the result.
+        On the same file system the files are linked, not copied. `open` opens the result.
 
         Raises:
             StoreClosedError: The engine is closed.
@@ -241,14 +241,14 @@ class RocksDBEngine(Engine):
         return self._open
 
     def close(self) -> None:
-        # Each step may be repeated, so that a close that was interrupted can be.
+        # Each step may be repeated, so that an interrupted close can be repeated too.
         with self._lock:
             if self._is_released:
                 return
             self._open = False
             self._get = self._write = self._sequence = self._refuse
             snapshots = list(self._snapshots)
-        # Outside of the lock, which a running iterator may be waiting for.
+        # Outside the lock, which a running iterator may be waiting for.
         self._iterators.close()
         for snapshot in snapshots:
             snapshot.close()
@@ -269,17 +269,17 @@ class RocksDBEngine(Engine):
     def _close_database(self) -> bool:
         """Close the driver's handle, the last object that keeps the database open.
 
-        Return whether all is in order. The driver moves the last writes from the log into a table
+        Return whether all is well. The driver moves the last writes from the log into a table
         first; when the disk is full or files are damaged it cannot, and they stay safe in the log,
-        as after a crash. That is no failure to close, and no reason to raise over the error that
-        the caller may be handling: a warning in the log of the program tells.
+        as after a crash. That is not a failure to close, and no reason to raise over the error that
+        the caller may be handling: a warning in the program's log says so.
         """
         while True:
             try:
                 self._database.close()
             except Exception as error:
                 if is_borrow_conflict(error):
-                    # A read of another thread holds the handle for one more driver call.
+                    # A read in another thread holds the handle for one more driver call.
                     time.sleep(0.0001)
                     continue
                 if type(error) is not Exception:
@@ -308,7 +308,7 @@ class RocksDBEngine(Engine):
         return view
 
     def _forget_view(self) -> None:
-        """Leave the view to those who look at an older instant. Requires: the lock."""
+        """Leave the view to those who still read its instant. Requires: the lock."""
         if self._view is not None:
             self._view.is_latest = False
             self._view = None

@@ -1,9 +1,9 @@
-"""What the driver raises, in the project's errors.
+"""What the driver raises, translated into the project's errors.
 
 rocksdict knows two classes: `DbClosedError`, and plain ``Exception`` with the text of RocksDB's
 status, which begins with the status code ("Corruption: ...", "IO error: ..."). The texts matched
-here are those of RocksDB 9 and 10; a text that is not known is a `StorageError`. What the driver
-itself does with files, as looking for stored options when it opens, raises ``OSError``.
+here are those of RocksDB 9 and 10; an unknown text is a `StorageError`. What the driver itself does
+with files, such as looking for stored options when it opens, raises ``OSError``.
 """
 
 from typing import NoReturn
@@ -30,7 +30,7 @@ the same words, so it is in doubt as well, which is true: the log may end with i
 def fail(error: Exception, action: str) -> NoReturn:
     """Raise what *error*, raised by the driver while it tried to *action*, means to a caller.
 
-    An exception that is not the driver's is raised as it is.
+    An exception that is not the driver's is raised unchanged.
     """
     text = str(error)
     if isinstance(error, DbClosedError) or is_borrow_conflict(error):
@@ -38,7 +38,7 @@ def fail(error: Exception, action: str) -> NoReturn:
     if isinstance(error, KeyError | ValueError) and "only support bytes" in text:
         raise InvalidTypeError(f"cannot {action}: keys and values must be bytes") from error
     if isinstance(error, OSError) and not isinstance(error, StateStoreError):
-        # The driver reads some files itself, outside of RocksDB.
+        # The driver reads some files itself, outside RocksDB.
         text = f"IO error: {text}"
     elif type(error) is not Exception:
         raise error

@@ -1,4 +1,4 @@
-"""One instant of the database, as long as somebody looks at it.
+"""One instant of the database, for as long as somebody reads it.
 
 A driver's raw iterator sees the database as it was when the iterator was made. Making one costs as
 much as reading, so all reads between two batches share it: the engine's `first` and `last`, the
@@ -6,11 +6,11 @@ snapshots that were taken, and the ends of scans.
 
 Three faults of rocksdict (seen in 0.3.29) shape this module:
 
-* The iterators of a driver's *snapshot* show the database as it is when they are made, and not as
-  it was at the snapshot. Only the snapshot's point reads are right. So a scan of a view that is
-  not the latest any more steps the shared raw iterator.
-* ``items()`` ends alike at the end of its range and at damage or an I/O error. So each scan, when
-  ``items()`` has ended, looks with the raw iterator for more, which tells.
+* The iterators of a driver's *snapshot* show the database as it is when they are made, not as it
+  was at the snapshot. Only the snapshot's point reads are right. So a scan of a view that is no
+  longer the latest steps the shared raw iterator.
+* ``items()`` ends in the same way at the end of its range and at damage or an I/O error. So when
+  ``items()`` has ended, each scan looks for more with the raw iterator, which tells which it was.
 * ``set_iterate_lower_bound`` does not bound an iterator from below, so the scan compares.
 """
 
@@ -29,18 +29,18 @@ _LARGEST_CHUNK = 1024
 """Pairs that are read while the lock is held, about half a millisecond."""
 
 _CACHED_ROWS = 10_000
-"""A scan goes through the block cache for so many rows. What a longer one reads is left out of it:
-it would drive out what is read again, and entering it costs a fifth of the scan."""
+"""A scan goes through the block cache for this many rows. What it reads beyond them is left out of
+the cache: it would drive out what is read again, and entering it costs a fifth of the scan."""
 
 _READAHEAD_BYTES = 1024 * 1024
-"""What such a scan reads from a file at once."""
+"""What such a scan reads from a file at a time."""
 
 
 class FrozenView:
     """The content at one instant.
 
-    Requires, of `first`, `last`, `read` and `scan`: the engine's lock is held. The raw iterator
-    has a position, which one reader at a time may move.
+    `first`, `last`, `read` and `scan` require that the engine's lock is held. The raw iterator has
+    a position, which one reader at a time may move.
 
     No local variable holds the raw iterator: an error's traceback would keep it, and with it
     RocksDB's lock, after the engine is closed.
@@ -54,7 +54,7 @@ class FrozenView:
         self.sequence = -1
         """The number of the last change that the view shows."""
         self.is_latest = True
-        """Whether the engine still reads through the view; it takes it back."""
+        """Whether the engine still reads through the view; the engine resets it."""
         while self.sequence != database.latest_sequence_number():
             # A batch that is applied meanwhile may be in the iterator or not: try again.
             self.sequence = database.latest_sequence_number()
@@ -90,7 +90,7 @@ class FrozenView:
             fail(error, f"read back to key {start!r}")
 
     def read(self, start: bytes, stop: bytes | None, limit: int, *, reverse: bool) -> list[Pair]:
-        """Return up to *limit* pairs of the range, from its beginning, or reversed its end."""
+        """Return up to *limit* pairs from the range's beginning, or in reverse from its end."""
         pair = self.last(start, stop) if reverse else self.first(start, stop)
         pairs: list[Pair] = []
         try:
@@ -125,9 +125,9 @@ class FrozenView:
     def _rows(
         self, start: bytes, stop: bytes | None, *, reverse: bool
     ) -> Generator[Pair, None, None]:
-        """Yield the pairs of the range: the first few, and the last look, by the raw iterator.
+        """Yield the pairs of the range; the raw iterator does the first few and the last look.
 
-        A short scan so costs no iterator of its own, and a long one little more than the driver's.
+        So a short scan costs no iterator of its own, and a long one little more than the driver's.
         """
         limit = _FIRST_CHUNK
         cached: int | None = _CACHED_ROWS
@@ -177,7 +177,7 @@ class FrozenView:
                 else:
                     items = self._database.items(from_key=start, read_opt=bounds)
                 if self._shows_present():
-                    # In raw mode keys are bytes; the driver's types tell of all modes at once.
+                    # In raw mode keys are bytes; the driver's types cover all modes together.
                     return cast("Iterator[Pair]", items), bounds
         except Exception as error:  # noqa: BLE001  # the driver raises the class itself
             fail(error, f"scan from key {start!r}")

@@ -21,7 +21,7 @@ _PREFIX = "ingestion-"
 _FILE_BYTES = 64 * 1024 * 1024
 """Size of one file, as large as those that compaction writes: it rewrites whole files."""
 _PAIRS_PER_CHECK = 4096
-"""Pairs between two looks at the size of the file."""
+"""Pairs between two checks of the size of the file."""
 
 
 class SortedFiles:
@@ -54,7 +54,7 @@ class SortedFiles:
         return self
 
     def _write_some(self, pairs: Iterable[tuple[bytes, bytes]], previous: bytes | None) -> bytes:
-        """Write *pairs* behind the key *previous*, and return the last key."""
+        """Write *pairs* after the key *previous*, and return the last key."""
         writer = self._writer or self._next_file()
         try:
             for key, value in pairs:
@@ -70,7 +70,7 @@ class SortedFiles:
         return cast("bytes", previous)
 
     def move_into(self, database: Rdict) -> None:
-        """Make all pairs visible at once, and durable.
+        """Make all pairs visible together, and durable.
 
         Two empty batches enclose them in the write-ahead log. The first waits for the disk, so that
         a power failure cannot keep these pairs and lose earlier commits; and it begins a new log if
@@ -122,7 +122,7 @@ def _refuse(key: object, previous: bytes | None) -> Never:
 
 
 def remove_left_files(directory: Path) -> None:
-    """Remove what an ingestion that did not end has left in *directory*.
+    """Remove what an unfinished ingestion has left in *directory*.
 
     Raises:
         StorageError: A file cannot be removed.

@@ -1,12 +1,12 @@
-"""What is looked at before RocksDB opens a database: damage that it would not tell of.
+"""What is checked before RocksDB opens a database: damage that it would not report.
 
-Without the file CURRENT it starts an empty database and deletes the files of the old one; without
-a write-ahead log it goes on as if there had been none; a log that was cut before a newer one it
-takes for whole, and leaves a hole; at certain damage in a log it never returns.
+Without the file CURRENT, RocksDB starts an empty database and deletes the files of the old one;
+without a write-ahead log, it goes on as if there had been none; a log that was cut before a newer
+one, it takes for whole, leaving a hole; at certain damage in a log, it never returns.
 
 A killed process leaves all logs whole but the newest, which may be cut within its last batch.
-Everything else is damage, or a power failure that met two logs at once, and is refused: what it
-took away cannot be told from here.
+Everything else is damage, or a power failure that hit two logs at the same time, and is refused:
+what was lost cannot be told from here.
 """
 
 import os
@@ -24,10 +24,10 @@ _FIRST_MANIFEST = "MANIFEST-000001"
 
 
 def inspect(directory: Path, recovery: WalRecovery, oldest_log: Callable[[], int]) -> None:
-    """Look at the database in *directory*; nothing is changed, unless *recovery* is to cut.
+    """Look at the database in *directory*; nothing is changed, unless *recovery* says to cut.
 
     *oldest_log* gives the number of the oldest log that is needed. It costs as much as opening,
-    and is asked only when an older log looks wrong, which may be one that is to be deleted.
+    and is asked only when an older log looks wrong, which may be one due for deletion.
 
     Requires: the caller holds the directory's lock.
 
@@ -61,8 +61,8 @@ def _check_complete(
 ) -> None:
     """Refuse a database without CURRENT, or without any log.
 
-    There always is a log, also after a clean close: only removing it, say by a job that cleans up
-    ``*.log``, takes it away.
+    There is always a log, even after a clean close: it is missing only if it was removed, say by a
+    job that cleans up ``*.log``.
     """
     has_table = any(re.fullmatch(r"\d+\.sst", name) for name in names)
     if manifest is None and (logs or has_table):

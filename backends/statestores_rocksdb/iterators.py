@@ -1,9 +1,9 @@
 """Iterators that end with an error when what they belong to is closed.
 
-A driver's iterator keeps the database and its lock alive for as long as it exists, so closing has
-to drop the ones that a caller still holds. Each is therefore the frame of a generator, which can
-be closed from outside, and a chain puts behind it the error that its holder meets next. The chain
-costs a tenth of a bare iteration; a Python object with ``__next__`` costs half.
+A driver's iterator keeps the database and its lock alive for as long as it exists, so closing must
+drop the ones that a caller still holds. Each is therefore the frame of a generator, which can be
+closed from outside, and a chain puts after it the error that its holder meets next. The chain costs
+a tenth of a bare iteration; a Python object with ``__next__`` costs half.
 """
 
 import time
@@ -17,8 +17,8 @@ from statestores.errors import StoreClosedError
 Pair = tuple[bytes, bytes]
 
 _CROWD = 64
-"""References that are kept before those to finished iterators are sorted out. A ``WeakSet`` would
-cost more than a short scan itself."""
+"""This many references are kept before those to finished iterators are sorted out. A ``WeakSet``
+would cost more than a short scan itself."""
 
 
 class OpenIterators:
@@ -35,7 +35,7 @@ class OpenIterators:
     def add(self, rows: Generator[Pair, None, None]) -> Iterator[Pair]:
         """Return an iterator over *rows* that raises `StoreClosedError` after `close`.
 
-        Requires: no `close` meanwhile; the engine's lock sees to it.
+        Requires: no `close` meanwhile; the engine's lock ensures it.
         """
         self._generators.append(ref(rows))
         if len(self._generators) > self._crowd:
@@ -46,7 +46,7 @@ class OpenIterators:
     def close(self) -> None:
         """End all iterators, and drop what they hold of the driver. Idempotent.
 
-        Requires: not the engine's lock, which an iterator that runs just now may wait for.
+        Requires: the engine's lock is not held: a running iterator may be waiting for it.
         """
         self.is_open = False
         for each in self._generators:
@@ -55,7 +55,7 @@ class OpenIterators:
                     rows.close()
                     break
                 except ValueError:
-                    # It is running in another thread, for the time of one step.
+                    # It is running in another thread, for the duration of one step.
                     time.sleep(0.0001)
 
     def check_open(self) -> None:

@@ -2,13 +2,13 @@
 
 RocksDB 9.8 never returns from opening a database when the type byte of a record says that the log
 was recycled although it was not (facebook/rocksdb#13333, in every recovery mode; one flipped bit
-is enough). So the frames are looked at before it is asked. Checksums are left to RocksDB, which
+is enough). So the frames are checked before RocksDB is asked. Checksums are left to RocksDB, which
 judges them well.
 
 A log is a sequence of blocks of 32 KiB. A block is a sequence of records and up to six bytes of
-filling, a record a header (checksum 4, length 2, type 1, little endian) and its payload. An entry
-is one record or several. An entry of a write-ahead log is a batch, and begins with the sequence
-number of its first change (8) and the number of its changes (4).
+padding; a record is a header (checksum 4, length 2, type 1, little endian) and its payload. An
+entry is one record or several. An entry of a write-ahead log is a batch, and begins with the
+sequence number of its first change (8) and the number of its changes (4).
 """
 
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class LogStructure:
     """What the frames of one log say."""
 
     damage: int | None
-    """Where the log begins to be something else than a log."""
+    """Where the log stops being a log."""
 
     is_cut: bool
     """Whether the end of the file cuts an entry short. A crash does this to the newest log."""

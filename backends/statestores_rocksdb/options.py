@@ -23,12 +23,12 @@ class Compression(Enum):
 class WalRecovery(Enum):
     """What opening does about damage in the write-ahead log, which only a crash leaves behind.
 
-    A record that a crash cut short at the end of the log is no damage: it was never committed,
-    and both ways forget it.
+    A record that a crash cut short at the end of the log is not damage: it was never committed, and
+    both ways forget it.
     """
 
     REFUSE_DAMAGE = "refuse-damage"
-    """Raise `StoreCorruptedError`: commits behind the damage would be lost without a word."""
+    """Raise `StoreCorruptedError`: commits after the damage would be lost without a word."""
 
     CUT_AT_DAMAGE = "cut-at-damage"
     """Open with the commits before the damage and forget all that follow it."""
@@ -51,7 +51,7 @@ class RocksDBOptions:
     and less compaction; smaller: less memory and less to recover after a crash."""
 
     bloom_bits_per_key: int = 10
-    """Memory and disk of the filters that spare a get most files without the key: at 10 bits one
+    """Memory and disk for the filters that spare a get most files without the key: at 10 bits one
     in a hundred is read in vain. 0 turns them off."""
 
     compression: Compression = Compression.LZ4
@@ -66,14 +66,14 @@ class RocksDBOptions:
     database opens. Set it where file descriptors are scarce; not below 16."""
 
     wal_recovery: WalRecovery = WalRecovery.REFUSE_DAMAGE
-    """What opening does about damage in the write-ahead log: the default tells, so that the
+    """What opening does about damage in the write-ahead log: the default reports it, so that the
     store can be restored from its changelog (docs/decisions/0010-rocksdb-wal-recovery.md)."""
 
     memory_budget: MemoryBudget | None = None
-    """What all engines that are given it take their memory from: one block cache, with filters,
-    indexes and recent writes in it. ``block_cache_bytes`` then means nothing, and
-    ``write_buffer_bytes`` is what one engine may have of the recent writes. ``None``: each engine
-    has its own."""
+    """The budget from which all engines that are given it take their memory: one block cache, with
+    filters, indexes and recent writes in it. ``block_cache_bytes`` then means nothing, and
+    ``write_buffer_bytes`` is how much of the recent writes one engine may have. ``None``: each
+    engine has its own memory."""
 
     def __post_init__(self) -> None:
         """Refuse what RocksDB would silently correct or fail on.
@@ -92,7 +92,7 @@ class RocksDBOptions:
 
 
 _MOST_BYTES = 1 << 40
-"""More is a mistake, and above 2^63 no number of RocksDB's."""
+"""More is a mistake, and RocksDB has no numbers above 2^63."""
 
 
 def _check(name: str, value: int, first: int, last: int) -> None:

@@ -11,8 +11,8 @@ from statestores.spi import MemoryBudget
 class SharedMemory:
     """A block cache of all engines of a budget, in which their recent writes are counted as well.
 
-    When all engines together have as many recent writes as half of it, the one that writes next
-    moves its own into a file.
+    When the recent writes of all engines together fill half of it, the one that writes next moves
+    its own into a file.
     """
 
     def __init__(self, total_bytes: int) -> None:

@@ -22,7 +22,7 @@ class RocksDBSnapshot(EngineSnapshot):
         """Requires: *view* and *frozen* were taken under one hold of the engine's *lock*."""
         self._path = path
         self.view: FrozenView | None = view
-        """What the engine reads through as well while nothing is applied; ``None`` when closed."""
+        """The engine also reads through it while nothing is applied; ``None`` when closed."""
         self._frozen: Snapshot | None = frozen
         self._lock = lock
         self._iterators = OpenIterators(f"the snapshot of {path!r}")

@@ -1,7 +1,7 @@
-"""A seal on a file that was closed in order, checked when it is opened again.
+"""A seal on a file that was closed cleanly, checked when it is opened again.
 
-Checksums of rows tell of rows that were changed. They say nothing of one that is gone: a flipped
-bit in a page can hide a row, or a branch of the tree, and every row that is left is right. The seal
+Row checksums reveal rows that were changed. They say nothing about one that is gone: a flipped bit
+in a page can hide a row, or a branch of the tree, while every row that is left is right. The seal
 is written after the last byte of the file, and holds its length and checksum.
 
 There is nothing to compare after a crash. Then the structure of the file and each row are checked.
@@ -43,7 +43,7 @@ def is_sealed(file: Path) -> bool:
     """
     seal_file = file.with_name(SEAL)
     try:
-        if _has_log(file) or not seal_file.is_file():  # nor a pipe, which would be waited for
+        if _has_log(file) or not seal_file.is_file():  # nor a pipe: reading it would wait
             return False
         sealed = json.loads(seal_file.read_bytes())
         found = _describe(file)
@@ -90,7 +90,7 @@ def _has_log(file: Path) -> bool:
 
 
 def _describe(file: Path) -> dict[str, int]:
-    """Return length and checksum of *file*."""
+    """Return the length and checksum of *file*."""
     length = checksum = 0
     with file.open("rb", buffering=0) as opened:
         while chunk := opened.read(_CHUNK_BYTES):

@@ -39,7 +39,7 @@ class SQLiteEngine(SQLReads, Engine):
 
     @classmethod
     def open(cls, path: str | PathLike[str], options: Mapping[str, object] | None = None) -> Self:
-        """Open the database; a `PostgreSQLEngine` with the option ``url``, and where one was."""
+        """Open the database: a `PostgreSQLEngine` with the option ``url``, or where one was."""
         directory = engine_directory(path)
         if has_table(directory) or any(name.lower() == "url" for name in options or {}):
             return cast("Self", PostgreSQLEngine.open(path, options))
@@ -83,7 +83,7 @@ class SQLiteEngine(SQLReads, Engine):
         self._database.copy_to(Path(path))
 
     def close(self) -> None:
-        # Each step may be repeated, so that a close that was interrupted can be.
+        # Each step may be repeated, so that an interrupted close can be repeated too.
         self._stop_scans()
         with self._snapshots_lock:
             snapshots = list(self._snapshots)
@@ -125,7 +125,7 @@ def _finish_scan(database: Database, pool: ReaderPool, reader: Reader, rows: Dri
 
 
 class PlainSQLiteEngine(SQLiteEngine):
-    """The same engine on a file without checksums: an older one, or one that was wanted so."""
+    """The same engine on a file without checksums: an older one, or one created so by choice."""
 
     capabilities: ClassVar[Capabilities] = Capabilities(
         persistent=True, durable_commit=True, native_checkpoint=True
@@ -139,7 +139,7 @@ class PostgreSQLEngine(SQLiteEngine):
     """
 
     name: ClassVar[str] = "postgresql"
-    # An entry of the index has to fit a third of a page; what compresses may be longer.
+    # An entry of the index must fit a third of a page; what compresses may be longer.
     capabilities: ClassVar[Capabilities] = Capabilities(
         persistent=True, durable_commit=True, max_key_bytes=2_600
     )

@@ -1,4 +1,4 @@
-"""What SQLite, psycopg2 and SQLAlchemy raise, in the words of `statestores.errors`."""
+"""What SQLite, psycopg2 and SQLAlchemy raise, translated into `statestores.errors`."""
 
 import sqlite3
 
@@ -19,7 +19,7 @@ _PRIMARY_CODE = 0xFF
 """SQLite's extended codes have the primary code in their lowest byte."""
 
 _NO_FORMAT = "unsupported file format"
-"""The number of the schema's format is none of SQLite's four, which has no code of its own."""
+"""The number of the schema's format is none of SQLite's four; this error has no code of its own."""
 
 _FAILED_WAITS = frozenset({sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_DIR_FSYNC})
 """What SQLite has written to its log may be on the disk or not. A crash now would bring it back."""
@@ -35,7 +35,7 @@ def errors_of(engine: Engine) -> tuple[type[Exception], ...]:
 
 
 def driver_error(error: Exception) -> Exception:
-    """Return the driver's own error where SQLAlchemy has wrapped it: the one to be the cause."""
+    """Return the driver's own error where SQLAlchemy has wrapped it, for use as the cause."""
     if isinstance(error, DBAPIError) and isinstance(error.orig, Exception):
         return error.orig
     return error

@@ -1,4 +1,4 @@
-"""What is looked at in a SQLite file when it is opened."""
+"""What is checked in a SQLite file when it is opened."""
 
 from pathlib import Path
 
@@ -25,8 +25,8 @@ def damaged(file: Path, reason: str) -> StoreCorruptedError:
 def check_length(file: Path, writer: Connection) -> None:
     """Raise when *file* ends before its last page does. Requires: *writer* has written nothing.
 
-    SQLite rounds up, and takes what is missing of the last page for zeros. What it misses beside a
-    log may be in that.
+    SQLite rounds up, and takes the missing part of the last page for zeros. What is missing beside
+    a log may be in the log.
 
     Raises:
         StoreCorruptedError: It does.
@@ -44,7 +44,7 @@ def check_length(file: Path, writer: Connection) -> None:
 def check_structure(file: Path, writer: Connection) -> None:
     """Raise when the pages of *file*, or of its log, do not make up the table.
 
-    It finds rows that are gone, of which no checksum tells.
+    It finds rows that are gone, which no checksum reveals.
 
     Raises:
         StoreCorruptedError: They do not.

@@ -14,15 +14,15 @@ _SHARE = 4
 """The log may be as long as the database file divided by this."""
 
 _LEAST_BYTES = 2 * 1024 * 1024
-"""A shorter log is moved so often that commits of a row take notice: by a sixth with
-1 MiB, by a twentieth with this."""
+"""A shorter log is moved so often that commits of a row slow down: by a sixth with 1 MiB, by a
+twentieth with this."""
 
 _SLACK = 4
-"""The log is cut when it is over the limit by the limit divided by this. One that small commits
-have made is not: it is written anew from its beginning, which is cheaper than growing again."""
+"""The log is cut when it is over the limit by the limit divided by this. One made by small commits
+is not: it is written anew from its beginning, which is cheaper than growing again."""
 
 _CHANGES_PER_LOOK = 64
-"""Changes, or commits, between two looks at the files. Each takes some microseconds."""
+"""Changes, or commits, between two checks of the files. Each takes some microseconds."""
 
 
 class LogLimit:
@@ -51,8 +51,8 @@ class LogLimit:
         """Cut the log if *changes* have made it too long. Requires: no transaction is open.
 
         Nobody waits for it. What an open scan or snapshot still reads stays in the log, and the
-        next commit looks again. It cannot fail either: the commit before it is done, and a log
-        that cannot be moved now, the disk being full, only stays as it is.
+        next commit looks again. It cannot fail either: the commit before it is done, and a log that
+        cannot be moved now, because the disk is full, merely stays as it is.
         """
         self._changes += changes + 1
         if self._changes < _CHANGES_PER_LOOK:
@@ -77,7 +77,7 @@ class LogLimit:
             self._driver.execute(f"PRAGMA busy_timeout = {wait_ms}").close()
 
     def _follow(self) -> None:
-        """Set another limit when the file has another size, by a quarter or more."""
+        """Set a new limit when the file's size has changed by a quarter or more."""
         share = self._bytes_of(self._file) // _SHARE
         limit = min(self._most_bytes, max(_LEAST_BYTES, share))
         if self._limit_bytes * 3 // 4 <= limit <= self._limit_bytes * 5 // 4:

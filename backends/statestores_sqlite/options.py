@@ -11,7 +11,7 @@ URL_VARIABLE = "STATESTORES_POSTGRESQL_URL"
 """The environment variable that gives the server when the options do not."""
 
 _LEAST_CACHE_BYTES = 64 * 1024
-"""Less is read by SQLite as "none", or as a number of pages."""
+"""SQLite reads less as "none", or as a number of pages."""
 
 _CONNECTIONS = 4
 """Those that a budget counts: one writes, and three read at the same moment."""
@@ -22,7 +22,7 @@ TABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SQLiteOptions:
-    """What may be chosen about a SQLite database in a file."""
+    """The choices for a SQLite database in a file."""
 
     cache_bytes: int = 8 * 1024 * 1024
     """Memory for pages, for each connection. One connection writes, and each thread that reads at
@@ -30,20 +30,20 @@ class SQLiteOptions:
     levels of a tree of a few million rows; 8 MiB leave room for a commit of many rows."""
 
     wal_bytes: int = 16 * 1024 * 1024
-    """How large the write-ahead log grows, at most, before its pages are moved to the database
-    file, by the commit that finds it so. Beside a file of less than four times this it is a quarter
-    of the file, but not below 2 MiB. A small log moves a page that is changed often more often. An
-    open scan or snapshot holds the move up, and the log grows on."""
+    """How large the write-ahead log may grow before the commit that finds it so moves its pages to
+    the database file. Beside a file of less than four times this, the limit is a quarter of the
+    file, but not below 2 MiB. With a small log, a page that changes often is moved more often. An
+    open scan or snapshot holds up the move, and the log keeps growing."""
 
     checksums: bool = True
     """Whether each row of a new file has a checksum, which every read compares, and the file one
-    of its own, which every opening compares. A file that exists stays as it was created. Without,
-    damage to the structure is found, and a changed value is read as data."""
+    of its own, which every opening compares. An existing file stays as it was created. Without
+    checksums, damage to the structure is found, but a changed value is read as data."""
 
     memory_budget: MemoryBudget | None = None
-    """What the caches of four connections are taken from, together with other engines: of the one
-    that writes, and of three that read at the same moment; more read beyond the budget. Where there
-    is less for an engine, each of them is smaller. ``None`` takes what ``cache_bytes`` says."""
+    """The memory that the caches of four connections share with other engines: the one that writes,
+    and three that read at the same moment; any more read beyond the budget. Where an engine's part
+    is less, each cache is smaller. ``None`` gives each what ``cache_bytes`` says."""
 
     def __post_init__(self) -> None:
         """Refuse sizes that SQLite would read as "none" or "no limit"."""

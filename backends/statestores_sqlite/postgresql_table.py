@@ -207,14 +207,14 @@ def _url(options: PostgreSQLOptions) -> URL:
 def _create_engine(url: URL) -> Engine:
     """Return SQLAlchemy's engine, whose connections give ``bytea`` as bytes."""
     try:
-        # Only who uses a server needs it.
+        # Only those who use a server need it.
         import psycopg2  # noqa: PLC0415
         from psycopg2.extensions import new_type, register_type  # noqa: PLC0415
 
         engine = create_engine(
             url,
             poolclass=NullPool,
-            pool_reset_on_return=None,  # a connection is closed, and not used by somebody else
+            pool_reset_on_return=None,  # a connection is closed, not used by somebody else
             connect_args={"application_name": application_name()},
         )
     except ModuleNotFoundError as error:

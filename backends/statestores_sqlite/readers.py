@@ -16,7 +16,7 @@ _KEYS_IN_ONE_QUERY = 500
 
 
 class DriverRows(Protocol):
-    """What is used of a driver's cursor that has executed a query."""
+    """The part that is used of a driver's cursor that has executed a query."""
 
     def fetchmany(self, size: int) -> Sequence[tuple[bytes, bytes]]:
         """Return the next rows, fewer than *size* only at the end."""
@@ -87,9 +87,9 @@ class Reader(ABC):
 
 
 class ReaderPool:
-    """Readers that nobody uses at the moment, the one that was used last on top.
+    """Readers that nobody uses at the moment, the last used on top.
 
-    There are never more readers than reads at one moment, so there is no limit to wait at. The
+    There are never more readers than reads at one moment, so there is no limit to wait for. The
     list needs no lock: its ``pop`` and ``append`` are atomic.
     """
 

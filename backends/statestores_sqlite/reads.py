@@ -81,7 +81,7 @@ class SQLReads(EngineReader):
         return result
 
     def _stop_scans(self) -> None:
-        """Let every open scan end with an error at its next step, and every new one at once."""
+        """Let every open scan end with an error at its next step, and every new one immediately."""
         with self._cursors_lock:
             self._reading = False
             cursors = list(self._cursors)

@@ -13,9 +13,9 @@ _LARGEST_CHUNK_ROWS = 128
 
 
 class RowCursor:
-    """The state of one scan, known to its engine or snapshot, so that closing these can end it.
+    """The state of one scan, known to its engine or snapshot, so that closing either can end it.
 
-    Invariant: the driver is only called under the lock. A chunk is handed out row by row without
+    Invariant: the driver is called only under the lock. A chunk is handed out row by row without
     it; `close` empties the chunk, so the next step finds that the scan is closed.
     """
 
@@ -26,7 +26,7 @@ class RowCursor:
         finish: Callable[[], None],
         closed: Callable[[], StoreClosedError],
     ) -> None:
-        """Take over *rows*. *finish* is called once, also when the scan is merely forgotten."""
+        """Take over *rows*. *finish* is called once, even when the scan is merely forgotten."""
         self._rows = rows
         self._lock = lock
         self._closed = closed

@@ -29,7 +29,7 @@ class SQLiteSnapshot(SQLReads, EngineSnapshot):
         except database.errors as error:
             self._frozen.close()
             raise database.translated(error) from error
-        # Also when the snapshot is merely forgotten.
+        # Even when the snapshot is merely forgotten.
         self._release = weakref.finalize(self, _thaw, database, pool, self._frozen)
         self._release.atexit = False
 

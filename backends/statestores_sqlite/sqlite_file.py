@@ -48,17 +48,19 @@ nothing."""
 
 _APPLICATION_ID = 0x53545300
 """Together with a format above 1 it is stored as SQLite's ``application_id``. The format alone is
-its ``user_version``. So a format that this release does not know and a flipped bit look unlike."""
+its ``user_version``. So a format that this release does not know and a flipped bit look
+different."""
 
 _FORMATS = 256
-"""There are fewer: those that fit into the last byte of the application id."""
+"""There are fewer: they must fit into the last byte of the application id."""
 
 _BUSY_SECONDS = 5.0
 """How long to wait for a program that writes to the file without statestores' lock."""
 
 _SYNCHRONOUS = {Durability.POWER_LOSS: "FULL", Durability.PROCESS_CRASH: "NORMAL"}
 """In the WAL mode, FULL waits for the log at each commit. NORMAL waits before pages move from the
-log to the file, so a power failure loses the last commits and never damages. OFF could damage."""
+log to the file, so a power failure loses the last commits but never damages the file. OFF could
+damage it."""
 
 
 class SQLiteReader(Reader):
@@ -71,8 +73,8 @@ class SQLiteReader(Reader):
         self._path = path
 
     def _find(self, keys: list[bytes]) -> list[tuple[bytes, bytes]]:
-        # The last, shorter query would have to be compiled for each number of keys: its marks are
-        # filled up to a power of two by repeating a key.
+        # The last, shorter query would have to be compiled for each number of keys, so its marks
+        # are filled up to a power of two by repeating a key.
         marks = 1 << (len(keys) - 1).bit_length()
         columns = self._statements.columns
         query = f"SELECT {columns} FROM {TABLE} WHERE key IN ({','.join('?' * marks)})"  # noqa: S608
@@ -83,8 +85,8 @@ class SQLiteReader(Reader):
 
     def freeze(self) -> None:
         self._connection.execute("BEGIN")
-        # The first read decides what the transaction sees. Not of the table, of which a part may
-        # be damaged.
+        # The first read decides what the transaction sees. It is not of the table, part of which
+        # may be damaged.
         self._connection.execute("SELECT 1 FROM sqlite_schema").close()
 
     def thaw(self) -> None:
@@ -105,7 +107,7 @@ class CheckedReader(SQLiteReader):
         self, connection: PoolProxiedConnection, statements: Statements, path: str
     ) -> None:
         super().__init__(connection, statements, path)
-        # Damage can make text of a blob, which would then have to be UTF-8.
+        # Damage can turn a blob into text, which would then have to be UTF-8.
         self._connection.text_factory = bytes
 
     def get(self, key: bytes) -> bytes | None:
@@ -118,7 +120,7 @@ class CheckedReader(SQLiteReader):
             if crc32(value, crc32(key)) == stored:
                 return value
         except TypeError as error:
-            # Of the caller's key, or of a value that damage has made a number.
+            # From the caller's key, or from a value that damage has made a number.
             if not isinstance(key, bytes):
                 raise
             raise damaged_row([key], self._path) from error
@@ -159,13 +161,13 @@ class SQLiteFile(Database):
         self._options = options
         self._memory: MemoryShare | None = None
         # SQLAlchemy keeps a pool alive while one of its connections is in use. A strong reference
-        # would keep the lock, too, when an interrupt comes before anybody has what could be closed.
+        # would keep the lock, too, when an interrupt comes before anybody has something to close.
         connect = WeakMethod(self._connect)
         engine = create_engine(
             "sqlite+pysqlite://",
             creator=lambda: connect()(),  # type: ignore[misc]  # noqa: PLW0108  # alive: it asks for one
             poolclass=NullPool,
-            pool_reset_on_return=None,  # a connection is closed, and not used by somebody else
+            pool_reset_on_return=None,  # a connection is closed, not used by somebody else
         )
         super().__init__(directory, engine, TABLE)
         self.has_checksums = False
@@ -188,7 +190,7 @@ class SQLiteFile(Database):
     def _connect(self) -> sqlite3.Connection:
         """Open a connection of the driver, for SQLAlchemy."""
         connection = sqlite3.connect(
-            # As a URI, in which no name of a directory means something else; and not to create a
+            # As a URI, in which no directory's name means something else; and so as not to create a
             # file where somebody has just removed one.
             f"file:{quote(str(self._file.absolute()))}?mode=rw",
             uri=True,
@@ -317,7 +319,8 @@ class SQLiteFile(Database):
     def copy_to(self, target: Path) -> None:
         """Write a compact copy of the file as an engine in the new directory *target*.
 
-        It is made under another name and then renamed, so a half copy is never taken for a whole.
+        It is made under another name and then renamed, so half a copy is never taken for a whole
+        one.
         """
         if os.path.lexists(target):
             raise InvalidArgumentError(
@@ -355,13 +358,13 @@ class SQLiteFile(Database):
     def _has_rows(self) -> bool:
         """Whether there is anything to seal.
 
-        A store has a row from its beginning. An empty file is what was made in place of a lost
-        one, before the opening was refused: whoever puts that back must not find it denied.
+        A store has a row from its beginning. An empty file was made in place of a lost one, before
+        the opening was refused: whoever puts the lost one back must not find it denied.
         """
         any_row = f"SELECT 1 FROM {TABLE} LIMIT 1"  # noqa: S608  # a name of ours
         try:
             return self._writer.exec_driver_sql(any_row).first() is not None
-        except SQLAlchemyError:  # of a file that cannot be read nothing is sealed
+        except SQLAlchemyError:  # a file that cannot be read is not sealed
             return False
 
     def _release_memory(self) -> None:
@@ -372,7 +375,7 @@ class SQLiteFile(Database):
 def _prepare(file: Path) -> None:
     """Make sure that *file* is there, unless its log shows that it was lost.
 
-    Beside an empty database file, SQLite removes a log as left over, with all that is in it.
+    Beside an empty database file, SQLite removes a log as a leftover, with all that is in it.
     """
     log = file.with_name(f"{file.name}-wal")
     try:

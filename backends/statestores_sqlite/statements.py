@@ -9,7 +9,7 @@ CHECKSUM = "crc32"
 
 
 class Statements:
-    """The statements on one table. They are constant: SQLite compiles each once a connection.
+    """The statements on one table. They are constant: SQLite compiles each once per connection.
 
     The name of the table has been checked, and everything else arrives as a parameter.
     """
@@ -19,7 +19,7 @@ class Statements:
     def __init__(self, table: str, mark: str, *, checksums: bool = False) -> None:
         """Form the statements on *table*; *mark* is how the driver spells a parameter.
 
-        With *checksums* each row has one behind its value, which is read and written with it.
+        With *checksums* each row has one after its value, which is read and written with it.
         """
         self.table = table
         checksum, its_mark, its_update = (

@@ -17,7 +17,7 @@ def has_table(directory: Path) -> bool:
     """Whether the engine in *directory* has its pairs on a server.
 
     Raises:
-        StorageError: The directory may not be looked into.
+        StorageError: The directory cannot be looked into.
     """
     return is_there(directory / FILE)
 
@@ -32,7 +32,7 @@ def is_there(file: Path) -> bool:
 
 
 def table_of(directory: Path, wanted: str | None) -> str:
-    """Return the table that the engine in *directory* has, or from now on has.
+    """Return the table that the engine in *directory* has, or will have from now on.
 
     A new engine gets the table *wanted*, or one with a name that nothing else has.
 
@@ -67,7 +67,7 @@ def table_of(directory: Path, wanted: str | None) -> str:
 
 
 def _write(file: Path, table: str) -> None:
-    """Write the name, whole and on disk before the table is there (ASM-6)."""
+    """Write the name, whole and on disk before the table exists (ASM-6)."""
     new = file.with_suffix(".new")
     try:
         with new.open("w") as opened:

@@ -16,7 +16,7 @@ from sqlalchemy.engine import Connection
 from statestores.errors import StoreLockedError
 
 _NAME_BYTES = 63
-"""PostgreSQL cuts an application's name there."""
+"""PostgreSQL cuts an application's name at this length."""
 
 _OWNER = re.compile(r"statestores (?P<pid>\d+)@(?P<host>\S+) (?P<since>\S+)")
 
@@ -44,7 +44,7 @@ def lock_table(connection: Connection, table: str, path: str) -> None:
     """Lock *table* for the lifetime of *connection*.
 
     The server takes a moment to notice that the client of a session has died. So when the owner
-    is a dead process of this host, its session is waited for.
+    is a dead process of this host, we wait for its session to end.
 
     Raises:
         StoreLockedError: The table is locked, by another process or another engine in this one.
@@ -79,8 +79,8 @@ def unlock_tables(connection: Connection) -> None:
 def _try_lock(connection: Connection, key: int) -> str | None:
     """Take the lock and return ``None``, or return what its holder calls itself.
 
-    That is empty when the holder has gone meanwhile. In a transaction of its own, since the server
-    shows the same sessions for all of one transaction.
+    That is empty when the holder has gone meanwhile. It runs in a transaction of its own, since the
+    server shows the same sessions throughout one.
     """
     with connection.begin():
         if connection.exec_driver_sql("SELECT pg_try_advisory_lock(%s)", (key,)).scalar_one():
@@ -96,7 +96,7 @@ def _is_dead(pid: str, host: str) -> bool:
         os.kill(int(pid), 0)
     except ProcessLookupError:
         return True
-    except PermissionError:  # it lives, as another user
+    except PermissionError:  # it is alive, under another user
         return False
     return False
 

@@ -25,7 +25,7 @@ LOCK_FILE = "OWNER.lock"
 class _LockFile(FileIO):
     """A file that the collector closes without a warning.
 
-    An interrupt can come before whoever opens a store has anything that could be closed.
+    An interrupt can come before whoever opens a store has anything to close.
     """
 
     def __del__(self) -> None:
@@ -106,7 +106,7 @@ def _sign(descriptor: int) -> None:
 
 
 def _owner(descriptor: int) -> str:
-    """Return in words who holds the lock; the owner may be writing its name just now."""
+    """Return in words who holds the lock; the owner may be writing its name right now."""
     try:
         owner = json.loads(os.pread(descriptor, 4096, 0))
         return f"in process {owner['pid']} on {owner['host']!r} since {owner['since']}"

@@ -20,18 +20,19 @@ ENGINE_FILE = "engine.json"
 """The file by which the directory of one partition's engine is recognised."""
 
 MAX_FILE_BYTES = 256 * 1024 * 1024
-"""A larger file is none of ours: the longest, a staged write's intent, has 200 bytes for a file."""
+"""A larger file is not one of ours: the longest, a staged write's intent, has 200 bytes for a
+file."""
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
     """Return the JSON object in the file *path*; ``None`` when there is no such file.
 
     Raises:
-        StoreCorruptedError: The file is no JSON object, or none as `strict_json` wants it.
+        StoreCorruptedError: The file is not a JSON object, or not one that `strict_json` accepts.
         StorageError: It cannot be read.
     """
     try:
-        # A pipe would let the reader wait for ever, if opening it did not already.
+        # A pipe would make the reader wait for ever, if opening it did not already.
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except (FileNotFoundError, NotADirectoryError):
         return None
@@ -71,7 +72,7 @@ def check_format(fields: Fields, path: Path, *known: int) -> int:
 
     Raises:
         StoreCorruptedError: It says none.
-        UnsupportedFormatError: It is of a later release.
+        UnsupportedFormatError: It is from a later release.
     """
     version = fields.integer("format")
     if version not in known:
@@ -83,7 +84,7 @@ def check_format(fields: Fields, path: Path, *known: int) -> int:
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:
-    """Replace the file *path* by *content*, atomically and durably (ASM-2).
+    """Replace the file *path* with *content*, atomically and durably (ASM-2).
 
     Raises:
         StorageError: The directory cannot be written, or the file would be too large to read.
@@ -107,7 +108,7 @@ def write_json(path: Path, content: dict[str, Any]) -> None:
         reach("json.renamed")
         make_durable(path.parent)
     except OSError as error:
-        with suppress(OSError):  # the reason is told, and a name like this one is never read
+        with suppress(OSError):  # the reason is raised, and a name like this one is never read
             temporary.unlink()
         raise StorageError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
 

@@ -1,4 +1,4 @@
-"""Where callers say that something lies: a path of this machine, judged before anything is made."""
+"""Where callers say that something is: a path on this machine, judged before anything is made."""
 
 import os
 import re
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from statestores.errors import InvalidArgumentError, InvalidTypeError, StorageError
 
-# `Path` folds the slashes of a URL into one. A single letter would be a drive of Windows.
+# `Path` folds the slashes of a URL into one. A single letter would be a Windows drive.
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
 
 
@@ -16,8 +16,8 @@ def local_path(path: str | PathLike[str], what: str = "path") -> Path:
 
     Raises:
         InvalidTypeError: It is neither a ``str`` nor a path-like object of one.
-        InvalidArgumentError: It is a URL, has a NUL character, which no path has, or is not UTF-8,
-            which the drivers of engines and Arrow do not take.
+        InvalidArgumentError: It is a URL, has a NUL character, which no path has, or is not UTF-8
+            and so not accepted by Arrow and the engines' drivers.
     """
     text: object = path if isinstance(path, str) else None
     if isinstance(path, PathLike):

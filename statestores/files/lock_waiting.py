@@ -1,4 +1,4 @@
-"""Waiting for a lock that somebody else has, and holding nothing meanwhile."""
+"""Waiting for a lock that somebody else has, while holding nothing."""
 
 import random
 import time
@@ -8,8 +8,8 @@ from typing import Final, TypeVar
 from statestores.errors import StoreLockedError
 
 COMMIT_TIMEOUT_MS: Final = 60_000
-"""How long a write that is staged already waits, unless somebody says otherwise: its work is done,
-and another's commit takes a second."""
+"""How long an already staged write waits, unless told otherwise: its work is done, and another's
+commit takes a second."""
 
 _FIRST_PAUSE_MS: Final = 20
 _LONGEST_PAUSE_MS: Final = 1_000
@@ -37,6 +37,6 @@ def when_unlocked(take: Callable[[], _Taken], timeout_ms: int, who: str, told_by
                     f"{who} has waited for {timeout_ms:,} ms, as {told_by} says, and gives up: "
                     f"{error}"
                 ) from error
-            # Several who wait should not all come back at one moment.
+            # Several who wait should not all come back at the same moment.
             time.sleep(min(left, random.uniform(0.5, 1) * pause_ms / 1000))  # noqa: S311  # no secret
             pause_ms = min(2 * pause_ms, _LONGEST_PAUSE_MS)

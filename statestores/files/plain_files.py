@@ -1,4 +1,4 @@
-"""A look at the files of an engine before its driver opens them."""
+"""A check of an engine's files before its driver opens them."""
 
 import os
 from pathlib import Path
@@ -7,9 +7,9 @@ from statestores.errors import StorageError
 
 
 def check_plain_files(directory: Path, *others: str) -> None:
-    """Accept a *directory* that has files and directories only, or is not there.
+    """Accept a *directory* that has only files and directories, or is not there.
 
-    *others* are names that its owner looks at before it opens them.
+    *others* are names that its owner checks before opening them.
 
     A driver that opens a pipe waits for whoever writes into it, and one that reads a device may
     never come to its end.

@@ -1,4 +1,4 @@
-"""Whether something is there: what cannot be told is an error, and no absence."""
+"""Whether something is there: what cannot be told is an error, not an absence."""
 
 import errno
 import os
@@ -13,7 +13,7 @@ def look_for(path: Path, *, follow_links: bool = True) -> os.stat_result | None:
     A link that leads nowhere is nothing, unless it is not followed.
 
     Raises:
-        StorageError: It cannot be told: a directory on the way may not be looked into, or the disk
+        StorageError: It cannot be told: a directory on the way cannot be looked into, or the disk
             has failed.
     """
     try:

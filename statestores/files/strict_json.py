@@ -27,10 +27,10 @@ _SHORT.maxlevel = 3
 
 
 def parse(data: bytes, where: str) -> Any:
-    """Return the value of the JSON text *data*; *where* says in messages what it is of.
+    """Return the value of the JSON text *data*; *where* names its source in messages.
 
     Raises:
-        StoreCorruptedError: It is none, or not as strict as the module says.
+        StoreCorruptedError: It is not JSON, or not as strict as the module says.
     """
     try:
         text = data.decode("utf-8")
@@ -44,10 +44,10 @@ def parse(data: bytes, where: str) -> Any:
 
 
 def parse_object(data: bytes, where: str) -> dict[str, Any]:
-    """Return the JSON object that *data* are, as `parse` does.
+    """Return *data* as a JSON object, read as `parse` does.
 
     Raises:
-        StoreCorruptedError: They are none, or not as strict as the module says.
+        StoreCorruptedError: They are not one, or not as strict as the module says.
     """
     content = parse(data, where)
     if type(content) is not dict:
@@ -91,7 +91,7 @@ class Fields:
         return cast("str | int", value)
 
     def row(self, name: str) -> list[Any]:
-        """Return a list of texts and integers; who unpacks it checks the types."""
+        """Return a list of texts and integers; whoever unpacks it checks the types."""
         value = self._content.get(name)
         if type(value) is not list or not _is_row(value):
             self.refuse(name, "a list of texts and integers")
@@ -134,12 +134,12 @@ class Fields:
         return Fields(self.mapping(name), self._where, self._below(name))
 
     def items(self) -> Iterator[tuple[str, "Fields"]]:
-        """Yield names and fields of the objects that are all that this object holds."""
+        """Yield the name and fields of each object in this one, which holds nothing else."""
         for name in self._content:
             yield name, self.inside(name)
 
     def numbered(self) -> Iterator[tuple[int, str]]:
-        """Yield the numbers that the names of the fields are, and the names."""
+        """Yield the number that each field's name is, and the name."""
         for name in self._content:
             if not (name.isascii() and name.isdigit() and len(name) < _MAX_DIGITS):
                 self.refuse(name, "named by a number from 0")

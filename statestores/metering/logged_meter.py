@@ -1,4 +1,4 @@
-"""What a logged store measures besides its store: appends to the changelog, and its restore."""
+"""What a logged store itself measures: appends to the changelog, and its restore."""
 
 from time import perf_counter_ns
 

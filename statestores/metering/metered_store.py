@@ -29,7 +29,7 @@ class MeteredStore(StateStore):
 
     def _begin_measuring(self) -> None:
         """Start at zero."""
-        self._puts = 0  # by the owner; replays and loads are none
+        self._puts = 0  # by the owner; replays and loads do not count
         self._put_step = 1  # what a put counts: nothing while changes are replayed as puts
         self._engine_gets = 0
         self._dropped = 0
@@ -39,7 +39,7 @@ class MeteredStore(StateStore):
 
     @contextmanager
     def replaying(self) -> Generator[None, None, None]:
-        """Count no puts and no late records: what is put within is replayed."""
+        """Count no puts and no late records inside the block: what is put there is replayed."""
         self._put_step = 0
         try:
             yield
@@ -66,13 +66,13 @@ class MeteredStore(StateStore):
         return Counts(self._puts, self._engine_gets, self._dropped, self._below_horizon)
 
     def _time_next_engine_get(self) -> None:
-        """Have the next point read of the engine timed, and the ones after it not.
+        """Have the next point read of the engine timed, but not the ones after it.
 
-        The attribute is there anyway, so the reads in between cost what they always do. A method
-        of the store must not be replaced so: CPython would look it up more slowly ever after.
+        The attribute is there anyway, so the reads in between cost what they always do. A method of
+        the store must not be replaced in this way: CPython would look it up more slowly ever after.
         """
         engine_get, meter = self._engine.get, self._meter.engine_gets
-        itself = weakref.ref(self)  # else the store would refer to itself
+        itself = weakref.ref(self)  # otherwise the store would refer to itself
 
         def timed(row: bytes) -> bytes | None:
             store = itself()

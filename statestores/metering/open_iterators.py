@@ -2,7 +2,7 @@
 
 An iterator is open from the call that makes it until it is exhausted, closed or let go. Nothing is
 wrapped around it and nothing is called at its end: the interpreter knows whether a generator has
-ended, and it is asked when somebody wants to know.
+ended, and is asked when somebody wants to know.
 """
 
 import threading
@@ -19,7 +19,7 @@ _Opened: TypeAlias = tuple["ref[Generator[Any, None, None]]", int]
 """An iterator, if it is still there, and when it was opened, in nanoseconds since the epoch."""
 
 _FORGET_FROM = 64
-"""Entries from which on those of iterators that have ended are dropped."""
+"""From this many entries on, those of iterators that have ended are dropped."""
 
 
 def _is_open(opened: _Opened) -> bool:
@@ -30,7 +30,8 @@ def _is_open(opened: _Opened) -> bool:
 class OpenIterators:
     """The iterators of one store and its facades. Any thread may use it.
 
-    Entries are appended without the lock, which a deque allows; who removes or counts them has it.
+    Entries are appended without the lock, which a deque allows; whoever removes or counts them
+    holds it.
     """
 
     __slots__ = ("_forget_from", "_forgotten", "_lock", "_opened")
@@ -50,7 +51,7 @@ class OpenIterators:
         return iterator
 
     def _forget_ended(self) -> None:
-        """Drop the entries of iterators that have ended, unless somebody is at it."""
+        """Drop the entries of iterators that have ended, unless somebody is already doing so."""
         if not self._lock.acquire(blocking=False):
             return
         try:

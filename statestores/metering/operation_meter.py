@@ -13,7 +13,7 @@ Pair = tuple[MetricDefinition, MetricDefinition]
 class OperationMeter:
     """One operation. One thread at a time records, any thread may read.
 
-    Invariant: what a reader sees is of whole recordings, since count and time are one tuple.
+    Invariant: a reader sees only whole recordings, since count and time are one tuple.
     """
 
     __slots__ = ("_past", "_peak_ns", "_peaks", "_sums", "_turn_ns")
@@ -41,10 +41,10 @@ class OperationMeter:
         self._sums = (count + 1, total_ns + latency_ns)
 
     def _begin_second(self, latency_ns: int, now_ns: int) -> None:
-        """Put away the highest latency of the second that is over."""
+        """Store the highest latency of the second that is over."""
         since_ns = self._past.change(self._sums, now_ns).since_ns
         recent = [peak for peak in self._peaks if peak[0] > since_ns]
-        # In this order a reader, who goes the other way, misses none.
+        # In this order a reader, which goes the other way, misses none.
         self._peaks = (*recent, (self._turn_ns, self._peak_ns))
         self._peak_ns = latency_ns
         self._turn_ns = now_ns + SECOND_NS
@@ -60,7 +60,7 @@ class OperationMeter:
         return total.of(sums[0], tags), rate.of(change.added[0] / change.seconds, tags)
 
     def latencies(self, definitions: Pair, tags: Mapping[str, str]) -> Metrics:
-        """Return the mean and the highest latency; nothing when there was no operation lately."""
+        """Return the mean and the highest latency; nothing without a recent operation."""
         peak_ns, turn_ns = self._peak_ns, self._turn_ns
         since_ns, _, (count, total_ns) = self._past.change(self._sums, perf_counter_ns())
         if not count:

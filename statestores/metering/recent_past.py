@@ -2,7 +2,7 @@
 
 A rate is a true quotient: what was added between two readings, and the time between them. Readings
 are kept about a second apart, for half a minute, by whoever comes along: the owner when it commits,
-a collector when it looks. If nobody came for longer, the rate is over that longer time.
+a collector when it looks. If nobody came for longer than that, the rate covers the longer time.
 """
 
 from typing import NamedTuple
@@ -20,7 +20,7 @@ class Change(NamedTuple):
     """The moment."""
 
     seconds: float
-    """The time since then, and a second at least, so that a first record makes no huge rate."""
+    """The time since then, but at least a second, so that a first record makes no huge rate."""
 
     added: tuple[int, ...]
     """What each total has grown by."""
@@ -50,7 +50,7 @@ class RecentPast:
         self.due_ns = now_ns + SECOND_NS
 
     def change(self, totals: tuple[int, ...], now_ns: int) -> Change:
-        """Return what was added up to *totals*, over half a minute or what is nearest to it."""
+        """Return what was added up to *totals*, over half a minute or the time nearest to it."""
         readings = self._readings
         since_ns, before = readings[0]
         for taken_ns, reading in readings:

@@ -1,8 +1,8 @@
 """What a store over an engine measures of itself.
 
-Commits are measured one by one. Of the calls between them only what costs next to nothing is kept,
+Commits are measured one by one. Of the calls between them, only what costs next to nothing is kept,
 as plain numbers of the store: nothing is wrapped, and no clock is read for each call. How long a
-read of the engine takes is measured for one read in a while.
+read of the engine takes is measured only once in a while.
 """
 
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ SAMPLE_INTERVAL_NS = 10_000_000
 
 
 class Counts(NamedTuple):
-    """What a store counts by itself. Each only grows."""
+    """What a store itself counts. Each count only grows."""
 
     puts: int
     """Records put."""
@@ -59,7 +59,7 @@ class StoreMeter:
         self.engine_gets = OperationMeter()
         self.iterators = OpenIterators()
         self.rows = self.bytes = 0  # what commits gave to the engine
-        self.sample_ns = 0  # when a read of the engine is to be timed again
+        self.sample_ns = 0  # when to time a read of the engine again
         self._past = RecentPast((0,) * 7, perf_counter_ns())
 
     def keep(self, counts: Counts, now_ns: int) -> None:

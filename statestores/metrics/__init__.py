@@ -1,7 +1,7 @@
 """Metrics of stores and tasks: recording every call, and exporting to OpenTelemetry.
 
 Every store, logged store, task, task manager and standby has a method ``metrics()``; this package
-is what one does with them.
+puts them to use.
 """
 
 from statestores.metrics.call_recording import RecordingLevel, set_recording_level

@@ -2,7 +2,7 @@
 
 A recorded store has its methods replaced, on the object itself, by ones that read the clock before
 and after. That costs two readings a call, and, in CPython, some nanoseconds more for every call
-after it was switched off again; a store that was never recorded pays nothing.
+after recording is switched off again; a store that was never recorded pays nothing.
 """
 
 from collections.abc import Callable, Generator, Iterator, Mapping
@@ -57,10 +57,10 @@ class RecordingLevel(Enum):
     """How much of a store is measured."""
 
     INFO = "INFO"
-    """What costs next to nothing; always."""
+    """What costs next to nothing; always measured."""
 
     DEBUG = "DEBUG"
-    """Besides, the number and latency of each kind of call."""
+    """In addition, the number and latency of each kind of call."""
 
 
 class CallRecorder:
@@ -99,13 +99,13 @@ class CallRecorder:
         def timed(*arguments: Any, **options: Any) -> Iterator[Any]:
             began_ns = perf_counter_ns()
             running = _until_it_ends(call(*arguments, **options), meter, began_ns)
-            next(running)  # else its end would not be noticed if nobody ever asked it for an item
+            next(running)  # or its end would go unnoticed if nobody ever asked it for an item
             return running
 
         return timed
 
     def metrics(self, others: Metrics) -> Metrics:
-        """Return *others*, and after them what was recorded and is not among them."""
+        """Return *others*, followed by what was recorded and is not among them."""
         tags = self._tags
         known = {metric.name for metric in others}
         own = [
@@ -133,11 +133,11 @@ def _until_it_ends(
 def set_recording_level(store: StateStore, level: RecordingLevel | str) -> None:
     """Have each call of *store* recorded, or no longer. Called by its owner.
 
-    A caller that has kept a bound method from before is not recorded, nor are facades. What was
+    A caller that has kept a bound method from before is not recorded; neither are facades. What was
     recorded stays among `StateStore.metrics` when the level is INFO again.
 
     Raises:
-        InvalidTypeError: The store's class has slots, and so no place for what replaces methods.
+        InvalidTypeError: The store's class has slots, and so no place for replacement methods.
         ValueError: There is no such level.
     """
     wanted = RecordingLevel(level)

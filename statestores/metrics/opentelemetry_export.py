@@ -1,8 +1,8 @@
-"""Metrics for OpenTelemetry: read when a collector asks, and by the API package only (MET-9).
+"""Metrics for OpenTelemetry: read when a collector asks, and through the API package only (MET-9).
 
 Each metric is one observable instrument, ``statestores.`` and its name with underscores: a counter
-for a total, a gauge for a value of the moment. Rates are not exported, since whoever collects
-totals has better ones.
+for a total, a gauge for a current value. Rates are not exported, since whoever collects totals has
+better ones.
 """
 
 import threading
@@ -25,12 +25,12 @@ METER_NAME = "statestores"
 class OpenTelemetryExport(Closing):
     """The sources whose metrics a meter exports. Made by `register_opentelemetry`.
 
-    A source is held weakly: what nobody uses any more is no longer exported. Nor is what has been
-    closed, nor anything once the export is closed, since OpenTelemetry keeps instruments for good.
+    A source is held weakly: once nobody uses it, it is no longer exported. Neither is a closed
+    source, nor anything once the export is closed, since OpenTelemetry keeps instruments for good.
     """
 
     def __init__(self, meter: Any, observation: Callable[..., Any]) -> None:
-        """Make the instruments of every metric that there always is."""
+        """Make the instruments of every metric that always exists."""
         self._meter = meter
         self._observation = observation
         self._sources: dict[int, weakref.ref[Any]] = {}
@@ -47,7 +47,7 @@ class OpenTelemetryExport(Closing):
     def add(self, source: MetricSource) -> None:
         """Export the metrics of *source* as well, for as long as it is open and in use.
 
-        A metric that is not in the catalogue is exported if the source has it by now.
+        A metric that is not in the catalogue is exported if the source already has it.
         """
         for metric in source.metrics():
             self._make_instrument(metric.name, metric.unit, metric.description, metric.kind)
@@ -106,7 +106,7 @@ class OpenTelemetryExport(Closing):
             return tuple(metric for metrics in self._read_all().values() for metric in metrics)
 
     def close(self) -> None:
-        """Export nothing any more. Idempotent."""
+        """Stop exporting. Idempotent."""
         self._is_open = False
 
 
@@ -117,7 +117,7 @@ def register_opentelemetry(
 
     Args:
         sources: Stores, logged stores, tasks, task managers or standbys. A store need not be given
-            besides the task that has it. More can be added later.
+            in addition to the task that has it. More can be added later.
         meter_provider: Where to export; by default what the application has set globally.
 
     Raises:

@@ -1,4 +1,4 @@
-"""What every store does alike on any engine: buffer, commit, kinds, retention, facades.
+"""What every store does in the same way on any engine: buffer, commit, kinds, retention, facades.
 
 Standard library only. Read `layout`, then `engine_store`, `key_value` and `versioned`.
 """

@@ -100,14 +100,14 @@ def open_on_engine(
     """Open the store of bytes that *specification* describes, and take *engine* over.
 
     Serdes are written down and checked, not applied: see ``statestores.serdes.typed``. The engine
-    is closed with the store, and also when this raises. *clock* takes the place of the machine's
-    where values expire by it, for tests. Key-value and versioned stores keep rows that
-    were committed or read lately in up to *read_cache_bytes* of memory, or less where
-    *memory_budget* has less; 0 keeps none. Of that much memory, in versioned stores half as much
-    besides, stores with a time to live and versioned ones remember when rows expire.
+    is closed with the store, and also when this raises. *clock* replaces the machine's where values
+    expire by it, for tests. Key-value and versioned stores keep rows that were committed or read
+    recently in up to *read_cache_bytes* of memory, or less where *memory_budget* has less; 0 keeps
+    none. Stores with a time to live use as much memory to remember when rows expire, and versioned
+    ones half as much in addition.
 
     Raises:
-        InvalidTypeError: The specification is of no known kind.
+        InvalidTypeError: The specification is not of a known kind.
         StoreMismatchError, UnsupportedFormatError, StoreCorruptedError: The engine holds another
             store, or a damaged one.
         CapabilityNotSupportedError: The engine cannot keep *durability*.
@@ -129,7 +129,7 @@ def open_on_engine(
             return EngineWindowStore(engine, specification, durability)
         if isinstance(specification, Session):
             return EngineSessionStore(engine, specification, durability)
-        raise InvalidTypeError(  # noqa: TRY301  # the engine has to be closed for it as well
+        raise InvalidTypeError(  # noqa: TRY301  # the engine must be closed for it as well
             "a specification is a KeyValue, a TimestampedKeyValue, a Versioned, a Window or a "
             f"Session, got {specification!r}"
         )

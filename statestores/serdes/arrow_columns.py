@@ -13,7 +13,7 @@ from statestores.errors import InvalidTypeError, SerializationError
 from statestores.serdes.optional_packages import require
 from statestores.serdes.refusals import refused_column
 
-# By name, because the views are younger than the oldest pyarrow that is supported.
+# By name, because the views are newer than the oldest supported pyarrow.
 _BINARY = frozenset({"binary", "large_binary", "binary_view"})
 _TEXT = frozenset({"string", "large_string", "string_view"})
 
@@ -121,7 +121,7 @@ def map_values(function: Callable[[Any], Any], array: Any, arrow_type: Any) -> A
 
 
 def binary_offsets(array: Any) -> Any:
-    """Return where each value of a not empty ``pyarrow.binary()`` array begins, and the end."""
+    """Return where each value of a non-empty ``pyarrow.binary()`` array begins, and the end."""
     np = numpy()
     return np.frombuffer(array.buffers()[1], np.int32, len(array) + 1, array.offset * 4)
 

@@ -1,6 +1,6 @@
-"""Says which extra to install where Arrow is missing; what needs Arrow imports this first.
+"""Says which extra to install where Arrow is missing; modules that need Arrow import this first.
 
-Nothing is imported here: a worker of Spark looks for its data sources again and again.
+Nothing is imported here: a Spark worker looks for its data sources again and again.
 """
 
 from statestores.serdes.optional_packages import require_installed

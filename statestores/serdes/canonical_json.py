@@ -27,8 +27,8 @@ def is_plain(value: Any, depth: int = 0) -> bool:
     """Accept a value of JSON's types; return whether every JSON library writes it alike.
 
     The libraries, and their versions, differ in when a float has an exponent, and in how it looks.
-    None uses one from 0.0001 up to 1e16, and all give the fewest digits that read back. Keys and
-    the size of integers are left to the writer: `write` and orjson refuse the same ones.
+    None uses an exponent from 0.0001 up to 1e16, and all give the fewest digits that read back.
+    Keys and the size of integers are left to the writer: `write` and orjson refuse the same ones.
 
     Raises:
         TypeError: Something in the value would read back as another type, or not at all.
@@ -96,7 +96,7 @@ def read(data: bytes) -> Any:
 
 
 def _read_int(digits: str) -> int | float:
-    """Return an integer, as a float beyond 64 bits: so do readers that know no larger integer."""
+    """Return an integer, as a float beyond 64 bits: as readers do that know no larger integer."""
     if len(digits) <= len(str(_BEYOND)):
         number = int(digits)
         if _LOWEST <= number < _BEYOND:

@@ -68,7 +68,7 @@ def specification_from_description(
     arguments["value"] = _serde_or_none(arguments["value"])
     for field in KINDS[kind].fields:
         if field.is_duration and not field.required:
-            arguments[field.name] = arguments[field.name] or None  # 0 is none
+            arguments[field.name] = arguments[field.name] or None  # 0 means none
     return SPECIFICATIONS[kind](**arguments)
 
 

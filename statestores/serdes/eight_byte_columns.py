@@ -22,7 +22,7 @@ def to_bytes(array: Any, serde: str, big_endian: Callable[[Any], Any]) -> Any:
     *big_endian* turns a numpy array of the numbers into one of a big-endian type.
 
     Raises:
-        SerializationError: They are more than fit into one chunk. The message names *serde*.
+        SerializationError: There are more than fit into one chunk. The message names *serde*.
     """
     np, pa = numpy(), pyarrow()
     validity = None
@@ -43,7 +43,7 @@ def from_bytes(
     """Return an array of the numbers that the binary *array* holds; nulls stay null.
 
     *dtype* is how numpy reads the bytes, and *native* turns the result into the numbers. *decode*
-    reads one value: it is called when a length is not 8, to raise what it raises.
+    reads one value: when a length is not 8, it is called for the error that it raises.
 
     Raises:
         SerializationError: The values are not bytes, or not 8 bytes.

@@ -19,7 +19,7 @@ class Float64Serde:
     """Eight bytes, big-endian, IEEE 754: Kafka's Double serde (SRD-14).
 
     Not sorted: negative numbers come after positive ones, in reverse. As keys, 0.0 and -0.0 are
-    two. An ``int`` is taken where a type checker takes it, if nothing of it is lost.
+    two. An ``int`` is accepted where a type checker accepts it, if nothing is lost.
     """
 
     name: str = field(default="float64", init=False)
@@ -68,7 +68,7 @@ class Float64Serde:
         try:
             return array.cast(pa.float64())
         except pa.ArrowInvalid:
-            # Arrow refuses every whole number from 2**53 on, also those that a float holds.
+            # Arrow refuses every whole number from 2**53 on, even those that a float holds.
             return map_values(self._as_float, array, pa.float64())
 
     def decode_array(self, data: Any) -> Any:

@@ -17,11 +17,11 @@ _EXPECTED: Final = "dict with str keys, list, str, int, float, bool"
 class JsonSerde:
     """JSON in canonical form: equal values of equal types give equal bytes (SRD-15).
 
-    Takes what reads back as itself: no tuples, no keys but ``str``, no NaN, no integers outside
-    of 64 bits. ``null`` is allowed inside a value and not as one: a store says absence itself. In
-    Arrow, a column of text *is* JSON text; of any other type, it is values (SRD-20).
+    Takes what reads back as itself: no tuples, no keys but ``str``, no NaN, no integers beyond 64
+    bits. ``null`` is allowed inside a value but not as one: a store expresses absence itself. In
+    Arrow, a column of text *is* JSON text; a column of any other type holds values (SRD-20).
 
-    With orjson installed it is several times as fast; the bytes are the same without.
+    With orjson installed it is several times as fast; the bytes are the same.
     """
 
     name: str = field(default="json", init=False)
@@ -76,7 +76,7 @@ json = JsonSerde()
 
 @cache
 def _codec() -> tuple[Callable[[Any], bytes], Callable[[bytes], Any]]:
-    """Return the fastest functions there are to write plain values and to read."""
+    """Return the fastest functions available to write plain values and to read."""
     try:
         orjson = import_module("orjson")
     except ModuleNotFoundError as error:
@@ -87,8 +87,8 @@ def _codec() -> tuple[Callable[[Any], bytes], Callable[[bytes], Any]]:
 
     def write_plain(value: Any) -> bytes:
         # A copy: orjson leaves a text of 80 bytes in 4 KiB of memory, and a store holds values
-        # until it commits. Holding many is six times as fast with it. A join of two parts is the
-        # cheapest: of one, it would be that part itself.
+        # until it commits. Holding many is six times as fast with it. Joining two parts is
+        # cheapest: joining one would give that part itself.
         return b"".join((dumps(value, None, options), b""))
 
     return write_plain, orjson.loads

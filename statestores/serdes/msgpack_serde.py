@@ -16,8 +16,8 @@ class MsgpackSerde:
     """MessagePack: JSON's types and bytes, smaller and without a text form (SRD-16).
 
     Takes what reads back as itself: no tuples, no subclasses. Dicts keep their order, so two that
-    are equal may differ in their bytes; as a key, that makes them two. In Arrow, a column of
-    bytes *is* MessagePack; of any other type, it is values (SRD-20).
+    are equal may differ in their bytes; as keys, that makes them two. In Arrow, a column of bytes
+    *is* MessagePack; a column of any other type holds values (SRD-20).
     """
 
     name: str = field(default="msgpack", init=False)

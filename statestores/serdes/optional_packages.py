@@ -23,7 +23,7 @@ def require(package: str, *, purpose: str, extra: str) -> Any:
 
 
 def require_installed(package: str, *, purpose: str, extra: str) -> None:
-    """Accept *package* if it is there, and leave it to who needs it to import it.
+    """Accept *package* if it is there, and leave importing it to whoever needs it.
 
     Raises:
         MissingDriverError: As `require`.

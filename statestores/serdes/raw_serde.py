@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class RawSerde:
-    """Bytes as they are, what a specification without serdes means (SRD-10)."""
+    """Bytes as they are, which is what a specification without serdes means (SRD-10)."""
 
     name: str = field(default="bytes", init=False)
     sorted: bool = field(default=True, init=False)

@@ -20,7 +20,7 @@ def refused_bytes(serde: str, data: object, reason: str) -> SerializationError:
 
 
 def not_eight_bytes(serde: str, data: object) -> SerializationError:
-    """Return the error for *data* of which *serde* reads exactly 8 bytes, or which is no bytes."""
+    """Return the error for *data* that is not exactly the 8 bytes that *serde* reads."""
     found = f", got {len(data)}" if isinstance(data, bytes) else ""
     return refused_bytes(serde, data, f"expected 8 bytes{found}")
 

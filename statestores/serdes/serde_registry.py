@@ -23,7 +23,7 @@ def register_serde(serde: Serde[Any]) -> None:
     serde only if it is registered there too.
 
     Raises:
-        InvalidTypeError: The name is not a ``str`` with something in it.
+        InvalidTypeError: The name is not a non-empty ``str``.
         InvalidArgumentError: Another serde has the name.
     """
     name: object = serde.name

@@ -59,7 +59,7 @@ class Utf8Serde:
         try:
             return binary.cast(pa.string())
         except pa.ArrowInvalid:
-            # One by one says which value it is; and what is under a null does not count.
+            # Decoding one by one says which value it is; and what is under a null does not count.
             return map_values(self.decode, binary, pa.string())
 
     def arrow_type(self) -> Any:

@@ -28,9 +28,10 @@ class Capabilities:
     """`Engine.ingest` loads sorted pairs faster than batches do, atomically."""
 
     max_key_bytes: int | None = None
-    """The length of the longest key that is accepted in any case, where the driver ends below the
-    contract's 64 KiB; at least 1 KiB (ENG-38). ``None``, the contract's length, is the default: a
-    limit is no promise but a reservation, and whoever has none need not know that there are any."""
+    """The length of the longest key that is accepted in any case, where the driver's limit is below
+    the contract's 64 KiB; at least 1 KiB (ENG-38). ``None``, the contract's length, is the default:
+    a limit is not a promise but a reservation, and an engine without one need not know that there
+    are any."""
 
     @property
     def promises(self) -> dict[str, bool]:

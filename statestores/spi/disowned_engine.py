@@ -24,7 +24,7 @@ _CALLS = (
 def disowned(engine_class: type[T]) -> type[T]:
     """Return the class that an engine of *engine_class* has in a forked child.
 
-    Only the class changes, and with it nothing on the way of a call in the parent.
+    Only the class changes, so nothing on the path of a call in the parent changes.
     """
     namespace: dict[str, Any] = dict.fromkeys(_CALLS, _refuse)
     # Without slots of its own it has the layout of the engine's class, and can take its place.

@@ -7,7 +7,7 @@ Invariants that every engine keeps:
 
 * keys are non-empty ``bytes`` in unsigned lexicographic order; a strict prefix sorts first (ENG-4);
 * values are ``bytes``; ``b""`` is a value and differs from absence (ENG-2);
-* reads may come from any thread, also while one thread applies a batch (ENG-11);
+* reads may come from any thread, even while one thread applies a batch (ENG-11);
 * one thread at a time calls `Engine.apply`, `Engine.ingest` and `Engine.close`.
 """
 

@@ -1,9 +1,9 @@
 """What a forked child does with what its parent has open: it lets go of it (ENG-37, ASM-9).
 
-A fork copies memory and descriptors, and neither the driver's threads nor the exclusiveness. A
+A fork copies memory and descriptors, but neither the driver's threads nor exclusive ownership. A
 child that goes on with such a copy writes into its parent's files, waits for threads that it does
-not have, or hangs when it exits. So in the child everything registered here refuses to be used;
-the parent notices nothing. It costs nothing until a process forks.
+not have, or hangs when it exits. So in the child everything registered here refuses to be used; the
+parent notices nothing. It costs nothing until a process forks.
 """
 
 import ctypes
@@ -34,7 +34,7 @@ def never_destroy(resource: object) -> None:
 
 
 def _disown_all() -> None:
-    with ExitStack() as every:  # one that fails does not keep the others
+    with ExitStack() as every:  # one that fails does not stop the others
         for resource in list(_OPENED):
             every.callback(resource.disown)
         _OPENED.clear()

@@ -1,7 +1,7 @@
 """The kinds of store, and what is true of every store of a kind.
 
-Whatever differs by kind and is no more than a fact stands here: the columns of changes and rows,
-their order, what a specification says beside its name and serdes. Changelogs, snapshots, Spark and
+Every difference between kinds that is no more than a fact is here: the columns of changes and rows,
+their order, what a specification says besides its name and serdes. Changelogs, snapshots, Spark and
 the command line make their tables from it, so that a further kind is an entry here, its semantics
 and its serdes.
 """
@@ -14,7 +14,7 @@ from typing import Final, Self
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NumberColumn:
-    """A column of int64 that the changes of a kind have beside key and value."""
+    """A column of int64 that the changes of a kind have besides key and value."""
 
     name: str
     """The column's name in the changelog."""
@@ -34,7 +34,7 @@ class NumberColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KindField:
-    """What the specifications of some kinds say beside what all of them do."""
+    """What the specifications of some kinds say in addition to what all of them do."""
 
     name: str
     """The attribute, and the field of the stored form."""
@@ -49,8 +49,7 @@ class KindField:
     """What it decides, as the end of a sentence that asks for it."""
 
     required: bool = False
-    """Whether there is no store without it. A time span that need not be there is then 0 in the
-    stored form."""
+    """Whether every store must have it. A time span that is absent is 0 in the stored form."""
 
     @property
     def is_duration(self) -> bool:
@@ -63,7 +62,7 @@ class Kind(str):  # noqa: SLOT000  # the decorator defines them
     """A kind of store. It is its own name in stored form, and equal to it."""
 
     name: str = field(kw_only=False)
-    """The name in stored form. It is given once and never changed, as the code is."""
+    """The name in stored form. It is given once and never changed, like the code."""
 
     code: int
     """The number in the heads of changelogs (LOG-21)."""
@@ -84,14 +83,14 @@ class Kind(str):  # noqa: SLOT000  # the decorator defines them
     """Whether a row lasts until the next one of its key, and a deletion is a row."""
 
     fields: tuple[KindField, ...] = ()
-    """What is the kind's own in a specification, in the order of the stored form."""
+    """What the kind adds to a specification, in the order of the stored form."""
 
     times: tuple[str, ...] = ()
     """The times that a reader is shown of each row; of two, the first and the last."""
 
     told_by: str | None = None
-    """The field, or the column of rows, that tells the kind where nobody names it: others do not
-    have it. ``None`` for the kind that is meant without a sign."""
+    """The field, or the column of rows, by which the kind is known where nobody names it: other
+    kinds do not have it. ``None`` for the kind that is meant when there is no such sign."""
 
     def __new__(cls, name: str, **_: object) -> Self:
         """Make the name; the fields follow."""
@@ -99,9 +98,9 @@ class Kind(str):  # noqa: SLOT000  # the decorator defines them
 
     @property
     def put_by(self) -> NumberColumn | None:
-        """The time by which rows are put so that none of them makes another one too late.
+        """The time in whose order rows are put so that none of them makes another too late.
 
-        ``None`` where they go in in any order: a time that a row need not have makes none too late.
+        ``None`` where any order will do: a time that a row need not have makes none too late.
         """
         return self.expires_by if self.expires_by and self.expires_by.required else None
 

@@ -25,8 +25,8 @@ class MemoryBudget:
         """Divide *total_bytes* among up to *stores* stores.
 
         Raises:
-            InvalidArgumentError: One is no whole number or below 1, or a store would have less
-                than 256 KiB.
+            InvalidArgumentError: One is not a whole number or is below 1, or a store would have
+                less than 256 KiB.
         """
         for name, value in (("total_bytes", total_bytes), ("stores", stores)):
             if type(value) is not int or value < 1:
@@ -55,7 +55,7 @@ class MemoryBudget:
 
     @property
     def open_stores(self) -> int:
-        """How many are."""
+        """How many are open."""
         return self._open
 
     @property
@@ -65,12 +65,12 @@ class MemoryBudget:
 
     @property
     def engine_bytes(self) -> int:
-        """What one engine may have that shares nothing."""
+        """What one engine that shares nothing may have."""
         return self.pool_bytes // self._stores
 
     @property
     def pool_bytes(self) -> int:
-        """What all engines may have together that share everything."""
+        """What all engines that share everything may have together."""
         return self._total_bytes - self._total_bytes // 4
 
     def join(self, *, least_bytes: int = 0) -> "MemoryShare":
@@ -95,7 +95,7 @@ class MemoryBudget:
         return MemoryShare(self)
 
     def leave(self) -> None:
-        """Count one engine less; called by `MemoryShare.release`."""
+        """Count one engine fewer; called by `MemoryShare.release`."""
         with self._lock:
             self._open -= 1
 

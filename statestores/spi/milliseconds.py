@@ -1,4 +1,4 @@
-"""Times are milliseconds: what to do about those that are given otherwise (COM-48)."""
+"""Times are milliseconds: what to do about those that are given in another unit (COM-48)."""
 
 import warnings
 from datetime import datetime, timedelta
@@ -14,7 +14,7 @@ _OUT_OF_THE_STORE = 4
 
 
 def in_milliseconds(time: object) -> str:
-    """Return what to add to the refusal of *time*, which is no number of milliseconds."""
+    """Return what to add to the refusal of *time*, which is not a number of milliseconds."""
     if isinstance(time, timedelta):
         return (
             f"; write {time // timedelta(milliseconds=1)}, or duration // timedelta(milliseconds=1)"

@@ -12,7 +12,7 @@ from statestores.spi.milliseconds import in_milliseconds
 from statestores.spi.serde import Serde
 
 if TYPE_CHECKING:
-    # Without a serde there are bytes, and a checker knows it by the default (PEP 696), which is
+    # Without a serde there are bytes, and a checker knows it from the default (PEP 696), which is
     # part of Python from 3.13 on. Nothing is installed for it: checkers bring these types along.
     import typing_extensions
 
@@ -29,7 +29,7 @@ _NAME = re.compile(r"[A-Za-z0-9._-]+")
 
 
 def _is_serde(value: object) -> bool:
-    """Whether *value* has what a `Serde` has that a store calls. A class is no serde: make one."""
+    """Whether *value* has what a store calls of a `Serde`. A class is not a serde: make one."""
     named = isinstance(getattr(value, "name", None), str) and not isinstance(value, type)
     return named and all(callable(getattr(value, each, None)) for each in ("encode", "decode"))
 
@@ -55,7 +55,7 @@ def check_duration(name: str, duration_ms: object, *, least_ms: int = 1) -> None
 class StoreSpecification(Generic[K, V]):
     """What every kind has. The store writes it down and checks it at each opening (COM-13).
 
-    A specification that cannot be one is refused when it is made, with an `InvalidTypeError` or an
+    An invalid specification is refused when it is made, with an `InvalidTypeError` or an
     `InvalidArgumentError`.
     """
 
@@ -144,7 +144,7 @@ class KeyValue(StoreSpecification[K, V]):
 class TimestampedKeyValue(StoreSpecification[K, V]):
     """A key-value store with a timestamp beside each value, which may expire (TKV, TTL, KIP-258).
 
-    The time to live may be another, or none, at each opening: it is a rule of what reads show.
+    The time to live may differ, or be none, at each opening: it is a rule for what reads show.
     """
 
     kind: ClassVar[Kind] = kinds.TIMESTAMPED_KEY_VALUE
@@ -152,7 +152,7 @@ class TimestampedKeyValue(StoreSpecification[K, V]):
     changeable: ClassVar[frozenset[str]] = frozenset({"ttl_ms", "ttl_clock"})
 
     ttl_ms: int | None
-    """How long a value is there, from 1; ``None`` for ever."""
+    """How long a value lasts, from 1; ``None`` for ever."""
 
     ttl_clock: TtlClock
     """What its age is measured by."""
@@ -170,8 +170,8 @@ class TimestampedKeyValue(StoreSpecification[K, V]):
         """Describe a key-value store with timestamps; its clock may be given by name.
 
         Raises:
-            InvalidTypeError, InvalidArgumentError: The name, the time to live or its clock cannot
-                be one.
+            InvalidTypeError, InvalidArgumentError: The name, the time to live or its clock is not
+                valid.
         """
         StoreSpecification.__init__(self, name, key=key, value=value, partitioner=partitioner)
         if ttl_ms is not None and type(ttl_ms) is not int:
@@ -191,7 +191,7 @@ class TimestampedKeyValue(StoreSpecification[K, V]):
         object.__setattr__(self, "ttl_clock", clock)
 
     def describe(self) -> dict[str, str | int]:
-        """Return the specification in stored form; a time to live of 0 is none."""
+        """Return the specification in stored form; a time to live of 0 means none."""
         described = StoreSpecification.describe(self)
         described["ttl_ms"] = self.ttl_ms or 0
         described["ttl_clock"] = self.ttl_clock.value

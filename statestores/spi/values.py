@@ -1,4 +1,4 @@
-"""Many values in one argument, of whatever type they come (COM-19)."""
+"""Many values in one argument, whatever type they come in (COM-19)."""
 
 from collections.abc import Iterable
 from typing import Any

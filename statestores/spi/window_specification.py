@@ -40,7 +40,7 @@ class Window(StoreSpecification[K, V]):
             )
 
     def describe(self) -> dict[str, str | int]:
-        """Return the specification in stored form, with what is the kind's own."""
+        """Return the specification in stored form, with what the kind adds."""
         described = StoreSpecification.describe(self)
         described["retention_ms"] = self.retention_ms
         described["window_size_ms"] = self.window_size_ms

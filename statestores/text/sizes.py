@@ -2,7 +2,7 @@
 
 
 def format_bytes(size: int) -> str:
-    """Return *size* in the unit in which it is short.
+    """Return *size* in the unit that makes it short.
 
     >>> format_bytes(1_023), format_bytes(1_536), format_bytes(3 << 40)
     ('1023 B', '1.5 KiB', '3.0 TiB')

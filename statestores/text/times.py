@@ -1,4 +1,4 @@
-"""Times and durations as text: milliseconds, ISO 8601 or a unit in, for people out."""
+"""Times and durations as text: milliseconds, ISO 8601 or units go in, text for people comes out."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -27,7 +27,7 @@ DURATION_EXPECTED = "milliseconds, or a number with ms, s, m, h, d or w"
 def parse_time(text: str) -> int:
     """Return the milliseconds since the epoch that *text* says.
 
-    Digits are milliseconds; anything else is ISO 8601, in UTC where it names no offset. What is
+    Digits are milliseconds; anything else is ISO 8601, in UTC where it names no offset. Anything
     below a millisecond is cut off.
 
     >>> parse_time("1372939200000"), parse_time("2013-07-04T12:00"), parse_time("2013-07-04")
@@ -55,13 +55,13 @@ def parse_time(text: str) -> int:
 
 
 def parse_duration(text: str) -> int:
-    """Return the milliseconds that *text* says: digits, and a unit if it is another one.
+    """Return the milliseconds that *text* says: digits, and a unit if it is a different one.
 
     >>> parse_duration("90000"), parse_duration("90s"), parse_duration("2 w")
     (90000, 90000, 1209600000)
 
     Raises:
-        InvalidArgumentError: It is no duration, or a longer one than an int64 has milliseconds.
+        InvalidArgumentError: It is not a duration, or is longer than an int64 of milliseconds.
     """
     found = _DURATION.fullmatch(text)
     duration_ms = MAX_TIME_MS + 1 if found is None else int(found[1]) * _UNITS_MS[found[2]]

@@ -11,7 +11,7 @@ from typing import Any
 
 _ESCAPED_CATEGORIES = frozenset({"Cc", "Cs", "Zl", "Zp"})  # controls, surrogates, line separators
 _TURNING = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-"""What changes the direction of the text around it, and so what people believe to see."""
+"""What changes the direction of the text around it, and so what people believe they see."""
 
 
 def as_text(value: object) -> str:
@@ -28,7 +28,7 @@ def as_text(value: object) -> str:
 
 
 def as_json(value: object) -> Any:
-    r"""Return *value* as what `json` can write.
+    r"""Return *value* as something that `json` can write.
 
     Bytes are text where they are UTF-8, and ``{"hex": ...}`` where they are not. Numbers that JSON
     does not have are text.

@@ -79,7 +79,7 @@ def check_changes(changes: object) -> None:
 
 
 def check_reverse(reverse: object) -> None:
-    """Accept a ``bool``: an engine would take a 2 or a ``None`` each in its own way.
+    """Accept a ``bool``: each engine would take a 2 or a ``None`` in its own way.
 
     Raises:
         InvalidTypeError: It is something else.
@@ -109,7 +109,7 @@ def check_time_range(first_ms: int | None, last_ms: int | None) -> None:
     """Accept a time range, inclusive at both ends and open where ``None``.
 
     Raises:
-        InvalidTypeError, InvalidArgumentError: An end is no time, or the range is inverted.
+        InvalidTypeError, InvalidArgumentError: An end is not a time, or the range is inverted.
     """
     if first_ms is not None:
         check_time("first_ms", first_ms)
@@ -125,7 +125,8 @@ def check_session(start_ms: object, end_ms: object) -> None:
     """Accept the two inclusive ends of a session.
 
     Raises:
-        InvalidTypeError, InvalidArgumentError: One is no time, or the end comes before the start.
+        InvalidTypeError, InvalidArgumentError: One is not a time, or the end comes before the
+            start.
     """
     check_time("start_ms", start_ms)
     check_time("end_ms", end_ms)
@@ -148,7 +149,7 @@ def check_key_range(first: object, last: object) -> None:
 
 
 def refuse_absent(value: object) -> NoReturn:
-    """Raise for a value that is no ``bytes``, where ``None`` would be no deletion (KVS-14).
+    """Raise for a value that is not ``bytes``, where ``None`` would not be a deletion (KVS-14).
 
     Raises:
         InvalidTypeError: Always.
@@ -158,7 +159,7 @@ def refuse_absent(value: object) -> NoReturn:
 
 
 def refuse_put(key: object, value: object, timestamp_ms: object = 0) -> NoReturn:
-    """Raise for the first argument of a put that is malformed; one of them is."""
+    """Raise for the first malformed argument of a put; one of them is malformed."""
     check_key(key)
     check_value(value)
     check_time("timestamp_ms", timestamp_ms)
@@ -179,7 +180,7 @@ def check_specification(specification: object) -> None:
 
 
 def check_store_name(name: object) -> None:
-    """Accept the name of a store that is there: text.
+    """Accept the name of an existing store: text.
 
     Raises:
         InvalidTypeError: It is something else.
@@ -214,7 +215,7 @@ def check_lengths(**columns: list[Any]) -> None:
 
 
 def durability_of(durability: Durability | str) -> Durability:
-    """Return the durability, given itself or its name.
+    """Return the durability, given as itself or by its name.
 
     Raises:
         InvalidArgumentError: There is no such durability.
@@ -229,7 +230,7 @@ def durability_of(durability: Durability | str) -> Durability:
 
 
 def isolation_of(isolation: Isolation | str) -> Isolation:
-    """Return the isolation level, given itself or its name.
+    """Return the isolation level, given as itself or by its name.
 
     Raises:
         InvalidArgumentError: There is no such level.

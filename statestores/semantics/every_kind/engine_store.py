@@ -4,9 +4,9 @@ The kinds derive from `EngineStore` and say what their pending writes are. Invar
 
 * the engine holds committed rows only, and each commit is one batch, offsets included (COM-1);
 * pending writes change nothing in the engine, so `rollback` and a crash only forget them;
-* a commit that ended by an error or an interrupt is *in doubt* from the moment at which the engine
-  was given its batch, until the engine has been asked (COM-43), or for good, if it cannot tell
-  before it is opened again (COM-46).
+* a commit that ended with an error or an interrupt is *in doubt* from the moment at which the
+  engine was given its batch, until the engine has been asked (COM-43), or for good, if it cannot
+  tell before it is opened again (COM-46).
 """
 
 from abc import abstractmethod
@@ -64,18 +64,18 @@ class EngineStore(TruncatingStore[K, V]):
             self._read_committed()
         disown_after_fork(self)
 
-    # What a kind says.
+    # What a kind defines.
 
     @abstractmethod
     def _pending_rows(self) -> CommitBatch:
         """Return a new batch of the rows that the pending writes change.
 
-        It may be a view of these writes: it is done with when another write is made.
+        It may be a view of these writes: it is not used once another write is made.
         """
 
     @abstractmethod
     def _has_pending_writes(self) -> bool:
-        """Return whether a write waits for the commit, of whatever size (COM-45)."""
+        """Return whether a write of whatever size waits for the commit (COM-45)."""
 
     @abstractmethod
     def _forget_pending(self, *, committed: bool) -> None:
@@ -83,13 +83,13 @@ class EngineStore(TruncatingStore[K, V]):
 
     @abstractmethod
     def _progress_rows(self, rows: SortedRows) -> dict[bytes, bytes | None]:
-        """Return a new batch of what the commit of encoded *rows* changes besides them."""
+        """Return a new batch of what the commit of encoded *rows* changes in addition to them."""
 
     def _forget_cached(self) -> None:
-        """Forget the rows that are kept of the engine in memory: it may have others now."""
+        """Forget the engine's rows that are kept in memory: it may have others now."""
 
     def _forget_progress(self) -> None:
-        """Take the store for one that has seen nothing: neither a time nor an expiry."""
+        """Treat the store as one that has seen nothing: neither a time nor an expiry."""
 
     # What all kinds do.
 
@@ -138,8 +138,8 @@ class EngineStore(TruncatingStore[K, V]):
     ) -> int | None:
         """Commit, and return the committed offset of the journal; ``None`` without one.
 
-        Asking for it afterwards would be one step more, and an interrupt there one that the
-        caller takes for an interrupted commit.
+        Asking for it afterwards would be one more step, and the caller would take an interrupt
+        there for an interrupted commit.
         """
         began_ns = perf_counter_ns()
         staged = self._begin_commit(offsets)
@@ -169,7 +169,7 @@ class EngineStore(TruncatingStore[K, V]):
             raise
 
     def _append(self, journal: Journal, durability: Durability) -> int:
-        """Have *journal* take the pending changes, and take note that it has them (LGS-10)."""
+        """Have *journal* take the pending changes, and note that it has them (LGS-10)."""
         changes, before = self.pending_changes(), self._is_journaled
         end_offset = journal.end_offset
         self._is_journaled = True  # before it is: an interrupt may come before it is known
@@ -191,15 +191,15 @@ class EngineStore(TruncatingStore[K, V]):
     ) -> None:
         """Commit encoded *rows* with *offsets* and the position, past the write buffer (COM-1).
 
-        The same as putting what they stand for, and one batch as well. An engine with bulk
-        ingestion takes them so, unless something is deleted, and then it is durable as
-        `Durability.POWER_LOSS`.
+        This is the same as putting what they stand for, and is one batch as well. An engine with
+        bulk ingestion takes them that way, unless something is deleted, and the commit is then
+        durable as `Durability.POWER_LOSS`.
 
         Requires: the rows are those that the kind would write, in its namespaces.
 
         Raises:
             InvalidArgumentError: Writes are pending, or a journal is attached, which would miss
-                them. The keys do not ascend, and the engine found it out.
+                them. The keys do not ascend, and the engine found out.
             StateStoreError: As for `commit`.
         """
         staged = self._begin_commit(offsets)
@@ -255,14 +255,14 @@ class EngineStore(TruncatingStore[K, V]):
         batch: CommitBatch,
         staged: Mapping[TopicPartition, int | None],
     ) -> None:
-        """Add the rows of offsets and position to *batch*."""
+        """Add the rows of the offsets and the position to *batch*."""
         for partition, offset in staged.items():
             batch[offset_row(partition)] = None if offset is None else pack_offset(offset)
         if self._position is not self._committed_position:
             batch[POSITION_ROW] = pack_position(self._position)
 
     def _end_commit(self, staged: Mapping[TopicPartition, int | None]) -> None:
-        """Take note that the engine has a commit with the offsets *staged*."""
+        """Note that the engine has a commit with the offsets *staged*."""
         self._is_journaled = self._is_applied = False
         for partition, offset in staged.items():
             if offset is None:
@@ -277,14 +277,14 @@ class EngineStore(TruncatingStore[K, V]):
     def _doubt(self, batch: WriteBatch, error: BaseException) -> None:
         """Find out what has become of *batch*, which the engine was given before *error* (COM-43).
 
-        What cannot be told now is told to whoever needs to know.
+        What cannot be found out now is reported to whoever needs to know.
         """
         if isinstance(error, CommitInDoubtError):
             self._unsettled = error
             return
         self._unsettled = batch
         with suppress(StateStoreError):
-            if self._settle():  # nothing was written since: the commit is ended by this
+            if self._settle():  # nothing was written since: this ends the commit
                 self._forget_everything_pending()
 
     def _settle(self) -> bool:
@@ -347,7 +347,7 @@ class EngineStore(TruncatingStore[K, V]):
                 "a commit failed after it was given them; commit again, or close the store and "
                 "open it"
             )
-        self._unsettled = HALF_ROLLED_BACK  # no commit of a part of it, should this be interrupted
+        self._unsettled = HALF_ROLLED_BACK  # commits no part of it if this is interrupted
         self._forget_everything_pending()
         self._unsettled = None
 

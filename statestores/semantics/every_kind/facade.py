@@ -30,9 +30,10 @@ class EngineFacade(ReadOnlyStore):
         self._engine: Engine | FrozenEngine = engine
 
     def at_one_commit(self) -> tuple[Self, EngineSnapshot]:
-        """Return a facade whose reads, `position` among them, all see the last commit of now.
+        """Return a facade whose reads, `position` among them, all see the last commit so far.
 
-        With it the snapshot that it reads; close that when all has been read, iterators included.
+        Return with it the snapshot that it reads; close that when everything, iterators included,
+        has been read.
 
         Raises:
             StoreClosedError: The store is closed.
@@ -92,7 +93,7 @@ class TimedFacade(EngineFacade, ReadOnlyTimedStore):
 
 
 class UncommittedFacade(EngineFacade):
-    """What those have in common that see the writer's pending writes as well."""
+    """What the facades that also see the writer's pending writes have in common."""
 
     isolation = Isolation.READ_UNCOMMITTED
 

@@ -1,4 +1,4 @@
-"""A snapshot in the place of its engine, so that several reads of a facade see one commit."""
+"""A snapshot in place of its engine, so that several reads of a facade see one commit."""
 
 from collections.abc import Iterator, Sequence
 
@@ -6,7 +6,7 @@ from statestores.spi.engine import Engine, EngineSnapshot
 
 
 class FrozenEngine(EngineSnapshot):
-    """Reads an engine's snapshot. Closing leaves it open: it belongs to who has frozen it."""
+    """Reads an engine's snapshot. Closing leaves it open: it belongs to whoever froze it."""
 
     def __init__(self, engine: "Engine | FrozenEngine", snapshot: EngineSnapshot) -> None:
         """Read *snapshot*, which is one of *engine*."""

@@ -29,4 +29,4 @@ class Journal(ABC):
 
     @abstractmethod
     def append_clear(self, durability: Durability) -> int:
-        """Make it durable that everything before is dropped; return the offset of that."""
+        """Record durably that everything before is dropped; return the offset of this record."""

@@ -1,9 +1,10 @@
 """Which offsets a store commits, and which it refuses (COM-6, LGS-13).
 
 ``{partition: n}`` says in every `commit` that it contains everything of the partition up to and
-including offset ``n``. A store alone keeps that as committed offsets. The only committed offset of
-a store with a journal is the journal's, which the commit itself finds out, and the partitions of
-its input are its position. To confuse the two would count records twice, or lose them.
+including offset ``n``. A store without a journal keeps these as committed offsets. The only
+committed offset of a store with a journal is the journal's, which the commit itself finds out, and
+the partitions of its input are its position. Confusing the two would count records twice, or lose
+them.
 """
 
 from collections.abc import Mapping

@@ -17,7 +17,7 @@ def read_description(reader: EngineReader) -> dict[str, str | int] | None:
 
     Raises:
         UnsupportedFormatError: The store was written in a format that this release does not know.
-        StoreMismatchError: The engine holds data that is no store.
+        StoreMismatchError: The engine holds data that is not a store.
         StoreCorruptedError: The description cannot be read.
     """
     version = reader.get(FORMAT_ROW)
@@ -64,7 +64,7 @@ def differences(
     wanted: Mapping[str, str | int],
     besides: frozenset[str] = frozenset(),
 ) -> list[str]:
-    """Return in words how a stored description differs from the wanted one, *besides* fields."""
+    """Return in words how a stored description differs from the wanted one, except in *besides*."""
     return [
         f"{field} is {stored.get(field)!r}, expected {wanted.get(field)!r}"
         for field in sorted({*stored, *wanted} - besides)
@@ -77,7 +77,7 @@ def check_description(
     wanted: Mapping[str, str | int],
     besides: frozenset[str] = frozenset(),
 ) -> None:
-    """Accept a stored description that equals the wanted one, *besides* fields that may change.
+    """Accept a stored description that differs from the wanted one at most in *besides*.
 
     Raises:
         StoreMismatchError: They differ; the message says in which fields.

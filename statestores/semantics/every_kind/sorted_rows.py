@@ -9,7 +9,7 @@ from statestores.semantics.rows.progress import NO_STREAM_TIME
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SortedRows:
-    """Rows in the order of their keys, and what the store has to know about them."""
+    """Rows in the order of their keys, and what the store must know about them."""
 
     rows: Iterable[tuple[bytes, bytes | None]] = ()
     """Keys, strictly ascending, with their new values; ``None`` deletes. Read once."""
@@ -21,12 +21,11 @@ class SortedRows:
     """The highest time in the rows and in what they have overwritten: stream time is not below."""
 
     lowest_ms: int = MAX_TIME_MS
-    """No row expires before stream time has come so far, a retention or time to live later: the
-    lowest timestamp, the lowest end of a superseded version, the lowest time of a window or
-    session."""
+    """No row expires before stream time is a retention or time to live past this: the lowest
+    timestamp, the lowest end of a superseded version, the lowest time of a window or session."""
 
     removals: int = 0
-    """How many expired rows the commits after this one are to remove besides their share, where
+    """How many expired rows the commits after this one are to remove on top of their share, where
     this one cannot: a sorted file deletes nothing."""
 
     next_number: int = 0

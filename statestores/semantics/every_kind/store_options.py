@@ -1,4 +1,4 @@
-"""The options of a store over any engine; what else is in a mapping of options is the engine's."""
+"""The options of a store over any engine; anything else in a mapping of options is the engine's."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -11,22 +11,22 @@ from statestores.spi.options import parse_options
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreOptions:
-    """What may be chosen about a store, whatever its backend."""
+    """The choices for a store, whatever its backend."""
 
     read_cache_bytes: int = DEFAULT_READ_CACHE_BYTES
-    """Memory for rows that were committed or read lately, in key-value and versioned stores. They
-    are Python objects, read without asking the engine; 0 keeps none. Stores with a time to live
-    remember in as much memory when rows expire, and versioned ones in half as much besides."""
+    """Memory for rows that were committed or read recently, in key-value and versioned stores. They
+    are Python objects, read without asking the engine; 0 keeps none. Stores with a time to live use
+    as much memory to remember when rows expire, and versioned ones half as much in addition."""
 
     memory_budget: MemoryBudget | None = None
-    """What the store's cache and the engine's memory are taken from, with other stores of the
-    process; an engine that cannot be bounded so refuses it. ``None`` takes what the options say."""
+    """The memory that the store's cache and the engine share with other stores of the process; an
+    engine that cannot be bounded in this way refuses it. ``None`` takes what the options say."""
 
     def __post_init__(self) -> None:
         """Refuse a negative size.
 
         Raises:
-            InvalidOptionError: It is one.
+            InvalidOptionError: The size is negative.
         """
         if self.read_cache_bytes < 0:
             raise InvalidOptionError(
@@ -40,7 +40,7 @@ def split_options(
     """Return the options of the store, and those of the engine, from one mapping.
 
     Raises:
-        InvalidTypeError: It is no mapping of names.
+        InvalidTypeError: It is not a mapping of names.
         InvalidOptionError: An option of the store cannot be read.
     """
     judged: object = options

@@ -1,10 +1,10 @@
-"""What a store over an engine knows of itself, and how it ends.
+"""What a store over an engine knows about itself, and how it ends.
 
 Invariants:
 
 * what is cached here of the engine (offsets, position) changes after a batch is applied;
-* what has to be settled before anything else is one attribute, `_unsettled`: the way of a commit
-  that nothing stands in has one look at it.
+* what must be settled before anything else is one attribute, `_unsettled`: a commit that nothing
+  hinders looks at it once.
 """
 
 from abc import abstractmethod
@@ -24,7 +24,7 @@ from statestores.spi.offsets import Position, TopicPartition
 from statestores.spi.specification import StoreSpecification
 
 HALF_ROLLED_BACK: WriteBatch = {}
-"""In the place of a batch in doubt: a rollback that was interrupted."""
+"""In place of a batch in doubt: a rollback that was interrupted."""
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -37,11 +37,11 @@ class StoreState(MeteredStore, Generic[K, V]):
     _specification: StoreSpecification[K, V]
     _offsets: dict[TopicPartition, int]
     _position: Position
-    """With what is still to be committed."""
+    """It includes what is still to be committed."""
 
     _committed_position: Position
     _is_truncating: bool
-    """Whether the engine has the mark of a truncation that is not over (COM-42)."""
+    """Whether the engine has the mark of an unfinished truncation (COM-42)."""
 
     def __init__(
         self, engine: Engine, specification: StoreSpecification[K, V], durability: Durability
@@ -78,11 +78,11 @@ class StoreState(MeteredStore, Generic[K, V]):
         self._cleared_at: int | None = None  # the journal's offset of the last truncation
         self.commits = 0  # counted before and after each: see the facades of pending writes
 
-    # What derives from it says.
+    # What derived classes define.
 
     @abstractmethod
     def _settle(self) -> bool:
-        """Find out whether the engine has the batch in doubt, and have none in doubt any more."""
+        """Find out whether the engine has the batch in doubt, and leave none in doubt."""
 
     @abstractmethod
     def _forget_everything_pending(self) -> None:
@@ -90,12 +90,12 @@ class StoreState(MeteredStore, Generic[K, V]):
 
     @abstractmethod
     def _close_pending(self, closed: ClosedRows) -> None:
-        """Put *closed* in the place of the pending writes."""
+        """Put *closed* in place of the pending writes."""
 
     # What all kinds do.
 
     def _read_committed(self) -> None:
-        """Take from the engine what is kept of it in memory."""
+        """Read from the engine what is kept of it in memory."""
         self._offsets = read_offsets(self._engine)
         self._committed_position = self._position = read_position(self._engine)
 
@@ -150,7 +150,7 @@ class StoreState(MeteredStore, Generic[K, V]):
         self._journal = journal
 
     def close(self) -> None:
-        # Each step may be repeated, so that a close that was interrupted can be.
+        # Each step may be repeated, so that an interrupted close can be repeated too.
         if self._open:
             self._close_pending(ClosedRows(self.name))
             self._open = False
@@ -179,8 +179,8 @@ class StoreState(MeteredStore, Generic[K, V]):
         """Pass *items* on as long as the store is open (KVS-13).
 
         Raises:
-            StoreClosedError: The store was closed before the end was reached: also at the last
-                item, since nobody can say any more whether it was the last.
+            StoreClosedError: The store was closed before the end was reached: even at the last
+                item, since nobody can now say whether it was the last.
         """
         for item in items:
             if not self._open:

@@ -1,4 +1,4 @@
-"""A store over an engine whose puts have times: what its owner is told of stream time."""
+"""A store over an engine whose puts have times: what its owner is told about stream time."""
 
 from statestores.semantics.every_kind.engine_store import EngineStore
 from statestores.semantics.rows.progress import known_time

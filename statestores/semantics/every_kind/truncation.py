@@ -1,7 +1,7 @@
 """Emptying a store: every row but its description is deleted, in batches of bounded size (COM-18).
 
 Invariant: from the mark on, which is durable before the first row is deleted, nothing is committed
-before all of them are (COM-42). Whoever finds the mark goes on from there.
+until all of them are deleted (COM-42). Whoever finds the mark continues from there.
 """
 
 from itertools import islice
@@ -32,7 +32,7 @@ _BATCH_ROWS = 10_000
 
 
 class TruncatingStore(StoreState[K, V]):
-    """A store that can be emptied, and ends what a crash or an error has left of that."""
+    """A store that can be emptied, and finishes what a crash or an error has left undone."""
 
     def truncate(self) -> None:
         self.check_open()
@@ -51,7 +51,7 @@ class TruncatingStore(StoreState[K, V]):
         self._forget_everything_pending()
 
     def _append_clear(self, journal: Journal) -> None:
-        """Have *journal* take the truncation: from then on it is one (LGS-12)."""
+        """Have *journal* take the truncation, which counts from then on (LGS-12)."""
         end_offset = journal.end_offset
         try:
             self._begin_truncating(journal.append_clear(self._durability))
@@ -64,7 +64,7 @@ class TruncatingStore(StoreState[K, V]):
             raise
 
     def _begin_truncating(self, cleared_at: int | None) -> None:
-        """Have nothing committed any more before the store has been emptied (COM-42)."""
+        """Have nothing more committed before the store has been emptied (COM-42)."""
         self._cleared_at = cleared_at
         nowhere = Position()
         # One line, so that no interrupt comes in between. Pending writes go with a rollback.
@@ -97,8 +97,8 @@ def _delete_all_rows(engine: Engine, name: str) -> None:
     """Delete the rows of the store *name* in *engine*, its offsets first.
 
     Raises:
-        StoreCorruptedError: The engine has a row that it was told to delete. Going on would never
-            end.
+        StoreCorruptedError: The engine still has a row that it was told to delete. Going on would
+            never end.
         StorageError: The engine could not write.
     """
     before = None

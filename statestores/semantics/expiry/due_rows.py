@@ -1,18 +1,17 @@
-"""When rows expire, remembered for as many as there is memory for: they need not be looked for.
+"""When rows expire, remembered for as many as memory allows: these need not be looked for.
 
-A sweep finds expired rows by reading several others for each, and on an engine that keeps sorted
-what was written lately it passes over all that was deleted there as well. Of the rows that an
-opening has written, or met on its way, it can know when they expire.
+A sweep finds expired rows by reading several others for each, and on an engine that keeps recent
+writes sorted it also passes over everything that was deleted there. For the rows that an opening
+has written, or met on its way, it can know when they expire.
 
-Keys lie in buckets, the number of which is the time at which all of their rows have expired.
-Invariants:
+Keys lie in buckets, whose number is the time at which all of their rows have expired. Invariants:
 
 * a row whose key is in `_bucket_of` has no time above that number, and is as the engine has it:
   what is pending comes here with `commit`;
 * each of these keys is in one bucket exactly, or among those that were taken since the last commit.
-  It may be another bucket than its own: it moves on when that one is due.
+  It may be a bucket other than its own: the key moves on when that one is due.
 
-Nothing of this is stored. What it does not know, a sweep has to find.
+None of this is stored. What it does not know, a sweep must find.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -20,33 +19,33 @@ from heapq import heappop, heappush
 from typing import NamedTuple
 
 BUCKETS = 32
-"""Buckets in the time for which a row lives: it is kept longer by one of them at most, or by what a
-commit spans."""
+"""Buckets in the lifetime of a row: it is kept longer by at most one of them, or by what a commit
+spans."""
 
 _SPANNED = 8
-"""A commit that spans more times than one bucket, and up to so many, has one of its own, unless it
-is small."""
+"""A commit that spans more times than one bucket, and up to this many, has one of its own, unless
+it is small."""
 
 ROW_OVERHEAD_BYTES = 160
-"""What a row takes besides the bytes of its key: an object's header, and places in a list and in a
-dictionary that may be one third full."""
+"""What a row takes in addition to the bytes of its key: an object's header, and places in a list
+and in a dictionary that may be one third full."""
 
 DELETIONS_PER_WRITE = 2
-"""Of rows that are known to have expired, how many a commit deletes for each row that it writes.
-One keeps their number where it is, two work off what a leap of time has left."""
+"""How many rows known to have expired a commit deletes for each row that it writes. One keeps their
+number constant, two work off what a leap of time has left."""
 
 DELETIONS_PER_COMMIT = 64
 """How many it deletes in any case."""
 
 _GONE = -1
-"""In the place of a bucket's number: the row does not expire any more."""
+"""In place of a bucket's number: the row no longer expires."""
 
 
 class Dated(NamedTuple):
     """Rows that can expire, and when."""
 
     keys: Collection[bytes]
-    """Of the rows; at least one."""
+    """The rows' keys; at least one."""
 
     lowest_ms: int
     highest_ms: int
@@ -77,11 +76,12 @@ class DueRows:
         self._width_ms = max(1, lifetime_ms // BUCKETS)
         self._capacity_bytes = capacity_bytes
         self.has_begun = False
-        """Whether rows expire already, and are remembered: it would be a tenth of a put before."""
+        """Whether rows expire already, and are remembered: it would cost a tenth of a put
+        before."""
         self.forget()
 
     def forget(self) -> None:
-        """Forget everything: the engine may have changed otherwise."""
+        """Forget everything: the engine may have changed by other means."""
         self.is_complete = False
         """Whether these are all rows of the store that can expire."""
         self._is_pass_whole = False
@@ -97,7 +97,7 @@ class DueRows:
 
     @property
     def learns(self) -> bool:
-        """Whether there is room for rows that are met, else a walk need not be told of."""
+        """Whether there is room for rows that a walk meets; if not, it need not report them."""
         if self._held_bytes < self._capacity_bytes:
             return True
         self._is_pass_whole = False
@@ -106,10 +106,10 @@ class DueRows:
     def take(
         self, rows: dict[bytes, bytes | None], horizon_ms: int, most: int
     ) -> Collection[bytes]:
-        """Add to *rows*, the batch of a commit, the deletion of up to *most* that have expired.
+        """Add the deletion of up to *most* expired rows to *rows*, the batch of a commit.
 
         What is among *rows* is left as it is. Return the keys of those that have expired, in order:
-        engines that sort take them faster so.
+        engines that sort take them faster that way.
         """
         self.has_begun = self._capacity_bytes > 0
         due: list[bytes] = []
@@ -141,9 +141,9 @@ class DueRows:
     def commit(
         self, rows: Mapping[bytes, bytes | None], dated: Dated | None, gone: Collection[bytes] = ()
     ) -> None:
-        """Take note that the engine has the batch *rows*.
+        """Note that the engine has the batch *rows*.
 
-        Of them the *dated* ones can expire, and those that are *gone* cannot any more.
+        The *dated* ones among them can expire, and those that are *gone* no longer can.
         """
         bucket_of = self._bucket_of
         taken, self._taken = self._taken, []
@@ -157,7 +157,7 @@ class DueRows:
         self._drop(deleted)
 
     def begin_pass(self) -> None:
-        """A walk over all rows of the store begins: each of them will be given to `learn`."""
+        """Note that a walk over all rows of the store begins: each will be given to `learn`."""
         self._is_pass_whole = True
 
     def learn(self, times_ms: dict[bytes, int]) -> None:
@@ -169,7 +169,7 @@ class DueRows:
             self._enter(Dated(fresh, min(times), max(times), fresh.values))
 
     def end_pass(self) -> None:
-        """A walk over all rows is over."""
+        """Note that a walk over all rows is over."""
         self.is_complete = self.is_complete or self._is_pass_whole
 
     def _enter(self, dated: Dated) -> None:
@@ -191,7 +191,7 @@ class DueRows:
         return time_ms - time_ms % self._width_ms + self._width_ms - 1
 
     def _fill(self, number: int, keys: Collection[bytes]) -> None:
-        """Have *keys* in the bucket *number*, unless there is no room."""
+        """Put *keys* into the bucket *number*, unless there is no room."""
         bucket_of = self._bucket_of
         if bucket_of.keys().isdisjoint(keys):
             fresh = list(keys)

@@ -10,10 +10,10 @@ ROWS_PER_EXPIRED = 3
 """Rows to look at for each row that expires."""
 
 _REMEMBERED_ROWS = 4096
-"""Of how many rows written last it goes by the share that expires, when that rises."""
+"""When the share that expires rises, it is taken over this many of the last rows written."""
 
 _LEAST_LEFT = 7 / 8
-"""How much of that share is left after a pass that found little, at the least."""
+"""The least that is left of that share after a pass that found little."""
 
 
 _LEAST_ROWS = 64
@@ -40,14 +40,14 @@ class SweepRate:
         return min(max(ROWS_PER_EXPIRED * self._share, self._least), self._most)
 
     def grant(self, written: int, *, besides: int = 0) -> None:
-        """Allow rows to be looked at for *written* ones, and *besides* some in any case."""
+        """Allow rows to be looked at for *written* ones, and *besides* more in any case."""
         self._unseen_rows += written
         self._allowance += self.factor * written + besides
 
     def spend(self, *, rests: bool) -> int:
         """Return how many rows to look at now, of those that were granted and not looked at yet.
 
-        0 as long as they are few. While the sweep *rests*, none are, and none add up.
+        0 as long as they are few. While the sweep *rests*, none are looked at, and none add up.
         """
         if rests:
             self._allowance = 0.0
@@ -57,11 +57,11 @@ class SweepRate:
         return budget
 
     def learn(self, found: int, *, is_pass_over: bool) -> None:
-        """Take note of how many expired rows were *found* with what was granted.
+        """Note how many expired rows were *found* with what was granted.
 
         Within a pass the share only grows, since a pass may meet the expired ones anywhere. The
         next pass goes by this one, and falls slowly: the first pass meets few rows that have
-        expired, and would else let the next ones wait.
+        expired, and would otherwise make the next ones wait.
         """
         written, self._unseen_rows = self._unseen_rows, 0
         if written:

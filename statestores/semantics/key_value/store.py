@@ -60,7 +60,7 @@ class EngineKeyValueStore(KeyRanges[bytes], EngineStore[bytes, bytes], KeyValueS
         durability: Durability,
         cache: RowCache | None = None,
     ) -> None:
-        """Take *engine* over, and keep in *cache* what of it was used lately."""
+        """Take *engine* over, and keep its recently used rows in *cache*."""
         super().__init__(engine, specification, durability)
         self._engine_get = engine.get
         self._cache = cache or RowCache(DEFAULT_READ_CACHE_BYTES)

@@ -2,8 +2,8 @@
 
 Each commit removes a bounded number of expired rows, found in the index by time. Its cursor only
 moves forward: what is below it is gone, and what is put later is above the horizon, and so above
-the cursor. It is stored, so a removal goes on where it stood, and a scan of the index never walks
-over the tombstones of rows that are gone.
+the cursor. It is stored, so a removal continues where it stopped, and a scan of the index never
+walks over the tombstones of rows that are gone.
 """
 
 from dataclasses import dataclass, field
@@ -18,14 +18,14 @@ from statestores.semantics.rows.progress import NO_STREAM_TIME
 from statestores.spi.engine import EngineReader
 
 REMOVALS_PER_WRITE = 2
-"""Expired rows to remove for each row written. One keeps the number where it is, two work off
-what a leap of stream time has left."""
+"""Expired rows to remove for each row written. One keeps the number constant, two work off what a
+leap of stream time has left."""
 
 REMOVALS_PER_COMMIT = 64
 """Expired rows to remove with each commit in any case."""
 
 _OWED_PER_COMMIT = 65_536
-"""Of the rows that are owed, how many one commit removes: a batch is in memory."""
+"""How many of the owed rows one commit removes: a batch is in memory."""
 
 _FIXED = Struct(">qQ")
 _STOP = after_prefix(HISTORY)
@@ -45,10 +45,10 @@ class RetainedProgress:
     """No row of the index is below this key."""
 
     floor_ms: int = field(default=0, compare=False)
-    """No stored row has a lower time, or it was not looked up yet. Not stored."""
+    """No stored row has a lower time, or it has not been looked up yet. Not stored."""
 
     owed: int = field(default=0, compare=False)
-    """Rows that the next commits may remove besides, for rows that were committed in bulk. Not
+    """Rows that the next commits may remove in addition, for rows that were committed in bulk. Not
     stored."""
 
     def pack(self) -> bytes:
@@ -62,7 +62,7 @@ class RetainedProgress:
         batch: dict[bytes, bytes | None],
         horizon_ms: int,
     ) -> None:
-        """Add to *batch*, that of a commit, the removal of rows up to *horizon_ms*."""
+        """Add the removal of rows up to *horizon_ms* to *batch*, that of a commit."""
         if horizon_ms < self.floor_ms:
             self.owed = 0
             return
@@ -79,7 +79,7 @@ class RetainedProgress:
             self.cursor = max(self.cursor, above)
             following = reader.first(self.cursor, _STOP)
             self.floor_ms = 1 << 63 if following is None else index_time(following[0])
-        # All of the index, and then all rows: an engine that sorts has less to do so.
+        # All of the index, and then all rows: an engine that sorts has less to do this way.
         batch.update(dict.fromkeys(expired))
         batch.update(dict.fromkeys(rows.indexed_keys(expired)))
         reach("vacuum.swept")
@@ -89,7 +89,7 @@ def read_retained_progress(reader: EngineReader) -> RetainedProgress:
     """Return the progress as it is stored.
 
     Raises:
-        StoreCorruptedError: The row cannot be one of a progress.
+        StoreCorruptedError: The row cannot hold a progress.
     """
     row = reader.get(PROGRESS_ROW)
     if row is None:

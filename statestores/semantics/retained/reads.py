@@ -34,7 +34,7 @@ class RetainedReads(ABC):
 
     @abstractmethod
     def _visible_value(self, data_key: bytes, time_ms: int) -> bytes | None:
-        """Return the value of the row *data_key*, the time of which is *time_ms*, if visible."""
+        """Return the value of the row *data_key*, whose time is *time_ms*, if visible."""
 
     @abstractmethod
     def _visible_rows(
@@ -53,7 +53,7 @@ class RetainedReads(ABC):
 
 
 class RetainedSelection:
-    """The rows that a read asks for, at the horizon of the moment."""
+    """The rows that a read asks for, at the current horizon."""
 
     __slots__ = (
         "_first_ms",
@@ -182,6 +182,6 @@ class UncommittedRetained(UncommittedTimedFacade, CommittedRetained):
         snapshot, stream_time, pending = self._of_one_commit(
             look, discard=lambda found: found[0].close()
         )
-        # A put adds its row first and moves stream time then.
+        # A put adds its row first, and then moves stream time.
         reached = max(map(self._rows.time_of, pending), default=NO_STREAM_TIME)
         return snapshot, max(stream_time, reached), pending

@@ -17,8 +17,8 @@ from statestores.semantics.rows.layout import DATA, HISTORY
 _TIME_BYTES = 8
 _TIME = Struct(">Q")
 _SUFFIX_BYTES = 10
-"""The key's terminator, two zero bytes, and the time: a number of ten bytes, half the time of a
-``Struct``."""
+"""The key's terminator, two zero bytes, and the time: one number of ten bytes takes half the time
+of a ``Struct``."""
 _SUFFIX_AND_NUMBER = Struct(">HQQ")
 
 pack_time = _TIME.pack
@@ -46,7 +46,7 @@ def unnumbered_key(key: bytes, time_ms: int) -> bytes:
 
 
 class RetainedRows:
-    """The keys of one store's rows: with a number behind the time, or without."""
+    """The keys of one store's rows: with a number after the time, or without."""
 
     __slots__ = ("_time_from_end", "has_number", "suffix_bytes")
 
@@ -99,8 +99,8 @@ class RetainedRows:
     ) -> tuple[bytes, bytes]:
         """Return half-open bounds of the rows within both inclusive ranges.
 
-        Exact when both keys are the same. Otherwise `within` has to leave out the rows of the
-        keys in between, the time of which is out of range.
+        Exact when both keys are the same. Otherwise `within` must leave out the rows of the keys in
+        between whose time is out of range.
         """
         start = DATA if first_key is None else unnumbered_key(first_key, first_ms)
         if first_ms > last_ms:
@@ -118,7 +118,7 @@ class RetainedRows:
         """
         batch: dict[bytes, bytes | None] = {}
         index: dict[bytes, bytes | None] = {}
-        # `time_of` and `index_key`, written out; times compare as bytes like numbers.
+        # `time_of` and `index_key`, written out; as bytes, times compare like numbers.
         horizon = pack_time(horizon_ms) if horizon_ms >= 0 else b""
         lowest = _NEVER
         from_end = self._time_from_end

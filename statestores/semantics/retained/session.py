@@ -196,4 +196,4 @@ class EngineSessionStore(EngineRetainedStore, SessionReads, SessionStore[bytes, 
         return keys, values, ends, starts
 
     def _take_note_of(self, numbers: list[int]) -> None:
-        """Nothing to do: the numbers are starts."""
+        """Do nothing: the numbers are starts."""

@@ -64,7 +64,7 @@ class EngineRetainedStore(RetainedReads, TimedStore):
         self._horizon = self._stream_time - retention_ms
         self._next_sequence = self._progress.next_sequence
 
-    # What a kind says.
+    # What a kind defines.
 
     @abstractmethod
     def _changes(
@@ -84,7 +84,7 @@ class EngineRetainedStore(RetainedReads, TimedStore):
 
     @abstractmethod
     def _take_note_of(self, numbers: list[int]) -> None:
-        """See the numbers of rows that were replayed or loaded."""
+        """Note the numbers of rows that were replayed or loaded."""
 
     # Writes.
 

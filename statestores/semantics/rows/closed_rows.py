@@ -1,4 +1,4 @@
-"""What is in the place of a closed store's pending writes."""
+"""What replaces a closed store's pending writes."""
 
 from typing import Any, NoReturn
 

@@ -1,4 +1,4 @@
-"""How much of a store's content is handed out at once, and what is held meanwhile."""
+"""How much of a store's content is handed out at a time, and what is held meanwhile."""
 
 from collections.abc import Generator, Iterator
 from contextlib import AbstractContextManager
@@ -16,12 +16,12 @@ FIRST_CHUNK_ROWS = 64
 """Rows of the first chunk: small, because nobody knows yet how large a row is."""
 
 CHUNK_ROWS = 1_024
-"""Rows of a chunk at most. A chunk is read more than once, into lists and from them, and this many
+"""The most rows in a chunk. A chunk is read more than once, into lists and from them, and this many
 rows of the usual size are still in the processor's cache: 65,536 take a third longer."""
 
 CHUNK_BYTES = 16 * 1024 * 1024
-"""Bytes of the values of a chunk that its rows are chosen for, so that large values do not make
-large memory."""
+"""Bytes of values that the rows of a chunk are chosen for, so that large values do not take much
+memory."""
 
 
 def next_chunk_rows(rows: int, size: int) -> int:
@@ -53,8 +53,8 @@ def until_closed(
 ) -> Generator[T, None, None]:
     """Return *items*, which are read from *snapshot*; it is closed at their end, or with them.
 
-    A generator that was never started is not there to be closed: its ``finally`` does not run. So
-    this one has been started when it is returned.
+    Closing a generator that was never started does nothing: its ``finally`` does not run. So this
+    one has been started when it is returned.
     """
     running = _holding(snapshot, items)
     next(running)

@@ -1,6 +1,6 @@
 """Where things lie in an engine's one key space (spec/08, LAY).
 
-The first byte of each key is its namespace. One key space and not column families: any ordered
+The first byte of each key is its namespace. One key space rather than column families: any ordered
 map will do, and one batch carries data and offsets.
 """
 
@@ -75,7 +75,7 @@ def read_offsets(reader: EngineReader) -> dict[TopicPartition, int]:
     """Return all committed offsets as they are stored.
 
     Raises:
-        StoreCorruptedError: A row cannot be one of an offset.
+        StoreCorruptedError: A row cannot hold an offset.
     """
     offsets = {}
     for key, value in reader.scan(OFFSETS, DATA):
@@ -104,7 +104,7 @@ def read_position(reader: EngineReader) -> Position:
     """Return the position as it is stored; empty when there is none.
 
     Raises:
-        StoreCorruptedError: The row cannot be one of a position.
+        StoreCorruptedError: The row cannot hold a position.
     """
     row = reader.get(POSITION_ROW)
     if row is None:

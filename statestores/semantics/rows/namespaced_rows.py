@@ -76,7 +76,7 @@ class _Rows(ValuesView[bytes | None]):
 def key_bounds(first: bytes | None, last: bytes | None) -> tuple[bytes, bytes]:
     """Return the half-open bounds of the rows from *first* to *last*, both inclusive.
 
-    The key right above *last* is *last* with a zero byte behind it.
+    The key right above *last* is *last* with a zero byte after it.
     """
     start = DATA if first is None else DATA + first
     stop = HISTORY if last is None else DATA + last + b"\x00"
@@ -85,7 +85,7 @@ def key_bounds(first: bytes | None, last: bytes | None) -> tuple[bytes, bytes]:
 
 def prefix_bounds(prefix: bytes) -> tuple[bytes, bytes]:
     """Return the half-open bounds of the rows whose key begins with *prefix* (KVS-9)."""
-    # The namespace byte is not 0xFF, so there always is a row above all of them.
+    # The namespace byte is not 0xFF, so there is always a row above all of them.
     return DATA + prefix, cast("bytes", after_prefix(DATA + prefix))
 
 

@@ -30,7 +30,7 @@ class Progress:
     """The highest timestamp of an accepted put."""
 
     floor_ms: int = NEVER
-    """No history row ends before this; below the horizon means that there is work."""
+    """No history row ends before this; if it is below the horizon, there is work."""
 
     pass_floor_ms: int = NEVER
     """The same for the rows that the running pass has left behind it, or that were written since
@@ -44,7 +44,7 @@ class Progress:
         return _FIXED.pack(self.stream_time_ms, self.floor_ms, self.pass_floor_ms) + self.cursor
 
     def lower(self, valid_to_ms: int) -> None:
-        """Take note of a history row that ends at *valid_to_ms*."""
+        """Note a history row that ends at *valid_to_ms*."""
         self.floor_ms = min(self.floor_ms, valid_to_ms)
         self.pass_floor_ms = min(self.pass_floor_ms, valid_to_ms)
 
@@ -74,7 +74,7 @@ def read_progress(reader: EngineReader) -> Progress:
     """Return the progress as it is stored.
 
     Raises:
-        StoreCorruptedError: The row cannot be one of a progress.
+        StoreCorruptedError: The row cannot hold a progress.
     """
     row = reader.get(PROGRESS_ROW)
     if row is None:

@@ -1,13 +1,13 @@
-"""Committed rows that were read or written lately: reading them again asks no engine.
+"""Committed rows that were read or written recently: reading them again asks no engine.
 
 Invariants:
 
 * a row that is here is as the engine has it, and ``None`` where the engine has none: what is
-  pending never comes here, and whatever changes the engine past `take` calls `forget`;
+  pending never comes here, and whatever changes the engine without `take` calls `forget`;
 * only the owner of the store touches it: facades read the engine.
 
-It is a plain dictionary in the order in which keys have come, and the older half goes when it is
-full. What is hot comes back with the next commit or read, so nothing has to be moved at a hit.
+It is a plain dictionary in the order in which keys arrived, and the older half is dropped when it
+is full. What is hot comes back with the next commit or read, so nothing need be moved at a hit.
 """
 
 from collections.abc import Mapping
@@ -20,12 +20,13 @@ DEFAULT_READ_CACHE_BYTES = 16 * 1024 * 1024
 of them one `MemoryBudget`."""
 
 ROW_OVERHEAD_BYTES = 160
-"""What a row takes besides the bytes of its key and value: two objects' headers, and its place in
-a dictionary that may be one third full. Measured: 120 to 170."""
+"""What a row takes in addition to the bytes of its key and value: two objects' headers, and its
+place in a dictionary that may be one third full. Measured: 120 to 170."""
 
 KEEP_ONE_IN = 8
-"""Of the rows that are read from the engine, one in so many is kept. Keeping a row costs a third of
-reading it, and most rows of a large store are not read again soon; those that are come by often."""
+"""Of the rows that are read from the engine, one in this many is kept. Keeping a row costs a third
+of reading it, and most rows of a large store are not read again soon; those that are, come by
+often."""
 
 
 class RowCache:
@@ -36,13 +37,13 @@ class RowCache:
     def __init__(self, capacity_bytes: int, budget: MemoryBudget | None = None) -> None:
         """Begin with none; with a capacity of 0 it stays so. *budget* may lower the capacity."""
         self.rows: dict[bytes, bytes | None] = {}
-        """By key. Readers look here directly: that is the hot path. It is always the same one."""
+        """By key. Readers look here directly: that is the hot path. It is never replaced."""
 
         self._capacity_bytes = (
             capacity_bytes if budget is None else min(capacity_bytes, budget.cache_bytes)
         )
         self._held_bytes = 0  # at least what they take: what was replaced is still counted
-        self._is_filled = False  # whether there was once no room
+        self._is_filled = False  # whether there was ever no room
 
     def keep(self, key: bytes, row: bytes | None) -> None:
         """Take a row that was read from the engine."""
@@ -58,8 +59,8 @@ class RowCache:
     ) -> None:
         """Bring the rows up to a commit; *size_bytes* is the length of keys and values, or more.
 
-        Of a store that *is_read* the cache takes all of them until it is full. Otherwise it learns
-        what it has: most rows that are only written would cost time, and push out others.
+        If the store *is_read*, the cache takes all of them until it is full. Otherwise it updates
+        only what it has: most rows that are only written would cost time, and push out others.
         """
         if is_read and not self._is_filled:
             size = size_bytes + ROW_OVERHEAD_BYTES * len(rows)
@@ -91,7 +92,7 @@ class RowCache:
             self._make_room()
 
     def forget(self) -> None:
-        """Forget everything: the engine may have changed otherwise."""
+        """Forget everything: the engine may have changed by other means."""
         self.rows.clear()
         self._held_bytes = 0
         self._is_filled = False

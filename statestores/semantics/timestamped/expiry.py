@@ -2,11 +2,11 @@
 
 An expired value is hidden by its timestamp alone. The sweep only frees its space: it turns expired
 rows into deletions among the pending writes, so that they go through the changelog like the owner's
-own. Of rows that this opening knows it remembers when they expire. For others it looks along a
+own. For rows that this opening knows, it remembers when they expire. For others it looks along a
 cursor that walks the keys round and round. How many rows it looks at is bounded by what the commit
-has written, so no commit pays for a backlog (TTL-8), and within that bound follows what it finds:
-where keys are put again before they expire, there is little to find. Its place is stored, so a
-crash or a reopening only pauses it.
+has written, so no commit pays for a backlog (TTL-8), and within that bound follows from what it
+finds: where keys are put again before they expire, there is little to find. Its place is stored, so
+a crash or a reopening only pauses it.
 """
 
 from collections.abc import Mapping
@@ -33,7 +33,8 @@ MOST_FACTOR = 3
 """Rows to look at for each row written when each of them is to expire: keys that come once."""
 
 _CONSTANT_ROWS = 32
-"""Rows to look at for each commit besides, so that a store that is hardly written is swept too."""
+"""Rows to look at in addition for each commit, so that a store that is hardly written to is swept
+too."""
 
 NOTHING_EXPIRES_MS = -1
 """A horizon below every timestamp."""
@@ -93,14 +94,15 @@ class Sweep:
         self._is_granted = False
 
     def forget(self) -> None:
-        """Forget when rows expire: the engine may have changed otherwise."""
+        """Forget when rows expire: the engine may have changed by other means."""
         self._due.forget()
         self._dated, self._undated = None, []
 
     def read_times(self, rows: Mapping[bytes, bytes | None]) -> int:
         """Read when the *rows* of a commit expire; return the lowest timestamp."""
         keys = [key for key, row in rows.items() if row is not None]
-        # Timestamps compare as bytes like numbers, and that of rows without one above all others.
+        # As bytes, timestamps compare like numbers, and that of rows without one is above all
+        # others.
         stored = [row for row in rows.values() if row is not None]
         self._dated, self._undated = None, []
         if stored and max(stored) >= _UNDATED:
@@ -117,7 +119,7 @@ class Sweep:
         return lowest_ms
 
     def end_commit(self, rows: Mapping[bytes, bytes | None]) -> None:
-        """Take note that the engine has *rows*."""
+        """Note that the engine has *rows*."""
         if self._due.has_begun:
             deleted = [key for key, row in rows.items() if row is None]
             self._due.commit(rows, self._dated, deleted + self._undated)
@@ -130,7 +132,7 @@ class Sweep:
         progress: Progress,
         horizon_ms: int,
     ) -> None:
-        """Add to the pending *rows* the deletion of some that have expired.
+        """Add the deletion of some expired rows to the pending *rows*.
 
         A row that is among *rows* already, because its key was put since the last commit, is left
         as it is. It may be called more than once before a commit: only new writes count again.
@@ -158,7 +160,7 @@ class Sweep:
         horizon_ms: int,
         budget: int,
     ) -> None:
-        """Look at *budget* rows, from where the last walk has ended."""
+        """Look at *budget* rows, from where the last walk ended."""
         found, pass_floor = 0, progress.pass_floor_ms
         learned: dict[bytes, int] = {}
         if progress.cursor == DATA:

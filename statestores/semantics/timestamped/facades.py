@@ -58,8 +58,8 @@ class CommittedTimestamped(
     def get(self, key: bytes) -> TimestampedValue[bytes] | None:
         check_key(key)
         row = self._engine.get(DATA + key)
-        # The pending stream time is not below any committed one until now: what is alive by it
-        # was alive when the row was read.
+        # The pending stream time is not below any committed one so far: what is alive by it was
+        # alive when the row was read.
         _, stream_time = self._uncommitted()
         found = living(row, self._expiry.horizon_ms(stream_time))
         if found is not None or row is None or not self._expiry.follows_stream_time:

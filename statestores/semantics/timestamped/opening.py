@@ -18,7 +18,8 @@ from statestores.spi.engine import Engine, EngineReader
 from statestores.spi.specification import KeyValue, TimestampedKeyValue
 
 UNSTAMPED_ROW = METADATA + b"unstamped"
-"""There while rows of a plain key-value store lack their headers: the key of the first of them."""
+"""It exists while rows of a plain key-value store lack their headers: the key of the first of
+them."""
 
 _STAMPED_ROWS = 10_000
 """Rows that get a header in one batch: bounds its memory."""
@@ -30,7 +31,7 @@ def read_sweep_progress(reader: EngineReader) -> Progress:
     """Return how far stream time and the sweep have come.
 
     Raises:
-        StoreCorruptedError: The row cannot be one of a progress.
+        StoreCorruptedError: The row cannot hold a progress.
     """
     if reader.get(PROGRESS_ROW) is None:
         return Progress(cursor=DATA)
@@ -40,7 +41,7 @@ def read_sweep_progress(reader: EngineReader) -> Progress:
 def prepare(
     engine: Engine, specification: TimestampedKeyValue[bytes, bytes], durability: Durability
 ) -> None:
-    """Write down another time to live, or give the rows of a plain key-value store their headers.
+    """Write down a new time to live, or give the rows of a plain key-value store their headers.
 
     What differs in other fields is left for the check that follows. After a new time to live the
     next sweep looks at every row, since it cannot know which of them it has overtaken.

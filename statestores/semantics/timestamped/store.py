@@ -79,7 +79,7 @@ class EngineTimestampedKeyValueStore(
     ) -> None:
         """Take *engine* over, and remember in *memory_bytes* when rows expire.
 
-        *clock* takes the place of the machine's, for tests.
+        *clock* replaces the machine's, for tests.
         """
         prepare(engine, specification, durability)
         super().__init__(engine, specification, durability)
@@ -306,8 +306,8 @@ class EngineTimestampedKeyValueStore(
     def sweep_from(self, cursor: bytes) -> None:
         """Have the next sweep go on at *cursor*, a `sweep_cursor` of this store.
 
-        For a copy whose pending writes are committed elsewhere and come back by its changelog: of
-        the sweep only the deletions do, so it would look at the same rows each time.
+        For a copy whose pending writes are committed elsewhere and come back through its changelog:
+        only the sweep's deletions do, so it would look at the same rows each time.
         """
         self.check_open()
         self._next_progress.cursor = cursor
@@ -319,7 +319,7 @@ class EngineTimestampedKeyValueStore(
         return bool(self._rows)
 
     def _sweep_into_pending(self) -> None:
-        """Add to the pending rows the deletion of some that have expired."""
+        """Add the deletion of some expired rows to the pending rows."""
         if self._expires and not self._is_replayed:
             horizon = self._expiry.horizon_ms(self._stream_time)
             self._sweep.run(self._engine, self._rows, self._next_progress, horizon)
@@ -336,7 +336,7 @@ class EngineTimestampedKeyValueStore(
         self._progress = Progress(cursor=DATA)
 
     def _pending_rows(self) -> dict[bytes, bytes | None]:
-        if self._rows:  # else nothing of the owner's is committed: it may be following a changelog
+        if self._rows:  # else the owner commits nothing of its own: it may be following a changelog
             self._sweep_into_pending()
         batch = self._rows.copy()
         progress: Progress = replace(self._next_progress, stream_time_ms=self._stream_time)

@@ -1,8 +1,8 @@
-"""Pending versions become rows: who is the latest, who is superseded, and until when (LAY-7).
+"""Pending versions become rows: which is the latest, which are superseded, and until when (LAY-7).
 
 Puts are blind, and this is where they meet what is stored: the latest rows of all keys of a commit,
 from the cache, and in one `get_many` those that are not there. A version above the stored latest,
-the common case, needs no more. A late one needs a seek for its neighbours.
+the common case, needs nothing more. A late one needs a seek for its neighbours.
 """
 
 from collections.abc import Mapping
@@ -43,7 +43,7 @@ class Resolved:
     """The rows as they lie in the engine."""
 
     latest: Rows = field(default_factory=dict)
-    """Of them the latest rows, by key: what a cache of latest rows has to learn."""
+    """The latest rows among them, by key: what a cache of latest rows must learn."""
 
 
 def resolve(  # noqa: C901, PLR0912  # a loop over all that a commit has: a call costs a tenth
@@ -55,8 +55,8 @@ def resolve(  # noqa: C901, PLR0912  # a loop over all that a commit has: a call
 ) -> Resolved:
     """Return the rows that *pending* changes, and lower the floor of *progress* by them.
 
-    A version that has expired already, *horizon_ms* being as it will be, is not written. *cached*
-    has latest rows by key, ``None`` where there is none, and need not have them all.
+    A version that has already expired at the coming *horizon_ms* is not written. *cached* has
+    latest rows by key, ``None`` where there is none, and need not have them all.
     """
     resolved = Resolved()
     rows, latest = resolved.rows, resolved.latest
@@ -119,7 +119,7 @@ def _put_deletion(resolved: Resolved, key: bytes, start_ms: int) -> int:
 def _put_chain(
     resolved: Resolved, key: bytes, chain: list[tuple[int, bytes | None]], horizon_ms: int
 ) -> int:
-    """Write versions of *key* of which the last is the latest; return the lowest end."""
+    """Write versions of *key*, the last of which is the latest; return the lowest end."""
     rows, floor = resolved.rows, MAX_TIME_MS
     prefix = HISTORY + escape(key)
     for (start, value), (end, _) in pairwise(chain):

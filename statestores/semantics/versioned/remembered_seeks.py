@@ -1,4 +1,4 @@
-"""Seeks that are not done twice between two commits: a late put and its commit ask the same.
+"""Seeks that are not done twice between two commits: a late put and its commit ask for the same.
 
 Invariant: what is remembered is as the engine has it. Between two commits nothing changes there;
 whatever changes the engine calls `forget`.
@@ -9,10 +9,11 @@ from collections.abc import Iterator, Sequence
 from statestores.spi.engine import EngineReader
 
 MOST_BYTES = 4 * 1024 * 1024
-"""Of rows that are remembered. A commit with more late puts seeks again for the others."""
+"""Memory for rows that are remembered. A commit with more late puts seeks again for the others."""
 
 ROW_OVERHEAD_BYTES = 400
-"""What a row takes besides its value: its key, the key that was sought, a pair and a place."""
+"""What a row takes in addition to its value: its key, the key that was sought, a pair and a
+place."""
 
 Row = tuple[bytes, bytes]
 

@@ -1,13 +1,13 @@
 """The rows of a versioned store (layout F, spec/08).
 
-Of each key the latest version is one row in `DATA`: latest and as-of-now are one get. The versions
-that it superseded are rows in `HISTORY`, newest first, so that an as-of read is one seek. A row's
-value is a header and the version's value. The header's top bit marks a deletion; the rest is a
-time, which fits because times are not negative: when the version starts in a latest row, when it
-ended in a history row (its start is in the key).
+The latest version of each key is one row in `DATA`: reading the latest, or as of now, is one get.
+The versions that it superseded are rows in `HISTORY`, newest first, so that an as-of read is one
+seek. A row's value is a header and the version's value. The header's top bit marks a deletion; the
+rest is a time, which fits because times are not negative: when the version starts in a latest row,
+when it ended in a history row (its start is in the key).
 
 A *marker* is a history row that repeats a latest deletion, with an end that equals its start. The
-vacuum walks the history only, and finds by it the deletions that have expired.
+vacuum walks only the history, and finds by markers the deletions that have expired.
 """
 
 from struct import Struct
@@ -28,8 +28,8 @@ pack_header = _HEADER.pack
 unpack_header = _HEADER.unpack_from
 
 SUFFIX_BYTES = 10
-"""Behind the key of a history row: its terminator, two zero bytes, and eight of the inverted start.
-As one number of ten bytes they take half the time of a ``Struct``."""
+"""After the key of a history row: its terminator, two zero bytes, and the eight of the inverted
+start. As one number of ten bytes they take half the time of a ``Struct``."""
 
 
 class Version(NamedTuple):

@@ -2,7 +2,7 @@
 
 Puts are blind: a timestamp at or above stream time is certainly the newest of its key, so nothing
 is read. Pending versions meet the stored ones at commit, in `versioned_commit`. Latest rows that
-were committed or read lately are cached, so that many commits read nothing either.
+were committed or read recently are cached, so that many commits read nothing either.
 """
 
 from collections.abc import Iterator
@@ -71,7 +71,7 @@ class EngineVersionedStore(TimedStore, VersionedStore[bytes, bytes]):
         cache: RowCache | None = None,
         memory_bytes: int = DEFAULT_READ_CACHE_BYTES // 2,
     ) -> None:
-        """Take *engine* over, and keep in *cache* the latest rows that were used lately.
+        """Take *engine* over, and keep recently used latest rows in *cache*.
 
         In *memory_bytes* it remembers when superseded versions expire.
         """
@@ -117,7 +117,7 @@ class EngineVersionedStore(TimedStore, VersionedStore[bytes, bytes]):
         return result
 
     def _following(self, key: bytes, timestamp_ms: int) -> int | None:
-        """Return when the version after a late one starts, and keep for the commit what was found.
+        """Return when the version after a late one starts, and keep what was found for the commit.
 
         ``None``: it is the latest of its key after all.
         """
@@ -269,7 +269,7 @@ class EngineVersionedStore(TimedStore, VersionedStore[bytes, bytes]):
     def view(self) -> Iterator[VersionedView]:
         """Give a view for reads of many keys, pending versions included.
 
-        Requires: nothing is written meanwhile, which the one thread that writes sees to.
+        Requires: nothing is written meanwhile, which the one thread that writes ensures.
 
         Raises:
             StoreClosedError: The store is closed.

@@ -1,13 +1,13 @@
 """Superseded versions that have expired are deleted, a bounded number of rows with each commit.
 
-Of history rows that this opening knows it remembers when they end. For others a cursor walks the
+For history rows that this opening knows, it remembers when they end. For others a cursor walks the
 history round and round; its place is stored, so a crash or a reopening only pauses it (VRS-15). A
 pass is skipped while no row can have expired: `Progress.floor_ms` is below every end. The deletions
 are part of the commit's own batch, so no reader waits for them.
 
-A row that has expired can be deleted without a look at it: it is superseded for good, and what ends
-a version later than before would have to be put below the horizon. Only a *marker* tells of another
-row. Rows without a value may be markers, and are read.
+A row that has expired can be deleted without looking at it: it is superseded for good, and what
+would end a version later than before would have to be put below the horizon. Only a *marker* tells
+about another row. Rows without a value may be markers, and are read.
 """
 
 from statestores.failpoints import reach
@@ -42,7 +42,7 @@ number of rows, 2 keeps 1.1 to 1.3 times, and 4 no fewer at half again the cost.
 
 
 _OWED_PER_COMMIT = 16_384
-"""Of the rows that are owed, how many one commit removes: a batch is in memory."""
+"""How many of the owed rows one commit removes: a batch is in memory."""
 
 _DELETED_ROW = pack_header(DELETED)
 """Above the rows of superseded values, as bytes, and not above those of deletions."""
@@ -60,18 +60,19 @@ class Vacuum:
         self.rate = SweepRate(least=LEAST_FACTOR, most=MOST_FACTOR)
         self._due = DueRows(retention_ms, capacity_bytes)
         self.owed = 0
-        """Rows that the next commits may remove besides, for rows that were committed in bulk."""
+        """Rows that the next commits may remove in addition, for rows that were committed in
+        bulk."""
         self._bare: set[bytes] = set()  # of the keys that are remembered, those without a value
         self._rows: Rows = {}
 
     def forget(self) -> None:
-        """Forget when rows expire: the engine may have changed otherwise."""
+        """Forget when rows expire: the engine may have changed by other means."""
         self._due.forget()
         self._bare = set()
         self._rows = {}
 
     def end_commit(self) -> None:
-        """Take note that the engine has the rows of the last sweep."""
+        """Note that the engine has the rows of the last sweep."""
         rows, self._rows = self._rows, {}
         if not self._due.has_begun:
             return
@@ -79,7 +80,7 @@ class Vacuum:
         ended = {key: row for key, row in rows.items() if key[0] == history and row is not None}
         dated = None
         if ended:
-            # Headers compare as bytes like numbers, and those of deletions above all others.
+            # As bytes, headers compare like numbers, and those of deletions are above all others.
             last = max(ended.values())
             if last < _DELETED_ROW:
                 first = min(ended.values())
@@ -95,7 +96,7 @@ class Vacuum:
         self._keep_bare([key for key, row in ended.items() if len(row) == HEADER_BYTES])
 
     def _keep_bare(self, keys: list[bytes]) -> None:
-        """Remember of *keys* that they have no value, if they are remembered at all."""
+        """Remember that *keys* have no value, if they are remembered at all."""
         if keys:
             self._bare.update([key for key in keys if key in self._due])
 
@@ -106,7 +107,7 @@ class Vacuum:
         progress: Progress,
         horizon_ms: int,
     ) -> None:
-        """Add to *rows*, the batch of a commit, the deletion of rows that have expired."""
+        """Add the deletion of expired rows to *rows*, the batch of a commit."""
         self._rows = rows
         if progress.floor_ms > horizon_ms:
             self.owed = 0
@@ -143,7 +144,7 @@ class Vacuum:
         horizon_ms: int,
         budget: int,
     ) -> None:
-        """Look at *budget* rows, from where the last walk has ended."""
+        """Look at *budget* rows, from where the last walk ended."""
         expired, pass_floor = 0, progress.pass_floor_ms
         learned: dict[bytes, int] = {}
         bare: list[bytes] = []

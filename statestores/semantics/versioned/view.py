@@ -60,7 +60,7 @@ class VersionedView:
         self.horizon_ms = stream_time_ms - retention_ms
         """Before it, only a version that is the latest of its key is found."""
         self.below_horizon = 0
-        """How often something before it was asked for and not found for that."""
+        """How often something before it was asked for, and for that reason not found."""
 
     @property
     def reader(self) -> EngineReader:
@@ -265,7 +265,7 @@ class VersionedView:
     ) -> Iterator[tuple[bytes, VersionedRecord[bytes]]]:
         """Return the keys of the latest rows from *start* to *stop* with `get` of each.
 
-        The reader has to be frozen: this reads it more than once for each key.
+        The reader must be frozen: this reads it more than once for each key.
         """
         chosen = [row for key in self._pending if start <= (row := data_key(key)) < stop]
         chosen.sort(reverse=reverse)
@@ -317,9 +317,9 @@ def stored_start_after(reader: EngineReader, key: bytes, start_ms: int, newest_m
 
     *newest_ms* if there is none: when the latest starts, or whatever else follows.
     """
-    # A version that is valid then ends where the next one starts. Only in front of the oldest one,
-    # and behind versions that are gone, the next one has to be sought for itself: with an iterator
-    # in the other direction, of which most commits then make none.
+    # A version that is valid then ends where the next one starts. Only before the oldest one, and
+    # after versions that are gone, must the next one be sought separately: with an iterator in the
+    # other direction, which most commits then never make.
     valid = reader.first(*history_from(key, start_ms))
     if valid is not None:
         end: int = unpack_header(valid[1])[0] & ~DELETED

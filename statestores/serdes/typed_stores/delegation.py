@@ -15,7 +15,7 @@ from statestores.spi.stores.store import CommittedContent, ReadOnlyStore, StateS
 
 
 class DelegatingReadOnlyStore(ReadOnlyStore):
-    """Asks the store of bytes below what every store can be asked."""
+    """Asks the store of bytes below whatever can be asked of every store."""
 
     _store: ReadOnlyStore
     _specification: StoreSpecification[Any, Any]
@@ -49,7 +49,7 @@ class DelegatingReadOnlyStore(ReadOnlyStore):
 
 
 class DelegatingStateStore(DelegatingReadOnlyStore, StateStore):
-    """Tells the store of bytes below what every owner tells a store."""
+    """Passes on to the store of bytes below the calls that every owner can make."""
 
     _store: StateStore
 

@@ -1,7 +1,7 @@
-"""Many values at once to the bytes that a bytes store takes.
+"""From many values at once to the bytes that a store of bytes takes.
 
-``None`` is never passed to a serde. It goes down as it is, and the store below says what it thinks
-of it: a deletion as a value, an error as a key.
+``None`` is never passed to a serde. It is passed down as it is, and the store below decides: a
+deletion as a value, an error as a key.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 def encode_values(serde: Serde[Any], name: str, values: Values[Any]) -> Values[Any]:
-    """Return *values*, of the argument *name*, as bytes: an Arrow column as one, else a list.
+    """Return *values*, of the argument *name*, as bytes: an Arrow column as one, others as a list.
 
     Raises:
         InvalidTypeError: It is neither an iterable nor a column.

@@ -19,7 +19,7 @@ V = TypeVar("V")
 
 
 class TypedReadOnlyKeyValueStore(TypedReads[K, V], ReadOnlyKeyValueStore[K, V]):
-    """The reading half. With a key serde that is not sorted, ranges are of bytes all the same."""
+    """The reading half. With a key serde that is not sorted, ranges are still of bytes."""
 
     _store: ReadOnlyKeyValueStore[bytes, bytes]
 

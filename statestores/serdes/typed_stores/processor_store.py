@@ -1,4 +1,4 @@
-"""The store of a processor: everything of its kind but what its runtime decides (KIP-1035).
+"""The store of a processor: everything of its kind except what its runtime decides (KIP-1035).
 
 Stores of a task commit together, and with the position of the input. A processor that commits one
 of them, or rolls it back, tears that apart. So those verbs are refused here, by name. Everything
@@ -27,7 +27,7 @@ OWNER_VERBS = (
     "attach_journal",
     "close",
 )
-"""What is the runtime's, of a store of any kind."""
+"""What belongs to the runtime in a store of any kind."""
 
 _SPI = StateStore.__module__.rpartition(".")[0]
 
@@ -44,7 +44,7 @@ class ProcessorStore:
     """In words, for the error."""
 
     def refuse(self, verb: str) -> NoReturn:
-        """Raise that *verb* is not a processor's.
+        """Raise an error that says that *verb* is not a processor's.
 
         Raises:
             CapabilityNotSupportedError: Always.
@@ -59,7 +59,7 @@ def for_processors(store: S, who_commits: str) -> S:
     """Return *store* for a processor: of the same kind, without what its runtime decides.
 
     *who_commits* ends the error of the verbs that are refused. Closing *store* closes what is
-    returned; recording the calls of *store* has to begin before.
+    returned; recording the calls of *store* must begin before that.
     """
     whole = cast("StateStore", store)
     opened = _class_for(type(whole))()
@@ -72,7 +72,7 @@ def for_processors(store: S, who_commits: str) -> S:
 
 @cache
 def _class_for(store: type[StateStore]) -> Callable[[], Any]:
-    """Return the class of processors' stores of the kind of which *store* is an implementation."""
+    """Return the class of processors' stores for the kind that *store* implements."""
     kind = next(each for each in store.__mro__ if each.__module__.startswith(_SPI))
     public = [name for name in dir(kind) if name[0] != "_" and name not in FOREIGN_NAMES]
     properties = [name for name in public if isinstance(getattr_static(kind, name), property)]

@@ -33,7 +33,7 @@ class TypedReads(DelegatingReadOnlyStore, Generic[K, V]):
 
 
 class TypedTimedReads(TypedReads[K, V], ReadOnlyTimedStore):
-    """The same of a kind whose puts have times, which pass through unchanged."""
+    """The same for a kind whose puts have times, which pass through unchanged."""
 
     _store: ReadOnlyTimedStore
 

@@ -20,7 +20,7 @@ V = TypeVar("V")
 
 
 class TypedReadOnlySessionStore(TypedTimedReads[K, V], ReadOnlySessionStore[K, V]):
-    """The reading half. With a key serde that is not sorted, ranges are of bytes all the same."""
+    """The reading half. With a key serde that is not sorted, ranges are still of bytes."""
 
     _store: ReadOnlySessionStore[bytes, bytes]
 

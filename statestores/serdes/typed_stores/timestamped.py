@@ -23,7 +23,7 @@ V = TypeVar("V")
 
 
 class TypedReadOnlyTimestampedStore(TypedTimedReads[K, V], ReadOnlyTimestampedKeyValueStore[K, V]):
-    """The reading half. With a key serde that is not sorted, ranges are of bytes all the same."""
+    """The reading half. With a key serde that is not sorted, ranges are still of bytes."""
 
     _store: ReadOnlyTimestampedKeyValueStore[bytes, bytes]
 

@@ -20,7 +20,7 @@ V = TypeVar("V")
 
 
 class TypedReadOnlyWindowStore(TypedTimedReads[K, V], ReadOnlyWindowStore[K, V]):
-    """The reading half. With a key serde that is not sorted, ranges are of bytes all the same."""
+    """The reading half. With a key serde that is not sorted, ranges are still of bytes."""
 
     _store: ReadOnlyWindowStore[bytes, bytes]
 

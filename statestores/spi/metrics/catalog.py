@@ -1,7 +1,7 @@
-"""The metrics that there are: names, groups, units and meanings.
+"""The existing metrics: names, groups, units and meanings.
 
 Kafka Streams' names where it has the metric. ``-total`` counts since opening; ``-rate`` is per
-second over the last half minute or so, and ``-avg`` and ``-max`` are of the same time.
+second over the last half minute or so, and ``-avg`` and ``-max`` cover the same time.
 """
 
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ class MetricDefinition:
     """What it says."""
 
     kind: MetricKind
-    """How it is to be read."""
+    """How to read it."""
 
     def of(self, value: float, tags: Mapping[str, str]) -> Metric:
         """Return the metric with a value."""
@@ -70,7 +70,7 @@ def latency_of(name: str, what: str) -> tuple[MetricDefinition, MetricDefinition
 def gauge(
     name: str, description: str, unit: str = "{record}", *, group: str = STATE_GROUP
 ) -> MetricDefinition:
-    """Return the definition of a value of the moment."""
+    """Return the definition of a current value."""
     return MetricDefinition(name, group, unit, description, MetricKind.GAUGE)
 
 
@@ -126,7 +126,7 @@ DEFINITIONS: Mapping[str, MetricDefinition] = MappingProxyType(
 
 
 def tagged(metrics: Metrics, tags: Mapping[str, str]) -> Metrics:
-    """Return *metrics* with *tags* besides their own."""
+    """Return *metrics* with *tags* in addition to their own."""
     return tuple(
         Metric(
             name=metric.name,

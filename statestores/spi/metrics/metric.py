@@ -10,7 +10,7 @@ from typing import Protocol, TypeAlias
 
 
 class MetricKind(Enum):
-    """How a value is to be read."""
+    """How to read a value."""
 
     COUNTER = "counter"
     """It only grows while what it counts is open; a collector makes rates of it."""
@@ -42,7 +42,7 @@ class Metric:
     """What the value says, in a sentence."""
 
     kind: MetricKind
-    """How it is to be read."""
+    """How to read it."""
 
 
 Metrics: TypeAlias = tuple[Metric, ...]

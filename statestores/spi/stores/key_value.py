@@ -42,7 +42,7 @@ class ReadOnlyKeyValueStore(ReadOnlyStore, Generic[K, V]):
     def prefix_scan(self, prefix: bytes, *, reverse: bool = False) -> Iterator[tuple[K, V]]:
         """Iterate over the pairs whose key *bytes* begin with *prefix*, and no others (KVS-9).
 
-        The prefix is of bytes, also in a typed store; an empty one matches everything.
+        The prefix is of bytes, even in a typed store; an empty one matches everything.
         """
 
     @abstractmethod
@@ -80,7 +80,7 @@ class KeyValueStore(StateStore, ReadOnlyKeyValueStore[K, V]):
 
     @abstractmethod
     def put_many(self, keys: Values[K], values: Values[V | None]) -> None:
-        """Put columns of *keys* and *values* of equal length, or none of it (KVS-3).
+        """Put columns of *keys* and *values* of equal length, or nothing (KVS-3).
 
         Raises:
             InvalidArgumentError: The columns differ in length.

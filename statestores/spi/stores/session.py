@@ -16,15 +16,15 @@ class ReadOnlySessionStore(ReadOnlyRetainedStore, Generic[K, V]):
     """The reading half.
 
     A session is *visible* while its end is above the *horizon*: stream time minus the retention.
-    No read returns another, whether its space is free already or not (SES-8). Order is that of
-    the keys' bytes, then of the ends, then of the starts, in every backend (SES-13).
+    No read returns any other, whether its space has been freed or not (SES-8). Order is that of the
+    keys' bytes, then of the ends, then of the starts, in every backend (SES-13).
     """
 
     @abstractmethod
     def fetch_session(self, key: K, start_ms: int, end_ms: int) -> V | None:
         """Return the value of exactly this session of *key* (SES-9).
 
-        ``None`` when there is none, or when the session is not visible any more.
+        ``None`` when there is none, or when the session is no longer visible.
 
         Raises:
             StoreClosedError: The store is closed.
@@ -90,7 +90,7 @@ class ReadOnlySessionStore(ReadOnlyRetainedStore, Generic[K, V]):
 
 
 class SessionStore(StateStore, ReadOnlySessionStore[K, V]):
-    """A store of values by key and session. It merges nothing: that is its owner's (SES-7)."""
+    """A store of values by key and session. It merges nothing: that is up to its owner (SES-7)."""
 
     @abstractmethod
     def put(self, key: K, start_ms: int, end_ms: int, value: V | None) -> bool:

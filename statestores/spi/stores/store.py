@@ -81,7 +81,7 @@ class ReadOnlyStore(ABC):
     @property
     @abstractmethod
     def is_open(self) -> bool:
-        """Whether the store has not been closed."""
+        """Whether the store is still open."""
 
     @property
     @abstractmethod
@@ -96,7 +96,7 @@ class ReadOnlyStore(ABC):
         """Return the offset committed for *partition*, or ``None`` if there is none (COM-3).
 
         It is the offset of the last *applied* changelog record, and exactly the one that the
-        committed content reflects, also after a crash (COM-2).
+        committed content reflects, even after a crash (COM-2).
 
         Raises:
             StoreClosedError: The store is closed.
@@ -106,9 +106,9 @@ class ReadOnlyStore(ABC):
         """Return the offset at which to resume reading *partition*: 0 at the beginning (COM-47).
 
         One more than the last one that the committed content reflects: the committed offset of
-        the partition, or, of a partition of the input that has none, the position of the last
-        commit. `position` and `committed_offset` name the last record applied, and who resumes
-        *there* applies it twice.
+        the partition, or, for an input partition that has none, the position of the last commit.
+        `position` and `committed_offset` name the last record applied, and whoever resumes *there*
+        applies it twice.
 
         Raises:
             StoreClosedError: The store is closed.
@@ -134,14 +134,14 @@ class StateStore(ReadOnlyStore, Closing):
     @property
     @abstractmethod
     def uncommitted_bytes(self) -> int:
-        """Bytes of keys and values put since the last commit, also overwritten ones (COM-16).
+        """Bytes of keys and values put since the last commit, including overwritten ones (COM-16).
 
         0 does not mean that nothing is pending: a key and a value may be empty.
         """
 
     @property
     def has_pending_writes(self) -> bool:
-        """Whether a write waits for the next commit, of whatever size (COM-45).
+        """Whether a write of whatever size waits for the next commit (COM-45).
 
         Raises:
             StoreClosedError: The store is closed.
@@ -163,7 +163,7 @@ class StateStore(ReadOnlyStore, Closing):
 
         ``{}`` commits the pending writes and leaves the offsets as they are (COM-4); ``None``
         forgets one partition's offset (COM-5). *durability* overrides the store's own for this
-        commit. After it returns, `committed_offset` gives these offsets, also after a crash. When
+        commit. After it returns, `committed_offset` gives these offsets, even after a crash. When
         it raises, neither writes nor offsets are visible to others, and the writes are still
         pending: commit again, or roll back (COM-9). Should the engine have taken them before it
         failed, both are visible, `committed_offset` says so, and `rollback` refuses (COM-43).
@@ -183,7 +183,7 @@ class StateStore(ReadOnlyStore, Closing):
 
     @abstractmethod
     def clear_offsets(self) -> None:
-        """Forget every committed offset, at once and durably; writes stay pending (COM-5)."""
+        """Forget every committed offset, immediately and durably; writes stay pending (COM-5)."""
 
     @abstractmethod
     def advance_position(self, position: Mapping[TopicPartition, int]) -> None:
@@ -197,24 +197,24 @@ class StateStore(ReadOnlyStore, Closing):
             StoreClosedError: The store is closed.
             CommitConflictError: A commit failed after the changelog (LGS-10) or the engine
                 (COM-43) had taken the writes: they are committed, and cannot be forgotten.
-            CommitInDoubtError: Nobody knows whether they are (COM-46).
+            CommitInDoubtError: It is unknown whether they are (COM-46).
         """
 
     @abstractmethod
     def pending_changes(self) -> Changes:
         """Return the uncommitted writes in an order in which `replay` accepts them (COM-17).
 
-        What a changelog has to hold so that replaying it gives this store. Repeated writes of one
-        key may appear as the last one only.
+        This is what a changelog must hold so that replaying it gives this store. Repeated writes of
+        one key may appear as the last one only.
         """
 
     @abstractmethod
     def committed_content(self) -> CommittedContent:
         """Return everything that the last commit left, frozen at the call (COM-17).
 
-        Rows, offsets, position and stream time are of one and the same commit; any thread may
+        Rows, offsets, position and stream time come from one and the same commit; any thread may
         call it. Loaded into an empty store of the same specification (see `load`), they give a
-        store that answers every read alike.
+        store that answers every read in the same way.
         """
 
     def committed_changes(self) -> Iterator[Changes]:
@@ -249,9 +249,9 @@ class StateStore(ReadOnlyStore, Closing):
     def truncate(self) -> None:
         """Delete all content, offsets and position, pending and committed (COM-18).
 
-        Not part of a commit: it takes effect at once, and a crash in between is completed by the
-        next opening. For restoring from scratch, and for beginning anew: a store with a changelog
-        says so there first, so that whoever replays it empties its copy as well (LGS-12).
+        Not part of a commit: it takes effect immediately, and the next opening completes what a
+        crash interrupted. For restoring from scratch, and for beginning anew: a store with a
+        changelog says so there first, so that whoever replays it empties its copy as well (LGS-12).
         """
 
     def metrics(self) -> Metrics:

@@ -1,4 +1,4 @@
-"""What can be asked of a store that sees times: how far it has come, and what is behind that."""
+"""What can be asked of a store that sees times: how far it has come, and what lies behind that."""
 
 from abc import abstractmethod
 
@@ -13,8 +13,8 @@ class ReadOnlyTimedStore(ReadOnlyStore):
     def stream_time_ms(self) -> int | None:
         """The highest time that the visible content has seen; ``None`` at first.
 
-        Of a versioned or timestamped store the highest timestamp (VRS-3, TKV-5), of a window
-        store the highest start (WIN-4), of a session store the highest end (SES-4).
+        For a versioned or timestamped store, the highest timestamp (VRS-3, TKV-5); for a window
+        store, the highest start (WIN-4); for a session store, the highest end (SES-4).
 
         Raises:
             StoreClosedError: The store is closed.
@@ -28,7 +28,7 @@ class ReadOnlyRetainedStore(ReadOnlyTimedStore):
     def horizon_ms(self) -> int | None:
         """Stream time minus the retention, of the visible content.
 
-        What lies at or below it is not visible any more; ``None`` while the store has seen nothing.
+        What lies at or below it is no longer visible; ``None`` while the store has seen nothing.
         Negative as long as nothing can have expired.
         """
         stream_time_ms = self.stream_time_ms

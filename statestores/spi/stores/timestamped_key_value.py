@@ -70,7 +70,7 @@ class TimestampedKeyValueStore(StateStore, ReadOnlyTimestampedKeyValueStore[K, V
         values: Values[V | None],
         timestamps_ms: Values[int | None] | None = None,
     ) -> None:
-        """Put columns of equal length, or none of it (KVS-3).
+        """Put columns of equal length, or nothing (KVS-3).
 
         Raises:
             InvalidArgumentError: The columns differ in length.

@@ -15,7 +15,7 @@ V = TypeVar("V")
 class ReadOnlyVersionedStore(ReadOnlyTimedStore, Generic[K, V]):
     """The reading half.
 
-    The *retention horizon* is stream time minus the history retention. As of a time below it only
+    The *retention horizon* is stream time minus the history retention. As of a time below it, only
     the latest version of a key is considered: the rest counts as gone (VRS-9, VRS-11).
     """
 
@@ -51,7 +51,7 @@ class ReadOnlyVersionedStore(ReadOnlyTimedStore, Generic[K, V]):
         """Return `get` of each key, at one time for all or at a time for each (VRS-9).
 
         Raises:
-            InvalidArgumentError: The times are not as many as the keys.
+            InvalidArgumentError: There are not as many times as keys.
         """
 
     @abstractmethod

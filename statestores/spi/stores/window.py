@@ -16,15 +16,15 @@ class ReadOnlyWindowStore(ReadOnlyRetainedStore, Generic[K, V]):
     """The reading half.
 
     A window is *visible* while its start is above the *horizon*: stream time minus the retention.
-    No read returns another, whether its space is free already or not (WIN-8). Order is that of
-    the keys' bytes, then of the starts, then of the puts, in every backend (WIN-12).
+    No read returns any other, whether its space has been freed or not (WIN-8). Order is that of the
+    keys' bytes, then of the starts, then of the puts, in every backend (WIN-12).
     """
 
     @abstractmethod
     def fetch(self, key: K, start_ms: int) -> V | None:
         """Return the value of *key* in the window that starts at *start_ms* (WIN-9).
 
-        ``None`` when there is none, or when the window is not visible any more. Of retained
+        ``None`` when there is none, or when the window is no longer visible. Of retained
         duplicates, the one that was put last.
 
         Raises:
@@ -80,8 +80,8 @@ class WindowStore(StateStore, ReadOnlyWindowStore[K, V]):
         """Set the value of *key* in a window, and return whether that was accepted (WIN-2).
 
         ``None`` deletes it. A store that retains duplicates adds the value to those of the window
-        instead, and does not accept ``None`` (WIN-6). Starts need not ascend. A window that is
-        not visible is not accepted either, and nothing changes (WIN-3).
+        instead, and does not accept ``None`` (WIN-6). Starts need not ascend. A window that is not
+        visible is not accepted either, and nothing changes (WIN-3).
 
         Raises:
             StoreClosedError: The store is closed.
