@@ -60,7 +60,7 @@ class BackendTests:
 
     @pytest.fixture
     def option_sets(self) -> OptionSets:
-        """Give openers of the engine with other options; an author who has some replaces this."""
+        """Give openers of the engine with other options; an author who has some overrides this."""
         return {}
 
     @pytest.fixture

@@ -1,7 +1,7 @@
 """``statestores conformance``, and ``python -m statestores_conformance``: the suite as a command.
 
-It ends with 0 when every backend conforms, with 1 when one does not, and with 2 for a call that
-cannot be one: a backend, level, profile or form of report that does not exist.
+It exits with 0 when every backend conforms, with 1 when one does not, and with 2 for an invalid
+call: a backend, level, profile or form of report that does not exist.
 """
 
 import sys
@@ -30,7 +30,7 @@ from statestores_conformance.runner import PROFILES, Progress, run_conformance
 
 _PROGRAM = "statestores conformance"
 _SUCCESS = 0
-_INTERRUPTED = 128 + 2  # as a program that SIGINT has ended
+_INTERRUPTED = 128 + 2  # like a program that SIGINT has ended
 _BAR = 24
 
 
@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _one_of(names: Iterable[str]) -> Callable[[str], str]:
-    """Return what reads one of *names*."""
+    """Return a parser that accepts one of *names*."""
     known = tuple(names)
 
     def parse(text: str) -> str:
@@ -154,10 +154,10 @@ class _Call:
     processes: int | None
     test_time_limit_s: float | None
     ignores_missing: bool
-    """Whether a backend whose driver is not installed is no failure, one of many that it is."""
+    """Whether a missing driver is no failure, because the backend is only one of many."""
 
     def check_names(self) -> None:
-        """Refuse names of files before the run, and not after it."""
+        """Refuse names of files before the run rather than after it."""
         for path in self.reports:
             check_name(path)
         for path in self.badges:
@@ -165,14 +165,14 @@ class _Call:
                 raise InvalidOptionError(f"a badge is a file that ends in .svg, got {str(path)!r}")
 
     def write(self, report: Report) -> None:
-        """Write *report* into the files that are asked for."""
+        """Write *report* into the requested files."""
         name = report.backend.replace(":", "-")
         for path in [*self.reports, *self.badges]:
             write_report(report, Path(str(path).replace("{backend}", name)))
 
 
 def _chosen(named: list[str], call: _Call, *, every: bool) -> list[str]:
-    """Return the backends that are to be proved.
+    """Return the backends to be proved.
 
     Raises:
         InvalidArgumentError: There are none, or their reports would overwrite each other.
@@ -211,7 +211,7 @@ def _prove(backend: str, call: _Call, options: dict[str, str], *, many: bool) ->
                 children=call.processes,
             )
         except MissingDriverError as error:
-            # One of many that is not installed here is no failure of the others.
+            # If one of many is not installed here, the others have not failed.
             return _complain(str(error), _SUCCESS if call.ignores_missing and many else USAGE)
         except StateStoreError as error:
             return _complain(str(error), USAGE)
@@ -229,7 +229,7 @@ def _prove(backend: str, call: _Call, options: dict[str, str], *, many: bool) ->
 
 
 class _ProgressLine:
-    """One line on standard error that says how far it is; nothing where nobody looks."""
+    """One line of progress on standard error; nothing if nobody is watching."""
 
     def __init__(self) -> None:
         self._began = time.monotonic()

@@ -1,13 +1,13 @@
-"""How hard a run tries: what seed its random parts start from, and how often they try.
+"""How hard a run tries: the seed that its random parts start from, and how often they try.
 
 Both come from the environment, since the parts that use them run in processes of several depths.
-Nothing is set in an ordinary pytest run: then every number is the one that stands in the test.
+Nothing is set in an ordinary pytest run: then every number is the one written in the test.
 """
 
 import os
 
 SEED_VARIABLE = "STATESTORES_CONFORMANCE_SEED"
-"""Replaces the fixed seeds of the tests by ones that follow from it."""
+"""Replaces the fixed seeds of the tests with ones that follow from it."""
 
 SHARE_VARIABLE = "STATESTORES_CONFORMANCE_SHARE"
 """The share of the usual trials that are made: 1 for all, 0.2 for a fifth."""

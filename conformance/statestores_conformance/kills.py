@@ -13,11 +13,11 @@ from statestores_conformance.faults.crash_workload import WORKLOADS
 
 _ROUND = 50
 _FAILPOINT_EVERY = 5
-"""One round in so many is of failpoints."""
+"""One round in this many is of failpoints."""
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Kill as often as *arguments* say; return the number of violations, at most 1."""
+    """Kill as often as *arguments* say; return 1 if there was any violation, else 0."""
     parser = argparse.ArgumentParser(prog="python -m statestores_conformance.kills")
     parser.add_argument("backends", nargs="+", metavar="BACKEND", help="a name, or module:Class")
     parser.add_argument("--kills", type=int, default=1_000, help="for each backend and kind")
@@ -39,7 +39,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _kill(backend: str, kind: str, kills: int, seed: int) -> tuple[int, int, float, int]:
-    """Return how many kills there were, of them at failpoints, seconds, and violations."""
+    """Return how many kills there were, how many of them at failpoints, seconds, and violations."""
     began = time.monotonic()
     done = named = violations = 0
     while done < kills:

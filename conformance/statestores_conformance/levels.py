@@ -1,13 +1,13 @@
 """The levels of conformance, and which of them a test belongs to.
 
 A level is reached when all before it are, and no test of it failed. A part of the suite says where
-it belongs by a marker on its class, which its tests may overrule::
+it belongs with a marker on its class, which its tests may override::
 
     @pytest.mark.level("concurrent")
     class EngineThreadTests(EngineFixtures): ...
 
-What is not marked has the level of the class that it is nested in: `engine` inside `EngineTests`,
-else `store`. A test of these two that asks for ``persistent_engine`` or ``persistent_stores`` is
+An unmarked part has the level of the class that it is nested in: `engine` inside `EngineTests`,
+else `store`. A test at these two that asks for ``persistent_engine`` or ``persistent_stores`` is
 `durable`: it cannot be run without persistence.
 """
 
@@ -25,7 +25,7 @@ class Level:
     """One step of conformance."""
 
     name: str
-    """How it is called on a command line, in a report and on a badge."""
+    """Its name on a command line, in a report and on a badge."""
 
     meaning: str
     """What a user may rely on, in one sentence."""
@@ -63,7 +63,7 @@ def rank_of(name: str) -> int:
 
 
 def missing_promises(level: Level, capabilities: Capabilities) -> list[str]:
-    """Return what *level* needs and *capabilities* do not promise."""
+    """Return what *level* needs but *capabilities* do not promise."""
     return [promise for promise in level.needs if not getattr(capabilities, promise)]
 
 

@@ -1,4 +1,4 @@
-"""Many cases as one test: for reads and refusals, which leave what they are given as it was."""
+"""Many cases as one test: for reads and refusals, which leave what they are given unchanged."""
 
 import inspect
 from collections.abc import Callable, Iterable, Sequence
@@ -13,9 +13,9 @@ Test = TypeVar("Test", bound=Callable[..., None])
 def for_each(names: str | Sequence[str], cases: Iterable[Any]) -> Callable[[Test], Test]:
     """Run a test for each of *cases*, with the same fixtures; *names* are those of its arguments.
 
-    It is written as ``pytest.mark.parametrize`` is. That would make a test of each case, which
-    opens a store for each and takes ten times as long as what is asked of it. Which case failed is
-    in a note of the error.
+    It is written as ``pytest.mark.parametrize`` is. That would make each case a test, which opens a
+    store for each and takes ten times as long as the check itself. A note on the error says which
+    case failed.
     """
     arguments = [names] if isinstance(names, str) else list(names)
     rows = [case.values if hasattr(case, "marks") else case for case in cases]

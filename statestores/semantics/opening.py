@@ -99,7 +99,7 @@ def open_on_engine(
 ) -> AnyEngineStore:
     """Open the store of bytes that *specification* describes, and take *engine* over.
 
-    Serdes are written down and checked, not applied: see ``statestores.serdes.typed``. The engine
+    Serdes are written down and checked, not applied: see `statestores.serdes`. The engine
     is closed with the store, and also when this raises. *clock* replaces the machine's where values
     expire by it, for tests. Key-value and versioned stores keep rows that were committed or read
     recently in up to *read_cache_bytes* of memory, or less where *memory_budget* has less; 0 keeps

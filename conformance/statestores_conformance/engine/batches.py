@@ -1,4 +1,4 @@
-"""Batches: all or nothing, visible at once, in order."""
+"""Batches: all or nothing, visible immediately, in order."""
 
 from collections.abc import Iterator, Mapping
 
@@ -39,7 +39,7 @@ class BrokenBatchError(Exception):
 
 
 class EngineBatchTests(EngineFixtures):
-    """What a batch does, and when it is seen."""
+    """What a batch does, and when it becomes visible."""
 
     @pytest.mark.spec("ENG-7")
     def test_a_batch_puts_and_deletes_together(self, engine: Engine) -> None:
@@ -51,7 +51,7 @@ class EngineBatchTests(EngineFixtures):
 
     @pytest.mark.spec("ENG-8")
     def test_a_batch_is_seen_by_every_read_when_apply_returns(self, engine: Engine) -> None:
-        """Point reads, seeks, scans and new snapshots see the batch at once."""
+        """Point reads, seeks, scans and new snapshots see the batch immediately."""
         for number in range(50):
             value = b"%d" % number
             engine.apply({b"k": value}, Durability.PROCESS_CRASH)
@@ -73,7 +73,7 @@ class EngineBatchTests(EngineFixtures):
 
     @pytest.mark.spec("ENG-24")
     def test_deleting_a_missing_key_is_not_an_error(self, engine: Engine) -> None:
-        """The deletion has no effect, and the rest of its batch has."""
+        """The deletion has no effect, but the rest of its batch does."""
         engine.apply({b"missing": None, b"k": b"v"}, Durability.PROCESS_CRASH)
         engine.apply({b"missing": None}, Durability.PROCESS_CRASH)
 
@@ -114,7 +114,7 @@ class EngineBatchTests(EngineFixtures):
 
     @pytest.mark.spec("ENG-7")
     def test_any_split_of_a_batch_gives_the_same_content(self, engines: Engines) -> None:
-        """One batch of many keys and as many batches of one key end alike."""
+        """One batch of many keys and as many batches of one key give the same content."""
         changes = {key: key[:3] for key in adversarial_keys.KEYS}
         whole, split = engines.open("whole"), engines.open("split")
         whole.apply(changes, Durability.PROCESS_CRASH)

@@ -37,7 +37,7 @@ class EngineCapabilityTests(EngineFixtures):
 
     @pytest.mark.spec("ENG-26")
     def test_a_durability_that_is_not_promised_is_refused(self, engine: Engine) -> None:
-        """Without ``durable_commit``, nobody is told that a power failure was survived."""
+        """Without ``durable_commit``, the engine does not claim to survive a power failure."""
         promised = engine.capabilities.durable_commit or not engine.capabilities.persistent
         skip_because_promised("durable_commit", made=promised)
         with pytest.raises(CapabilityNotSupportedError):
@@ -114,7 +114,7 @@ class EngineCheckpointTests(EngineFixtures):
     def test_a_checkpoint_opens_with_the_content_of_its_moment(
         self, engines: Engines, checkpointed: Engine
     ) -> None:
-        """Later batches are not in it, earlier ones all are, committed durably or not."""
+        """Later batches are not in it, all earlier ones are, committed durably or not."""
         checkpointed.apply(dict(_PAIRS), Durability.PROCESS_CRASH)
         checkpointed.checkpoint(engines.path("checkpoint"))
         checkpointed.apply({b"later": b"v", _PAIRS[0][0]: None}, Durability.PROCESS_CRASH)
@@ -123,7 +123,7 @@ class EngineCheckpointTests(EngineFixtures):
 
     @pytest.mark.spec("ENG-33")
     def test_a_checkpoint_is_independent(self, engines: Engines, checkpointed: Engine) -> None:
-        """Writing to the copy does not change the original, nor the other way round."""
+        """Writing to the copy does not change the original, nor vice versa."""
         checkpointed.apply(dict(_PAIRS), Durability.PROCESS_CRASH)
         checkpointed.checkpoint(engines.path("checkpoint"))
         copy = engines.open("checkpoint")
@@ -144,7 +144,7 @@ class EngineCheckpointTests(EngineFixtures):
     def test_a_checkpoint_survives_its_original(
         self, engines: Engines, checkpointed: Engine
     ) -> None:
-        """The copy holds its content when the original has moved on and was closed."""
+        """The copy keeps its content after the original has moved on and been closed."""
         checkpointed.apply(dict(_PAIRS), Durability.PROCESS_CRASH)
         checkpointed.checkpoint(engines.path("checkpoint"))
         checkpointed.apply(dict.fromkeys(dict(_PAIRS)), Durability.PROCESS_CRASH)
@@ -217,7 +217,7 @@ class EngineIngestionTests(EngineFixtures):
 
     @pytest.mark.spec("ENG-34", "ENG-16")
     def test_an_ingestion_that_fails_loads_nothing(self, ingesting: Engine, tmp_path: Path) -> None:
-        """When the pairs break off, none of them is seen, and nothing lies around."""
+        """When the pairs break off, none of them is seen, and no file is left behind."""
 
         def broken() -> Iterator[tuple[bytes, bytes]]:
             yield from _PAIRS

@@ -70,7 +70,7 @@ class EngineClosingTests(EngineFixtures):
 
     @pytest.mark.spec("ENG-22")
     def test_a_closed_engine_refuses_every_call(self, engine: Engine) -> None:
-        """Every read and every write raises, also those that would have nothing to do."""
+        """Every read and every write raises, even those that would have nothing to do."""
         engine.apply({b"k": b"v"}, Durability.PROCESS_CRASH)
         engine.close()
 
@@ -82,7 +82,7 @@ class EngineClosingTests(EngineFixtures):
     def test_a_scan_over_a_closed_engine_raises(
         self, engine: Engine, steps: int, *, reverse: bool
     ) -> None:
-        """An open scan raises at its next step; it never ends as if the data were over."""
+        """An open scan raises at its next step; it never ends as if there were no more data."""
         engine.apply({b"%d" % number: b"v" for number in range(5)}, Durability.PROCESS_CRASH)
         scan = engine.scan(b"", reverse=reverse)
         for _ in range(steps):
@@ -93,7 +93,7 @@ class EngineClosingTests(EngineFixtures):
 
     @pytest.mark.spec("ENG-10")
     def test_a_long_scan_over_a_closed_engine_raises(self, engine: Engine) -> None:
-        """Nothing that was read ahead is given out after the engine was closed."""
+        """Nothing that was read ahead is returned after the engine was closed."""
         engine.apply({b"%05d" % number: b"v" for number in range(5_000)}, Durability.PROCESS_CRASH)
         scan = engine.scan(b"")
         for _ in range(1_500):
@@ -125,7 +125,7 @@ class EngineClosingTests(EngineFixtures):
     def test_what_was_left_open_does_not_keep_the_lock(
         self, engines: Engines, engine: Engine
     ) -> None:
-        """With scans and snapshots still held, the closed engine can be opened again at once."""
+        """With scans and snapshots still held, the closed engine can be reopened immediately."""
         engine.apply({b"%d" % number: b"v" for number in range(5)}, Durability.PROCESS_CRASH)
         snapshot = engine.snapshot()
         held = [engine.scan(b""), engine.scan(b"", reverse=True), snapshot.scan(b"")]

@@ -43,7 +43,7 @@ def _bytes_of(directory: Path) -> dict[str, bytes]:
 
 @pytest.mark.level("fault-proof")
 class EngineDamageTests(EngineFixtures):
-    """What an engine makes of files that somebody else has changed."""
+    """What an engine does with files that somebody else has changed."""
 
     @pytest.fixture
     def checking(self, persistent_engine: Engine) -> Engine:
@@ -56,7 +56,7 @@ class EngineDamageTests(EngineFixtures):
     def test_a_flipped_bit_is_never_data(
         self, engines: Engines, checking: Engine, open_engine: OpenEngine, tmp_path: Path
     ) -> None:
-        """Wherever one bit of any file is flipped: an error, or exactly what was written."""
+        """Whichever bit of any file is flipped: an error, or exactly what was written."""
         content = _fill(checking)[-1]
         checking.close()
         choose = random.Random(_SEED)  # noqa: S311  # reproducible, not secret
@@ -82,7 +82,7 @@ class EngineDamageTests(EngineFixtures):
     def test_a_missing_file_is_never_a_hole(
         self, engines: Engines, checking: Engine, open_engine: OpenEngine, tmp_path: Path
     ) -> None:
-        """Whichever file is gone: an error of the tree, or exactly what was written."""
+        """Whichever file is gone: an error from the tree, or exactly what was written."""
         content = _fill(checking)[-1]
         checking.close()
         for number, path in enumerate(sorted(engines.path().rglob("*"))):
@@ -103,7 +103,7 @@ class EngineDamageTests(EngineFixtures):
     def test_an_opening_that_fails_repairs_nothing(
         self, engines: Engines, checking: Engine, open_engine: OpenEngine, tmp_path: Path
     ) -> None:
-        """What could not be opened is still there, byte for byte, for whoever rescues it."""
+        """What could not be opened is still there, byte for byte, for somebody to rescue."""
         _fill(checking)
         checking.close()
         refused = 0
@@ -159,7 +159,7 @@ class EngineDamageTests(EngineFixtures):
     def test_a_copy_of_a_living_engine_opens_at_a_whole_batch(
         self, engines: Engines, persistent_engine: Engine, open_engine: OpenEngine, tmp_path: Path
     ) -> None:
-        """The files as a dead process leaves them open again, with every batch in them."""
+        """The files that a dead process leaves behind open again, with every batch in them."""
         states = _fill(persistent_engine)
         shutil.copytree(engines.path(), tmp_path / "left")
         with open_engine(tmp_path / "left") as opened:

@@ -13,14 +13,14 @@ _VALUE_BYTES = 100_000
 
 
 class EngineDiskTests(EngineFixtures):
-    """What the kernel says of the engine's files after a durable batch."""
+    """What the kernel says about the engine's files after a durable batch."""
 
     @pytest.mark.spec("ENG-8", "ENG-12", "ENG-23", "COM-12")
     @pytest.mark.parametrize("batch", [{b"k": b"v"}, {}], ids=["batch", "empty-batch"])
     def test_a_durable_batch_waits_for_the_disk(
         self, engines: Engines, persistent_engine: Engine, batch: dict[bytes, bytes | None]
     ) -> None:
-        """It brings down what was applied before it without waiting, even when it is empty."""
+        """It takes to disk what was applied before it without waiting, even when it is empty."""
         promised = persistent_engine.capabilities.durable_commit
         skip_unless_promised("durable_commit", made=promised)
         if not can_be_observed(engines.path().parent):
@@ -34,5 +34,5 @@ class EngineDiskTests(EngineFixtures):
             after = cache.pages_not_on_disk()
         written = [path for path, pages in before.items() if pages > at_first.get(path, 0)]
 
-        # Logs for humans and shared memory may wait on: but not everything that was written.
+        # Logs for humans and shared memory may go on waiting, but not everything that was written.
         assert not written or any(after[path] < before[path] for path in written)

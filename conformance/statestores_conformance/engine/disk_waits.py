@@ -34,14 +34,14 @@ class WaitingEngine(FaultyEngine):
 
 @pytest.mark.level("concurrent")
 class DiskWaitTests(EngineFixtures):
-    """What others see of a store while its owner waits."""
+    """What others see in a store while its owner waits."""
 
     @pytest.mark.spec("ROF-12")
     @pytest.mark.parametrize("isolation", Isolation, ids=lambda level: level.value)
     def test_a_reader_does_not_wait_for_the_disk(
         self, engine: Engine, isolation: Isolation
     ) -> None:
-        """While the commit waits, reads come back with the one commit or the other, whole."""
+        """While the commit waits, reads return one commit or the other, whole."""
         disk = WaitingEngine(engine)
         with open_on_engine(disk, KeyValue("store"), durability=durability_of(engine)) as store:
             before, after = [(b"a", b"1"), (b"b", b"1")], [(b"a", b"2"), (b"b", b"2")]

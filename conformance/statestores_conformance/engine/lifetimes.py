@@ -19,10 +19,10 @@ from statestores_conformance.subjects.openers import options_of
 _CYCLES = 50
 _MANY_CYCLES = 500
 _WARM_UP = 10
-"""After so many cycles, the driver has the memory that it keeps for the life of the process."""
+"""After this many cycles, the driver has the memory that it keeps for the life of the process."""
 
 _GROWTH_BYTES = 24 * 1024 * 1024
-"""What the process may have grown by, whatever the number of cycles: allocators keep something."""
+"""How much the process may have grown, whatever the number of cycles: allocators keep something."""
 
 _PATIENCE_SECONDS = 60.0
 
@@ -89,12 +89,12 @@ again.close()
 os.close(theirs[1])
 print(json.dumps(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])), flush=True)
 """
-"""A program whose child uses what its parent has open, lives on for a while, and then just ends."""
+"""A program whose child uses what its parent has open, lives on for a while, then just ends."""
 
 
 @pytest.mark.level("durable")
 class EngineLifetimeTests(EngineFixtures):
-    """What is left of an engine when it has been closed, many times over."""
+    """What is left of an engine after it has been closed, many times over."""
 
     @pytest.mark.spec("ENG-19", "ENG-10")
     def test_opening_and_closing_leaks_nothing(
@@ -108,7 +108,7 @@ class EngineLifetimeTests(EngineFixtures):
     def test_opening_and_closing_for_long_leaks_nothing(
         self, open_engine: OpenEngine, persistent_engine: Engine, tmp_path: Path
     ) -> None:
-        """The same, five hundred times, within the same bounds."""
+        """The same five hundred times, within the same bounds."""
         _live_often(open_engine, tmp_path / "again", _MANY_CYCLES)
 
 
@@ -166,7 +166,7 @@ class ForkTests(EngineFixtures):
     def test_a_forked_child_lets_go_of_the_store(
         self, persistent_engine: Engine, open_engine: OpenEngine, tmp_path: Path
     ) -> None:
-        """The store is closed in the child, facades too; pending writes are the parent's alone."""
+        """The store is closed in the child, facades too; pending writes stay with the parent."""
         answers, keys, code = _fork(persistent_engine, open_engine, tmp_path / "forked", "store")
 
         assert answers.pop("is_open") is False

@@ -130,7 +130,7 @@ class EngineOpeningTests(EngineFixtures):
     def test_a_directory_that_cannot_be_made_is_our_error(
         self, open_engine: OpenEngine, persistent_engine: Engine, tmp_path: Path
     ) -> None:
-        """Where a file stands in the way, the error is of the tree and not the driver's."""
+        """If a file is in the way, the error is from the tree and not the driver's."""
         (tmp_path / "file").write_bytes(b"in the way")
         with pytest.raises(StateStoreError):
             open_engine(tmp_path / "file" / "engine")
@@ -171,7 +171,7 @@ class EngineLockTests(EngineFixtures):
     def test_a_refused_opening_does_not_disturb_the_owner(
         self, engines: Engines, persistent_engine: Engine
     ) -> None:
-        """The owner reads and writes on, and still holds the lock."""
+        """The owner goes on reading and writing, and still holds the lock."""
         for number in range(3):
             with pytest.raises(StoreLockedError):
                 engines.open()
@@ -191,7 +191,7 @@ class EngineLockTests(EngineFixtures):
     def test_the_lock_ends_with_close(
         self, engines: Engines, owner: "subprocess.Popen[str]"
     ) -> None:
-        """Once the owner has ended in peace, the next opening succeeds."""
+        """Once the owner has ended normally, the next opening succeeds."""
         owner.communicate("")
 
         assert pairs_of(engines.open()) == [(b"k", b"v")]

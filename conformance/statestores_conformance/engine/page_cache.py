@@ -1,7 +1,8 @@
-"""Which files have pages that are not on the disk yet, as the kernel knows it.
+"""Which files have pages that are not on disk yet, according to the kernel.
 
-A killed process leaves the page cache, so no kill shows whether a commit waited for the disk. Linux
-says it since 6.5: ``cachestat`` counts the pages of a file that are dirty, or on their way.
+A killed process leaves the page cache intact, so no kill shows whether a commit waited for the
+disk. Linux has told since 6.5: ``cachestat`` counts the pages of a file that are dirty, or on their
+way.
 """
 
 import ctypes
@@ -49,7 +50,7 @@ def can_be_observed(directory: Path) -> bool:
 
 
 class PageCache:
-    """What of the files below a directory is not on the disk.
+    """Which parts of the files below a directory are not on disk.
 
     It keeps the files open until its block ends: closing a file can make ext4 write it out.
     """
@@ -71,7 +72,7 @@ class PageCache:
             os.close(descriptor)
 
     def pages_not_on_disk(self) -> dict[Path, int]:
-        """Return of each file how many of its pages a power failure would take."""
+        """Return for each file how many of its pages a power failure would lose."""
         for path in self._directory.rglob("*"):
             if path not in self._descriptors and path.is_file():
                 self._descriptors[path] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)

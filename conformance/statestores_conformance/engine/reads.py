@@ -13,14 +13,14 @@ _ABC: Pairs = [(b"a", b"1"), (b"b", b"2"), (b"c", b"3")]
 
 
 def _check_plain(call: str, found: Iterable[object]) -> None:
-    """Fail in a sentence unless all that *call* has returned is bytes, and no look-alike."""
+    """Fail with a sentence unless everything that *call* returned is bytes, and no look-alike."""
     for item in found:
         if type(item) is not bytes:
             pytest.fail(f"{call}() returned a {type(item).__name__}, expected bytes", pytrace=False)
 
 
 class EngineOfThreePairs(EngineFixtures):
-    """The engine that most tests of reading begin with."""
+    """The engine that most tests of reading start with."""
 
     @pytest.fixture
     def abc(self, engine: Engine) -> Engine:
@@ -30,7 +30,7 @@ class EngineOfThreePairs(EngineFixtures):
 
 
 class EnginePointReadTests(EngineOfThreePairs):
-    """Get, and get many."""
+    """Reads by `get` and `get_many`."""
 
     @pytest.mark.spec("ENG-2")
     def test_a_missing_key_is_none(self, engine: Engine) -> None:
@@ -199,10 +199,10 @@ class EngineSeekTests(EngineOfThreePairs):
 
     @pytest.mark.spec("ENG-4", "ENG-5", "ENG-6", "ENG-25")
     def test_ranges_begin_and_end_exactly_at_long_keys(self, engine: Engine) -> None:
-        """Between any two keys around the limits of drivers, every read keeps to the bounds.
+        """Between any two keys around the limits of drivers, every read respects the bounds.
 
-        An engine whose driver takes short keys only cuts the long ones, and has each bound to
-        compare on either side of the cut.
+        An engine whose driver takes only short keys cuts the long ones, and must compare each bound
+        on either side of the cut.
         """
         keys = adversarial_keys.KEYS_AROUND_LIMITS
         stored = keys[::2]
@@ -291,7 +291,7 @@ class EngineScanTests(EngineOfThreePairs):
     @pytest.mark.spec("ENG-6")
     @pytest.mark.parametrize("reverse", [False, True], ids=["forward", "reverse"])
     def test_a_long_scan_loses_nothing_on_the_way(self, engine: Engine, *, reverse: bool) -> None:
-        """Wherever an engine turns a page: every pair once, whole or from the middle."""
+        """Wherever an engine turns a page: every pair once, read from the start or the middle."""
         pairs = [(b"%05d" % number, b"%d" % number) for number in range(12_345)]
         engine.apply(dict(pairs), Durability.PROCESS_CRASH)
         step = -1 if reverse else 1
@@ -320,7 +320,7 @@ class EngineScanTests(EngineOfThreePairs):
     def test_a_scan_under_way_does_not_see_later_batches(
         self, engine: Engine, *, reverse: bool
     ) -> None:
-        """A batch after each step changes nothing in what the scan still has to give."""
+        """A batch after each step changes nothing in what the scan has yet to give."""
         pairs = [(b"%04d" % number, b"old") for number in range(500)]
         engine.apply(dict(pairs), Durability.PROCESS_CRASH)
         scan = engine.scan(b"", reverse=reverse)
@@ -345,7 +345,7 @@ class EngineScanTests(EngineOfThreePairs):
 
     @pytest.mark.spec("ENG-6")
     def test_an_exhausted_scan_stays_exhausted(self, abc: Engine) -> None:
-        """After the end comes the end, also when a batch has added more since."""
+        """After the end comes the end, even when a batch has added more since."""
         scan = abc.scan(b"")
         list(scan)
         abc.apply({b"d": b"4"}, Durability.PROCESS_CRASH)
@@ -365,7 +365,7 @@ class EngineScanTests(EngineOfThreePairs):
 
     @pytest.mark.spec("ENG-30")
     def test_the_estimate_is_exact_while_nothing_was_overwritten(self, abc: Engine) -> None:
-        """Keys that were written once and never deleted are counted as they are."""
+        """Keys that were written once and never deleted are counted exactly."""
         assert abc.approximate_num_keys(b"") == len(_ABC)
         assert abc.approximate_num_keys(b"b", b"c") == 1
         assert abc.approximate_num_keys(b"x") == 0

@@ -1,4 +1,4 @@
-"""The sizes of keys and values: what has to be accepted is kept whole, the rest kept or refused."""
+"""The sizes of keys and values: what must be accepted is kept whole, the rest kept or refused."""
 
 import pytest
 
@@ -12,11 +12,11 @@ _BEYOND_BYTES = adversarial_keys.LONGEST_KEY_BYTES + 1
 
 
 class EngineSizeTests(EngineFixtures):
-    """Keys as long and values as large as the contract has them, and one byte more."""
+    """Keys as long and values as large as the contract allows, and one byte more."""
 
     @pytest.fixture
     def longest(self, engine: Engine) -> list[bytes]:
-        """Give keys of the greatest length that the engine has to accept, in order."""
+        """Give keys of the greatest length that the engine must accept, in order."""
         limit = engine.capabilities.max_key_bytes
         return adversarial_keys.keys_of(limit or adversarial_keys.LONGEST_KEY_BYTES)
 
@@ -35,7 +35,7 @@ class EngineSizeTests(EngineFixtures):
     def test_ranges_begin_and_end_exactly_at_the_longest_keys(
         self, engine: Engine, longest: list[bytes]
     ) -> None:
-        """Between any two of them every read keeps to the bounds."""
+        """Between any two of them every read respects the bounds."""
         stored = longest[::2]
         engine.apply({key: key[-1:] for key in stored}, Durability.PROCESS_CRASH)
         for start in longest:
@@ -84,7 +84,7 @@ class EngineSizeTests(EngineFixtures):
 
     @pytest.mark.spec("ENG-38")
     def test_a_limit_of_keys_is_one_that_the_contract_allows(self, engine: Engine) -> None:
-        """It is a number of bytes from 1 KiB to less than 64 KiB; ``None`` is the contract's."""
+        """A number of bytes from 1 KiB to less than 64 KiB; ``None`` means the contract's limit."""
         limit = engine.capabilities.max_key_bytes
         skip_because_promised("keys of 64 KiB", made=limit is None)
 
@@ -93,7 +93,7 @@ class EngineSizeTests(EngineFixtures):
 
     @pytest.mark.spec("ENG-38", "ENG-16")
     def test_a_key_above_the_limit_is_stored_whole_or_refused(self, engine: Engine) -> None:
-        """The error is one of arguments that names the limit, and nothing of the batch is there."""
+        """The error is about arguments and names the limit, and none of the batch is there."""
         limit = engine.capabilities.max_key_bytes
         skip_because_promised("keys of 64 KiB", made=limit is None)
         for length in ((limit or 0) + 1, adversarial_keys.LONGEST_KEY_BYTES):
@@ -112,7 +112,7 @@ class EngineSizeTests(EngineFixtures):
 
     @pytest.mark.spec("ENG-25")
     def test_keys_of_64_kib_are_promised(self, engine: Engine) -> None:
-        """A backend that has to declare a limit is named among those that promise less."""
+        """A backend that must declare a limit is named among those that promise less."""
         skip_unless_promised(
             "keys of 64 KiB (max_key_bytes)", made=engine.capabilities.max_key_bytes is None
         )

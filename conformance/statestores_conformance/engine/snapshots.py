@@ -1,4 +1,4 @@
-"""Snapshots: frozen, usable elsewhere, closed by whoever took them."""
+"""Snapshots: frozen, usable elsewhere, closed by their takers."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -61,7 +61,7 @@ class EngineSnapshotTests(EngineFixtures):
 
     @pytest.mark.spec("ENG-9")
     def test_a_snapshot_can_be_read_in_another_thread(self, ab: Engine) -> None:
-        """A snapshot that one thread takes, another may read and close."""
+        """Another thread may read and close a snapshot that one thread took."""
         snapshot = ab.snapshot()
         with ThreadPoolExecutor(1) as elsewhere:
             seen = elsewhere.submit(pairs_of, snapshot)
@@ -72,7 +72,7 @@ class EngineSnapshotTests(EngineFixtures):
 
     @pytest.mark.spec("ENG-9")
     def test_a_scan_of_a_snapshot_can_be_held(self, ab: Engine) -> None:
-        """A scan that was begun on a snapshot goes on over later batches."""
+        """A scan that was begun on a snapshot goes on despite later batches."""
         with ab.snapshot() as snapshot:
             scan = snapshot.scan(b"")
             first = next(scan)

@@ -71,14 +71,14 @@ OPENERS: dict[str, OpenOverEngine] = {
 """How a store of each kind is opened over an engine."""
 
 _NO_BATCH = Fault(call="apply", at=1, lasting=True)
-"""No batch is applied any more."""
+"""No batch is applied after this one."""
 
 _LEAST_WORK_ROWS = 200
 """Rows that the removal in one commit may touch however little the commit wrote."""
 
 
 class EngineStoreTests(EngineFixtures):
-    """Every kind over an engine whose batches are watched, and fail when they are told to."""
+    """Every kind over an engine whose batches are watched, and fail on request."""
 
     @pytest.fixture
     def watched(self, engine: Engine) -> FaultyEngine:
@@ -155,7 +155,7 @@ class EngineStoreTests(EngineFixtures):
     def test_a_commit_that_failed_can_be_rolled_back(
         self, watched: FaultyEngine, opened: StoreUnderTest
     ) -> None:
-        """The store is as after its last commit, and goes on."""
+        """The store is as it was after its last commit, and goes on."""
         opened.write(KEYS[0], 1)
         opened.store.commit({CHANGELOG: 1})
         committed = opened.committed()
@@ -174,7 +174,7 @@ class EngineStoreTests(EngineFixtures):
     def test_facades_go_on_after_a_commit_that_failed(
         self, watched: FaultyEngine, opened: StoreUnderTest
     ) -> None:
-        """Neither isolation waits for, or trips over, a commit that did not come about."""
+        """Neither isolation waits for, or trips over, a commit that did not happen."""
         opened.fill()
         watched.plan(_NO_BATCH)
         with pytest.raises(StorageError):
@@ -186,7 +186,7 @@ class EngineStoreTests(EngineFixtures):
     def test_clearing_that_fails_clears_nothing(
         self, watched: FaultyEngine, opened: StoreUnderTest
     ) -> None:
-        """The offsets are still there, and so they are for the next opening."""
+        """The offsets are still there, for the next opening too."""
         opened.store.commit({CHANGELOG: 1})
         watched.plan(_NO_BATCH)
         with pytest.raises(StorageError):
@@ -201,7 +201,7 @@ class EngineStoreTests(EngineFixtures):
         open_store: Callable[[Engine], StoreUnderTest],
         tmp_path: Path,
     ) -> None:
-        """Wherever it breaks off: either all of the old content, or, reopened, none of it."""
+        """Wherever it breaks off: all of the old content or, after reopening, none of it."""
         seen_whole = seen_empty = 0
         for fail_at in range(20):
             with open_engine(tmp_path / f"truncated-{fail_at}") as engine:
@@ -239,7 +239,7 @@ class EngineStoreTests(EngineFixtures):
 
     @pytest.mark.spec("COM-25")
     def test_a_commit_has_the_durability_of_its_store(self, engine: Engine) -> None:
-        """Unless it names one of its own, as the engine is told."""
+        """The engine is told that one, unless the commit names its own."""
         watched = _DurabilityWatch(engine)
         durability = durability_of(engine)
         store = open_on_engine(watched, KeyValue("store"), durability=durability)
@@ -255,7 +255,7 @@ class EngineStoreTests(EngineFixtures):
     def test_an_unknown_format_is_refused(
         self, engine: Engine, open_store: Callable[[Engine], StoreUnderTest]
     ) -> None:
-        """A later release's store is neither read nor changed."""
+        """The store of a later release is neither read nor changed."""
         opened = open_store(KeptOpen(engine))
         opened.fill()
         opened.store.commit({CHANGELOG: 1})
@@ -314,7 +314,7 @@ class EngineRetentionTests(EngineFixtures):
     def test_expired_deletions_leave_the_engine(
         self, watched: FaultyEngine, store: VersionedStore[bytes, bytes]
     ) -> None:
-        """Keys that come once and are deleted do not stay for ever."""
+        """Keys that come only once and are deleted do not stay for ever."""
         for number in range(2_000):
             store.put(b"%d" % number, b"v", number * 50)
             store.delete(b"%d" % number, number * 50 + 10)
@@ -329,7 +329,7 @@ class EngineRetentionTests(EngineFixtures):
     def test_no_commit_pays_for_a_backlog(
         self, watched: FaultyEngine, store: VersionedStore[bytes, bytes]
     ) -> None:
-        """When the horizon jumps over everything, the next commits stay small."""
+        """When the horizon leaps over everything, the next commits stay small."""
         for number in range(5_000):
             store.put(b"%05d" % number, b"1", 0)
             store.put(b"%05d" % number, b"2", 10)
@@ -363,7 +363,7 @@ class EngineRetentionTests(EngineFixtures):
 
 
 class _DurabilityWatch(FaultyEngine):
-    """An engine that remembers with which durability it was asked to apply."""
+    """An engine that remembers the durability with which it was asked to apply."""
 
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)

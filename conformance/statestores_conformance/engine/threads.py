@@ -53,7 +53,7 @@ class EngineThreadTests(EngineFixtures):
     def test_a_scan_sees_whole_batches(
         self, engine: Engine, scan: Callable[[EngineReader], set[bytes | None]]
     ) -> None:
-        """All pairs of a scan come from one and the same batch."""
+        """All pairs of a scan come from the same batch."""
 
         def read() -> None:
             assert len(scan(engine)) == 1
@@ -79,7 +79,7 @@ class EngineThreadTests(EngineFixtures):
 
     @pytest.mark.spec("ENG-11")
     def test_a_value_never_goes_back(self, engine: Engine) -> None:
-        """A thread that reads a key again and again sees its numbers ascend."""
+        """A thread that keeps reading a key sees its numbers ascend."""
         seen = threading.local()
 
         def read() -> None:

@@ -36,9 +36,9 @@ class EngineTimeToLiveTests(EngineFixtures):
         store: TimestampedKeyValueStore[bytes, bytes],
         rows_a_commit: int,
     ) -> None:
-        """In a run of fifty times to live, keys that come once, and some that come again."""
+        """Over fifty times to live, with keys that come once, and some that come again."""
         living, most = 0, 0
-        step_ms = 4  # so 250 new keys live at any time
+        step_ms = 4  # so 250 new keys are alive at any time
         for number in range(50 * _TTL_MS // step_ms):
             store.put(b"%d" % (number * 7_919), b"v", number * step_ms)
             if number % 5 == 0:
@@ -57,7 +57,7 @@ class EngineTimeToLiveTests(EngineFixtures):
     def test_no_commit_pays_for_a_backlog(
         self, watched: FaultyEngine, store: TimestampedKeyValueStore[bytes, bytes]
     ) -> None:
-        """When time jumps over everything, the next commits stay small, and all goes in the end."""
+        """When time leaps over everything, the next commits stay small, and all goes in the end."""
         for number in range(5_000):
             store.put(b"%05d" % number, b"1", number % 7)
         store.commit({})
@@ -87,7 +87,7 @@ class EngineTimeToLiveTests(EngineFixtures):
 
     @pytest.mark.spec("TTL-7")
     def test_an_empty_commit_with_offsets_deletes_nothing(self, engine: Engine) -> None:
-        """So ends a restore that found nothing new: the store is nobody's own yet."""
+        """That is how a restore ends that found nothing new: the store has no owner yet."""
         durability = durability_of(engine)
         with open_on_engine(KeptOpen(engine), _EVENT, durability=durability) as store:
             for number in range(200):
@@ -104,7 +104,7 @@ class EngineTimeToLiveTests(EngineFixtures):
 
     @pytest.mark.spec("TTL-9", "TTL-12")
     def test_a_new_time_to_live_reaches_old_rows(self, engine: Engine) -> None:
-        """They were written when nothing expired, and are deleted all the same."""
+        """They were written when nothing expired, and are still deleted."""
         durability = durability_of(engine)
         forever = TimestampedKeyValue("store")
         with open_on_engine(KeptOpen(engine), forever, durability=durability) as store:

@@ -1,4 +1,4 @@
-"""The crash kit: a process that writes a store is killed, and the store judged from outside.
+"""The crash kit: a process that writes to a store is killed, and the store judged from outside.
 
 The rule is CMT (COM-2, COM-22): the content is exactly what the operations up to the committed
 offset give, and that offset is the last one promised before the kill, or the one under way.
@@ -28,19 +28,19 @@ _PATIENCE_SECONDS = 120.0
 _POLL_SECONDS = 0.002
 
 _SHARE_AIMED_AT_COMMITS = 0.6
-"""So many kills come while a commit is under way; the others at any time."""
+"""This many kills come while a commit is under way; the others at any time."""
 
 _SHARE_WHILE_OPENING = 0.2
-"""So often a process is killed soon after its start as well: it may be recovering, or creating."""
+"""How often a process is also killed soon after its start: it may be recovering, or creating."""
 
 _LONGEST_OPENING_SECONDS = 0.05
 
 _KILLS_PER_STORE = 20
-"""After so many kills the next store is a new one: the first commits are the most delicate."""
+"""After this many kills the next store is a new one: the first commits are the most delicate."""
 
 
 class CrashKitError(Exception):
-    """The process did not live long enough to be killed; the message has what it wrote."""
+    """The process did not live long enough to be killed; the message quotes what it wrote."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Kill:
     """The last offset whose commit had begun; ``None`` when this process had begun none."""
 
     committed: int | None
-    """The offset that the store says."""
+    """The offset that the store reports."""
 
     violations: tuple[str, ...]
     """What contradicts CMT, in words."""
@@ -80,7 +80,7 @@ class CrashReport:
     """The seed of the run: the same seed gives the same operations."""
 
     kills: list[Kill] = field(default_factory=list)
-    """Every kill that counts: a random one after at least one promise of its process."""
+    """Every kill that counts: a random one only after at least one promise of its process."""
 
     @property
     def violations(self) -> list[str]:
@@ -102,7 +102,7 @@ def run_kills(
 
     Args:
         backend: A registered name, or ``module:Class``.
-        n: How many kills. Of those at random, only such after a first commit are counted.
+        n: How many kills. Random ones count only after a first commit.
         seed: Decides the operations, and when each process dies.
         kind: One of `WORKLOADS`.
         options: The backend's own.
@@ -111,7 +111,7 @@ def run_kills(
             for the first time, then at each when it is reached for the second time, and so on.
 
     Raises:
-        CrashKitError: A process ended by itself, or did not commit at all.
+        CrashKitError: A process ended on its own, or did not commit at all.
     """
     report = CrashReport(backend, kind, seed)
     with (
@@ -146,7 +146,7 @@ class _Run:
         self._store = store
         self._oracle = store.with_suffix(".oracle")
         self._found: int | None = None
-        """The offset that was committed when the store was judged for the last time."""
+        """The offset that was committed when the store was last judged."""
 
     def kill_once(self, nursery: Nursery, dice: random.Random) -> Kill:
         """Start a process, kill it after its first promise, and judge what it leaves."""

@@ -1,13 +1,13 @@
-"""The processes that are killed, and the one that brings them forth.
+"""The processes that are killed, and the one that starts them.
 
 ``python -m statestores_conformance.faults.crash_child`` is the latter. It has loaded what all of
-them need, and forks one for each ``start`` that it reads: that costs a hundredth of a new
+them need, and forks one for each ``start`` that it reads: that costs a hundredth of starting an
 interpreter. It has neither threads nor an engine, so the fork is safe; the backend is loaded in the
 child.
 
-A child opens the store, goes on after the committed offset, and commits until it dies. Before each
-commit it writes the offset to the oracle, a file outside the store, and again after it has
-returned: whoever finds the store knows which commit was promised, and which was under way.
+A child opens the store, goes on after the committed offset, and commits until it dies. It writes
+the offset to the oracle, a file outside the store, before each commit and again after it has
+returned: so a judge of the store knows which commit was promised, and which was under way.
 """
 
 import json
@@ -45,9 +45,9 @@ def commit_until_killed(
     oracle: str,
     failpoint: tuple[str, int] | None = None,
 ) -> None:
-    """Open the store and take the operations after its committed offset, commit by commit.
+    """Open the store and perform the operations after its committed offset, commit by commit.
 
-    With a *failpoint* and a number, the process kills itself when it is there for that time.
+    With a *failpoint* and a number, the process kills itself when it gets there for that time.
     """
     if failpoint is not None:
         die_at(*failpoint)
@@ -59,7 +59,7 @@ def commit_until_killed(
 
 
 def _commit_for_ever(store: StateStore, workload: Workload, oracle: int) -> None:
-    """Take the operations after the committed offset, commit by commit."""
+    """Perform the operations after the committed offset, commit by commit."""
     committed = store.committed_offset(CHANGELOG)
     for batch in commits(workload.seed, -1 if committed is None else committed):
         if batch.start % 3 == 0:
@@ -69,7 +69,7 @@ def _commit_for_ever(store: StateStore, workload: Workload, oracle: int) -> None
             workload.write(store, number)
         last = batch[-1]
         store.advance_position({INPUT: last})
-        # One commit in four leaves it at what survives the process: both have to hold.
+        # One commit in four only needs to survive the process: both durabilities must hold.
         durability = Durability.PROCESS_CRASH if batch.start % 4 == 0 else None
         os.write(oracle, b"%b %d\n" % (INTENT, last))
         store.commit({CHANGELOG: last}, durability=durability)
@@ -115,7 +115,7 @@ def _live(live: Callable[..., None], arguments: dict[str, Any]) -> NoReturn:
         code = 0
     finally:
         if code:
-            traceback.print_exc()  # that belongs into the report
+            traceback.print_exc()  # that belongs in the report
         os._exit(code)
 
 

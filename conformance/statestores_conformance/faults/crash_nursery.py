@@ -14,10 +14,10 @@ _PROGRAM = ("-m", "statestores_conformance.faults.crash_child")
 
 
 class Nursery:
-    """Brings forth one process at a time, to be killed."""
+    """Starts one process at a time, to be killed."""
 
     def __init__(self, errors: Path, program: Sequence[str] = _PROGRAM) -> None:
-        """Start *program*, which forks the others; what any of them complains goes to *errors*.
+        """Start *program*, which forks the others; complaints from any of them go to *errors*.
 
         It calls `crash_child.serve`.
         """
@@ -51,7 +51,7 @@ class Nursery:
         return self._ask("poll") == "running"
 
     def wait(self, seconds: float) -> int | None:
-        """Return how the process ended by itself; ``None`` when it has not within *seconds*."""
+        """Return how the process ended on its own; ``None`` if it did not within *seconds*."""
         deadline = time.monotonic() + seconds
         while self.is_running():
             if time.monotonic() > deadline:

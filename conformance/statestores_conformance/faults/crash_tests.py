@@ -22,7 +22,7 @@ _SOAK_KILLS = 100
 _SEED = seed(1035)
 _TIMES = 1
 _SOAK_TIMES = 20
-"""How often a process reaches a failpoint before it dies there, at most."""
+"""How often, at most, a process reaches a failpoint before it dies there."""
 
 _INGESTED = 5_000
 _INGEST = """
@@ -48,7 +48,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 @pytest.mark.level("crash-proof")
 class EngineCrashTests(EngineFixtures):
-    """Every kind over the engine, in processes that are killed.
+    """Every kind over the engine, in processes that get killed.
 
     The engine's class has to be importable, and its options are those that `options_of` finds.
     """
@@ -76,7 +76,7 @@ class EngineCrashTests(EngineFixtures):
     def test_a_process_killed_at_a_failpoint_leaves_exactly_a_commit(
         self, persistent_engine: Engine, open_engine: OpenEngine, kind: str, tmp_path: Path
     ) -> None:
-        """Killed just before the engine has a commit, or just after: it has none of it, or all."""
+        """Killed just before the engine has a commit or just after: it has none of it, or all."""
         self._kill_at_failpoints(persistent_engine, open_engine, kind, tmp_path, _TIMES)
 
     @staticmethod
@@ -153,5 +153,5 @@ class EngineCrashTests(EngineFixtures):
     def test_many_processes_killed_at_failpoints_leave_exactly_a_commit(
         self, persistent_engine: Engine, open_engine: OpenEngine, kind: str, tmp_path: Path
     ) -> None:
-        """The same for later and later times."""
+        """The same, with each failpoint reached more and more often."""
         self._kill_at_failpoints(persistent_engine, open_engine, kind, tmp_path, _SOAK_TIMES)

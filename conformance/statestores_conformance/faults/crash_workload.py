@@ -1,7 +1,7 @@
 """What a process does before it is killed: a function of a seed, so that others can repeat it.
 
-Each operation has a number, which is its offset in an imagined changelog. What the store has to
-hold at a committed offset is what the operations up to that number give, and nothing else.
+Each operation has a number, which is its offset in an imagined changelog. At a committed offset the
+store must hold what the operations up to that number give, and nothing else.
 """
 
 import random
@@ -77,11 +77,11 @@ class Workload(ABC):
 
     @abstractmethod
     def write(self, store: Any, number: int) -> None:
-        """Take operation *number* on the store, or on the model."""
+        """Perform operation *number* on the store, or on the model."""
 
     @abstractmethod
     def write_garbage(self, store: Any, number: int) -> None:
-        """Write what is going to be rolled back, or forgotten by the crash."""
+        """Write what will be rolled back, or forgotten by the crash."""
 
     @abstractmethod
     def differences(self, store: Any) -> Iterator[str]:
@@ -93,7 +93,7 @@ class Workload(ABC):
         """What the operations so far give."""
 
     def model_up_to(self, number: int) -> None:
-        """Take the operations up to *number* on the model; it never goes back."""
+        """Perform the operations up to *number* on the model; it never goes back."""
         while self._modelled < number:
             self._modelled += 1
             self.write(self.model, self._modelled)
@@ -210,7 +210,7 @@ class TimeToLiveWorkload(Workload):
         self, store: TimestampedKeyValueStore[bytes, bytes] | TimestampedModel, number: int
     ) -> None:
         dice = _dice(self.seed, number)
-        # Half of the keys come once, and are gone when they have expired.
+        # Half of the keys come only once, and are gone when they have expired.
         key = b"key-%02d" % dice.randrange(_KEYS) if dice.random() < 0.5 else b"once-%d" % number
         late = dice.randrange(2 * _RETENTION_MS) if dice.random() < 0.1 else 0
         value = (

@@ -36,10 +36,10 @@ _SOAK_TRIALS = 2_000
 
 @pytest.mark.level("fault-proof")
 class FaultTests(EngineFixtures):
-    """Both kinds over an engine of which any call may fail.
+    """Both kinds over an engine any call of which may fail.
 
-    It is the store that is judged, and the engine with it: what a store may do after a failure
-    rests on what the engine says it holds.
+    The store is judged, and the engine with it: what a store may do after a failure depends on what
+    the engine says it holds.
     """
 
     @pytest.fixture(params=list(WORKLOADS))
@@ -117,7 +117,7 @@ class FaultTests(EngineFixtures):
     def test_an_engine_that_cannot_be_asked_is_asked_again(
         self, engine: Engine, open_store: OpenOverEngine
     ) -> None:
-        """While nobody knows what became of a commit, the store says nothing that depends on it."""
+        """While the fate of a commit is unknown, the store says nothing that depends on it."""
         watched = FaultyEngine(engine)
         opened = open_store(watched)
         opened.store.commit({CHANGELOG: 1})
@@ -146,7 +146,7 @@ class FaultTests(EngineFixtures):
     def test_a_failed_wait_for_the_disk_stays_in_doubt_until_reopening(
         self, engine: Engine, open_store: OpenOverEngine, moment: Moment
     ) -> None:
-        """The engine says that it cannot tell: nobody is told that the commit is there, or gone."""
+        """The engine says that it cannot tell: nobody is told what became of the commit."""
         watched = FaultyEngine(KeptOpen(engine))
         opened = open_store(watched)
         opened.store.commit({CHANGELOG: 1})

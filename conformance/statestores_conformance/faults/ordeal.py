@@ -1,4 +1,4 @@
-"""A workload over an engine of which one call fails, by an owner who goes on after the failure."""
+"""A workload over an engine one call of which fails, with an owner that goes on afterwards."""
 
 import random
 from collections.abc import Callable, Iterator
@@ -20,7 +20,7 @@ _COMMIT_SIZES = (1, 3, 40, 1, 90, 2, 60)
 
 
 class Interrupted(BaseException):
-    """Stands for the key that a user presses while a commit runs."""
+    """Stands for a user's key press while a commit runs."""
 
 
 _ERRORS: dict[str, Callable[[], BaseException]] = {
@@ -34,7 +34,7 @@ GOING_ON = ("commit again", "roll back", "reopen")
 
 
 class Ordeal:
-    """A workload over an engine that fails, by an owner who goes on in one way after a failure."""
+    """A workload over a failing engine, with an owner that goes on in one way after a failure."""
 
     def __init__(
         self,
@@ -51,13 +51,13 @@ class Ordeal:
         self._store = self._opened()
         self.engine.plan(fault)
         self.calls: dict[str, int] = {}
-        """How often each method of the engine was called in the end, since the last failure."""
+        """How often each method of the engine was called since the last failure, in the end."""
 
     def _opened(self) -> StateStore:
         return self._workload.open(self.engine, durability_of(self.engine))
 
     def run(self) -> list[str]:
-        """Take all operations, whatever fails; return in words what was wrong on the way."""
+        """Perform all operations, whatever fails; return in words what went wrong on the way."""
         wrong: list[str] = []
         try:
             start = 0
@@ -75,7 +75,7 @@ class Ordeal:
         return wrong
 
     def _look(self) -> Iterator[str]:
-        """Read what others see; a read that fails says so, and one that does not is right."""
+        """Read what others see; a read that fails says so, and one that succeeds is right."""
         self._workload.model_up_to(self._committed)
         expected = None if self._committed < 0 else self._committed
         for _ in range(2):
@@ -92,7 +92,7 @@ class Ordeal:
                 yield f"offset {offset}, position {position}, content {offsets}, not {expected}"
 
     def _write(self, batch: range) -> None:
-        """Write; what a failed write has not done is done again."""
+        """Write; repeat what a failed write has not done."""
         for number in batch:
             try:
                 self._workload.write(self._store, number)
@@ -148,7 +148,7 @@ def faults(calls: dict[str, int], seed: int, trials: int) -> Iterator[Fault]:
         for call, number in sorted(calls.items())
         for at, moment, error in product(range(1, number + 1), Moment, _ERRORS.values())
     ]
-    # Commits first: they are few, and all of it is about them.
+    # Commits first: they are few, and they are what this is about.
     applies = [fault for fault in every if fault.call == "apply"]
     others = [fault for fault in every if fault.call != "apply"]
     dice.shuffle(applies)

@@ -38,7 +38,7 @@ def _committed_content(opened: StoreUnderTest) -> State:
     content = opened.store.committed_content()
     latest: dict[bytes, bytes | None] = {}
     with closing(content.changes) as chunks:
-        for changes in chunks:  # of one key in the order of time, so that the last one stays
+        for changes in chunks:  # of one key in time order, so that the last one stays
             latest.update(zip(changes.keys, changes.values, strict=True))
     present = {key: value for key, value in latest.items() if value is not None}
     return State(content.offsets.get(CHANGELOG), present)
@@ -54,7 +54,7 @@ _READS: dict[str, tuple[Callable[[StoreUnderTest], Any], Callable[[State], Any]]
 
 @pytest.mark.level("concurrent")
 class HistoryTests(EngineFixtures):
-    """Threads that write down what they read, over each kind of store."""
+    """Threads that record what they read, over each kind of store."""
 
     @pytest.mark.spec("ROF-5", "ROF-6", "ROF-7", "COM-36", "ENG-11", "COM-1")
     @pytest.mark.parametrize("open_store", OPENERS.values(), ids=OPENERS)

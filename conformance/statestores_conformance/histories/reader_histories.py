@@ -1,9 +1,9 @@
-"""What threads read while the owner commits, written down and judged afterwards.
+"""What threads read while the owner commits, recorded and judged afterwards.
 
 There is one writer, so the commits are a sequence, and each of them leaves one state. A read is
-right when its result is that of a state between the last commit that had returned when the read
-began and the last one that had begun when it ended; and no reader may go back. Reads are judged by
-what they saw and not by how long they took, so the verdict does not depend on the machine.
+right if its result is that of a state between the last commit that had returned when the read began
+and the last one that had begun when it ended; and no reader may go back. Reads are judged by what
+they saw and not by how long they took, so the verdict does not depend on the machine.
 """
 
 from collections.abc import Callable
@@ -56,12 +56,12 @@ class Commits:
     """The last commit that has returned."""
 
     def begin(self, state: State) -> None:
-        """Take note of what the next commit is going to leave."""
+        """Note what the next commit will leave."""
         self.states.append(state)
         self.begun = len(self.states) - 1
 
     def end(self) -> None:
-        """Take note that the commit has returned."""
+        """Note that the commit has returned."""
         self.returned = self.begun
 
 

@@ -1,8 +1,8 @@
 """Hypothesis state machines that compare an engine or a store with an obvious model.
 
-Each machine runs from one method of the author's class; nobody has to know Hypothesis. How much is
-tried follows the ``max_examples`` of the Hypothesis profile: half of it, for engines that go to
-disk a tenth.
+Each machine runs from one method of the author's class; nobody needs to know Hypothesis. The number
+of examples follows the ``max_examples`` of the Hypothesis profile: half of it, or a tenth for
+engines that go to disk.
 """
 
 from statestores_conformance.models.engine import EngineMachine

@@ -59,7 +59,7 @@ class EngineMachine(RuleBasedStateMachine):
         shutil.rmtree(self._directory)
 
     def _reader(self, number: int | None) -> tuple[Name, dict[bytes, bytes], HeldIterators]:
-        """Return the engine, or one of the snapshots; what it has to see, and its scans."""
+        """Return the engine, or one of the snapshots; what it must see, and its scans."""
         if number is None or not self._snapshots:
             return self._engine, self._model, self._held
         return self._snapshots[number % len(self._snapshots)]
@@ -109,7 +109,7 @@ class EngineMachine(RuleBasedStateMachine):
     def hold_scan(
         self, start: bytes, stop: bytes | None, where: int | None, *, reverse: bool
     ) -> None:
-        """Begin a scan and keep it over what follows."""
+        """Begin a scan and keep it during what follows."""
         reader, model, held = self._reader(where)
         expected = _between(model, start, stop)
         scan = self.script.let("scan", f"{reader}.scan", start, stop, reverse=reverse)
@@ -132,7 +132,7 @@ class EngineMachine(RuleBasedStateMachine):
     @precondition(lambda self: self._snapshots)
     @rule(number=st.integers(0, 9))
     def close_snapshot(self, number: int) -> None:
-        """Close a snapshot: it and its scans raise, those of others go on."""
+        """Close a snapshot: it and its scans raise, other scans go on."""
         snapshot, _, held = self._snapshots.pop(number % len(self._snapshots))
         self.script.do(f"{snapshot}.close")
         held.are_closed()

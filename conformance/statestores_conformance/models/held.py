@@ -8,7 +8,7 @@ from statestores_conformance.scripts.script import Name, Script
 
 
 class HeldIterators:
-    """Iterators and what each still has to give, whatever happens meanwhile."""
+    """Iterators and what each has yet to give, whatever happens meanwhile."""
 
     def __init__(self, script: Script) -> None:
         self._script = script
@@ -18,11 +18,11 @@ class HeldIterators:
         return len(self._held)
 
     def add(self, iterator: Name, expected: Sequence[Any]) -> None:
-        """Keep *iterator*, which has to give *expected*."""
+        """Keep *iterator*, which must give *expected*."""
         self._held.append((iterator, list(expected)))
 
     def step(self, number: int, steps: int) -> None:
-        """Go on with one of them; one that has come to its end is let go."""
+        """Go on with one of them; drop one that has come to its end."""
         place = number % len(self._held)
         iterator, expected = self._held[place]
         for _ in range(steps):
@@ -31,7 +31,7 @@ class HeldIterators:
             del self._held[place]
 
     def are_closed(self) -> None:
-        """Check that each raises, now that its source is closed, and let all go."""
+        """Check that each raises, now that its source is closed, and drop them all."""
         for iterator, _ in self._held:
             self._script.fails(StoreClosedError, "next", iterator, None)
         self._held.clear()

@@ -1,7 +1,7 @@
 """The versioned store over an engine (KIP-889).
 
 Puts are blind: a timestamp at or above stream time is certainly the newest of its key, so nothing
-is read. Pending versions meet the stored ones at commit, in `versioned_commit`. Latest rows that
+is read. Pending versions meet the stored ones at commit, in `commit`. Latest rows that
 were committed or read recently are cached, so that many commits read nothing either.
 """
 

@@ -1,6 +1,6 @@
 """Session stores of typed keys and values, over stores of bytes.
 
-As in `typed_key_value`, everything is encoded before anything is written. Sessions pass through
+As in `key_value`, everything is encoded before anything is written. Sessions pass through
 unchanged.
 """
 

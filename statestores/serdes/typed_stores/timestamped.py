@@ -1,6 +1,6 @@
 """Timestamped key-value stores of typed keys and values, over stores of bytes.
 
-As in `typed_key_value`, methods are bound once, and everything is encoded before anything is
+As in `key_value`, methods are bound once, and everything is encoded before anything is
 written. Timestamps pass through unchanged.
 """
 

@@ -1,6 +1,6 @@
 """Versioned stores of typed keys and values, over stores of bytes.
 
-As in `typed_key_value`, methods are bound once, and everything is encoded before anything is
+As in `key_value`, methods are bound once, and everything is encoded before anything is
 written. The validity of a version passes through unchanged (VRS-22).
 """
 

@@ -1,6 +1,6 @@
 """Window stores of typed keys and values, over stores of bytes.
 
-As in `typed_key_value`, everything is encoded before anything is written. Windows pass through
+As in `key_value`, everything is encoded before anything is written. Windows pass through
 unchanged.
 """
 

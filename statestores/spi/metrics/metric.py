@@ -1,6 +1,6 @@
 """A metric: one number about a store, task or standby, and what it means (MET).
 
-The names and groups are Kafka Streams' where it has the metric; `metric_catalog` lists them.
+The names and groups are Kafka Streams' where it has the metric; `catalog` lists them.
 """
 
 from collections.abc import Mapping
