@@ -135,7 +135,7 @@ class Topology:
         wall_ms: int = 0,
         commit_each: bool = True,
     ) -> TestDriver:
-        """Return a driver that runs the topology in this thread, record by record (PRC-50).
+        """Return a driver that runs the topology in this thread, record by record (PRC-47).
 
         Args:
             backend: Where the stores are; memory by default.
