@@ -46,7 +46,9 @@ def foreign_key_join(
         ),
         name=f"{name}.subscribe",
     )
-    arrived = builder.repartition(subscribed, f"{name}-subscription", raw, raw)
+    arrived = builder.repartition(
+        subscribed, f"{name}-subscription", raw, raw, partitioner=_partitioner(right)
+    )
     answered = builder.step(
         "answer",
         (arrived,),
@@ -69,7 +71,7 @@ def foreign_key_join(
         stores=(subscriptions, *right._stores),
     )
     answers = builder.step("merge", (answered, changed), Pass, name=f"{name}.answers")
-    back = builder.repartition(answers, f"{name}-answer", raw, raw)
+    back = builder.repartition(answers, f"{name}-answer", raw, raw, partitioner=_partitioner(left))
     return builder.step(
         f"{'left' if is_left_join else 'inner'}-join-foreign-key",
         (back,),
@@ -80,3 +82,8 @@ def foreign_key_join(
         stores=left._stores,
         co_partitioned=(back, left._node),
     )
+
+
+def _partitioner(table: "Table[Any, Any]") -> str:
+    """Return how the rows of *table* are partitioned: what goes there has to be alike."""
+    return table._stores[0].partitioner if table._stores else "murmur2"

@@ -6,7 +6,7 @@ from statestores.errors import InvalidTimeError
 from statestores.processing.fields import Selector, selector
 from statestores.processing.operators.operator import Operator, TaskServices
 from statestores.processing.record import RawRecord, Record
-from statestores.processing.serdes import decoded, encoded
+from statestores.processing.serdes import encoded
 from statestores.processing.topic import Topic
 
 if TYPE_CHECKING:
@@ -35,8 +35,7 @@ class Source(Operator):
             None if time is None else selector(time)
         )
         self.use_partition_time = use_partition_time
-        self._key = topic.key
-        self._value = topic.value
+        self._decode_key, self._decode_value = topic.key.decode, topic.value.decode
 
     def open(self, task: TaskServices) -> None:
         """Remember the highest time of the partition, where it may be needed."""
@@ -52,7 +51,12 @@ class Source(Operator):
             InvalidTimeError: It has no time from 0 to 2**63 - 1.
         """
         key, value, time_ms, headers = raw
-        record = Record(decoded(self._key, key), decoded(self._value, value), time_ms, headers)
+        record = Record(
+            None if key is None else self._decode_key(key),
+            None if value is None else self._decode_value(value),
+            time_ms,
+            headers,
+        )
         if self.time is not None:
             time_ms = self.time(record)
             record = Record(record.key, record.value, time_ms, headers)

@@ -28,8 +28,10 @@ def row_hash(serde: Serde[Any], value: Any) -> bytes:
 class Subscribe(Operator):
     """The left side: says at the right row's partition which left row wants it.
 
-    Records go on with the foreign key's bytes as the key. Their value has pieces: the left key, the
-    hash of the left row (nothing: unsubscribe), and whether an answer is wanted even without a row.
+    Records go on with the foreign key's bytes as the key, so that they come to the right row's
+    partition. Their value has pieces: the left key, the hash of the left row (nothing:
+    unsubscribe), whether an answer is wanted even without a row, and whether there is a foreign
+    key at all.
     """
 
     def __init__(
@@ -59,26 +61,27 @@ class Subscribe(Operator):
             return
         old_key = None if item.old is None else self.foreign_key(item.old)
         new_key = None if item.new is None else self.foreign_key(item.new)
-        if old_key is not None and old_key != new_key:
-            # The new subscription answers; without one, the old one's end does.
-            self._say(old_key, item, None, answer=new_key is None)
+        left_it = old_key is not None and old_key != new_key
+        if left_it:
+            # A row that is gone is answered here; else the new subscription is.
+            self._say(old_key, item, None, answer=item.new is None)
         if new_key is not None:
-            moved = old_key is not None and old_key != new_key
-            self._say(new_key, item, item.new, answer=self.is_left_join or moved)
-        elif item.new is not None and old_key is None:
-            if self.is_left_join:
+            self._say(new_key, item, item.new, answer=self.is_left_join or left_it)
+        elif item.new is not None:
+            if self.is_left_join or left_it:
                 self._say(None, item, item.new, answer=True)
             else:
                 self._drop(self.name, "null-foreign-key", item)
-        elif item.old is not None and item.new is None and old_key is None and self.is_left_join:
+        elif item.old is not None and old_key is None and self.is_left_join:
             self._say(None, item, None, answer=True)
 
     def _say(self, foreign_key: Any, item: Change, value: Any, *, answer: bool) -> None:
         left_key = encoded(self.left_key, item.key)
         told = row_hash(self.left_value, value) if value is not None else None
-        content = piece(left_key) + piece(told) + piece(b"1" if answer else b"")
+        flags = piece(b"1" if answer else b"") + piece(b"" if foreign_key is None else b"1")
+        content = piece(left_key) + piece(told) + flags
         # A row without a foreign key is answered where it would lie with an empty one.
-        key = b"" if foreign_key is None else b"k" + self.right_key.encode(foreign_key)
+        key = b"" if foreign_key is None else self.right_key.encode(foreign_key)
         self.forward(Record(key, content, item.time_ms, item.headers))
 
 
@@ -103,11 +106,11 @@ class Answer(Operator):
         pieces = Pieces(item.value)
         left_key, told, wanted = pieces.piece() or b"", pieces.piece(), pieces.piece()
         row = None
-        if item.key:
-            name = piece(item.key[1:]) + left_key
+        if pieces.piece():
+            name = piece(item.key) + left_key
             kept = None if told is None else time_bytes(item.time_ms) + told
             self._subscriptions.put(name, kept)
-            row = self._look(self.right_key.decode(item.key[1:]))
+            row = self._look(self.right_key.decode(item.key))
         if told is None:
             row_value, answer = None, bool(wanted)
         else:

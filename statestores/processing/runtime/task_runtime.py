@@ -85,7 +85,7 @@ class TaskRuntime:
             -1 if kept is None else int.from_bytes(kept, "big")
         )
         self._times: dict[str, ObservedTime] = {}
-        self._position: dict[TopicPartition, int] = {}
+        self._position: dict[tuple[str, int], int] = {}
         self._stream_timers = Timers(self._task_store, "stream")
         self._wall_timers = Timers(self._task_store, "wall")
         self._wall_listeners: list[Callable[[int], None]] = []
@@ -122,7 +122,7 @@ class TaskRuntime:
             ) from error
         self.topic, self.partition, self.offset, self._raw = topic, partition, offset, record
         self.counts.processed += 1
-        self._position[TopicPartition(topic, partition)] = offset
+        self._position[topic, partition] = offset
         try:
             item = decode(record)
         except Exception as error:  # noqa: BLE001  # serdes and extractors may raise anything
@@ -190,7 +190,7 @@ class TaskRuntime:
                 self._task_store.put(_TIME + name.encode(), time_bytes(time.now_ms))
                 time.saved_ms = time.now_ms
         self.commit_requested = False
-        return dict(self._position)
+        return {TopicPartition(*place): last for place, last in self._position.items()}
 
     def close(self) -> None:
         """Close the operators; the stores are the runner's."""
