@@ -60,7 +60,10 @@ def differences(
     steps = Steps(case["name"], case["topology"])
     with steps.topology.test(backend=backend, directory=directory) as driver:
         outcome = _run(case, driver, batch)
-        return [*_judged_output(case, outcome, batch), *_judged_rest(case, steps, driver, outcome)]
+        found = [*_judged_output(case, outcome, batch), *_judged_failure(case, outcome, batch)]
+        if outcome.failed_at is None:
+            found += _judged_rest(case, steps, driver)
+        return found
 
 
 def _run(case: Case, driver: TestDriver, batch: int) -> Outcome:
@@ -84,6 +87,8 @@ def _run(case: Case, driver: TestDriver, batch: int) -> Outcome:
                 _collect(driver, sinks, place, outcome)
         except StateStoreError as error:
             outcome.failed_at, outcome.error = place, str(error)
+            if batch != 1:
+                _collect(driver, sinks, place, outcome)
             break
     return outcome
 
@@ -139,14 +144,19 @@ def _last_of_each(rows: list[Row]) -> dict[str, Row]:
     return {plain_json.dumps(row[0], sort_keys=True): row for row in rows}
 
 
-def _judged_rest(case: Case, steps: Steps, driver: TestDriver, outcome: Outcome) -> list[str]:
-    expected, found = case["expected"], []
-    if expected.get("fails_at") is not None:
-        if outcome.failed_at is None:
-            return [f"it should fail at input {expected['fails_at']}, and did not"]
-        return []
-    if outcome.failed_at is not None:
+def _judged_failure(case: Case, outcome: Outcome, batch: int) -> list[str]:
+    wanted = case["expected"].get("fails_at")
+    if wanted is None and outcome.failed_at is not None:
         return [f"it failed at input {outcome.failed_at}: {outcome.error}"]
+    if wanted is not None and outcome.failed_at is None:
+        return [f"it should fail at input {wanted}, and did not"]
+    if wanted is not None and batch == 1 and outcome.failed_at != wanted:
+        return [f"it failed at input {outcome.failed_at}, not {wanted}"]
+    return []
+
+
+def _judged_rest(case: Case, steps: Steps, driver: TestDriver) -> list[str]:
+    expected, found = case["expected"], []
     for name, kind in case.get("stores", {}).items():
         rows, wanted = _dump(driver, steps, name, kind), expected["stores"][name]
         if _counted(rows) != _counted(wanted):

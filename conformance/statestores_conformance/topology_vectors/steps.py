@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 from statestores import KeyValue, Session, Versioned, Window, json
 from statestores.errors import InvalidArgumentError
 from statestores.processing import (
+    Cogrouped,
     Emission,
     Topic,
     Topology,
@@ -137,9 +138,8 @@ class Steps:
         return self._from(step).merge(*(self.made[other] for other in others))
 
     def _repartition(self, step: Step, identifier: str) -> Any:
-        return self._from(step).repartition(
-            identifier, partitions=step.get("partitions"), key=KEYS, value=json
-        )
+        # Kafka's driver has one partition of everything, whatever a case says.
+        return self._from(step).repartition(identifier, key=KEYS, value=json)
 
     def _to_stream(self, step: Step, _: str) -> Any:
         return self._from(step).to_stream()
@@ -233,17 +233,23 @@ class Steps:
         return self._from(step).aggregate(step["initial"], *folds, store, **more)
 
     def _cogroup(self, step: Step, identifier: str) -> Any:
-        parts = _cogrouped_parts(step)
-        (first, first_fold), *others = parts
-        group = self.made[first].cogroup(fold(first_fold))
-        for other, other_fold in others:
-            group = group.cogroup(self.made[other], fold(other_fold))
+        """Return the groups with their folds, or, with a beginning, what they are folded into."""
+        group: Any = None
+        for source, named in _cogrouped_parts(step):
+            made = self.made[source]
+            if isinstance(made, Cogrouped):
+                group = made
+            elif group is None:
+                group = made.cogroup(fold(named))
+            else:
+                group = group.cogroup(made, fold(named))
+        if "initial" not in step:
+            return group
         return group.aggregate(step["initial"], self._store(step, identifier))
 
     def _suppress(self, step: Step, identifier: str) -> Any:
-        most = next(
-            (step[name] for name in ("max_records", "records", "max_rows") if name in step), None
-        )
+        known = {"time_limit"}
+        most = next((step[name] for name in step.keys() - known if _is_number(step[name])), None)
         until_closed = step.get("until") == "window_closes"
         return self._from(step).suppress(
             until_closed=until_closed,
@@ -292,6 +298,10 @@ class Steps:
                 right, plus, how=how, wait_ms=step["grace"], name=identifier, value=json
             )
         return left.join(right, plus, how=how, name=identifier, value=json)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _cogrouped_parts(step: Step) -> list[tuple[str, str]]:

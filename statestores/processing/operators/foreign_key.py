@@ -63,17 +63,19 @@ class Subscribe(Operator):
         new_key = None if item.new is None else self.foreign_key(item.new)
         left_it = old_key is not None and old_key != new_key
         if left_it:
-            # A row that is gone is answered here; else the new subscription is.
-            self._say(old_key, item, None, answer=item.new is None)
+            # Of an inner join, the end of a row's subscription deletes its result; else the new
+            # subscription is answered, or the row itself.
+            is_gone = item.new is None and not self.is_left_join
+            self._say(old_key, item, None, answer=is_gone)
         if new_key is not None:
             self._say(new_key, item, item.new, answer=self.is_left_join or left_it)
-        elif item.new is not None:
-            if self.is_left_join or left_it:
+        elif self.is_left_join:
+            if item.new is not None or item.old is not None:
                 self._say(None, item, item.new, answer=True)
-            else:
-                self._drop(self.name, "null-foreign-key", item)
-        elif item.old is not None and old_key is None and self.is_left_join:
-            self._say(None, item, None, answer=True)
+        elif item.new is not None:
+            self._drop(self.name, "null-foreign-key", item)
+            if left_it:
+                self._say(None, item, item.new, answer=True)
 
     def _say(self, foreign_key: Any, item: Change, value: Any, *, answer: bool) -> None:
         left_key = encoded(self.left_key, item.key)
