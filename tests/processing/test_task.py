@@ -7,7 +7,17 @@ import pytest
 
 import statestores as ss
 from statestores.errors import CapabilityNotSupportedError, ProcessingError, StoreNotFoundError
-from statestores.processing import Context, Processor, Record, Topic, Topology, tumbling
+from statestores.processing import (
+    Cogrouped,
+    Context,
+    Processor,
+    Record,
+    Topic,
+    Topology,
+    closed,
+    tumbling,
+    windowed,
+)
 from statestores.processing.runtime import RecordOrder
 
 LINES = Topic("lines", key=ss.utf8, value=ss.utf8)
@@ -242,6 +252,31 @@ def test_cogrouped_streams_make_one_row() -> None:
 
         assert driver.store("carts").get("a") == 3
         assert [each.value for each in driver.topic("out").read_all()] == [5, 3]
+
+
+@pytest.mark.spec("PRC-22", "PRC-39")
+def test_cogrouped_windows_are_closed_by_each_of_their_streams() -> None:
+    """They have one time, and each window comes out once."""
+    topology = Topology("cart")
+    store = ss.Window("w", retention_ms=10, window_size_ms=10, key=ss.utf8, value=ss.int64)
+    adds, takes = (
+        topology.stream(Topic(name, key=ss.utf8, value=ss.int64)).group_by_key()
+        for name in ("adds", "takes")
+    )
+    carts: Cogrouped[str, int] = adds.cogroup(lambda cart, value: cart + value)
+    carts.cogroup(takes, lambda cart, value: cart - value).window(tumbling(10)).aggregate(
+        int, store, emit=closed()
+    ).to(Topic("out", key=windowed(ss.utf8), value=ss.json))
+    with topology.test() as driver:
+        driver.topic("adds").pipe(5, key="a", time_ms=1)
+        driver.topic("takes").pipe(2, key="a", time_ms=2)
+        driver.topic("takes").pipe(1, key="a", time_ms=12)
+        driver.topic("adds").pipe(1, key="a", time_ms=3)
+        driver.topic("adds").pipe(1, key="a", time_ms=25)
+        out = [(record.key.start_ms, record.value) for record in driver.topic("out").read_all()]
+
+        assert out == [(0, 3), (10, -1)]
+        assert driver.dropped_total == 1
 
 
 @pytest.mark.spec("PRC-30")

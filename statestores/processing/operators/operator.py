@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
 from statestores.errors import InvalidArgumentError
+from statestores.processing.operators.time_queue import TimeQueue
 from statestores.processing.record import Record
 
 Receive: TypeAlias = Callable[[Any], None]
@@ -62,6 +63,9 @@ class TaskServices(Protocol):
 
     def observed_time(self, name: str) -> ObservedTime:
         """Return the time that is kept under *name*, one for all who ask by that name."""
+
+    def time_queue(self, store: str) -> TimeQueue:
+        """Return the queue over the store of bytes *store*, one for all who ask."""
 
     def every(
         self,

@@ -10,7 +10,7 @@ from typing import Any
 
 from statestores.processing.operators.operator import Operator, TaskServices
 from statestores.processing.operators.table_joins import How
-from statestores.processing.operators.time_queue import TimeQueue
+from statestores.processing.operators.time_queue import NEVER
 from statestores.processing.record import Record
 from statestores.processing.serdes import RecordCodec, encoded, time_bytes
 
@@ -77,6 +77,10 @@ class StreamJoinSide(Operator):
         self.removes_waiting = other_comes_alone
         self.before_ms = window.before_ms if is_left else window.after_ms
         self.after_ms = window.after_ms if is_left else window.before_ms
+        self._spreads = {
+            _LEFT: window.after_ms + window.grace_ms,
+            _RIGHT: window.before_ms + window.grace_ms,
+        }
 
     def open(self, task: TaskServices) -> None:
         """Take the stores and the time that both sides share."""
@@ -89,7 +93,7 @@ class StreamJoinSide(Operator):
         self._time = task.observed_time(join.name)
         self._drop = task.drop
         self._waiting = None if join.waiting is None else task.store(join.waiting)
-        self._queue = None if self._waiting is None else TimeQueue(self._waiting)
+        self._queue = None if join.waiting is None else task.time_queue(join.waiting)
 
     def receive(self, item: Record[Any, Any]) -> None:
         """Match it with what the other side has, and keep it for what is to come."""
@@ -151,24 +155,20 @@ class StreamJoinSide(Operator):
                 self._queue.remove(time_ms, name)
 
     def _give_out_alone(self, now_ms: int) -> None:
-        """Give on the records that nothing on time can match any more, the earliest first.
-
-        Both sides see one store, so neither trusts what it remembers of the first row.
-        """
-        queue, window = self._queue, self.join.window
-        if queue is None:
+        """Give on the records that nothing on time can match any more, the earliest first."""
+        queue, spreads = self._queue, self._spreads
+        least_ms = min(spreads.values())
+        if queue is None or queue.head_ms + least_ms >= now_ms:
             return
-        spreads = {
-            _LEFT: window.after_ms + window.grace_ms,
-            _RIGHT: window.before_ms + window.grace_ms,
-        }
-        over = []
+        over, head_ms = [], NEVER
         for time_ms, name, content in queue.rows():
-            side = name[:1]
-            if time_ms + min(spreads.values()) >= now_ms:
-                break
-            if time_ms + spreads[side] < now_ms:
+            if time_ms + spreads[name[:1]] < now_ms:
                 over.append((time_ms, name, content))
+            else:
+                head_ms = min(head_ms, time_ms)
+            if time_ms + least_ms >= now_ms:
+                break
+        queue.head_ms = head_ms
         for time_ms, name, content in over:
             queue.remove(time_ms, name)
             is_left = name[:1] == _LEFT

@@ -5,7 +5,6 @@ from typing import Any
 
 from statestores.processing.operators.operator import Operator, TaskServices
 from statestores.processing.operators.tables import Lookup, MakeLookup
-from statestores.processing.operators.time_queue import TimeQueue
 from statestores.processing.record import Record
 from statestores.processing.serdes import RecordCodec, encoded, time_bytes
 
@@ -92,7 +91,7 @@ class AsOfJoin(StreamTableJoin):
         super().open(task)
         self._get = task.store(self.store).get
         self._time = task.observed_time(self.name)
-        self._queue = None if self.waiting is None else TimeQueue(task.store(self.waiting))
+        self._queue = None if self.waiting is None else task.time_queue(self.waiting)
         if self.waiting is not None:
             self._numbers = task.store(self.waiting)
 

@@ -6,7 +6,6 @@ from typing import Any, Literal
 from statestores.errors import ProcessingError
 from statestores.processing.change import Change
 from statestores.processing.operators.operator import Operator, TaskServices
-from statestores.processing.operators.time_queue import TimeQueue
 from statestores.processing.record import Record
 from statestores.processing.serdes import RecordCodec, decoded, encoded, time_bytes
 from statestores.processing.windows import Windows
@@ -41,7 +40,7 @@ class Suppress(Operator):
     def open(self, task: TaskServices) -> None:
         """Take the store and the time, and count what waits."""
         self._store = task.store(self.store)
-        self._queue = TimeQueue(self._store)
+        self._queue = task.time_queue(self.store)
         self._time = task.observed_time(self.name)
         self._count = sum(1 for _ in self._queue.rows())
 

@@ -6,7 +6,6 @@ from typing import Any
 from statestores.processing.change import Change
 from statestores.processing.operators.fold import Fold
 from statestores.processing.operators.operator import Operator, TaskServices
-from statestores.processing.operators.time_queue import TimeQueue
 from statestores.processing.record import Headers, Record, Windowed
 from statestores.processing.windows import Emission, SlidingWindows, TimeWindows, Windows
 from statestores.serdes import raw
@@ -36,9 +35,10 @@ class WindowedOperator(Operator):
         self._store = task.store(self.store)
         serde = self._store.specification.key
         self._key = raw if serde is None else serde
-        self._time = task.observed_time(self.name)
+        # By the store: cogrouped streams have one, and close its windows together.
+        self._time = task.observed_time(self.store)
         self._drop = task.drop
-        self._queue = None if self.pending is None else TimeQueue(task.store(self.pending))
+        self._queue = None if self.pending is None else task.time_queue(self.pending)
         if self.emission.idle_ms is not None:
             task.on_wall_clock(self._when_idle)
 

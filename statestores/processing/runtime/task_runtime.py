@@ -15,6 +15,7 @@ from statestores.errors import InvalidArgumentError, ProcessingError, StoreNotFo
 from statestores.processing.error_policy import Action, ErrorPolicy
 from statestores.processing.operators.ends import Sink, Source
 from statestores.processing.operators.operator import ObservedTime, Operator, Pass, Receive
+from statestores.processing.operators.time_queue import TimeQueue
 from statestores.processing.record import RawRecord, Record
 from statestores.processing.runtime.failures import (
     dead_letter,
@@ -85,6 +86,7 @@ class TaskRuntime:
             -1 if kept is None else int.from_bytes(kept, "big")
         )
         self._times: dict[str, ObservedTime] = {}
+        self._queues: dict[str, TimeQueue] = {}
         self._position: dict[tuple[str, int], int] = {}
         self._stream_timers = Timers(self._task_store, "stream")
         self._wall_timers = Timers(self._task_store, "wall")
@@ -214,6 +216,12 @@ class TaskRuntime:
             now_ms = -1 if kept is None else int.from_bytes(kept, "big")
             self._times[name] = ObservedTime(now_ms, self.wall_ms)
         return self._times[name]
+
+    def time_queue(self, store: str) -> TimeQueue:
+        """Return the queue over the store of bytes *store*."""
+        if store not in self._queues:
+            self._queues[store] = TimeQueue(self._stores[store])
+        return self._queues[store]
 
     def every(
         self,
