@@ -7,6 +7,7 @@ import pytest
 import statestores as ss
 from statestores.errors import InvalidTypeError, ProcessingError, SerializationError
 from statestores.processing import (
+    Context,
     DeadLetter,
     ErrorPolicy,
     Processor,
@@ -39,16 +40,35 @@ def bad_bytes() -> Record[bytes | None, bytes | None]:
 @pytest.mark.spec("PRC-17")
 def test_failing_names_the_place() -> None:
     """Topic, partition, offset and operator, for each of the three; the cause is the failure."""
-    with halves("fail").test() as driver:
-        driver.topic("numbers").pipe(4, key="k", time_ms=1)
-        with pytest.raises(ProcessingError, match=r"'divide' failed at 'numbers', .*offset 1") as e:
-            driver.topic("numbers").pipe(0, key="k")
-        assert isinstance(e.value.__cause__, ZeroDivisionError)
-        with pytest.raises(ProcessingError, match=r"'others' failed .*offset 2") as e:
-            driver.topic("numbers").pipe(5, key="k")
-        assert isinstance(e.value.__cause__, SerializationError)
-        with pytest.raises(ProcessingError, match=r"'source-numbers' failed .*offset 3"):
-            driver.topic("numbers").pipe_bytes(bad_bytes())
+    for value, message, cause in (
+        (b"0", r"'divide' failed at 'numbers', partition 0, offset 1", ZeroDivisionError),
+        (b"5", r"'others' failed .*offset 1", SerializationError),
+        (b"{", r"'source-numbers' failed .*offset 1", SerializationError),
+    ):
+        with halves("fail").test() as driver:
+            driver.topic("numbers").pipe(4, key="k", time_ms=1)
+            with pytest.raises(ProcessingError, match=message) as raised:
+                driver.topic("numbers").pipe_bytes(Record(b"k", value, 1))
+
+            assert isinstance(raised.value.__cause__, cause)
+
+
+@pytest.mark.spec("PRC-17")
+def test_a_task_that_failed_commits_nothing_more() -> None:
+    """A part of the record is in its stores: neither that nor another record may be committed."""
+    topology = halves("fail")
+    topology.stream(NUMBERS).group_by_key().count(
+        ss.KeyValue("counts", key=ss.utf8, value=ss.int64)
+    )
+    with topology.test() as driver:
+        with pytest.raises(ProcessingError):
+            driver.topic("numbers").pipe(0, key="k", time_ms=1)
+        with pytest.raises(ProcessingError, match="make the task anew"):
+            driver.topic("numbers").pipe(4, key="k")
+        with pytest.raises(ProcessingError, match="make the task anew"):
+            driver.advance_wall_clock(1)
+        with pytest.raises(ProcessingError, match="make the task anew"):
+            driver.commit()
 
 
 class Strict(Processor[str, int, str, int]):
@@ -104,6 +124,45 @@ def test_dead_letters_carry_the_record_and_the_reason() -> None:
     assert said["__streams.errors.topic"] == b"numbers"
     assert said["__streams.errors.offset"] == b"0"
     assert (second.value, dict(second.headers)["__streams.errors.operator"]) == (b"0", b"divide")
+
+
+class Fragile(Processor[str, int, str, int]):
+    """Fails in its timer, every other time."""
+
+    def open(self, context: Context[str, int]) -> None:
+        """Ask for the time."""
+        self.calls = 0
+        context.every(10, self.tick)
+
+    def process(self, record: Record[str, int]) -> None:
+        """Only time matters."""
+
+    def tick(self, now_ms: int) -> None:
+        """Fail, or not."""
+        self.calls += 1
+        if self.calls % 2:
+            raise ValueError("odd")
+        self.forward(Record("tick", now_ms, now_ms))
+
+
+@pytest.mark.spec("PRC-17", "PRC-18", "PRC-19")
+def test_a_timer_that_fails_is_dealt_with_too() -> None:
+    """It stops the task, or is counted; there is no record that could be a dead letter."""
+
+    def topology(errors: Any) -> Topology:
+        made = Topology("fragile", errors=errors)
+        made.stream(NUMBERS).process(Fragile).to(Topic("ticks", key=ss.utf8, value=ss.json))
+        return made
+
+    with topology("fail").test() as driver, pytest.raises(ProcessingError, match="in a timer"):
+        driver.topic("numbers").pipe(1, key="k", time_ms=1)
+    with topology(DeadLetter(DEAD)).test() as driver:
+        for time_ms in (1, 10, 20, 30):
+            driver.topic("numbers").pipe(1, key="k", time_ms=time_ms)
+
+        assert [record.value for record in driver.topic("ticks").read_all()] == [10, 30]
+        assert driver.dropped_total == 2
+        assert driver.topic("dead").is_empty
 
 
 def test_an_unknown_policy_is_refused() -> None:

@@ -165,8 +165,8 @@ def test_processors_do_not_commit() -> None:
         assert driver._tasks[0].runtime.commit_requested
         with pytest.raises(ProcessingError) as commit:
             driver.topic("lines").pipe("commit", key="a", time_ms=1)
-        with pytest.raises(ProcessingError) as foreign:
-            driver.topic("lines").pipe("foreign", key="a", time_ms=1)
+    with topology.test(commit_each=False) as driver, pytest.raises(ProcessingError) as foreign:
+        driver.topic("lines").pipe("foreign", key="a", time_ms=1)
 
     assert isinstance(commit.value.__cause__, CapabilityNotSupportedError)
     assert isinstance(foreign.value.__cause__, StoreNotFoundError)

@@ -71,6 +71,7 @@ class TaskRuntime:
         self.wall_ms = wall_ms
         self.counts = TaskCounts()
         self.commit_requested = False
+        self._has_failed = False
         self._log = log
         self._errors = errors or ErrorPolicy()
         self._stores = {**(global_stores or {}), **stores}
@@ -113,11 +114,13 @@ class TaskRuntime:
 
         Raises:
             InvalidArgumentError: The task does not read *topic*.
-            ProcessingError: It failed, and the policy is to fail; the cause says why.
+            ProcessingError: It failed, and the policy is to fail; the cause says why. After that
+                the task does nothing more: a part of the record is in its stores.
         """
         try:
             decode, forward = self._entries[topic]
         except KeyError as error:
+            self._check_whole()
             raise InvalidArgumentError(
                 f"the part {self.part.name!r} does not read {topic!r}; it reads: "
                 f"{', '.join(self._sources)}"
@@ -136,8 +139,6 @@ class TaskRuntime:
             if self.stream_time_ms >= self._stream_timers.next_ms:
                 self._no_record()
                 self._stream_timers.fire(self.stream_time_ms)
-        except ProcessingError:
-            raise
         except Exception as error:
             raise self._wrapped(error) from error
 
@@ -158,6 +159,7 @@ class TaskRuntime:
         Raises:
             ProcessingError: A timer failed, and the policy is to fail.
         """
+        self._check_whole()
         if now_ms <= self.wall_ms:
             return
         self.wall_ms = now_ms
@@ -167,8 +169,6 @@ class TaskRuntime:
                 self._wall_timers.fire(now_ms)
             for listener in self._wall_listeners:
                 listener(now_ms)
-        except ProcessingError:
-            raise
         except Exception as error:
             raise self._wrapped(error) from error
 
@@ -181,7 +181,11 @@ class TaskRuntime:
         """Write to the stores what is kept beside them; return the position to commit with them.
 
         It has the last offset of each partition that has been processed since the task was opened.
+
+        Raises:
+            ProcessingError: The task has failed: what is in its stores is not whole.
         """
+        self._check_whole()
         for operator in self._operators.values():
             operator.prepare_commit()
         if self.stream_time_ms != self._saved_stream_time_ms:
@@ -232,6 +236,7 @@ class TaskRuntime:
         start_ms: int | None,
     ) -> TaskTimer:
         """Add a timer of *node*."""
+        callback = self._guarded_timer(node, callback)
         if clock == "stream":
             return self._stream_timers.add(node, interval_ms, callback, start_ms or 0)
         first_ms = self.wall_ms + interval_ms if start_ms is None else start_ms
@@ -257,15 +262,11 @@ class TaskRuntime:
             ProcessingError: It says to fail.
         """
         if action == "fail":
-            if isinstance(error, ProcessingError):
-                raise error
-            raise processing_error(
-                operator, self.topic, self.partition, self.offset, error
-            ) from error
+            raise self._wrapped(error, operator) from error
         reason = f"failed-{type(error).__name__}"
         self.counts.drop(operator, reason, self.topic, self.partition, self.offset)
         topic = dead_letter_topic(action)
-        if topic is not None:
+        if topic is not None and self._raw is not _NO_RECORD:
             letter = dead_letter(
                 self._raw, operator, self.topic, self.partition, self.offset, error
             )
@@ -293,10 +294,34 @@ class TaskRuntime:
                 ways[node.name] = guarded(operator, action, self)
         return operators
 
+    def _guarded_timer(self, node: str, callback: Callable[[int], None]) -> Callable[[int], None]:
+        """Return what calls *callback*, and deals with its failure as the policy says."""
+        action = self._errors.process
+        if action == "fail":
+            return callback
+
+        def guard(now_ms: int) -> None:
+            try:
+                callback(now_ms)
+            except Exception as error:  # noqa: BLE001  # a user's function may raise anything
+                self.failed(node, error, action)
+
+        return guard
+
     def _no_record(self) -> None:
         self.topic, self.partition, self.offset = "", self.task_partition, -1
         self._raw = _NO_RECORD
 
-    def _wrapped(self, error: Exception) -> ProcessingError:
-        operator = failing_operator(error) or self.part.name
-        return processing_error(operator, self.topic, self.partition, self.offset, error)
+    def _wrapped(self, error: Exception, operator: str | None = None) -> ProcessingError:
+        """Return what the runner is told, and do nothing more from here on."""
+        self._has_failed = True
+        self._entries = {}  # so that `process` need not ask each time
+        named = operator or failing_operator(error) or self.part.name
+        return processing_error(named, self.topic, self.partition, self.offset, error)
+
+    def _check_whole(self) -> None:
+        if self._has_failed:
+            raise ProcessingError(
+                f"the part {self.part.name!r} has failed, and a part of a record is in its stores; "
+                "roll them back and make the task anew"
+            )
