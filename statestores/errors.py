@@ -155,3 +155,25 @@ class MisplacedKeyError(StateStoreError, LookupError):
     The message names the partition that has it. Declare the partitioner that the writer uses, or
     ask that partition.
     """
+
+
+# Processing.
+
+
+class InvalidTopologyError(StateStoreError, ValueError):
+    """A topology cannot be run as it is described; the message says what to change."""
+
+
+class TopologyMismatchError(StateStoreError, ValueError):
+    """A topology would find other internal topics or stores than those it has left behind."""
+
+
+class ProcessingError(StateStoreError, RuntimeError):
+    """A record could not be processed; the cause says why.
+
+    The message names the topic, the partition, the offset and the operator.
+    """
+
+
+class InvalidTimeError(StateStoreError, ValueError):
+    """A record has no time that could be one."""

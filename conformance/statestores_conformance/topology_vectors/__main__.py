@@ -1,0 +1,52 @@
+"""Runs every case of a directory; exits with 1 when one differs from what it should be."""
+
+import argparse
+import logging
+import sys
+from importlib.resources import as_file, files
+from pathlib import Path
+
+from statestores.errors import StateStoreError
+from statestores_conformance.topology_vectors.running import ALL, differences, load
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the cases that the command line names; return the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m statestores_conformance.topology_vectors",
+        description="Run topologies with known results in the test driver.",
+    )
+    parser.add_argument(
+        "directory", type=Path, nargs="?", help="cases as *.json; by default those that come along"
+    )
+    parser.add_argument("--backend", default="memory", help="where the stores are")
+    parser.add_argument(
+        "--batch", type=int, default=1, help="records that are processed at once; 0: all"
+    )
+    given = parser.parse_args(arguments)
+    logging.getLogger("statestores.processing").setLevel(logging.ERROR)  # cases drop on purpose
+    with as_file(files("statestores_conformance.topology_vectors") / "cases") as own:
+        return run(given.directory or own, given.backend, given.batch)
+
+
+def run(directory: Path, backend: str, batch: int) -> int:
+    """Run the cases of *directory*; return 0 when every one is as it should be."""
+    paths = sorted(directory.glob("*.json"))
+    if not paths or batch < ALL:
+        sys.stderr.write(f"{directory} has no *.json, or the batch size {batch} is below 0\n")
+        return 2
+    bad = 0
+    for path in paths:
+        try:
+            found = differences(load(path), backend=backend, batch=batch)
+        except (StateStoreError, KeyError, TypeError, AttributeError, ValueError) as error:
+            found = [f"{type(error).__name__}: {error}"]
+        bad += bool(found)
+        for line in found:
+            sys.stdout.write(f"{path.stem}: {line}\n")
+    sys.stdout.write(f"{len(paths) - bad} of {len(paths)} as expected\n")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

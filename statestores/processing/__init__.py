@@ -1,0 +1,79 @@
+"""Topologies on the stores (KIP-28): a description, the runtime of a task, and a test driver.
+
+import statestores as ss
+from statestores.processing import Topic, Topology
+
+shop = Topology("shop")
+lines = shop.stream(Topic("lines", value=ss.utf8))
+words = lines.flat_map(lambda record: record.value.lower().split())
+counts = words.group_by("value", key=ss.utf8).count(
+    ss.KeyValue("counts", key=ss.utf8, value=ss.int64)
+)
+counts.to(Topic("word-counts", key=ss.utf8, value=ss.int64))
+
+with shop.test() as driver:
+    driver.topic("lines").pipe("to be or not to be", time_ms=1)
+    assert driver.store("counts").get("to") == 2
+"""
+
+from statestores.processing.dsl.grouped import (
+    Cogrouped,
+    GroupedStream,
+    GroupedTable,
+    WindowedCogrouped,
+)
+from statestores.processing.dsl.joining import within
+from statestores.processing.dsl.stream import Stream
+from statestores.processing.dsl.table import GlobalTable, Table
+from statestores.processing.dsl.topology import Topology
+from statestores.processing.dsl.windowed import WindowedStream
+from statestores.processing.error_policy import DeadLetter, ErrorPolicy
+from statestores.processing.processor import Cancellable, Context, Processor
+from statestores.processing.record import Headers, RawRecord, Record, Windowed
+from statestores.processing.serdes import windowed
+from statestores.processing.topic import Topic
+from statestores.processing.topology import Graph, SubTopology, check_upgrade, describe
+from statestores.processing.windows import (
+    Emission,
+    closed,
+    hopping,
+    session,
+    sliding,
+    tumbling,
+    updates,
+)
+
+__all__ = [
+    "Cancellable",
+    "Cogrouped",
+    "Context",
+    "DeadLetter",
+    "Emission",
+    "ErrorPolicy",
+    "GlobalTable",
+    "Graph",
+    "GroupedStream",
+    "GroupedTable",
+    "Headers",
+    "Processor",
+    "RawRecord",
+    "Record",
+    "Stream",
+    "SubTopology",
+    "Table",
+    "Topic",
+    "Topology",
+    "Windowed",
+    "WindowedCogrouped",
+    "WindowedStream",
+    "check_upgrade",
+    "closed",
+    "describe",
+    "hopping",
+    "session",
+    "sliding",
+    "tumbling",
+    "updates",
+    "windowed",
+    "within",
+]

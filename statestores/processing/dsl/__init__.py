@@ -1,0 +1,1 @@
+"""How a topology is written down: streams, tables, groups, windows and joins."""

@@ -1,0 +1,89 @@
+"""The nodes of a join by a foreign key: there and back, through two internal topics."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from statestores.processing.operators.foreign_key import (
+    Answer,
+    JoinAnswer,
+    RightChanged,
+    Subscribe,
+)
+from statestores.processing.operators.operator import Pass
+from statestores.serdes import json, raw
+from statestores.spi import KeyValue
+
+if TYPE_CHECKING:
+    from statestores.processing.dsl.table import Table
+
+
+def foreign_key_join(
+    left: "Table[Any, Any]",
+    right: "Table[Any, Any]",
+    foreign_key: Callable[[Any], Any],
+    joiner: Callable[[Any, Any], Any],
+    *,
+    is_left_join: bool,
+    name: str,
+) -> str:
+    """Add a join of *left* with the rows of *right* that it names; return its node."""
+    builder = left._builder
+    left_key, left_value = left._key or json, left._value or json
+    right_key, right_value = right._key or json, right._value or json
+    left_lookup, right_lookup = left._lookup, right._lookup
+    is_left_versioned, is_right_versioned = left._is_versioned, right._is_versioned
+    subscriptions = KeyValue(f"{name}-subscriptions")
+    subscribed = builder.step(
+        "subscribe",
+        (left._node,),
+        lambda: Subscribe(
+            foreign_key,
+            left_key,
+            left_value,
+            right_key,
+            is_left_join=is_left_join,
+            versioned=is_left_versioned,
+        ),
+        name=f"{name}.subscribe",
+    )
+    arrived = builder.repartition(
+        subscribed, f"{name}-subscription", raw, raw, partitioner=_partitioner(right)
+    )
+    answered = builder.step(
+        "answer",
+        (arrived,),
+        lambda: Answer(right_lookup, right_key, right_value, subscriptions.name),
+        name=f"{name}.answer",
+        stores=(subscriptions, *right._stores),
+        co_partitioned=(arrived, right._node),
+    )
+    changed = builder.step(
+        "right-changed",
+        (right._node,),
+        lambda: RightChanged(
+            right_lookup,
+            right_key,
+            right_value,
+            subscriptions.name,
+            versioned=is_right_versioned,
+        ),
+        name=f"{name}.right",
+        stores=(subscriptions, *right._stores),
+    )
+    answers = builder.step("merge", (answered, changed), Pass, name=f"{name}.answers")
+    back = builder.repartition(answers, f"{name}-answer", raw, raw, partitioner=_partitioner(left))
+    return builder.step(
+        f"{'left' if is_left_join else 'inner'}-join-foreign-key",
+        (back,),
+        lambda: JoinAnswer(
+            left_lookup, left_key, left_value, right_value, joiner, is_left_join=is_left_join
+        ),
+        name=name,
+        stores=left._stores,
+        co_partitioned=(back, left._node),
+    )
+
+
+def _partitioner(table: "Table[Any, Any]") -> str:
+    """Return how the rows of *table* are partitioned: what goes there has to be alike."""
+    return table._stores[0].partitioner if table._stores else "murmur2"

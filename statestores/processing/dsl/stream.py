@@ -1,0 +1,499 @@
+"""Streams: records that each stand for themselves."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Generic, Literal, TypeVar, overload
+
+from statestores.errors import InvalidArgumentError, InvalidTypeError
+from statestores.processing.dsl import stream_joins
+from statestores.processing.dsl.builder import Builder
+from statestores.processing.dsl.grouped import GroupedStream
+from statestores.processing.dsl.table import GlobalTable, Table
+from statestores.processing.fields import Selector, selector
+from statestores.processing.operators import stateless
+from statestores.processing.operators.ends import Sink
+from statestores.processing.operators.operator import Operator, Pass
+from statestores.processing.operators.processors import Process
+from statestores.processing.operators.stream_stream import JoinWindow
+from statestores.processing.processor import Processor, declared_stores
+from statestores.processing.record import Record
+from statestores.processing.stores import AnyKeyValue
+from statestores.processing.topic import Topic
+from statestores.serdes import json
+from statestores.spi import Serde, StoreSpecification, Versioned
+
+K = TypeVar("K")
+V = TypeVar("V")
+K2 = TypeVar("K2")
+V2 = TypeVar("V2")
+V3 = TypeVar("V3")
+
+How = Literal["inner", "left", "outer"]
+
+
+class Stream(Generic[K, V]):
+    """Records of one type in a topology. Made by `Topology.stream`, and by the methods here."""
+
+    def __init__(
+        self,
+        builder: Builder,
+        node: str,
+        key: Serde[Any] | None,
+        value: Serde[Any] | None,
+        *,
+        origin: str,
+        is_rekeyed: bool = False,
+    ) -> None:
+        """Stand for what *node* gives.
+
+        *key* and *value* are the serdes as far as they are known. *origin* is the last thing with a
+        name that the records come from. Once *is_rekeyed*, equal keys may be in several partitions.
+        """
+        self._builder = builder
+        self._node = node
+        self._key = key
+        self._value = value
+        self._origin = origin
+        self._is_rekeyed = is_rekeyed
+
+    def __repr__(self) -> str:
+        return f"Stream({self._node!r} of {self._builder.name!r})"
+
+    # Record by record.
+
+    def filter(
+        self, predicate: Callable[[Record[K, V]], object], *, name: str | None = None
+    ) -> "Stream[K, V]":
+        """Keep the records of which *predicate* is true."""
+        return self._same("filter", lambda: stateless.Filter(predicate, keep=True), name)
+
+    def filter_not(
+        self, predicate: Callable[[Record[K, V]], object], *, name: str | None = None
+    ) -> "Stream[K, V]":
+        """Keep the records of which *predicate* is false."""
+        return self._same("filter_not", lambda: stateless.Filter(predicate, keep=False), name)
+
+    def peek(
+        self, function: Callable[[Record[K, V]], object], *, name: str | None = None
+    ) -> "Stream[K, V]":
+        """Show each record to *function*, and go on with it unchanged."""
+        return self._same("peek", lambda: stateless.Peek(function), name)
+
+    @overload
+    def map(
+        self,
+        function: Callable[[Record[K, V]], Record[K2, V2]],
+        *,
+        key: Serde[K2] | None = ...,
+        value: Serde[V2] | None = ...,
+        name: str | None = ...,
+    ) -> "Stream[K2, V2]": ...
+    @overload
+    def map(
+        self,
+        function: Callable[[Record[K, V]], V2],
+        *,
+        value: Serde[V2] | None = ...,
+        name: str | None = ...,
+    ) -> "Stream[K, V2]": ...
+    def map(
+        self,
+        function: Callable[[Record[K, V]], Any],
+        *,
+        key: Any = None,
+        value: Any = None,
+        name: str | None = None,
+    ) -> "Stream[Any, Any]":
+        """Make a record of each: what *function* returns, or its value if that is no record."""
+        return self._other("map", lambda: stateless.Map(function), key, value, name)
+
+    def map_values(
+        self,
+        function: Callable[[V], V2],
+        *,
+        value: Serde[V2] | None = None,
+        name: str | None = None,
+    ) -> "Stream[K, V2]":
+        """Give each record the value that *function* makes of its own; the key stays."""
+        return self._revalued("map_values", lambda: stateless.MapValues(function), value, name)
+
+    @overload
+    def flat_map(
+        self,
+        function: Callable[[Record[K, V]], Iterable[Record[K2, V2]]],
+        *,
+        key: Serde[K2] | None = ...,
+        value: Serde[V2] | None = ...,
+        name: str | None = ...,
+    ) -> "Stream[K2, V2]": ...
+    @overload
+    def flat_map(
+        self,
+        function: Callable[[Record[K, V]], Iterable[V2]],
+        *,
+        value: Serde[V2] | None = ...,
+        name: str | None = ...,
+    ) -> "Stream[K, V2]": ...
+    def flat_map(
+        self,
+        function: Callable[[Record[K, V]], Iterable[Any]],
+        *,
+        key: Any = None,
+        value: Any = None,
+        name: str | None = None,
+    ) -> "Stream[Any, Any]":
+        """Make any number of records of each: records, or values under the same key."""
+        return self._other("flat_map", lambda: stateless.FlatMap(function), key, value, name)
+
+    def flat_map_values(
+        self,
+        function: Callable[[V], Iterable[V2]],
+        *,
+        value: Serde[V2] | None = None,
+        name: str | None = None,
+    ) -> "Stream[K, V2]":
+        """Make any number of values of each; the key stays."""
+        return self._revalued(
+            "flat_map_values", lambda: stateless.FlatMapValues(function), value, name
+        )
+
+    @overload
+    def rekey(
+        self,
+        select: Callable[[Record[K, V]], K2],
+        *,
+        key: Serde[K2] | None = ...,
+        name: str | None = ...,
+    ) -> "Stream[K2, V]": ...
+    @overload
+    def rekey(self, select: str, *, key: Serde[K2], name: str | None = ...) -> "Stream[K2, V]": ...
+    @overload
+    def rekey(self, select: str, *, name: str | None = ...) -> "Stream[Any, V]": ...
+    def rekey(
+        self, select: Selector, *, key: Any = None, name: str | None = None
+    ) -> "Stream[Any, V]":
+        """Give each record another key: a path such as ``value.shop``, or a function's result.
+
+        What needs equal keys in one partition after that sends the records through a topic of the
+        topology's own.
+        """
+        chosen = selector(select)
+        node = self._step("rekey", lambda: stateless.Rekey(chosen), name)
+        return self._stream(node, key, self._value, name, is_rekeyed=True)
+
+    # Ways apart and together.
+
+    def split(
+        self,
+        *predicates: Callable[[Record[K, V]], object],
+        rest: bool = False,
+        name: str | None = None,
+    ) -> "list[Stream[K, V]]":
+        """Give each record to the first branch whose predicate is true.
+
+        Returns a stream for each predicate, and with *rest* one more for what none of them wants.
+        """
+        if not predicates:
+            raise InvalidArgumentError("split needs at least one predicate")
+        chosen = name or self._builder.unused(self._node, "split")
+        children = [f"{chosen}-{number}" for number in range(len(predicates))]
+        last = f"{chosen}-rest" if rest else None
+        branches = list(zip(children, predicates, strict=True))
+        self._step("split", lambda: stateless.Split(branches, last), chosen)
+        if last is not None:
+            children.append(last)
+        for child in children:
+            self._builder.step("branch", (chosen,), Pass, name=child)
+        return [
+            self._stream(child, self._key, self._value, child, is_rekeyed=self._is_rekeyed)
+            for child in children
+        ]
+
+    def merge(self, *others: "Stream[K, V]", name: str | None = None) -> "Stream[K, V]":
+        """Go on with the records of this stream and of *others*, in the order of their times."""
+        streams = (self, *others)
+        node = self._builder.step(
+            "merge", tuple(dict.fromkeys(each._node for each in streams)), Pass, name=name
+        )
+        return Stream(
+            self._builder,
+            node,
+            self._key if all(each._key == self._key for each in streams) else None,
+            self._value if all(each._value == self._value for each in streams) else None,
+            origin=name or self._origin,
+            is_rekeyed=any(each._is_rekeyed for each in streams),
+        )
+
+    def to(self, topic: Topic[K, V], *, name: str | None = None) -> None:
+        """Write the records to *topic*."""
+        if not isinstance(topic, Topic):
+            raise InvalidTypeError(f"records go to a Topic, such as Topic('words'), got {topic!r}")
+        chosen = name or self._builder.unused(self._node, f"to-{topic.name}")
+        self._step("sink", lambda: Sink(topic), chosen, writes=topic)
+
+    def repartition(
+        self,
+        name: str | None = None,
+        *,
+        partitions: int | None = None,
+        key: Serde[K] | None = None,
+        value: Serde[V] | None = None,
+        partitioner: str = "murmur2",
+    ) -> "Stream[K, V]":
+        """Send the records through a topic of the topology's own, partitioned by their keys.
+
+        Records without key are dropped, and counted.
+        """
+        known_key, known_value = key or self._key or json, value or self._value or json
+        node = self._builder.repartition(
+            self._node,
+            name or self._origin,
+            known_key,
+            known_value,
+            partitions=partitions,
+            partitioner=partitioner,
+        )
+        return Stream(
+            self._builder, node, known_key, known_value, origin=name or f"{self._origin}-again"
+        )
+
+    # Code of one's own.
+
+    def process(
+        self,
+        supply: Callable[[], Processor[K, V, K2, V2]],
+        *,
+        name: str | None = None,
+        stores: Sequence[StoreSpecification[Any, Any]] = (),
+        key: Serde[K2] | None = None,
+        value: Serde[V2] | None = None,
+    ) -> "Stream[K2, V2]":
+        """Run a processor of one's own: a class, or what returns a new one for each task.
+
+        Its stores are the class's attributes; *stores* adds to them where *supply* is no class.
+        """
+        node, chosen = self._process(supply, name, stores)
+        return self._stream(node, key, value, chosen, is_rekeyed=True)
+
+    def process_values(
+        self,
+        supply: Callable[[], Processor[K, V, K, V2]],
+        *,
+        name: str | None = None,
+        stores: Sequence[StoreSpecification[Any, Any]] = (),
+        value: Serde[V2] | None = None,
+    ) -> "Stream[K, V2]":
+        """Run a processor that leaves the keys as they are: nothing is repartitioned after it."""
+        node, chosen = self._process(supply, name, stores)
+        return self._stream(node, self._key, value, chosen, is_rekeyed=self._is_rekeyed)
+
+    def _process(
+        self,
+        supply: Callable[[], Processor[Any, Any, Any, Any]],
+        name: str | None,
+        stores: Sequence[StoreSpecification[Any, Any]],
+    ) -> tuple[str, str]:
+        if not callable(supply):
+            raise InvalidTypeError(
+                f"process needs a class of processors, or a function that makes one, got {supply!r}"
+            )
+        declared = {store.name: store for store in stores}
+        if isinstance(supply, type):
+            declared |= {store.name: store for store in declared_stores(supply)}
+        chosen = name or getattr(supply, "__name__", None)
+        if chosen is None or chosen == "<lambda>":
+            raise InvalidArgumentError(
+                f"{supply!r} has no name for its timers and messages; give it one with name=..."
+            )
+        names = tuple(declared)
+        node = self._step(
+            "process", lambda: Process(supply, names), chosen, stores=tuple(declared.values())
+        )
+        return node, chosen
+
+    # Grouping and joining.
+
+    @overload
+    def group_by(
+        self,
+        select: Callable[[Record[K, V]], K2],
+        *,
+        key: Serde[K2] | None = ...,
+        value: Serde[V] | None = ...,
+    ) -> GroupedStream[K2, V]: ...
+    @overload
+    def group_by(
+        self, select: str, *, key: Serde[K2], value: Serde[V] | None = ...
+    ) -> GroupedStream[K2, V]: ...
+    @overload
+    def group_by(self, select: str, *, value: Serde[V] | None = ...) -> GroupedStream[Any, V]: ...
+    def group_by(
+        self, select: Selector, *, key: Any = None, value: Any = None
+    ) -> GroupedStream[Any, V]:
+        """Group by another key than the record's own: `rekey`, then `group_by_key`."""
+        rekeyed: Stream[Any, V] = self.rekey(select, key=key)
+        return rekeyed.group_by_key(value=value)
+
+    def group_by_key(
+        self, *, key: Serde[K] | None = None, value: Serde[V] | None = None
+    ) -> GroupedStream[K, V]:
+        """Group by the records' keys."""
+        return GroupedStream(
+            self._builder,
+            self._node,
+            key or self._key,
+            value or self._value,
+            needs_repartition=self._is_rekeyed,
+        )
+
+    def to_table(self, store: AnyKeyValue[K, V] | Versioned[K, V]) -> Table[K, V]:
+        """Take each record for the new value of its key's row; no value deletes it."""
+        node = self._partitioned(store.name, store.key or json, store.value or json)
+        return Table.kept(self._builder, node, store)
+
+    @overload
+    def join(
+        self,
+        other: "Stream[K, V2]",
+        joiner: Callable[[V, V2], V3],
+        *,
+        within: JoinWindow,
+        how: How = ...,
+        name: str | None = ...,
+        value: Serde[V3] | None = ...,
+    ) -> "Stream[K, V3]": ...
+    @overload
+    def join(
+        self,
+        other: Table[K, V2],
+        joiner: Callable[[V, V2], V3],
+        *,
+        how: How = ...,
+        name: str | None = ...,
+        value: Serde[V3] | None = ...,
+    ) -> "Stream[K, V3]": ...
+    @overload
+    def join(
+        self,
+        other: GlobalTable[K2, V2],
+        joiner: Callable[[V, V2], V3],
+        *,
+        key: Selector,
+        how: How = ...,
+        name: str | None = ...,
+        value: Serde[V3] | None = ...,
+    ) -> "Stream[K, V3]": ...
+    def join(
+        self,
+        other: Any,
+        joiner: Callable[[V, Any], V3],
+        *,
+        within: JoinWindow | None = None,
+        key: Selector | None = None,
+        how: How = "inner",
+        name: str | None = None,
+        value: Serde[V3] | None = None,
+    ) -> "Stream[K, V3]":
+        """Join with another stream, with a table, or with a global table.
+
+        Args:
+            other: A stream: records of the same key that are *within* a time. A table: the row of
+                the record's key, as of the record's time if the table is versioned. A global table:
+                the row of what *key* takes from the record.
+            joiner: From the value here and the value there to the value of the result.
+            within: How far apart two records may be; for streams.
+            key: What names the row; for global tables.
+            how: ``inner``; ``left``: what has no match comes out with ``None``; ``outer``, of
+                streams alone: what has none on either side.
+            name: The join's name, for its stores; by default made of both sides' names.
+            value: The serde of the results, for what comes after.
+        """
+        if isinstance(other, Stream):
+            if within is None or key is not None:
+                raise InvalidArgumentError("a join of two streams needs within=..., and no key")
+            node, chosen, serde = stream_joins.with_stream(
+                self, other, joiner, window=within, how=how, name=name
+            )
+        elif isinstance(other, (Table, GlobalTable)):
+            if within is not None:
+                raise InvalidArgumentError("within=... is for a join of two streams")
+            node, chosen, serde = stream_joins.with_table(
+                self, other, joiner, key=key, how=how, name=name
+            )
+        else:
+            raise InvalidTypeError(f"a stream joins a stream or a table, got {other!r}")
+        is_rekeyed = self._is_rekeyed and isinstance(other, GlobalTable)
+        return Stream(self._builder, node, serde, value, origin=chosen, is_rekeyed=is_rekeyed)
+
+    def join_as_of(
+        self,
+        table: Table[K, V2],
+        joiner: Callable[[V, V2], V3],
+        *,
+        how: Literal["inner", "left"] = "inner",
+        wait_ms: int = 0,
+        name: str | None = None,
+        value: Serde[V3] | None = None,
+    ) -> "Stream[K, V3]":
+        """Join each record with the row that its key had at the record's time.
+
+        With *wait_ms*, a record waits until the stream has come so far past it, so that a row may
+        come late; records then come out in the order of their times.
+
+        Raises:
+            InvalidTopologyError: The table is not versioned.
+        """
+        node, chosen, serde = stream_joins.as_of(
+            self, table, joiner, how=how, wait_ms=wait_ms, name=name
+        )
+        return Stream(self._builder, node, serde, value, origin=chosen)
+
+    # What the methods share.
+
+    def _partitioned(self, purpose: str, key: Serde[Any], value: Serde[Any] | None = None) -> str:
+        """Return the node after which equal keys are in one partition."""
+        if not self._is_rekeyed:
+            return self._node
+        return self._builder.repartition(
+            self._node, purpose, self._key or key, self._value or value or json
+        )
+
+    def _step(self, kind: str, make: Callable[[], Operator], name: str | None, **more: Any) -> str:
+        return self._builder.step(kind, (self._node,), make, name=name, **more)
+
+    def _stream(
+        self,
+        node: str,
+        key: Serde[Any] | None,
+        value: Serde[Any] | None,
+        name: str | None,
+        *,
+        is_rekeyed: bool,
+    ) -> "Stream[Any, Any]":
+        return Stream(
+            self._builder, node, key, value, origin=name or self._origin, is_rekeyed=is_rekeyed
+        )
+
+    def _same(self, kind: str, make: Callable[[], Operator], name: str | None) -> "Stream[K, V]":
+        node = self._step(kind, make, name)
+        return self._stream(node, self._key, self._value, name, is_rekeyed=self._is_rekeyed)
+
+    def _revalued(
+        self,
+        kind: str,
+        make: Callable[[], Operator],
+        value: Serde[V2] | None,
+        name: str | None,
+    ) -> "Stream[K, V2]":
+        node = self._step(kind, make, name)
+        return self._stream(node, self._key, value, name, is_rekeyed=self._is_rekeyed)
+
+    def _other(
+        self,
+        kind: str,
+        make: Callable[[], Operator],
+        key: Serde[Any] | None,
+        value: Serde[Any] | None,
+        name: str | None,
+    ) -> "Stream[Any, Any]":
+        node = self._step(kind, make, name)
+        return self._stream(node, key, value, name, is_rekeyed=True)

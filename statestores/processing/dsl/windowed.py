@@ -1,0 +1,229 @@
+"""Groups that are cut by time, and their aggregates."""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from statestores.errors import InvalidArgumentError, InvalidTopologyError, InvalidTypeError
+from statestores.processing.dsl.table import Table
+from statestores.processing.fields import Selector
+from statestores.processing.operators import fold as folds
+from statestores.processing.operators.fold import Fold, beginning
+from statestores.processing.operators.operator import Operator, Pass, TaskServices
+from statestores.processing.operators.sessions import SessionWindowed
+from statestores.processing.operators.sliding import SlidingWindowed
+from statestores.processing.operators.tables import Lookup
+from statestores.processing.operators.windowed import TimeWindowed
+from statestores.processing.record import Windowed
+from statestores.processing.serdes import WindowedSerde
+from statestores.processing.stores import (
+    MEANS,
+    key_serde,
+    session_store,
+    stamped_window,
+    value_serde,
+)
+from statestores.processing.windows import (
+    Emission,
+    SessionWindows,
+    SlidingWindows,
+    TimeWindows,
+    Windows,
+    updates,
+)
+from statestores.spi import KeyValue, Session, TimestampedValue, Window
+
+if TYPE_CHECKING:
+    from statestores.processing.dsl.grouped import GroupedStream
+
+K = TypeVar("K")
+V = TypeVar("V")
+A = TypeVar("A")
+
+
+class WindowedStream(Generic[K, V]):
+    """Records by key and window. Made by `GroupedStream.window`."""
+
+    def __init__(self, group: "GroupedStream[K, V]", windows: Windows) -> None:
+        """Cut *group* by *windows*."""
+        if not isinstance(windows, (TimeWindows, SlidingWindows, SessionWindows)):
+            raise InvalidTypeError(
+                "windows are made by tumbling, hopping, sliding or session, such as "
+                f"tumbling(60_000); got {windows!r}"
+            )
+        self._group = group
+        self._windows = windows
+
+    def count(
+        self, store: Window[K, int] | Session[K, int], *, emit: Emission | None = None
+    ) -> Table[Windowed[K], int]:
+        """Count the records of each key and window."""
+        return self._aggregate("count", folds.count(), store, emit)
+
+    def sum(
+        self,
+        of: Selector,
+        store: Window[K, A] | Session[K, A],
+        *,
+        emit: Emission | None = None,
+    ) -> Table[Windowed[K], A]:
+        """Add up what *of* takes from each record."""
+        return self._aggregate("sum", folds.total(of), store, emit)
+
+    def min(
+        self,
+        of: Selector,
+        store: Window[K, A] | Session[K, A],
+        *,
+        emit: Emission | None = None,
+    ) -> Table[Windowed[K], A]:
+        """Keep the lowest of what *of* takes from the records."""
+        return self._aggregate("min", folds.least(of), store, emit)
+
+    def max(
+        self,
+        of: Selector,
+        store: Window[K, A] | Session[K, A],
+        *,
+        emit: Emission | None = None,
+    ) -> Table[Windowed[K], A]:
+        """Keep the highest of what *of* takes from the records."""
+        return self._aggregate("max", folds.greatest(of), store, emit)
+
+    def mean(
+        self,
+        of: Selector,
+        store: Window[K, float] | Session[K, float],
+        *,
+        emit: Emission | None = None,
+    ) -> Table[Windowed[K], float]:
+        """Average what *of* takes from each record. The store keeps the sum and the count."""
+        return self._aggregate("mean", folds.mean(of), store, emit)
+
+    def reduce(
+        self,
+        function: Callable[[V, V], V],
+        store: Window[K, V] | Session[K, V],
+        *,
+        emit: Emission | None = None,
+    ) -> Table[Windowed[K], V]:
+        """Make one value of all: *function* gets the one so far and the next."""
+        return self._aggregate("reduce", folds.reduction(function, None), store, emit)
+
+    def aggregate(
+        self,
+        initial: Callable[[], A] | A,
+        add: Callable[[A, V], A | None],
+        store: Window[K, A] | Session[K, A],
+        *,
+        merge: Callable[[A, A], A] | None = None,
+        emit: Emission | None = None,
+    ) -> Table[Windowed[K], A]:
+        """Fold the values of each key and window; sessions need *merge* for two of them."""
+        fold = Fold(initial=beginning(initial), add=add, merge=merge)
+        return self._aggregate("aggregate", fold, store, emit)
+
+    def _aggregate(
+        self, kind: str, fold: Fold, store: Any, emit: Emission | None
+    ) -> Table[Any, Any]:
+        return self.folded(kind, [(self, fold)], store, emit)
+
+    def folded(
+        self,
+        kind: str,
+        parts: "Sequence[tuple[WindowedStream[Any, Any], Fold]]",
+        store: Any,
+        emit: Emission | None,
+    ) -> Table[Any, Any]:
+        """Return the table that one or several groups are folded into."""
+        emission = updates() if emit is None else emit
+        if not isinstance(emission, Emission):
+            raise InvalidTypeError(f"emit is updates() or closed(), got {emit!r}")
+        own = self._own_store(store, kind)
+        self._check(own, parts[0][1])
+        builder, windows, name = self._group._builder, self._windows, own.name
+        pending = KeyValue(f"{name}-pending") if emission.on_close else None
+        waiting = None if pending is None else pending.name
+        sides = []
+        for number, (part, fold) in enumerate(parts):
+            purpose = name if len(parts) == 1 else f"{name}-{number}"
+            parent = part._group.partitioned(purpose, key_serde(own))
+            sides.append(
+                builder.step(
+                    kind,
+                    (parent,),
+                    lambda fold=fold: self._operator(fold, emission, name, waiting),  # type: ignore[misc]
+                    name=purpose,
+                    stores=(own, *(() if pending is None else (pending,))),
+                    settings=(("windows", repr(windows)), ("emit", repr(emission))),
+                )
+            )
+        node = sides[0]
+        if len(sides) > 1:
+            parents = tuple(sides)
+            node = builder.step("merge", parents, Pass, name=name, co_partitioned=parents)
+        return self._table(node, own, parts[0][1])
+
+    def _operator(
+        self, fold: Fold, emission: Emission, store: str, pending: str | None
+    ) -> Operator:
+        windows = self._windows
+        if isinstance(windows, SessionWindows):
+            return SessionWindowed(windows, fold, emission, store, pending)
+        if isinstance(windows, SlidingWindows):
+            return SlidingWindowed(windows, fold, emission, store, pending)
+        return TimeWindowed(windows, fold, emission, store, pending)
+
+    def _own_store(self, store: Any, kind: str) -> Window[Any, Any] | Session[Any, Any]:
+        value = MEANS if kind == "mean" else None
+        if isinstance(self._windows, SessionWindows):
+            return session_store(store, value)
+        return stamped_window(store, value)
+
+    def _check(self, store: Window[Any, Any] | Session[Any, Any], fold: Fold) -> None:
+        windows = self._windows
+        if store.retention_ms < windows.least_retention_ms:
+            raise InvalidTopologyError(
+                f"the store {store.name!r} keeps windows for {store.retention_ms} ms, and "
+                f"{windows!r} needs {windows.least_retention_ms}; raise its retention_ms"
+            )
+        if isinstance(windows, SessionWindows):
+            if fold.merge is None:
+                raise InvalidArgumentError(
+                    "sessions grow together, so their aggregate needs merge=..., which makes one "
+                    "of two"
+                )
+        elif isinstance(store, Window) and store.window_size_ms != windows.store_size_ms:
+            raise InvalidTopologyError(
+                f"the store {store.name!r} is of windows of {store.window_size_ms} ms, and these "
+                f"are of {windows.store_size_ms}; give it window_size_ms={windows.store_size_ms}"
+            )
+
+    def _table(
+        self, node: str, store: Window[Any, Any] | Session[Any, Any], fold: Fold
+    ) -> Table[Any, Any]:
+        name, is_session = store.name, isinstance(store, Session)
+        inner = value_serde(store)
+        value = None if fold.result is not None else getattr(inner, "inner", inner)
+
+        def lookup(task: TaskServices) -> Lookup:
+            kept = task.store(name)
+
+            def look(key: Windowed[Any]) -> TimestampedValue[Any] | None:
+                if not is_session:
+                    found: TimestampedValue[Any] | None = kept.fetch(key.key, key.start_ms)
+                    return found
+                aggregate = kept.fetch_session(key.key, key.start_ms, key.end_ms)
+                return None if aggregate is None else TimestampedValue(aggregate, key.end_ms)
+
+            return look
+
+        return Table(
+            self._group._builder,
+            node,
+            WindowedSerde(key_serde(store)),
+            value,
+            lookup,
+            (store,),
+            origin=name,
+            windows=self._windows,
+        )

@@ -1,0 +1,50 @@
+"""Selectors: what is taken from a record, named by a path such as ``value.shop`` or a function."""
+
+from collections.abc import Callable
+from operator import attrgetter
+from typing import Any, TypeAlias
+
+from statestores.errors import InvalidArgumentError, InvalidTypeError
+from statestores.processing.record import Record
+
+Selector: TypeAlias = str | Callable[[Record[Any, Any]], Any]
+"""A path from a record, or a function of it."""
+
+_ROOTS = ("key", "value", "time_ms", "headers")
+
+
+def selector(path: Selector) -> Callable[[Record[Any, Any]], Any]:
+    """Return the function that a selector stands for.
+
+    ``key``, ``value``, ``time_ms`` or ``headers``, then names of fields of a mapping or attributes,
+    each behind a dot. A field of what is ``None`` is ``None``; a field that is missing raises
+    ``KeyError`` or ``AttributeError`` when the record comes.
+
+    Raises:
+        InvalidTypeError, InvalidArgumentError: It is neither, or the path begins elsewhere.
+    """
+    if callable(path):
+        return path
+    if not isinstance(path, str):
+        raise InvalidTypeError(
+            f"a selector is a path such as 'value.shop', or a function of a record, got {path!r}"
+        )
+    root, *names = path.split(".")
+    if root not in _ROOTS or not all(names):
+        raise InvalidArgumentError(
+            f"a path begins with one of {', '.join(_ROOTS)}, with field names behind it, such as "
+            f"'value.shop'; got {path!r}"
+        )
+    start = attrgetter(root)
+    if not names:
+        return start
+
+    def select(record: Record[Any, Any]) -> Any:
+        found = start(record)
+        for name in names:
+            if found is None:
+                return None
+            found = getattr(found, name) if hasattr(found, name) else found[name]
+        return found
+
+    return select

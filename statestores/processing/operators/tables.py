@@ -1,0 +1,222 @@
+"""Tables: rows that change, and what is made of them row by row."""
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from statestores.processing.change import Change
+from statestores.processing.operators.operator import Operator, TaskServices
+from statestores.processing.record import Record
+from statestores.spi import TimestampedValue
+
+Lookup: TypeAlias = Callable[[Any], TimestampedValue[Any] | None]
+"""From a key to the row that a table has for it now."""
+
+MakeLookup: TypeAlias = Callable[[TaskServices], Lookup]
+"""Makes the lookup of one task."""
+
+
+def stored_lookup(store: str, *, versioned: bool) -> MakeLookup:
+    """Return what looks rows up in the store *store*."""
+
+    def make(task: TaskServices) -> Lookup:
+        get = task.store(store).get
+        if not versioned:
+            return get  # type: ignore[no-any-return]  # a store of any kind is Any
+
+        def latest(key: Any) -> TimestampedValue[Any] | None:
+            version = get(key)
+            return None if version is None else TimestampedValue(version[0], version[1])
+
+        return latest
+
+    return make
+
+
+class TableSource(Operator):
+    """Keeps the last value of each key, in the order of arrival (PRC-41)."""
+
+    def __init__(self, store: str) -> None:
+        """Keep rows in the timestamped store *store*."""
+        self.store = store
+
+    def open(self, task: TaskServices) -> None:
+        """Take the store's methods, once."""
+        store = task.store(self.store)
+        self._get, self._put, self._drop = store.get, store.put, task.drop
+
+    def receive(self, item: Record[Any, Any]) -> None:
+        """Replace the row, and give on the change."""
+        key, value, time_ms, headers = item
+        if key is None:
+            self._drop(self.name, "null-key", item)
+            return
+        stored = self._get(key)
+        self._put(key, value, time_ms)
+        old = None if stored is None else stored[0]
+        self.forward(Change(key, value, old, time_ms, headers))
+
+
+class VersionedTableSource(Operator):
+    """Keeps the versions of each key within a history retention (KIP-889, KIP-914)."""
+
+    def __init__(self, store: str) -> None:
+        """Keep versions in the versioned store *store*."""
+        self.store = store
+
+    def open(self, task: TaskServices) -> None:
+        """Take the store's methods, once."""
+        store = task.store(self.store)
+        self._get, self._put, self._drop = store.get, store.put, task.drop
+
+    def receive(self, item: Record[Any, Any]) -> None:
+        """Put the version; one that is too old is dropped."""
+        key, value, time_ms, headers = item
+        if key is None:
+            self._drop(self.name, "null-key", item)
+            return
+        latest = self._get(key)
+        result = self._put(key, value, time_ms)
+        if not result.accepted:
+            self._drop(self.name, "expired", item)
+            return
+        old = None if latest is None else latest[0]
+        self.forward(Change(key, value, old, time_ms, headers, result.valid_to_ms is None))
+
+
+class TableFilter(Operator):
+    """Keeps the rows of which the predicate is true, or false; others are deleted."""
+
+    def __init__(
+        self, predicate: Callable[[Record[Any, Any]], Any], *, keep: bool, store: str | None
+    ) -> None:
+        """Keep those of which *predicate* is *keep*, in the store *store* if there is one."""
+        self.predicate = predicate
+        self.keep = keep
+        self.store = store
+
+    def open(self, task: TaskServices) -> None:
+        """Take the store's method, once."""
+        self._put = None if self.store is None else task.store(self.store).put
+
+    def receive(self, item: Change) -> None:
+        """Give on a row that was kept or is."""
+        key, new, old, time_ms, headers, is_latest = item
+        new, old = self._kept(item, new), self._kept(item, old)
+        if new is None and old is None:
+            return
+        if self._put is not None:
+            self._put(key, new, time_ms)
+        self.forward(Change(key, new, old, time_ms, headers, is_latest))
+
+    def _kept(self, item: Change, value: Any) -> Any:
+        if value is None:
+            return None
+        record = Record(item.key, value, item.time_ms, item.headers)
+        return value if bool(self.predicate(record)) is self.keep else None
+
+    def lookup_of(self, parent: MakeLookup) -> MakeLookup:
+        """Return the lookup of a table that keeps no rows itself."""
+
+        def make(task: TaskServices) -> Lookup:
+            get = parent(task)
+
+            def look(key: Any) -> TimestampedValue[Any] | None:
+                row = get(key)
+                if row is None:
+                    return None
+                record = Record(key, row[0], row[1] or 0)
+                return row if bool(self.predicate(record)) is self.keep else None
+
+            return look
+
+        return make
+
+
+class TableMapValues(Operator):
+    """The same rows with other values; a deletion stays one."""
+
+    def __init__(self, function: Callable[[Any], Any], store: str | None) -> None:
+        """Map by *function*, into the store *store* if there is one."""
+        self.function = function
+        self.store = store
+
+    def open(self, task: TaskServices) -> None:
+        """Take the store's method, once."""
+        self._put = None if self.store is None else task.store(self.store).put
+
+    def receive(self, item: Change) -> None:
+        """Give on the mapped row."""
+        key, new, old, time_ms, headers, is_latest = item
+        new = None if new is None else self.function(new)
+        old = None if old is None else self.function(old)
+        if self._put is not None:
+            self._put(key, new, time_ms)
+        self.forward(Change(key, new, old, time_ms, headers, is_latest))
+
+    def lookup_of(self, parent: MakeLookup) -> MakeLookup:
+        """Return the lookup of a table that keeps no rows itself."""
+
+        def make(task: TaskServices) -> Lookup:
+            get = parent(task)
+
+            def look(key: Any) -> TimestampedValue[Any] | None:
+                row = get(key)
+                mapped = None if row is None else self.function(row[0])
+                return None if row is None or mapped is None else TimestampedValue(mapped, row[1])
+
+            return look
+
+        return make
+
+
+class ToStream(Operator):
+    """Gives on each change as a record with the new value."""
+
+    def receive(self, item: Change) -> None:
+        """Give it on; a deletion has no value."""
+        self.forward(Record(item[0], item[1], item[3], item[4]))
+
+
+class TableRegroup(Operator):
+    """Gives the rows of a table other keys and values, as records of changes (PRC-43)."""
+
+    def __init__(
+        self,
+        key: Callable[[Record[Any, Any]], Any],
+        value: Callable[[Record[Any, Any]], Any],
+        *,
+        versioned: bool,
+    ) -> None:
+        """Take keys by *key* and values by *value*; of *versioned* rows the latest count."""
+        self.key = key
+        self.value = value
+        self.versioned = versioned
+
+    def open(self, task: TaskServices) -> None:
+        """Count what is dropped."""
+        self._drop = task.drop
+
+    def receive(self, item: Change) -> None:
+        """Give on what is taken out and what is added: as one where the key stays."""
+        if self.versioned and not item.is_latest:
+            self._drop(self.name, "superseded", item)
+            return
+        old_key, old = self._regrouped(item, item.old)
+        new_key, new = self._regrouped(item, item.new)
+        if old_key is not None and old_key == new_key:
+            self._give(new_key, new, old, item)
+            return
+        if old_key is not None and old is not None:
+            self._give(old_key, None, old, item)
+        if new_key is not None and new is not None:
+            self._give(new_key, new, None, item)
+
+    def _regrouped(self, item: Change, value: Any) -> tuple[Any, Any]:
+        if value is None:
+            return None, None
+        record = Record(item.key, value, item.time_ms, item.headers)
+        return self.key(record), self.value(record)
+
+    def _give(self, key: Any, new: Any, old: Any, item: Change) -> None:
+        change = Change(key, new, old, item.time_ms)
+        self.forward(Record(key, change, item.time_ms, item.headers))

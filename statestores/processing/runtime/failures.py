@@ -1,0 +1,85 @@
+"""What becomes of a record at which an operator fails, by the policy (KIP-161, 1033, 1034)."""
+
+import traceback
+from typing import TYPE_CHECKING, Any
+
+from statestores.errors import ProcessingError
+from statestores.processing.error_policy import Action, DeadLetter
+from statestores.processing.operators.operator import Operator, Receive
+from statestores.processing.processor import Processor
+from statestores.processing.record import RawRecord, Record
+
+if TYPE_CHECKING:
+    from statestores.processing.runtime.task_runtime import TaskRuntime
+
+_PREFIX = "__streams.errors."
+"""Of the names of headers that KIP-1034 gives to dead letters."""
+
+
+def guarded(operator: Operator, action: Action, task: "TaskRuntime") -> Receive:
+    """Return what gives an item to *operator*, and deals with its failure by *action*.
+
+    With ``fail`` it is the operator's own method, and the failure reaches `TaskRuntime.process`.
+    """
+    receive = operator.receive
+    if action == "fail":
+        return receive
+
+    def guard(item: Any) -> None:
+        try:
+            receive(item)
+        except Exception as error:  # noqa: BLE001  # a user's function may raise anything
+            task.failed(operator.name, error, action)
+
+    return guard
+
+
+def failing_operator(error: BaseException) -> str | None:
+    """Return the name of the innermost operator in the traceback of *error*."""
+    found = None
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        owner = frame.f_locals.get("self")
+        if isinstance(owner, Operator):
+            found = owner.name
+        elif isinstance(owner, Processor):
+            found = owner._name  # noqa: SLF001  # its operator has no frame of its own
+    return found
+
+
+def processing_error(
+    operator: str, topic: str, partition: int, offset: int, error: BaseException
+) -> ProcessingError:
+    """Return the error that names where *error* happened."""
+    where = f"at {topic!r}, partition {partition}, offset {offset}" if topic else "in a timer"
+    return ProcessingError(
+        f"{operator!r} failed {where}: {type(error).__name__}: {error}; mend it, or choose another "
+        "error policy than 'fail'"
+    )
+
+
+def dead_letter(
+    raw: RawRecord,
+    operator: str,
+    topic: str,
+    partition: int,
+    offset: int,
+    error: BaseException,
+) -> RawRecord:
+    """Return the input record with what happened to it in its headers (KIP-1034)."""
+    said = {
+        "exception": type(error).__name__,
+        "message": str(error),
+        "stacktrace": "".join(traceback.format_exception(error)),
+        "topic": topic,
+        "partition": str(partition),
+        "offset": str(offset),
+        "operator": operator,
+    }
+    more = tuple((_PREFIX + name, text.encode()) for name, text in said.items())
+    time_ms = raw.time_ms if type(raw.time_ms) is int and raw.time_ms >= 0 else 0
+    return Record(raw.key, raw.value, time_ms, (*raw.headers, *more))
+
+
+def dead_letter_topic(action: Action) -> str | None:
+    """Return where *action* sends a record; ``None`` when nowhere."""
+    return action.topic.name if isinstance(action, DeadLetter) else None

@@ -1,0 +1,20 @@
+"""What a runner gives a task: a place for what it emits.
+
+The rest of a runner's atomic step is its own: it opens the stores, gives the task records, and
+commits stores, output and position as one, by whatever it has for that.
+"""
+
+from typing import Protocol
+
+from statestores.processing.record import RawRecord
+
+
+class TaskLog(Protocol):
+    """Takes what a task emits between two commits."""
+
+    def emit(self, topic: str, record: RawRecord, partition: int | None) -> None:
+        """Add *record* to the output of *topic*, not visible to others before the commit.
+
+        *partition* is ``None`` where the topic's partitioner decides, by the bytes of the key; a
+        record without key then goes wherever the runner likes.
+        """

@@ -1,0 +1,213 @@
+"""Serdes of what the runtime stores: stamped values, windowed keys, changes and waiting records.
+
+Their names are those of the serdes inside with a prefix, so a store remembers both.
+"""
+
+import struct
+from dataclasses import dataclass
+from struct import Struct
+from typing import Any, Generic, TypeVar
+
+from statestores.errors import CapabilityNotSupportedError, SerializationError
+from statestores.processing.change import Change
+from statestores.processing.record import Headers, Record, Windowed
+from statestores.spi import Serde, TimestampedValue
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+_TIME = Struct(">q")
+_WINDOW = Struct(">qq")
+_SIZE = Struct(">i")
+_ABSENT = -1
+"""The size of what is ``None``."""
+
+
+class _WithoutColumns:
+    """The part of a serde that the runtime's own have not: columns."""
+
+    @property
+    def name(self) -> str:
+        """The name in stored form."""
+        raise NotImplementedError
+
+    def encode_array(self, values: Any) -> Any:
+        """Refuse: the runtime writes row by row."""
+        raise CapabilityNotSupportedError(f"{self.name!r} has no columns; encode value by value")
+
+    def decode_array(self, data: Any) -> Any:
+        """Refuse: the runtime reads row by row."""
+        raise CapabilityNotSupportedError(f"{self.name!r} has no columns; decode value by value")
+
+    def arrow_type(self) -> Any:
+        """Refuse: there is no type of a column."""
+        raise CapabilityNotSupportedError(f"{self.name!r} has no columns; decode value by value")
+
+
+@dataclass(frozen=True)
+class StampedSerde(_WithoutColumns, Generic[V]):
+    """A value behind its timestamp: eight bytes, big-endian (KIP-258)."""
+
+    inner: Serde[V]
+    """The serde of the value."""
+
+    sorted = False
+
+    @property
+    def name(self) -> str:
+        """The name in stored form."""
+        return f"stamped-{self.inner.name}"
+
+    def encode(self, value: TimestampedValue[V]) -> bytes:
+        """Return the stamp and the bytes of the value."""
+        return _TIME.pack(value[1] or 0) + self.inner.encode(value[0])
+
+    def decode(self, data: bytes) -> TimestampedValue[V]:
+        """Return the value with its stamp."""
+        if len(data) < _TIME.size:
+            raise SerializationError(f"{data!r} is no stamped value: it has no eight bytes of time")
+        return TimestampedValue(self.inner.decode(data[8:]), _TIME.unpack_from(data)[0])
+
+
+@dataclass(frozen=True)
+class WindowedSerde(_WithoutColumns, Generic[K]):
+    """A key in front of the start and the end of its window."""
+
+    inner: Serde[K]
+    """The serde of the key."""
+
+    sorted = False
+
+    @property
+    def name(self) -> str:
+        """The name in stored form."""
+        return f"windowed-{self.inner.name}"
+
+    def encode(self, value: Windowed[K]) -> bytes:
+        """Return the bytes of the key, of the start and of the end."""
+        if not isinstance(value, Windowed):
+            raise SerializationError(
+                f"a windowed key is a statestores.processing.Windowed, got {value!r}; give the "
+                "topic the serde of the key itself"
+            )
+        return self.inner.encode(value.key) + _WINDOW.pack(value.start_ms, value.end_ms)
+
+    def decode(self, data: bytes) -> Windowed[K]:
+        """Return the key and its window."""
+        if len(data) < _WINDOW.size:
+            raise SerializationError(f"{data!r} is no windowed key: it has no two times")
+        return Windowed(self.inner.decode(data[:-16]), *_WINDOW.unpack_from(data, len(data) - 16))
+
+
+def windowed(key: Serde[K]) -> WindowedSerde[K]:
+    """Return the serde of windowed keys: what a topic of windowed results has as its key serde."""
+    return WindowedSerde(key)
+
+
+class Pieces:
+    """Bytes that are read piece by piece, each behind its size."""
+
+    def __init__(self, data: bytes) -> None:
+        """Begin at the beginning of *data*."""
+        self.data = data
+        self.at = 0
+
+    def piece(self) -> bytes | None:
+        """Return the next piece; ``None`` where ``None`` was written."""
+        size = self.number(_SIZE)
+        if size == _ABSENT:
+            return None
+        start, self.at = self.at, self.at + size
+        if self.at > len(self.data):
+            raise SerializationError(f"{self.data!r} ends within a piece of {size} bytes")
+        return self.data[start : self.at]
+
+    def time(self) -> int:
+        """Return the next eight bytes as a number."""
+        return self.number(_TIME)
+
+    def number(self, form: Struct) -> int:
+        """Return the next number of *form*."""
+        try:
+            number: int = form.unpack_from(self.data, self.at)[0]
+        except struct.error as error:
+            raise SerializationError(f"{self.data!r} ends within a number") from error
+        self.at += form.size
+        return number
+
+
+def piece(data: bytes | None) -> bytes:
+    """Return *data* behind its size."""
+    return _SIZE.pack(_ABSENT) if data is None else _SIZE.pack(len(data)) + data
+
+
+def time_bytes(time_ms: int) -> bytes:
+    """Return a time as eight bytes that sort as times from 0 on do."""
+    return _TIME.pack(time_ms)
+
+
+def encoded(serde: Serde[Any], value: Any) -> bytes | None:
+    """Return the bytes of *value*; ``None`` stays ``None``."""
+    return None if value is None else serde.encode(value)
+
+
+def decoded(serde: Serde[Any], data: bytes | None) -> Any:
+    """Return the value of *data*; ``None`` stays ``None``."""
+    return None if data is None else serde.decode(data)
+
+
+@dataclass(frozen=True)
+class ChangeSerde(_WithoutColumns):
+    """Both values of a change, as a repartition topic of a table carries them."""
+
+    inner: Serde[Any]
+    """The serde of the values."""
+
+    sorted = False
+
+    @property
+    def name(self) -> str:
+        """The name in stored form."""
+        return f"change-{self.inner.name}"
+
+    def encode(self, value: Change) -> bytes:
+        """Return the pieces of the new and of the old value."""
+        return piece(encoded(self.inner, value.new)) + piece(encoded(self.inner, value.old))
+
+    def decode(self, data: bytes) -> Change:
+        """Return a change without key and time: these are the record's."""
+        pieces = Pieces(data)
+        new = decoded(self.inner, pieces.piece())
+        return Change(None, new, decoded(self.inner, pieces.piece()), 0)
+
+
+@dataclass(frozen=True)
+class RecordCodec:
+    """A record that waits in a store, as bytes."""
+
+    key: Serde[Any]
+    """The serde of its key."""
+
+    value: Serde[Any]
+    """The serde of its value."""
+
+    def encode(self, record: Record[Any, Any], *more: Any) -> bytes:
+        """Return the record, and *more* values behind it."""
+        key, value, time_ms, headers = record
+        parts = [piece(encoded(self.key, key)), piece(encoded(self.value, value))]
+        parts += [time_bytes(time_ms), time_bytes(len(headers))]
+        for name, data in headers:
+            parts += [piece(name.encode()), piece(data)]
+        parts += [piece(encoded(self.value, each)) for each in more]
+        return b"".join(parts)
+
+    def decode(self, data: bytes) -> tuple[Record[Any, Any], Pieces]:
+        """Return the record, and the place from which more is read."""
+        pieces = Pieces(data)
+        key = decoded(self.key, pieces.piece())
+        value = decoded(self.value, pieces.piece())
+        time_ms, count = pieces.time(), pieces.time()
+        headers: Headers = tuple(
+            ((pieces.piece() or b"").decode(), pieces.piece() or b"") for _ in range(count)
+        )
+        return Record(key, value, time_ms, headers), pieces

@@ -1,0 +1,161 @@
+"""From the store that an operator is declared with to the one that it is kept in, and back.
+
+Aggregates and tables keep a timestamp with each value, whether their declaration says so or not;
+and who asks for the declared store gets the declared values.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias, TypeVar, cast
+
+from statestores.errors import InvalidTypeError
+from statestores.processing.operators.fold import Mean, MeanSerde
+from statestores.processing.serdes import StampedSerde
+from statestores.serdes import raw
+from statestores.spi import (
+    KeyValue,
+    Serde,
+    Session,
+    StoreSpecification,
+    TimestampedKeyValue,
+    TimestampedValue,
+    Versioned,
+    Window,
+)
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+AnyKeyValue: TypeAlias = KeyValue[K, V] | TimestampedKeyValue[K, V]
+"""How the latest values of keys may be declared: with their timestamps to be asked for, or not."""
+
+_UNTYPED_TIMESTAMPED = cast("Callable[..., TimestampedKeyValue[Any, Any]]", TimestampedKeyValue)
+_UNTYPED_WINDOW = cast("Callable[..., Window[Any, Any]]", Window)
+_UNTYPED_SESSION = cast("Callable[..., Session[Any, Any]]", Session)
+
+
+def key_serde(store: StoreSpecification[Any, Any]) -> Serde[Any]:
+    """Return the serde of a store's keys."""
+    return raw if store.key is None else store.key
+
+
+def value_serde(store: StoreSpecification[Any, Any]) -> Serde[Any]:
+    """Return the serde of a store's values."""
+    return raw if store.value is None else store.value
+
+
+def timestamped(
+    store: AnyKeyValue[Any, Any], value: Serde[Any] | None = None
+) -> TimestampedKeyValue[Any, Any]:
+    """Return the key-value store with a timestamp beside each value."""
+    if not isinstance(store, (KeyValue, TimestampedKeyValue)):
+        raise InvalidTypeError(
+            f"this needs a statestores.KeyValue, such as KeyValue('counts'), got {store!r}"
+        )
+    more = (
+        {"ttl_ms": store.ttl_ms, "ttl_clock": store.ttl_clock}
+        if isinstance(store, TimestampedKeyValue)
+        else {}
+    )
+    return _UNTYPED_TIMESTAMPED(
+        store.name,
+        key=store.key,
+        value=store.value if value is None else value,
+        partitioner=store.partitioner,
+        **more,
+    )
+
+
+def stamped_window(store: Window[Any, Any], value: Serde[Any] | None = None) -> Window[Any, Any]:
+    """Return the window store with a timestamp in front of each value."""
+    if not isinstance(store, Window):
+        raise InvalidTypeError(f"these windows need a statestores.Window, got {store!r}")
+    return _UNTYPED_WINDOW(
+        store.name,
+        retention_ms=store.retention_ms,
+        window_size_ms=store.window_size_ms,
+        key=store.key,
+        value=StampedSerde(value_serde(store) if value is None else value),
+        partitioner=store.partitioner,
+    )
+
+
+def session_store(store: Session[Any, Any], value: Serde[Any] | None = None) -> Session[Any, Any]:
+    """Return the session store, of other values if they are said."""
+    if not isinstance(store, Session):
+        raise InvalidTypeError(f"sessions need a statestores.Session, got {store!r}")
+    return _UNTYPED_SESSION(
+        store.name,
+        retention_ms=store.retention_ms,
+        key=store.key,
+        value=store.value if value is None else value,
+        partitioner=store.partitioner,
+    )
+
+
+def table_store(
+    store: AnyKeyValue[Any, Any] | Versioned[Any, Any],
+) -> TimestampedKeyValue[Any, Any] | Versioned[Any, Any]:
+    """Return what a table of that declaration is kept in."""
+    return store if isinstance(store, Versioned) else timestamped(store)
+
+
+def join_window_store(
+    name: str, key: Serde[Any], value: Serde[Any], *, size_ms: int, retention_ms: int
+) -> Window[Any, Any]:
+    """Return the store in which one side of a join keeps its records."""
+    return _UNTYPED_WINDOW(
+        name,
+        retention_ms=retention_ms,
+        window_size_ms=size_ms,
+        retain_duplicates=True,
+        key=key,
+        value=value,
+    )
+
+
+MEANS = MeanSerde()
+"""The serde in which a mean is kept."""
+
+
+class PlainView:
+    """A store as it was declared, over the one that keeps timestamps; for reading."""
+
+    def __init__(self, store: Any) -> None:
+        """Read *store*."""
+        self._store = store
+
+    def get(self, key: Any, *as_of_ms: int) -> Any:
+        """Return the value of *key*, of a versioned store the version; ``None`` without one."""
+        return plain(self._store.get(key, *as_of_ms))
+
+    def range(self, first: Any = None, last: Any = None, **more: Any) -> Iterator[Any]:
+        """Iterate over the keys from *first* to *last*, with their values."""
+        for key, value in self._store.range(first, last, **more):
+            yield key, plain(value)
+
+    def all(self) -> Iterator[Any]:
+        """Iterate over all keys, with their values."""
+        return self.range()
+
+    def fetch(self, key: Any, start_ms: int) -> Any:
+        """Return the value of *key* in the window that starts then."""
+        return plain(self._store.fetch(key, start_ms))
+
+    def fetch_range(self, *arguments: Any, **more: Any) -> Iterator[Any]:
+        """Iterate over the windows of a key."""
+        for window in self._store.fetch_range(*arguments, **more):
+            yield window._replace(value=plain(window.value))
+
+    def fetch_all(self, *arguments: Any, **more: Any) -> Iterator[Any]:
+        """Iterate over the windows of many keys."""
+        for window in self._store.fetch_all(*arguments, **more):
+            yield window._replace(value=plain(window.value))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+
+def plain(value: Any) -> Any:
+    """Return a value without its timestamp, and a mean as the number that it is."""
+    from_store = value.value if isinstance(value, TimestampedValue) else value
+    return from_store.mean if isinstance(from_store, Mean) else from_store

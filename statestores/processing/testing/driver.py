@@ -1,0 +1,237 @@
+"""The test driver: a whole topology in one thread, deterministic, the clock in the test's hand.
+
+Every record is processed to its end, through internal topics too, before the next one. It is the
+way to test one's own topology: no broker, no waiting, and by default no files.
+"""
+
+from collections import deque
+from collections.abc import Mapping
+from os import PathLike
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import TracebackType
+from typing import Any, Self
+
+from statestores.errors import InvalidArgumentError, StoreNotFoundError
+from statestores.partitioning import partitioner_by_name
+from statestores.processing.record import RawRecord
+from statestores.processing.runtime import TaskCounts
+from statestores.processing.stores import PlainView
+from statestores.processing.testing.driver_task import DriverTask
+from statestores.processing.testing.topic_handle import TopicHandle
+from statestores.processing.topology import Graph
+from statestores.processing.windows import check_duration
+
+
+class TestDriver:
+    """Runs a topology for a test. Made by `Topology.test`; close it, or use it in ``with``."""
+
+    __test__ = False  # its name begins as that of a test class
+
+    def __init__(
+        self,
+        graph: Graph,
+        *,
+        backend: str = "memory",
+        directory: str | PathLike[str] | None = None,
+        options: Mapping[str, object] | None = None,
+        partitions: int = 1,
+        wall_ms: int = 0,
+        commit_each: bool = True,
+    ) -> None:
+        """Open the stores of every task. See `Topology.test`."""
+        self.graph = graph
+        self.wall_ms = wall_ms
+        self._commit_each = commit_each
+        self._temporary = TemporaryDirectory() if directory is None else None
+        root = Path(directory if self._temporary is None else self._temporary.name)  # type: ignore[arg-type]
+        self._partitions = graph.partitions(partitions)
+        self._readers: dict[str, list[list[DriverTask]]] = {}
+        self._tasks: list[DriverTask] = []
+        self._topics: dict[str, TopicHandle] = {}
+        self._ahead: deque[tuple[str, int, RawRecord]] = deque()
+        self._batch: list[tuple[str, int, RawRecord]] = []
+        self._batch_size = 1
+        self._unkeyed = 0
+        global_stores: dict[str, Any] = {}
+        try:
+            for part in sorted(graph.sub_topologies, key=lambda each: not each.is_global):
+                tasks = []
+                for number in range(graph.task_count(part, self._partitions)):
+                    task = DriverTask(
+                        part,
+                        number,
+                        root,
+                        self,
+                        backend=backend,
+                        options=options,
+                        wall_ms=wall_ms,
+                        errors=graph.errors,
+                        global_stores=global_stores,
+                    )
+                    tasks.append(task)
+                    self._tasks.append(task)
+                if part.is_global:
+                    global_stores |= tasks[0].stores
+                for topic in part.source_topics:
+                    self._readers.setdefault(topic.name, []).append(tasks)
+        except BaseException:
+            self.close()
+            raise
+        for name, topic in graph.topics.items():
+            take = self._take if name in self._readers else None
+            self._topics[name] = TopicHandle(topic, take, self.settle)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    # What a test does.
+
+    def topic(self, name: str) -> TopicHandle:
+        """Return the topic *name*: a source, a sink, an internal one, or one of dead letters.
+
+        Raises:
+            InvalidArgumentError: The topology has none of that name.
+        """
+        try:
+            return self._topics[name]
+        except KeyError as error:
+            raise InvalidArgumentError(
+                f"the topology {self.graph.name!r} has no topic {name!r}; it has: "
+                f"{', '.join(self._topics)}"
+            ) from error
+
+    def store(self, name: str, partition: int = 0, *, stamped: bool = False) -> Any:
+        """Return the store *name* of a partition, for reading, as it was declared.
+
+        Aggregates and tables keep a timestamp with each value; with *stamped* it is shown.
+
+        Raises:
+            StoreNotFoundError: There is none of that name.
+        """
+        self.settle()
+        for task in self._tasks:
+            if name in task.stores and task.runtime.task_partition == partition:
+                kinds = {
+                    node.kind
+                    for node in task.part.nodes
+                    if any(store.name == name for store in node.stores)
+                }
+                keeps_stamps = bool(kinds - {"process"})
+                store = task.stores[name]
+                return PlainView(store) if keeps_stamps and not stamped else store
+        raise StoreNotFoundError(
+            f"the topology {self.graph.name!r} has no store {name!r} in partition {partition}; it "
+            f"has: {', '.join(self.graph.stores)}"
+        )
+
+    def advance_wall_clock(self, by_ms: int) -> None:
+        """Move the wall clock on by *by_ms*, and do what is due."""
+        check_duration("by_ms", by_ms)
+        self.settle()
+        self.wall_ms += by_ms
+        for task in self._tasks:
+            task.runtime.advance_wall_clock(self.wall_ms)
+            self._drain()
+        self._commit_if_each()
+
+    def to_batches(self, size: int) -> None:
+        """Process what is piped from now on in batches of *size*.
+
+        A batch that is not full is processed when something is read, the clock is moved, or
+        `settle` is called.
+        """
+        check_duration("size", size, least=1)
+        self.settle()
+        self._batch_size = size
+
+    def settle(self) -> None:
+        """Process what waits for its batch to be full."""
+        if not self._batch:
+            return
+        batch, self._batch = self._batch, []
+        start = 0
+        for end in range(1, len(batch) + 1):
+            if end == len(batch) or batch[end][:2] != batch[start][:2]:
+                topic, partition, _ = batch[start]
+                self._give(topic, partition, [record for _, _, record in batch[start:end]])
+                self._drain()
+                start = end
+        self._commit_if_each()
+
+    def commit(self) -> None:
+        """Commit every store of every task."""
+        self.settle()
+        for task in self._tasks:
+            task.commit()
+
+    @property
+    def counts(self) -> tuple[TaskCounts, ...]:
+        """The counters of each task."""
+        self.settle()
+        return tuple(task.runtime.counts for task in self._tasks)
+
+    @property
+    def dropped_total(self) -> int:
+        """How many records went no further, of all tasks and for every reason."""
+        return sum(each.dropped_total for each in self.counts)
+
+    def close(self) -> None:
+        """Close processors and stores. What waits for its batch is not processed."""
+        tasks, self._tasks = self._tasks, []
+        try:
+            for task in tasks:
+                task.close()
+        finally:
+            if self._temporary is not None:
+                self._temporary.cleanup()
+
+    # What the tasks do.
+
+    def emit(self, topic: str, record: RawRecord, partition: int | None) -> None:
+        """Take what a task emits, and give it to whoever reads it."""
+        self._topics[topic].write(record)
+        if topic in self._readers:
+            chosen = self._partition(topic, record) if partition is None else partition
+            self._ahead.append((topic, chosen, record))
+
+    # Inside.
+
+    def _take(self, topic: str, partition: int | None, record: RawRecord) -> None:
+        chosen = self._partition(topic, record) if partition is None else partition
+        self._batch.append((topic, chosen, record))
+        if len(self._batch) >= self._batch_size:
+            self.settle()
+
+    def _give(self, topic: str, partition: int, records: list[RawRecord]) -> None:
+        for tasks in self._readers[topic]:
+            is_global = tasks[0].part.is_global
+            tasks[0 if is_global else partition].take(topic, partition, records)
+
+    def _drain(self) -> None:
+        while self._ahead:
+            topic, partition, record = self._ahead.popleft()
+            self._give(topic, partition, [record])
+
+    def _partition(self, topic: str, record: RawRecord) -> int:
+        count = self._partitions[topic]
+        if count == 1:
+            return 0
+        if record.key is None:
+            self._unkeyed += 1
+            return self._unkeyed % count
+        name = self._topics[topic].topic.partitioner
+        return partitioner_by_name(name).partition(record.key, count)
+
+    def _commit_if_each(self) -> None:
+        if self._commit_each:
+            for task in self._tasks:
+                task.commit()

@@ -1,0 +1,53 @@
+"""One step of a topology: what it is called, what it hangs on, and how its operator is made."""
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from statestores.processing.topic import Topic
+from statestores.spi import StoreSpecification
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from statestores.processing.operators.operator import Operator
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """A step. It does nothing: a runtime makes an operator of it for each task."""
+
+    name: str
+    """Unique in the topology, and the same whatever else is in it."""
+
+    kind: str
+    """What it does, in a word: ``source``, ``sink``, ``filter``, ``count``."""
+
+    make: "Callable[[], Operator]"
+    """Makes the operator of one task."""
+
+    parents: tuple[str, ...] = ()
+    """The nodes that it is given records by."""
+
+    stores: tuple[StoreSpecification[Any, Any], ...] = ()
+    """The stores that it reads or writes, as they are opened."""
+
+    global_stores: tuple[str, ...] = ()
+    """The stores of global tables that it reads."""
+
+    reads: Topic[Any, Any] | None = None
+    """The topic of a source."""
+
+    writes: Topic[Any, Any] | None = None
+    """The topic of a sink."""
+
+    is_internal: bool = False
+    """Whether the topic belongs to the topology: its runner creates it."""
+
+    is_global: bool = False
+    """Whether every instance reads all partitions of the source's topic."""
+
+    co_partitioned: tuple[str, ...] = ()
+    """Nodes whose records have to be partitioned alike, because this one joins them."""
+
+    settings: tuple[tuple[str, str], ...] = field(default=())
+    """What else is worth printing."""

@@ -1,0 +1,251 @@
+"""Topologies as descriptions: checks, names, printing, upgrades."""
+
+from typing import Any
+
+import pytest
+
+import statestores as ss
+from statestores.errors import (
+    InvalidArgumentError,
+    InvalidTopologyError,
+    InvalidTypeError,
+    TopologyMismatchError,
+)
+from statestores.processing import (
+    Topic,
+    Topology,
+    check_upgrade,
+    hopping,
+    session,
+    sliding,
+    tumbling,
+    within,
+)
+from statestores.processing.fields import selector
+from statestores.processing.operators.operator import Pass
+from statestores.processing.topology import Node
+from statestores.processing.topology.checks import in_order
+
+
+def words(name: str = "lines", **more: Any) -> Topic[str, str]:
+    """Return a topic of texts."""
+    return Topic(name, key=ss.utf8, value=ss.utf8, **more)
+
+
+def counts(name: str = "counts") -> ss.KeyValue[str, int]:
+    """Return a store of counts."""
+    return ss.KeyValue(name, key=ss.utf8, value=ss.int64)
+
+
+@pytest.mark.spec("PRC-1")
+def test_a_topology_without_source_is_refused() -> None:
+    """The message says what to add."""
+    with pytest.raises(InvalidTopologyError, match="add a stream or a table"):
+        Topology("empty").build()
+
+
+@pytest.mark.spec("PRC-2")
+def test_two_steps_of_one_name_are_refused() -> None:
+    """The second one is told."""
+    stream = Topology("twice").stream(words())
+    stream.filter(lambda record: bool(record.value), name="full")
+
+    with pytest.raises(InvalidTopologyError, match="'full' already, a filter"):
+        stream.peek(print, name="full")
+
+
+@pytest.mark.spec("PRC-2")
+def test_a_circle_is_refused() -> None:
+    """Steps that wait for each other can never run."""
+    nodes = [
+        Node(name="a", kind="merge", make=Pass, parents=("b",)),
+        Node(name="b", kind="merge", make=Pass, parents=("a",)),
+    ]
+
+    with pytest.raises(InvalidTopologyError, match="in a circle: 'a', 'b'"):
+        in_order(nodes)
+
+
+@pytest.mark.spec("PRC-2")
+def test_a_step_of_another_topology_is_refused() -> None:
+    """Two topologies are two applications."""
+    one, other = Topology("one"), Topology("other")
+    one.stream(words()).merge(other.stream(words("more")))
+
+    with pytest.raises(InvalidTopologyError, match="no step of this topology"):
+        one.build()
+
+
+@pytest.mark.spec("PRC-3")
+def test_a_store_with_two_descriptions_is_refused() -> None:
+    """One name, one store."""
+    shop = Topology("shop")
+    shop.stream(words()).group_by_key().count(counts("same"))
+    other = ss.KeyValue("same", key=ss.utf8, value=ss.utf8)
+
+    with pytest.raises(InvalidTopologyError, match="'same'"):
+        shop.stream(words("more")).group_by_key().reduce(max, other)
+
+
+@pytest.mark.spec("PRC-3")
+def test_a_topic_with_two_descriptions_is_refused() -> None:
+    """A reader and a writer that disagree about types would find out late."""
+    shop = Topology("shop")
+    shop.stream(words())
+
+    with pytest.raises(InvalidTopologyError, match="described in two ways"):
+        shop.stream(Topic("lines", key=ss.utf8, value=ss.json))
+
+
+@pytest.mark.spec("PRC-4")
+def test_a_join_of_differently_partitioned_topics_is_refused() -> None:
+    """It says which to repartition, and into how many."""
+    shop = Topology("shop")
+    left = shop.stream(words("left", partitions=3))
+    right = shop.stream(words("right", partitions=4))
+    left.join(right, lambda one, other: one + other, within=within(5))
+
+    with pytest.raises(InvalidTopologyError, match=r"\.repartition\(partitions=4\)"):
+        shop.build()
+
+
+@pytest.mark.spec("PRC-4")
+def test_a_repartitioned_side_fits() -> None:
+    """What the message says helps."""
+    shop = Topology("shop")
+    left = shop.stream(words("left", partitions=3)).repartition("aligned", partitions=4)
+    right = shop.stream(words("right", partitions=4))
+    left.join(right, lambda one, other: one + other, within=within(5))
+
+    assert shop.build().partitions()["shop-aligned-repartition"] == 4
+
+
+@pytest.mark.spec("PRC-4")
+def test_other_partitioners_are_refused() -> None:
+    """Equal counts do not put equal keys together."""
+    shop = Topology("shop")
+    table = shop.table(words("rows", partitioner="crc32"))
+    shop.stream(words()).join(table, lambda one, other: one + other)
+
+    with pytest.raises(InvalidTopologyError, match="crc32"):
+        shop.build()
+
+
+@pytest.mark.spec("PRC-4")
+def test_a_topic_takes_its_partitions_from_what_it_is_read_with() -> None:
+    """One that nothing is said of has as many as its neighbour."""
+    shop = Topology("shop")
+    table = shop.table(words("rows"))
+    shop.stream(words(partitions=3)).join(table, lambda one, other: one + other)
+
+    assert shop.build().partitions() == {"lines": 3, "rows": 3}
+
+
+def named(more: bool) -> list[str]:  # a parameter of a test
+    """Return the names of what a topology leaves behind, with or without an unrelated part."""
+    shop = Topology("shop")
+    if more:
+        shop.stream(words("other")).group_by("value").count(counts("others"))
+    shop.stream(words()).group_by("value").count(counts())
+    graph = shop.build()
+    names = [topic.name for topic in graph.internal_topics] + list(graph.stores)
+    return [name for name in names if "others" not in name]
+
+
+@pytest.mark.spec("PRC-5")
+def test_names_do_not_depend_on_unrelated_parts() -> None:
+    """A new step elsewhere loses no state."""
+    assert named(more=True) == named(more=False) == ["shop-counts-repartition", "counts"]
+
+
+@pytest.mark.spec("PRC-6")
+def test_an_upgrade_that_leaves_state_behind_is_refused() -> None:
+    """All that would be lost is listed."""
+    before, after = Topology("shop"), Topology("shop")
+    before.stream(words()).group_by("value").count(counts())
+    after.stream(words()).group_by("value").count(counts("totals"))
+
+    with pytest.raises(TopologyMismatchError) as raised:
+        check_upgrade(dict(before.description()), dict(after.description()))
+
+    assert "'shop-counts-repartition' is gone" in str(raised.value)
+    assert "store 'counts' is gone" in str(raised.value)
+
+
+@pytest.mark.spec("PRC-6")
+def test_an_upgrade_that_adds_is_accepted() -> None:
+    """More may be new."""
+    before, after = Topology("shop"), Topology("shop")
+    for topology in (before, after):
+        topology.stream(words()).group_by("value").count(counts())
+    after.stream(words("other")).group_by_key().count(counts("others"))
+
+    check_upgrade(dict(before.description()), dict(after.description()))
+
+
+@pytest.mark.spec("PRC-27")
+@pytest.mark.parametrize(
+    ("windows", "size_ms", "retention_ms"),
+    [
+        (tumbling(10, grace_ms=5), 10, 14),
+        (hopping(10, 5), 9, 100),
+        (sliding(10), 10, 21),
+    ],
+)
+def test_stores_that_let_go_of_open_windows_are_refused(
+    windows: Any, size_ms: int, retention_ms: int
+) -> None:
+    """Also those whose windows have another length."""
+    store = ss.Window(
+        "short", retention_ms=retention_ms, window_size_ms=size_ms, key=ss.utf8, value=ss.int64
+    )
+    group = Topology("shop").stream(words()).group_by_key().window(windows)
+
+    with pytest.raises(InvalidTopologyError, match="'short'"):
+        group.count(store)
+
+
+@pytest.mark.spec("PRC-27")
+def test_a_session_store_has_to_keep_open_sessions() -> None:
+    """A session is open for gap and grace after its end."""
+    store = ss.Session("short", retention_ms=15, key=ss.utf8, value=ss.int64)
+    group = Topology("shop").stream(words()).group_by_key().window(session(10, grace_ms=5))
+
+    with pytest.raises(InvalidTopologyError, match="retention_ms"):
+        group.count(store)
+
+
+def test_a_topology_is_printed() -> None:
+    """As text and as a diagram, with topics, steps and stores."""
+    shop = Topology("shop")
+    shop.stream(words()).group_by_key().count(counts()).to(
+        Topic("out", key=ss.utf8, value=ss.int64)
+    )
+
+    assert "counts: count stores counts (timestamped-key-value)" in shop.describe()
+    assert "flowchart TD" in shop.mermaid()
+    assert '[("counts")]' in shop.mermaid()
+
+
+def test_as_of_needs_a_history() -> None:
+    """A table that is not versioned has none."""
+    shop = Topology("shop")
+
+    with pytest.raises(InvalidTopologyError, match="Versioned"):
+        shop.stream(words()).join_as_of(shop.table(words("rows")), lambda one, other: one + other)
+
+
+@pytest.mark.parametrize("path", ["", "valu", "value.", "key..x"])
+def test_paths_that_are_none_are_refused(path: str) -> None:
+    """A path begins at a record and names fields."""
+    with pytest.raises(InvalidArgumentError):
+        selector(path)
+
+
+def test_shared_beginnings_are_refused() -> None:
+    """A list as the beginning of every key's aggregate would be one list."""
+    group = Topology("shop").stream(words()).group_by_key()
+    store = ss.KeyValue("lists", key=ss.utf8, value=ss.json)
+
+    with pytest.raises(InvalidTypeError, match="a function such as list"):
+        group.aggregate([], lambda aggregate, value: [*aggregate, value], store)

@@ -1,0 +1,171 @@
+"""Records that cannot be decoded, processed or encoded: fail, skip, dead letters."""
+
+from typing import Any
+
+import pytest
+
+import statestores as ss
+from statestores.errors import InvalidTypeError, ProcessingError, SerializationError
+from statestores.processing import (
+    Context,
+    DeadLetter,
+    ErrorPolicy,
+    Processor,
+    Record,
+    Topic,
+    Topology,
+)
+
+NUMBERS = Topic("numbers", key=ss.utf8, value=ss.json)
+OUT = Topic("out", key=ss.utf8, value=ss.utf8)
+DEAD = Topic("dead")
+
+
+def halves(errors: Any) -> Topology:
+    """Return a topology that divides 12 by each number, and writes texts."""
+    topology = Topology("halves", errors=errors)
+    numbers = topology.stream(NUMBERS)
+    numbers.map_values(lambda value: str(12 // value), name="divide").to(OUT)
+    numbers.map_values(lambda value: value if value == 5 else "fine").to(
+        Topic("others", key=ss.utf8, value=ss.utf8), name="others"
+    )
+    return topology
+
+
+def bad_bytes() -> Record[bytes | None, bytes | None]:
+    """Return a record that is no JSON."""
+    return Record(b"k", b"{", 3, (("h", b"1"),))
+
+
+@pytest.mark.spec("PRC-17")
+def test_failing_names_the_place() -> None:
+    """Topic, partition, offset and operator, for each of the three; the cause is the failure."""
+    for value, message, cause in (
+        (b"0", r"'divide' failed at 'numbers', partition 0, offset 1", ZeroDivisionError),
+        (b"5", r"'others' failed .*offset 1", SerializationError),
+        (b"{", r"'source-numbers' failed .*offset 1", SerializationError),
+    ):
+        with halves("fail").test() as driver:
+            driver.topic("numbers").pipe(4, key="k", time_ms=1)
+            with pytest.raises(ProcessingError, match=message) as raised:
+                driver.topic("numbers").pipe_bytes(Record(b"k", value, 1))
+
+            assert isinstance(raised.value.__cause__, cause)
+
+
+@pytest.mark.spec("PRC-17")
+def test_a_task_that_failed_commits_nothing_more() -> None:
+    """A part of the record is in its stores: neither that nor another record may be committed."""
+    topology = halves("fail")
+    topology.stream(NUMBERS).group_by_key().count(
+        ss.KeyValue("counts", key=ss.utf8, value=ss.int64)
+    )
+    with topology.test() as driver:
+        with pytest.raises(ProcessingError):
+            driver.topic("numbers").pipe(0, key="k", time_ms=1)
+        with pytest.raises(ProcessingError, match="make the task anew"):
+            driver.topic("numbers").pipe(4, key="k")
+        with pytest.raises(ProcessingError, match="make the task anew"):
+            driver.advance_wall_clock(1)
+        with pytest.raises(ProcessingError, match="make the task anew"):
+            driver.commit()
+
+
+class Strict(Processor[str, int, str, int]):
+    """Refuses everything."""
+
+    def process(self, record: Record[str, int]) -> None:
+        """Refuse."""
+        raise ValueError("no")
+
+
+@pytest.mark.spec("PRC-17")
+def test_a_failing_processor_is_named() -> None:
+    """By its own name, not that of the step before."""
+    topology = Topology("strict")
+    topology.stream(NUMBERS).filter(lambda record: True, name="all").process(Strict)
+
+    with topology.test() as driver, pytest.raises(ProcessingError, match="'Strict' failed"):
+        driver.topic("numbers").pipe(1, key="k", time_ms=1)
+
+
+@pytest.mark.spec("PRC-18", "PRC-28")
+def test_skipping_leaves_the_other_branches_alone() -> None:
+    """The record is dropped where it failed, and counted."""
+    with halves("skip").test() as driver:
+        for number in (4, 0, 5):
+            driver.topic("numbers").pipe(number, key="k", time_ms=1)
+        driver.topic("numbers").pipe_bytes(bad_bytes())
+        out = [record.value for record in driver.topic("out").read_all()]
+        others = [record.value for record in driver.topic("others").read_all()]
+        (dropped,) = (counts.dropped for counts in driver.counts)
+
+    assert (out, others) == (["3", "2"], ["fine", "fine"])
+    assert dropped == {
+        ("divide", "failed-ZeroDivisionError"): 1,
+        ("others", "failed-SerializationError"): 1,
+        ("source-numbers", "failed-SerializationError"): 1,
+    }
+
+
+@pytest.mark.spec("PRC-19")
+def test_dead_letters_carry_the_record_and_the_reason() -> None:
+    """Key, value and headers as they came; the reason in more headers."""
+    policy = ErrorPolicy(decode=DeadLetter(DEAD), process=DeadLetter(DEAD), encode="skip")
+    with halves(policy).test() as driver:
+        driver.topic("numbers").pipe_bytes(bad_bytes())
+        driver.topic("numbers").pipe(0, key="k", time_ms=7)
+        first, second = driver.topic("dead").read_bytes()
+    said = dict(first.headers)
+
+    assert (first.key, first.value, first.time_ms) == (b"k", b"{", 3)
+    assert said["h"] == b"1"
+    assert said["__streams.errors.exception"] == b"SerializationError"
+    assert said["__streams.errors.topic"] == b"numbers"
+    assert said["__streams.errors.offset"] == b"0"
+    assert (second.value, dict(second.headers)["__streams.errors.operator"]) == (b"0", b"divide")
+
+
+class Fragile(Processor[str, int, str, int]):
+    """Fails in its timer, every other time."""
+
+    def open(self, context: Context[str, int]) -> None:
+        """Ask for the time."""
+        self.calls = 0
+        context.every(10, self.tick)
+
+    def process(self, record: Record[str, int]) -> None:
+        """Only time matters."""
+
+    def tick(self, now_ms: int) -> None:
+        """Fail, or not."""
+        self.calls += 1
+        if self.calls % 2:
+            raise ValueError("odd")
+        self.forward(Record("tick", now_ms, now_ms))
+
+
+@pytest.mark.spec("PRC-17", "PRC-18", "PRC-19")
+def test_a_timer_that_fails_is_dealt_with_too() -> None:
+    """It stops the task, or is counted; there is no record that could be a dead letter."""
+
+    def topology(errors: Any) -> Topology:
+        made = Topology("fragile", errors=errors)
+        made.stream(NUMBERS).process(Fragile).to(Topic("ticks", key=ss.utf8, value=ss.json))
+        return made
+
+    with topology("fail").test() as driver, pytest.raises(ProcessingError, match="in a timer"):
+        driver.topic("numbers").pipe(1, key="k", time_ms=1)
+    with topology(DeadLetter(DEAD)).test() as driver:
+        for time_ms in (1, 10, 20, 30):
+            driver.topic("numbers").pipe(1, key="k", time_ms=time_ms)
+
+        assert [record.value for record in driver.topic("ticks").read_all()] == [10, 30]
+        assert driver.dropped_total == 2
+        assert driver.topic("dead").is_empty
+
+
+def test_an_unknown_policy_is_refused() -> None:
+    """A word that is misspelled would mean to fail, or to lose."""
+    with pytest.raises(InvalidTypeError, match="'skip'"):
+        halves("ignore")
