@@ -10,7 +10,7 @@ from typing import Any, TypeAlias, TypeVar, cast
 from statestores.errors import InvalidTypeError
 from statestores.processing.operators.fold import Mean, MeanSerde
 from statestores.processing.serdes import StampedSerde
-from statestores.serdes import raw
+from statestores.serdes import raw, register_serde
 from statestores.spi import (
     KeyValue,
     Serde,
@@ -69,12 +69,14 @@ def stamped_window(store: Window[Any, Any], value: Serde[Any] | None = None) -> 
     """Return the window store with a timestamp in front of each value."""
     if not isinstance(store, Window):
         raise InvalidTypeError(f"these windows need a statestores.Window, got {store!r}")
+    serde = StampedSerde(value_serde(store) if value is None else value)
+    register_serde(serde)  # whoever opens the store by what is written in it finds it here
     return _UNTYPED_WINDOW(
         store.name,
         retention_ms=store.retention_ms,
         window_size_ms=store.window_size_ms,
         key=store.key,
-        value=StampedSerde(value_serde(store) if value is None else value),
+        value=serde,
         partitioner=store.partitioner,
     )
 
@@ -115,6 +117,8 @@ def join_window_store(
 
 MEANS = MeanSerde()
 """The serde in which a mean is kept."""
+
+register_serde(MEANS)
 
 
 class PlainView:
