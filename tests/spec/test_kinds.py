@@ -16,8 +16,8 @@ ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "statestores"
 SPECIFICATIONS = {"KeyValue", "TimestampedKeyValue", "Versioned", "Window", "Session"}
 
-ROOMS = {"spi", "semantics", "serdes"}
-"""Where a kind has something of its own: what it says, what it means, and its serdes."""
+ROOMS = {"spi", "semantics", "serdes", "processing"}
+"""Where a kind has something of its own: what it says, what it means, its serdes and operators."""
 
 MOST_TESTS = 22
 """Tests of a specification's class outside of `ROOMS`. The number may only fall: a fact about a
