@@ -215,6 +215,16 @@ def test_a_session_store_has_to_keep_open_sessions() -> None:
         group.count(store)
 
 
+@pytest.mark.spec("PRC-1")
+def test_windowed_keys_need_a_topic_for_them() -> None:
+    """Told when it is written down, and not by the first record."""
+    store = ss.Window("w", retention_ms=9, window_size_ms=9, key=ss.utf8, value=ss.int64)
+    table: Any = Topology("shop").stream(words()).group_by_key().window(tumbling(9)).count(store)
+
+    with pytest.raises(InvalidTopologyError, match=r"key=windowed\(utf8\)"):
+        table.to(Topic("out", key=ss.utf8, value=ss.int64))
+
+
 def test_a_topology_is_printed() -> None:
     """As text and as a diagram, with topics, steps and stores."""
     shop = Topology("shop")

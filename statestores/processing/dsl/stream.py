@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, Literal, TypeVar, overload
 
-from statestores.errors import InvalidArgumentError, InvalidTypeError
+from statestores.errors import InvalidArgumentError, InvalidTopologyError, InvalidTypeError
 from statestores.processing.dsl import stream_joins
 from statestores.processing.dsl.builder import Builder
 from statestores.processing.dsl.grouped import GroupedStream
@@ -16,9 +16,10 @@ from statestores.processing.operators.processors import Process
 from statestores.processing.operators.stream_stream import JoinWindow
 from statestores.processing.processor import Processor, declared_stores
 from statestores.processing.record import Record
+from statestores.processing.serdes import WindowedSerde
 from statestores.processing.stores import AnyKeyValue
 from statestores.processing.topic import Topic
-from statestores.serdes import json
+from statestores.serdes import float64, int64, int64_sorted, json, msgpack, raw, utf8
 from statestores.spi import Serde, StoreSpecification, Versioned
 
 K = TypeVar("K")
@@ -28,6 +29,9 @@ V2 = TypeVar("V2")
 V3 = TypeVar("V3")
 
 How = Literal["inner", "left", "outer"]
+
+_PLAIN = (raw, utf8, int64, int64_sorted, float64, json, msgpack)
+"""Serdes that have no windows in their keys."""
 
 
 class Stream(Generic[K, V]):
@@ -227,6 +231,11 @@ class Stream(Generic[K, V]):
         """Write the records to *topic*."""
         if not isinstance(topic, Topic):
             raise InvalidTypeError(f"records go to a Topic, such as Topic('words'), got {topic!r}")
+        if isinstance(self._key, WindowedSerde) and topic.key in _PLAIN:
+            raise InvalidTopologyError(
+                f"the keys of {self._origin!r} have windows, and {topic.name!r} has keys of "
+                f"{topic.key.name!r}; give it key=windowed({self._key.inner.name}), or rekey first"
+            )
         chosen = name or self._builder.unused(self._node, f"to-{topic.name}")
         self._step("sink", lambda: Sink(topic), chosen, writes=topic)
 
