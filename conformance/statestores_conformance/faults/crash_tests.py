@@ -76,7 +76,7 @@ class EngineCrashTests(EngineFixtures):
     def test_a_process_killed_at_a_failpoint_leaves_exactly_a_commit(
         self, persistent_engine: Engine, open_engine: OpenEngine, kind: str, tmp_path: Path
     ) -> None:
-        """Killed just before the engine has a commit, or just after: it then has none of it, or all."""
+        """Killed just before the engine has a commit, or just after: it has none of it, or all."""
         self._kill_at_failpoints(persistent_engine, open_engine, kind, tmp_path, _TIMES)
 
     @staticmethod

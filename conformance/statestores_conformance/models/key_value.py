@@ -84,7 +84,7 @@ class KeyValueMachine(StoreMachine[KeyValueModel]):
 
     @rule(key=keys)
     def put_malformed(self, key: bytes) -> None:
-        """Refuse columns of which the last value is wrong: nothing of them is taken."""
+        """Refuse columns whose last value is wrong: nothing in them is taken."""
         call = self.on_store("put_many")
         self.script.fails(InvalidTypeError, call, [key, key], [b"v", "no bytes"])
 

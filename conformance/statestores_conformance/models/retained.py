@@ -15,7 +15,7 @@ class RetainedModel:
     """The retention."""
 
     stream_time_ms: int | None = None
-    """The highest time that was accepted."""
+    """The highest accepted time."""
 
     rows: dict[RetainedKey, bytes] = field(default_factory=dict)
     """Every value that is there, visible or not."""

@@ -43,7 +43,7 @@ class TimestampedMachine(StoreMachine[TimestampedModel]):
 
     @rule(key=keys, value=st.none() | values, step=_steps)
     def put(self, key: bytes, value: bytes | None, step: int) -> None:
-        """Set or delete, in order or not, expired already or not."""
+        """Set or delete, in order or not, already expired or not."""
         time_ms = self._time(step)
         self.script.do(self.on_store("put"), key, value, time_ms)
         self.model.put(key, value, time_ms)
