@@ -281,7 +281,7 @@ class ReadingRelationTests:
 
     @pytest.mark.spec("ROF-7", "ROF-8", "ROF-2")
     def test_facades_see_what_the_owner_sees(self, subject: Subject) -> None:
-        """Read uncommitted at any time, read committed after the commit; until then, the last one."""
+        """Read uncommitted sees it always, read committed after the commit; before, the last one."""
 
         def relation(trial: Trial) -> None:
             store = trial.open("store")

@@ -12,7 +12,7 @@ from statestores_conformance.vectors.tests import name_of, requirements_of, run_
 
 
 class _RetainedCaseRunner(CaseRunner):
-    """Runs cases in which the key of an item is all of it but its value."""
+    """Runs cases in which the key of an item is all of it except its value."""
 
     _WRITES = frozenset({"put", "remove"})
 
@@ -109,7 +109,7 @@ class SessionCaseRunner(_RetainedCaseRunner):
     def iterate(self, call: Step) -> Iterator[Json]:
         reverse = call["op"].startswith("backward_")
         query = call["op"].removeprefix("backward_")
-        # Kafka has no open bound: its callers pass one below 0 to say that there is none.
+        # Kafka has no open bound: its callers pass one below 0 to mean none.
         bounds = max(0, call.get("earliest_end", 0)), call.get("latest_start")
         if query == "find_by_end":
             ends = bounds[0], call["latest_end"]

@@ -16,13 +16,13 @@ from statestores_conformance.vectors.differences import DIFFERENCES, as_decided_
 
 
 def requirements_of(*names: str) -> list[str]:
-    """Return the requirements that decide cases of the files *names* otherwise than Kafka does."""
+    """Return the requirements by which cases of the files *names* differ from Kafka."""
     found = (DIFFERENCES.get(case.id) for name in names for case in load_cases(name))
     return sorted({each.requirement for each in found if each is not None})
 
 
 def run_cases(run: Callable[[Case], object], *names: str) -> None:
-    """Do *run* with each case of the files *names*, as decided here; all that fail are told.
+    """Do *run* with each case of the files *names*, as decided here; report all that fail.
 
     A case that this specification leaves out is left out; `DIFFERENCES` says why.
     """
