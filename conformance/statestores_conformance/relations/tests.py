@@ -281,7 +281,7 @@ class ReadingRelationTests:
 
     @pytest.mark.spec("ROF-7", "ROF-8", "ROF-2")
     def test_facades_see_what_the_owner_sees(self, subject: Subject) -> None:
-        """Read uncommitted sees it always, read committed after the commit; before, the last one."""
+        """Read uncommitted always, read committed after the commit; before that, the last one."""
 
         def relation(trial: Trial) -> None:
             store = trial.open("store")

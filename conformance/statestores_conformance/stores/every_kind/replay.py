@@ -192,7 +192,7 @@ class CommittedContentTests(StoreFixtures):
 
     @pytest.mark.spec("COM-20")
     def test_the_committed_content_rebuilds_the_store(self, stores: Stores) -> None:
-        """Loaded into an empty store, it answers every read the same way, offsets and position too."""
+        """Loaded into an empty store, it gives the same answers, offsets and position too."""
         original, copy = stores.open("original"), stores.open("copy")
         original.fill()
         original.store.advance_position({INPUT: 3})

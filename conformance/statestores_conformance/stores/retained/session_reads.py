@@ -263,7 +263,7 @@ class SessionExpiryTests(SessionStoreFixtures):
 
     @pytest.mark.spec("SES-8", "ROF-9")
     def test_a_committed_facade_expires_by_committed_stream_time(self, store: Store) -> None:
-        """Pending writes that move it may be rolled back, and must hide nothing before the commit."""
+        """Pending writes that move it may be rolled back, and must hide nothing until then."""
         store.put(b"k", 0, 100, b"v")
         store.commit({})
         facade = store.read_only()

@@ -208,7 +208,7 @@ class WindowExpiryTests(WindowStoreFixtures):
 
     @pytest.mark.spec("WIN-8", "ROF-9")
     def test_a_committed_facade_expires_by_committed_stream_time(self, store: Store) -> None:
-        """Pending writes that move it may be rolled back, and must hide nothing before the commit."""
+        """Pending writes that move it may be rolled back, and must hide nothing until then."""
         store.put(b"k", b"v", 100)
         store.commit({})
         facade = store.read_only()
