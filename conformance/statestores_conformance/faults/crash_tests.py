@@ -50,7 +50,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 class EngineCrashTests(EngineFixtures):
     """Every kind over the engine, in processes that get killed.
 
-    The engine's class has to be importable, and its options are those that `options_of` finds.
+    The engine's class must be importable, and its options are those that `options_of` finds.
     """
 
     @pytest.mark.spec("COM-2", "COM-22", "ENG-7", "ENG-27", "ENG-8", "COM-10", "VRS-13", "VRS-28")

@@ -14,7 +14,7 @@ RETENTIONS_MS = [20, 10**6]
 """The first is small compared with the steps: windows and sessions expire again and again."""
 
 steps = st.sampled_from([*range(-30, 20, 5), 0, -10, 400])
-"""How far a time is ahead of or behind stream time. Few, so that they meet, also the horizon."""
+"""How far a time is ahead of or behind stream time. Few, to meet each other and the horizon."""
 
 open_steps = st.none() | steps
 open_keys = st.none() | keys

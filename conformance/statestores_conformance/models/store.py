@@ -206,7 +206,7 @@ class StoreMachine(RuleBasedStateMachine, Generic[ModelT]):
     def reopen(self) -> None:
         """Close and open again: pending writes are gone, what was held raises.
 
-        Where nothing survives closing, a new store takes the place of the old one.
+        Where nothing survives closing, a new store replaces the old one.
         """
         self.script.do(self.on_store("close"))
         self.held.are_closed()

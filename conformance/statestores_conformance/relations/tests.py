@@ -258,7 +258,7 @@ class ReadingRelationTests:
 
     @pytest.mark.spec("VRS-8", "VRS-21", "KVS-9", "WIN-10", "WIN-11", "SES-10", "SES-11", "SES-12")
     def test_reads_that_ask_for_the_same_are_answered_alike(self, subject: Subject) -> None:
-        """As of stream time or later, over every key, over all times: what there is."""
+        """As of stream time or later, over every key, over all times: all give what there is."""
 
         def relation(trial: Trial) -> None:
             for reader in _filled(trial):

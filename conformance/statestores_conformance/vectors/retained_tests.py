@@ -147,7 +147,7 @@ class WindowVectorTests:
     @pytest.mark.spec("WIN-2", "WIN-3", "WIN-4", "WIN-6", "WIN-8", "WIN-9", "WIN-10", "WIN-11")
     @pytest.mark.spec(*requirements_of("window"))
     def test_vectors(self, window_stores: WindowStores) -> None:
-        """Each case holds while its writes are pending, and when each is committed at once."""
+        """Each case holds while its writes are pending, and when each is committed immediately."""
 
         def run(case: Case) -> None:
             fields = ("retention_ms", "window_size_ms", "retain_duplicates")
@@ -166,7 +166,7 @@ class SessionVectorTests:
     @pytest.mark.spec("SES-2", "SES-3", "SES-4", "SES-5", "SES-8", "SES-9", "SES-10", "SES-11")
     @pytest.mark.spec(*requirements_of("session"))
     def test_vectors(self, session_stores: SessionStores) -> None:
-        """Each case holds while its writes are pending, and when each is committed at once."""
+        """Each case holds while its writes are pending, and when each is committed immediately."""
 
         def run(case: Case) -> None:
             retention_ms = case.config["retention_ms"]

@@ -52,7 +52,7 @@ class KeyValueVectorTests:
     @pytest.mark.spec("KVS-1", "KVS-2", "KVS-3", "KVS-4", "KVS-5", "KVS-7", "KVS-8", "KVS-9")
     @pytest.mark.spec(*requirements_of("kv"))
     def test_vectors(self, key_value_stores: KeyValueStores) -> None:
-        """Each case holds while its writes are pending, and when each is committed at once."""
+        """Each case holds while its writes are pending, and when each is committed immediately."""
 
         def run(case: Case) -> None:
             for commit_each in (False, True):
@@ -69,7 +69,7 @@ class VersionedVectorTests:
     @pytest.mark.spec("VRS-10", "VRS-11", "VRS-22", "COM-17")
     @pytest.mark.spec(*requirements_of("versioned", "statestores"))
     def test_vectors(self, versioned_stores: VersionedStores) -> None:
-        """Each case holds while its writes are pending, and when each is committed at once."""
+        """Each case holds while its writes are pending, and when each is committed immediately."""
 
         def run(case: Case) -> None:
             for commit_each in (False, True):

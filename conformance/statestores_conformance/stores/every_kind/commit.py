@@ -34,7 +34,7 @@ class CommitTests(StoreFixtures):
 
     @pytest.mark.spec("COM-1")
     def test_nobody_else_sees_pending_writes(self, opened: StoreUnderTest) -> None:
-        """A read-committed facade sees nothing of what is pending."""
+        """A read-committed facade sees nothing that is pending."""
         opened.fill()
 
         assert opened.content() != {}

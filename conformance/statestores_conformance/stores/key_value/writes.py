@@ -136,7 +136,7 @@ class KeyValueWriteTests(KeyValueOfThreePairs):
 
     @pytest.mark.spec("KVS-2")
     def test_put_if_absent_sets_what_is_missing(self, abc: KeyValueStore[bytes, bytes]) -> None:
-        """It returns ``None`` exactly when it has set the value, also for a deleted key."""
+        """It returns ``None`` exactly when it has set the value, even for a deleted key."""
         abc.put(b"c", None)
 
         assert abc.put_if_absent(b"d", b"4") is None

@@ -286,7 +286,7 @@ class WindowDuplicateTests(WindowStoreFixtures):
 
     @pytest.mark.spec("WIN-21", "COM-34")
     def test_changes_of_another_form_are_refused(self, store: Store, duplicates: Store) -> None:
-        """Sequences where there are no duplicates, none where there are, and deletions of one."""
+        """Sequences without duplicates, duplicates without sequences, deletions of duplicates."""
         plain, numbered = Changes([b"k"], [b"1"], [1]), Changes([b"k"], [b"1"], [1], sequences=[0])
         deletion = Changes([b"k"], [None], [1], sequences=[0])
         sessions = Changes([b"k"], [b"1"], [1], end_times_ms=[1])

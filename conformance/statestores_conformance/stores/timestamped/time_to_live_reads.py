@@ -134,7 +134,7 @@ class TimeToLiveReadTests:
     def test_time_passes_for_a_reopened_store_alike(
         self, timestamped_stores: TimestampedStores, store: Store
     ) -> None:
-        """Stream time is stored, and with it what has expired."""
+        """Stream time is stored, and so it is known what has expired."""
         store.put(b"z", b"v", 155)
         store.commit({})
         expected = list(store.range())
