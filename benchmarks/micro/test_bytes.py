@@ -1,4 +1,4 @@
-"""What turns keys and values into bytes and back."""
+"""The operations that turn keys and values into bytes and back."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Single operations of a key-value store, from which a change of a few nanoseconds can be seen."""
+"""Single operations of a key-value store, which show a change of a few nanoseconds."""
 
 from collections.abc import Iterator
 from itertools import cycle, islice

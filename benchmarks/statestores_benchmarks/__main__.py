@@ -72,7 +72,7 @@ def main(
 
 
 class _Running:
-    """A run that is under way: what it has so far, and what failed."""
+    """A run under way: what it has so far, and what failed."""
 
     def __init__(self, scale: Scale, console: Console) -> None:
         self._scale = scale
@@ -88,13 +88,13 @@ class _Running:
             return measure(group, self._scale, partial(progress.advance, task))
 
     def measure_each(self, groups: Iterator[tuple[str, Group]]) -> None:
-        """Measure *groups*, each with its workload's name; one that raises costs its own."""
+        """Measure *groups*, each with its workload's name; one that raises costs only itself."""
         for workload, group in groups:
             with self._noting_failure(group.name):
                 self._groups.append(group_result(workload, group, self.measure(group)))
 
     def take_each(self, parts: Iterator[tuple[str, Callable[[], GroupResult]]]) -> None:
-        """Take what each part measures by itself, likewise."""
+        """Take what each part measures on its own, likewise."""
         for name, measured in parts:
             with self._noting_failure(name):
                 self._groups.append(measured())
@@ -109,7 +109,7 @@ class _Running:
             self._console.print_exception()
 
     def results(self) -> Results:
-        """Return everything, and the circumstances."""
+        """Return everything, with the circumstances."""
         return Results(
             Run(
                 scale=self._scale.name,
@@ -129,9 +129,9 @@ class _Running:
 def chosen(
     workloads: dict[str, Workload], scale: Scale, only: tuple[str, ...], skip: tuple[str, ...]
 ) -> Iterator[tuple[str, Group]]:
-    """Yield the groups that are asked for, by their own names or by those of their workloads.
+    """Yield the requested groups, by their own names or by those of their workloads.
 
-    Making groups draws their data: where the name of a workload was given, the others are not made.
+    Making groups draws their data: if the name of a workload was given, the others are not made.
     """
     named = tuple(prefix for prefix in only if any(name.startswith(prefix) for name in workloads))
     for name, groups in workloads.items():

@@ -12,39 +12,39 @@ PROCESS_CRASH = "each side hands its writes to the operating system, without fsy
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What a round has to show besides its time. A round that returns anything else has nothing."""
+    """What a round shows besides its time. A round that returns anything else shows nothing."""
 
     answer: Callable[[], object] | None = None
-    """What was computed, asked for after the time was taken; cases of a group that have one must
-    have the same, or the run fails."""
+    """The result, asked for after the time was taken; cases of a group that have one must agree, or
+    the run fails."""
 
     quantities: Mapping[str, float] = field(default_factory=dict)
     """What the round counted or weighed, by name; the unit is in the name."""
 
 
 Timed = Callable[[], object]
-"""The work of one round: what is measured, and nothing else. It may return an `Outcome`."""
+"""The work of one round: exactly what is measured. It may return an `Outcome`."""
 
 Prepare = Callable[[Path], AbstractContextManager[Timed]]
-"""Makes the work of one round in a fresh directory, and cleans up behind it; not measured."""
+"""Makes the work of one round in a fresh directory, and cleans up afterwards; not measured."""
 
 
 class Metric(Enum):
     """What a ratio compares."""
 
     CPU = "CPU"
-    """Time of the calling thread on a processor: hardly moved by neighbours and by the disk, but
+    """Time of the calling thread on a processor: hardly affected by neighbours and the disk, but
     blind to the engines' background threads."""
 
     PROCESS = "process CPU"
     """Time of every thread of the process on a processor: for work that threads share."""
 
     WALL = "wall"
-    """Elapsed time: where the disk or another process does the work."""
+    """Elapsed time: for work that the disk or another process does."""
 
 
 class Figure(Enum):
-    """What of a case a target is about."""
+    """What a target is about."""
 
     RATIO = "ratio"
     """The group's metric, as a multiple of the base's."""
@@ -73,31 +73,31 @@ class Case:
     """One way to do the work."""
 
     name: str
-    """What does it, in a few words."""
+    """What does the work, in a few words."""
 
     prepare: Prepare
-    """How a round of it is made ready."""
+    """How a round of it is prepared."""
 
     series: str | None = field(default=None, kw_only=True)
-    """In a sweep, the line of the plot that the case is a point of; cases without one are not."""
+    """In a sweep, the line of the plot on which the case is a point, if it is on one."""
 
     at: float | None = field(default=None, kw_only=True)
-    """In a sweep, where on the horizontal axis the case is."""
+    """In a sweep, the case's place on the horizontal axis."""
 
     operations: int | None = field(default=None, kw_only=True)
-    """How many operations a round of it is, where that is not the same for the whole group."""
+    """How many operations a round of it is, if that differs within the group."""
 
     contender: str | None = field(default=None, kw_only=True)
-    """Who it is in the table of contenders: its column."""
+    """Its column in the table of contenders."""
 
     needs: Sequence[str] = field(default=(), kw_only=True)
-    """Modules without which there is no such case. Where one cannot be imported, the report says
-    that the case is absent, and why. The first case of a group needs none."""
+    """Modules without which there is no such case. If one cannot be imported, the report says that
+    the case is absent, and why. The first case of a group needs none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """A bound that a case has to keep: exactly one of `at_most` and `at_least`."""
+    """A bound that a case must keep: exactly one of `at_most` and `at_least`."""
 
     case: str
     """The case's name."""
@@ -118,10 +118,10 @@ class Target:
     """The name of the quantity, for `Figure.QUANTITY`."""
 
     stretch: float | None = None
-    """A harder bound, that is wished for and not demanded."""
+    """A harder bound, desired but not required."""
 
     row: str | None = None
-    """What the table of targets calls it; ``None`` puts it together of group and case."""
+    """What the table of targets calls it; ``None`` builds it from group and case."""
 
     def __post_init__(self) -> None:
         if (self.at_most is None) == (self.at_least is None):
@@ -132,7 +132,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sweep:
-    """The axes of a group whose cases differ in a number; it becomes a plot."""
+    """The axes of a group whose cases differ in a number; the group becomes a plot."""
 
     label: str
     """What the number is, with its unit."""
@@ -163,7 +163,7 @@ class Bars:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """Cases that do the same work; the first one is what the others are compared with."""
+    """Cases that do the same work; the others are compared with the first one."""
 
     name: str
     """A short name, for ``--only``."""
@@ -190,20 +190,20 @@ class Group:
     """The axes of its plot, if it has one."""
 
     bars: Bars | None = None
-    """A plot of a bar for each case, if it has one."""
+    """A plot with a bar for each case, if it has one."""
 
     row: str | None = None
     """What the table of contenders calls the work: its row."""
 
     rounds: int | None = None
-    """Rounds at most, for work that takes long; ``None`` leaves it to the scale."""
+    """The most rounds, for work that takes long; ``None`` leaves it to the scale."""
 
     warm_up: bool = True
-    """Whether a round that is not counted comes first. Work of many seconds needs none."""
+    """Whether an uncounted round comes first. Work of many seconds needs none."""
 
     around: Callable[[Path], AbstractContextManager[object]] = nullcontext
-    """What all rounds share, a large store for one: entered once, with a directory of its own,
-    before the first round, and left after the last one. Not measured."""
+    """What all rounds share, such as a large store: entered once, with a directory of its own,
+    before the first round, and left after the last. Not measured."""
 
     def __post_init__(self) -> None:
         names = [case.name for case in self.cases]
@@ -225,29 +225,29 @@ class Scale:
     """``tiny``, ``quick`` or ``full``."""
 
     rounds: int
-    """Rounds of each case at least, interleaved."""
+    """The fewest rounds of each case, interleaved."""
 
     factor: float
     """Rows, as a fraction of the published number."""
 
     most_rounds: int
-    """Rounds at most: there are more than `rounds` as long as a group keeps its budget."""
+    """The most rounds: there are more than `rounds` as long as a group keeps within its budget."""
 
     budget_s: float
     """Seconds that a group may take before it stops at `rounds`."""
 
     least_rows: int = 1_000
-    """Rows that a case works on in any case."""
+    """The fewest rows that a case works on."""
 
     warm_up: bool = True
-    """Whether a round that is not counted comes first, where the group wants one."""
+    """Whether an uncounted round comes first, if the group wants one."""
 
     def rows(self, published: int) -> int:
         """Return how many rows a case works on, of a *published* number."""
         return max(self.least_rows, int(published * self.factor))
 
     def large_rows(self, published: int, *, quick: int) -> int:
-        """Return the rows of work whose figure means something only at size.
+        """Return the rows of work whose figure means something only at scale.
 
         A quick run does it with *quick* of them, a full one with the *published* number.
         """

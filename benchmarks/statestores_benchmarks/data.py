@@ -13,7 +13,7 @@ VALUE = bytes(range(VALUE_BYTES))
 
 
 _KEPT = 4
-"""Lists of keys that are not drawn anew for each group."""
+"""Lists of keys that are not drawn again for each group."""
 
 
 def distinct_keys(count: int) -> list[bytes]:

@@ -1,9 +1,10 @@
-"""``python -m statestores_benchmarks.disk_growth``: what expired rows leave on the disk.
+"""``python -m statestores_benchmarks.disk_growth``: what expired rows leave on disk.
 
-A store lives for many times its retention, one put a millisecond, as fast as it takes them, and its
-directory is measured: after each commit, and once each retention when the engine has come to rest.
-In between it also holds what a running compaction reads and what it writes. The measure is the live
-data: keys, values and times of what can still be read, as bytes without any engine.
+A store lives for many times its retention, with one put for each millisecond of its time, as fast
+as it takes them, and its directory is measured: after each commit, and once each retention when the
+engine has come to rest. In between it also holds the input and output of a running compaction. The
+unit is the live data: keys, values and times of what can still be read, as bytes without any
+engine.
 """
 
 import os
@@ -26,7 +27,7 @@ from statestores_benchmarks.data import SEED
 
 RETENTIONS = 50
 FIRST_MEASURED = 3
-"""Retentions before anything is measured: what expires has to fill its place first."""
+"""Retentions before anything is measured: what expires must fill its place first."""
 
 COMMIT_ROWS = 500
 KEY_BYTES = 16
@@ -44,7 +45,7 @@ _OPTIONS: dict[str, dict[str, int]] = {
 }
 
 _REST_S = 0.3
-"""An engine whose files do not change for so long is at rest."""
+"""An engine whose files do not change for this long is at rest."""
 
 Put = Callable[[Any, bytes, bytes, int], object]
 
@@ -162,7 +163,7 @@ def settled_bytes(directory: Path) -> int:
 
 
 def disk_bytes(directory: Path) -> int:
-    """Return what *directory* takes on the disk; a file may go while it is looked at."""
+    """Return what *directory* takes on disk; a file may vanish while it is examined."""
     return sum(_blocks(directory))
 
 

@@ -1,4 +1,4 @@
-"""Opening the raw drivers as our engines open them, so that ratios compare only what is ours."""
+"""Opening the raw drivers as our engines do, so that ratios compare only what is ours."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,7 +19,7 @@ from statestores_rocksdb import RocksDBOptions
 from statestores_rocksdb.database import driver_options
 
 RETENTION_MS = 1 << 60
-"""Nothing expires, unless a workload says so."""
+"""Nothing expires unless a workload says so."""
 
 
 @contextmanager

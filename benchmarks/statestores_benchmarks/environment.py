@@ -50,7 +50,7 @@ def _processor() -> str:
 
 
 def versions() -> dict[str, str]:
-    """Return the version of Python, of SQLite, and of each package that is measured."""
+    """Return the version of Python, of SQLite, and of each measured package."""
     found = {"python": platform.python_version(), "sqlite": sqlite3.sqlite_version}
     return found | {package: version_of(package) for package in PACKAGES}
 
@@ -61,7 +61,7 @@ def load() -> float:
 
 
 def revision() -> str:
-    """Return the commit of the checkout, with a plus when files of it were changed since."""
+    """Return the commit of the checkout, with a plus if its files were changed since."""
     here = Path(__file__).parent
     commit = _git(here, "rev-parse", "--short=12", "HEAD")
     if not commit:
@@ -70,7 +70,7 @@ def revision() -> str:
 
 
 def _git(directory: Path, *arguments: str) -> str:
-    """Return what git says, or nothing where there is no git or no checkout."""
+    """Return what git says, or nothing if there is no git or no checkout."""
     try:
         ran = subprocess.run(  # noqa: S603  # fixed arguments
             ["git", *arguments],  # noqa: S607  # whichever git made the checkout

@@ -1,7 +1,7 @@
 """Running the cases: interleaved rounds, a fresh directory each, the garbage collector off.
 
-Neighbours on the machine change its speed from one minute to the next. So the cases of a group
-take turns (A B C A B C ...), ratios are made within a round, and medians are reported.
+Neighbours on the machine change its speed from one minute to the next. So the cases of a group take
+turns (A B C A B C ...), ratios are computed within a round, and medians are reported.
 """
 
 import gc
@@ -18,7 +18,7 @@ _MICROSECONDS = 1e6
 
 
 class DisagreementError(AssertionError):
-    """Cases that compute the same have computed different things: no figure of them is worth it."""
+    """Cases that should agree have computed different things: their figures are worthless."""
 
 
 @dataclass(slots=True)
@@ -87,7 +87,7 @@ def measure(group: Group, scale: Scale, advance: Callable[[], None]) -> list[Mea
 
 
 def _rounds(group: Group, scale: Scale, elapsed_s: float, done: int) -> int:
-    """Return how many rounds *group* is to have, as far as can be said after *done* of them."""
+    """Return how many rounds *group* should have, as far as is known after *done* of them."""
     most = scale.most_rounds if group.rounds is None else min(group.rounds, scale.most_rounds)
     least = min(scale.rounds, most)
     if done == 0:
@@ -120,7 +120,7 @@ def _short(answer: object) -> str:
 
 
 def _round(case: Case, operations: int) -> _Round:
-    """Return the microseconds that an operation takes, and what the round had to show."""
+    """Return the microseconds that an operation takes, and what the round showed."""
     with (
         tempfile.TemporaryDirectory(prefix="statestores-bench-") as directory,
         case.prepare(Path(directory)) as timed,

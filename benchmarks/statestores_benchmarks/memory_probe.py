@@ -1,7 +1,7 @@
 """``python -m statestores_benchmarks.memory_probe``: fill and read stores, and print what it took.
 
-A process of its own, because what an allocator keeps from one round would hide the next one. The
-measure is the anonymous memory of the process at its highest, above that before the first store.
+It is a process of its own, because what an allocator keeps from one round would hide the next. It
+measures the peak of the process's anonymous memory, above that before the first store.
 """
 
 import random
@@ -19,7 +19,7 @@ _KIB = 1024
 
 
 def anonymous_bytes() -> int:
-    """Return the memory of this process that no file stands behind."""
+    """Return the memory of this process that is not backed by a file."""
     lines = _STATUS.read_text(encoding="utf-8").splitlines()
     return next(int(line.split()[1]) * _KIB for line in lines if line.startswith("RssAnon"))
 
@@ -27,7 +27,7 @@ def anonymous_bytes() -> int:
 def grown_by(directory: Path, backend: str, budget_bytes: int, stores: int, rows: int) -> int:
     """Return by how many bytes the process grew over *stores* stores of *rows* rows each.
 
-    A budget of 0 is none: then each store has its own caches and buffers.
+    A budget of 0 means none: each store then has its own caches and buffers.
     """
     with ss.open_store(directory / "warm", ss.KeyValue("warm"), backend=backend) as warm:
         warm.put(b"k", b"v")

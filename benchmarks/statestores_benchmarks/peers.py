@@ -1,4 +1,4 @@
-"""Packages that others use instead: where one cannot be imported, that is said by name."""
+"""Packages that others use instead: one that cannot be imported is reported by name."""
 
 import warnings
 from importlib import import_module
@@ -11,13 +11,13 @@ DISTRIBUTIONS = {"faust": "faust-streaming"}
 def why_absent(modules: list[str]) -> str | None:
     """Return why one of *modules* cannot be imported, or ``None`` when all of them can.
 
-    Packages for the comparison break in their own ways on import, and a benchmark of the others has
-    to go on: so whatever is raised is the reason.
+    Packages for comparison break in their own ways on import, and a benchmark of the others must go
+    on: so whatever is raised is the reason.
     """
     for module in modules:
         distribution = DISTRIBUTIONS.get(module, module)
         try:
-            with warnings.catch_warnings(action="ignore"):  # not ours to mend
+            with warnings.catch_warnings(action="ignore"):  # not ours to fix
                 import_module(module)
         except ModuleNotFoundError as error:
             if error.name == module:

@@ -1,8 +1,7 @@
 """The plots of results, as PNG to look at and as SVG to enlarge.
 
-Colours are Okabe and Ito's, which people with any colour vision can tell apart, and each line has a
-marker of its own as well. One colour is one engine: ours is the solid line, the raw driver's the
-dashed one.
+Colours are Okabe and Ito's, which people with any colour vision can tell apart, and each line also
+has a marker of its own. Each engine has one colour: our line is solid, the raw driver's dashed.
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,7 +20,7 @@ _BLUE, _GREEN, _ORANGE = "#0072B2", "#009E73", "#E69F00"
 _RED, _PURPLE, _BLACK, _SKY = "#D55E00", "#CC79A7", "#000000", "#56B4E9"
 _GREY = "#666666"
 
-# Any, because matplotlib's type of a key lists every setting there is.
+# Any, because matplotlib's type of a key lists every possible setting.
 _SETTINGS: dict[Any, Any] = {
     "axes.axisbelow": True,
     "axes.grid": True,
@@ -40,7 +39,7 @@ _DOTS = 120
 _TITLE_LETTERS = 100
 _TITLE_POINTS = 11
 _LABELLED = (1.0, 2.0, 5.0)
-"""Which multiples of a power of ten a logarithmic axis names."""
+"""The multiples of a power of ten that a logarithmic axis labels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +94,7 @@ def _write(canvas: Canvas, path: Path) -> list[Path]:
 
 
 def _sweep(group: GroupResult) -> Canvas | None:
-    """Return lines over the number in which the cases differ."""
+    """Return lines over the number by which the cases differ."""
     sweep = group.sweep
     lines = dict.fromkeys(case.series for case in group.cases if case.series is not None)
     if sweep is None or not lines:
@@ -134,7 +133,7 @@ def _sweep(group: GroupResult) -> Canvas | None:
 
 
 def _line(axes: Axes, name: str, look: _Look, points: Sequence[tuple[float, Spread]]) -> None:
-    """Draw medians as a line, and the least and the most of the rounds as bars."""
+    """Draw medians as a line, and the least and the greatest of the rounds as bars."""
     places = [at for at, _ in points]
     medians = [found.median for _, found in points]
     below = [found.median - found.least for _, found in points]
@@ -202,7 +201,7 @@ def _is_ours(group: GroupResult, case: CaseResult) -> bool:
 
 
 def _looks(names: list[str]) -> dict[str, _Look]:
-    """Return a look for each line; known names have the same in every plot."""
+    """Return a look for each line; known names have the same look in every plot."""
     looks: dict[str, _Look] = {}
     free = iter(_OTHERS * (1 + len(names) // len(_OTHERS)))
     for name in names:
@@ -221,7 +220,7 @@ def _short(value: float, _place: int | None = None) -> str:
 
 
 def _title(canvas: Canvas, title: str) -> None:
-    """Write *title* over the whole width, in two lines where one would be too long."""
+    """Write *title* over the whole width, in two lines if one would be too long."""
     if len(title) > _TITLE_LETTERS:
         middle = title.rfind(" ", 0, _TITLE_LETTERS)
         title = f"{title[:middle]}\n{title[middle + 1 :]}"

@@ -25,7 +25,7 @@ SECTIONS: dict[str, Callable[[Sequence[Results]], str]] = {
 MARKED = re.compile(
     r"(?P<head><!-- generated: (?P<name>[a-z-]+) -->\n).*?(?P<tail><!-- end -->)", re.DOTALL
 )
-"""What stands between such a pair of lines is written by `fill`."""
+"""`fill` writes what is between such a pair of lines."""
 
 
 class UnknownSectionError(ValueError):
@@ -75,7 +75,7 @@ def main(
         Path | None, typer.Option(help="Write the plots into this directory, as PNG and SVG.")
     ] = None,
 ) -> None:
-    """Make tables and plots of one or more results, and say what was missed."""
+    """Make tables and plots of one or more results, and say which targets were missed."""
     runs = [Results.read(path) for path in results]
     if markdown_file is not None:
         markdown_file.write_text(report(runs), encoding="utf-8")

@@ -1,6 +1,6 @@
-"""The results of a run: every round of every case, and back from the JSON file that has them.
+"""The results of a run: every round of every case, to a JSON file and back.
 
-Reports and plots are made from this alone, so that nobody copies a number by hand. A judgement is
+Reports and plots are made only from this, so that nobody copies a number by hand. A judgement is
 not stored: it follows from the rounds and the bounds.
 """
 
@@ -15,7 +15,7 @@ from statestores_benchmarks.cases import Bars, Figure, Group, Metric, Sweep, Tar
 from statestores_benchmarks.measurement import Measured
 
 FORMAT = 1
-"""The version of the file. Another one is refused."""
+"""The version of the file. Any other is refused."""
 
 _MICROSECONDS = 1e6
 _MILLISECOND = 1e3
@@ -33,7 +33,7 @@ class Run:
     """The sizes."""
 
     seed: int
-    """What all data was drawn with."""
+    """The seed of all data."""
 
     started: str
     """When, in ISO 8601, UTC."""
@@ -42,7 +42,7 @@ class Run:
     """How long it took."""
 
     load: float
-    """How many processes wanted to run in the minute before, see `os.getloadavg`."""
+    """How many processes wanted to run in the preceding minute, see `os.getloadavg`."""
 
     revision: str
     """The commit that was measured."""
@@ -111,7 +111,7 @@ class Spread:
     """The least of the rounds."""
 
     most: float
-    """The most of the rounds."""
+    """The greatest of the rounds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,7 +192,7 @@ class GroupResult:
 
 
 def group_result(workload: str, group: Group, measured: Iterable[Measured]) -> GroupResult:
-    """Return what came of *group*."""
+    """Return the result of *group*."""
     cases = [
         CaseResult(
             name=case.name,

@@ -1,6 +1,6 @@
-"""``python -m statestores_benchmarks.spark_state``: a store as a checkpoint of Spark's, and back.
+"""``python -m statestores_benchmarks.spark_state``: a store as a Spark checkpoint, and back.
 
-Rates are of rows a second: of elapsed time, and of this process's processor time where it does the
+Rates are in rows a second: of elapsed time, and of this process's processor time where it does the
 work itself. Spark's source reads in the JVM, with as many tasks at a time as there are partitions.
 """
 

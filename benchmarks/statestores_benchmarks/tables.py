@@ -1,4 +1,4 @@
-"""The results as Markdown: what was missed is said, and the best is bold, whoever it is."""
+"""The results as Markdown: misses are named, and the best is bold, whoever it is."""
 
 from collections.abc import Iterable, Sequence
 from statistics import median
@@ -39,7 +39,7 @@ def _counted(rounds: list[int]) -> str:
 
 
 def targets(runs: Sequence[Results]) -> str:
-    """Return each bound beside what was reached."""
+    """Return each bound with what was reached."""
     lines = ["| what | target (stretch) | reached (least to most) | |", "|---|--:|--:|---|"]
     for group in _groups(runs):
         for target in group.targets:
@@ -105,7 +105,7 @@ def _unit(target: Target) -> str:
 
 
 def contenders(runs: Sequence[Results]) -> str:
-    """Return who takes how long for what: microseconds an operation, the best of a row bold."""
+    """Return how long each takes for what: microseconds an operation, the best of a row bold."""
     rows = [group for group in _groups(runs) if group.row is not None]
     if not rows:
         return "Not in these results."
@@ -139,7 +139,7 @@ def _cell(case: CaseResult | None, time: float | None, best: float | None) -> st
 
 
 def absent(runs: Sequence[Results]) -> str:
-    """Return who could not be measured, and what failed, and why."""
+    """Return what could not be measured, and what failed, and why."""
     reasons = {case.absent for group in _groups(runs) for case in group.cases if case.absent}
     failures = [failure for results in runs for failure in results.run.failures]
     if not reasons and not failures:
@@ -230,7 +230,7 @@ _WHOLE_FROM = 100
 
 
 def _number(value: float) -> str:
-    """Return *value* with three digits that say something."""
+    """Return *value* with three significant digits."""
     if abs(value) >= _MILLION:
         return f"{value / _MILLION:.3g} M"
     return f"{value:,.0f}" if abs(value) >= _WHOLE_FROM else f"{value:.3g}"

@@ -1,4 +1,4 @@
-"""The requirements that a test proves: those cited by ``@pytest.mark.spec`` for its kind of store.
+"""The requirements that a test proves: those its ``spec`` marks cite, for its kind of store.
 
 A relation is one test for several kinds of store, and cites the chapters of all of them. Run on a
 window store it proves nothing about sessions, so a report must not say that it did.

@@ -1,4 +1,4 @@
-"""What the package gives to pytest: hooks, and the fixtures that an author has to replace."""
+"""What the package gives to pytest: hooks, and the fixtures that an author must override."""
 
 import os
 from typing import NoReturn
@@ -34,7 +34,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture
 def open_engine() -> NoReturn:
-    """Fail: the author's class has to give the function that opens the engine in a directory."""
+    """Fail: the author's class must give the function that opens the engine in a directory."""
     pytest.fail(
         "the test class has no engine; give it a fixture `open_engine` that returns a function "
         "from a directory to an open engine, such as `MyEngine.open`"
@@ -43,7 +43,7 @@ def open_engine() -> NoReturn:
 
 @pytest.fixture
 def open_key_value_store() -> NoReturn:
-    """Fail: the author's class has to give the function that opens a key-value store."""
+    """Fail: the author's class must give the function that opens a key-value store."""
     pytest.fail(
         "the test class has no key-value store; give it a fixture `open_key_value_store` that "
         "returns a function from a directory and a `KeyValue` to an open store"
@@ -52,7 +52,7 @@ def open_key_value_store() -> NoReturn:
 
 @pytest.fixture
 def open_window_store() -> NoReturn:
-    """Fail: the author's class has to give the function that opens a window store."""
+    """Fail: the author's class must give the function that opens a window store."""
     pytest.fail(
         "the test class has no window store; give it a fixture `open_window_store` that returns "
         "a function from a directory and a `Window` to an open store"
@@ -61,7 +61,7 @@ def open_window_store() -> NoReturn:
 
 @pytest.fixture
 def open_session_store() -> NoReturn:
-    """Fail: the author's class has to give the function that opens a session store."""
+    """Fail: the author's class must give the function that opens a session store."""
     pytest.fail(
         "the test class has no session store; give it a fixture `open_session_store` that returns "
         "a function from a directory and a `Session` to an open store"
@@ -70,7 +70,7 @@ def open_session_store() -> NoReturn:
 
 @pytest.fixture
 def open_timestamped_store() -> NoReturn:
-    """Fail: the author's class has to give the function that opens a timestamped store."""
+    """Fail: the author's class must give the function that opens a timestamped store."""
     pytest.fail(
         "the test class has no timestamped store; give it a fixture `open_timestamped_store` that "
         "returns a function from a directory, a `TimestampedKeyValue` and a clock to an open store"
@@ -79,7 +79,7 @@ def open_timestamped_store() -> NoReturn:
 
 @pytest.fixture
 def open_versioned_store() -> NoReturn:
-    """Fail: the author's class has to give the function that opens a versioned store."""
+    """Fail: the author's class must give the function that opens a versioned store."""
     pytest.fail(
         "the test class has no versioned store; give it a fixture `open_versioned_store` that "
         "returns a function from a directory and a `Versioned` to an open store"

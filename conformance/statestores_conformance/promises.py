@@ -1,4 +1,4 @@
-"""Promises that a backend may make or not, and how the run reports those that it does not make.
+"""Promises that a backend may make, and how the run reports those that it does not make.
 
 A test that needs a promise is skipped by name, never passed by an early return, and the run ends
 with the list of promises that were not made.
@@ -19,13 +19,13 @@ def skip_unless_promised(promise: str, *, made: bool) -> None:
 
 
 def skip_because_promised(promise: str, *, made: bool) -> None:
-    """Skip the running test of how a missing promise is refused, since *promise* is *made*."""
+    """Skip the running test of how a missing promise is refused, if *promise* is *made*."""
     if made:
         pytest.skip(f"does not apply: promises {promise}")
 
 
 def report_promises_not_made(reporter: pytest.TerminalReporter) -> None:
-    """Write for each test class which promises it did not make, and how many tests that cost."""
+    """Write for each test class which promises it did not make, and how many tests were skipped."""
     missing: Counter[tuple[str, str]] = Counter()
     for report in reporter.stats.get("skipped", []):
         where = report.longrepr

@@ -28,13 +28,13 @@ class Requirement:
     """One numbered paragraph of the specification."""
 
     id: str
-    """The number, such as ``ENG-2``; never given twice."""
+    """The number, such as ``ENG-2``; never reused."""
 
     obligation: str
     """``MUST``, ``SHOULD``, ``MAY`` or ``WITHDRAWN``."""
 
     chapter: str
-    """The file of ``spec/`` that it stands in."""
+    """The file of ``spec/`` that it is in."""
 
     text: str
     """Its first sentence."""
@@ -88,7 +88,7 @@ def read_version(folder: Path) -> int:
 
 
 def as_json(version: int, requirements: Iterable[Requirement]) -> str:
-    """Return the content of the file: a line for each requirement, so that changes can be read."""
+    """Return the content of the file: a line for each requirement, so that diffs can be read."""
     rows = ",\n".join(f"    {json.dumps(asdict(row), ensure_ascii=False)}" for row in requirements)
     return f'{{\n  "spec_version": {version},\n  "requirements": [\n{rows}\n  ]\n}}\n'
 

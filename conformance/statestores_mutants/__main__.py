@@ -41,7 +41,7 @@ def _chosen(names: list[str] | None) -> list[Mutant]:
     """Return the mutants that *names* asks for; without names all, and before them the bases.
 
     Raises:
-        LookupError: A name is that of no mutant and no theme.
+        LookupError: A name belongs to no mutant and no theme.
     """
     mutants = sound_bases() | all_mutants()
     if names is None:

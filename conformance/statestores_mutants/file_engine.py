@@ -1,9 +1,9 @@
-"""A small sound engine that makes every promise there is: what the mutants are made of.
+"""A small sound engine that makes every promise: what the mutants are made of.
 
 All content is in memory, as `statestores_memory` keeps it, and each batch is appended to one file
 before it is applied. A frame is a header (the length of the body and its CRC, and a CRC of these
-two) and a body of changes. A tail that is too short is a torn one; anything else that does not fit
-is damage.
+two) and a body of changes. A tail that is too short is torn; anything else that does not fit is
+damage.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ from statestores_memory import MemoryEngine, MemoryOptions
 
 LOG_FILE = "batches.log"
 CREATED_FILE = "CREATED"
-"""Made after the log, and empty: where it is, a missing log is damage and not a new engine."""
+"""Made after the log, and empty: if it is there, a missing log is damage and not a new engine."""
 
 Batch = dict[bytes, bytes | None]
 
@@ -184,7 +184,7 @@ def frames(data: bytes) -> Iterator[tuple[int, Batch]]:
     """Yield where each whole frame of *data* ends, and its changes.
 
     Raises:
-        StoreCorruptedError: A frame is damaged, and not merely cut off.
+        StoreCorruptedError: A frame is damaged, not merely cut off.
     """
     place = 0
     while len(data) - place >= _HEADER.size:

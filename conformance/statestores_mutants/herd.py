@@ -1,7 +1,7 @@
-"""The suite is loaded and collected once; then each mutant gets a process, forked, of its own.
+"""The suite is loaded and collected once; then each mutant gets a forked process of its own.
 
-A process each, because a mutant may hang or break the interpreter, and because the store that it
-substitutes would stay. Nobody has a thread or an engine open when the fork comes.
+Each gets its own because a mutant may hang or break the interpreter, and because the store that it
+substitutes would stay. No thread runs and no engine is open at the fork.
 """
 
 import json
@@ -127,7 +127,8 @@ class Herd:
             os._exit(0)
 
     def _run(self, session: pytest.Session, mutant: Mutant) -> None:
-        # First what ought to catch it. The order decides how soon it is caught, not whether.
+        # First the tests that should catch it. The order decides how soon it is caught, not
+        # whether.
         items = sorted(
             session.items, key=lambda item: not mutant.expected.intersection(_cited_by(item))
         )
@@ -180,7 +181,7 @@ def judge_all(mutants: list[Mutant], jobs: int, report: Callable[[Verdict], None
 
 def _cited_by(item: pytest.Item) -> set[str]:
     """Return the requirements that a test proves."""
-    # Imported by now, and not before pytest could rewrite the suite's assertions.
+    # Imported only now, so that pytest could rewrite the suite's assertions first.
     from statestores_conformance.citations import cited_by  # noqa: PLC0415
 
     return cited_by(item)

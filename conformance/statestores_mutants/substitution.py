@@ -1,4 +1,4 @@
-"""A mutated store takes the place of ours wherever a store is opened on an engine."""
+"""A mutated store replaces ours wherever a store is opened on an engine."""
 
 import sys
 from typing import Any
@@ -34,7 +34,7 @@ _KINDS: dict[type[EngineStore[bytes, bytes]], type[StoreSpecification[Any, Any]]
 def substitute(store_class: type[EngineStore[bytes, bytes]]) -> None:
     """Open stores of its kind as *store_class* from now on, in this process.
 
-    Whoever has imported `open_on_engine` by name is given the other one as well.
+    Modules that have imported `open_on_engine` by name get the other one as well.
     """
     kind = next(_KINDS[base] for base in store_class.__mro__ if base in _KINDS)
 
@@ -45,8 +45,8 @@ def substitute(store_class: type[EngineStore[bytes, bytes]]) -> None:
             return sound(engine, specification, **others)
         try:
             durability = others.pop("durability", Durability.POWER_LOSS)
-            # A clock is given where values expire by it, and for other kinds it is None. The size
-            # of a cache is not given on: what a mutant has overridden need not know of it.
+            # The clock is given if values expire by it, and is None for other kinds. The size of a
+            # cache is not passed on: what a mutant has overridden need not know it.
             given = {"clock": others["clock"]} if others.get("clock") is not None else {}
             return store_class(engine, specification, durability, **given)
         except BaseException:

@@ -1,4 +1,4 @@
-"""What comes out when the suite meets a mutant."""
+"""The verdict when the suite meets a mutant."""
 
 from dataclasses import asdict, dataclass
 from enum import Enum

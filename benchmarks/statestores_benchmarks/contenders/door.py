@@ -1,7 +1,7 @@
-"""What a key-value workload calls, whoever is behind it.
+"""What a key-value workload calls, whatever is behind it.
 
-A door's functions are the contender's own bound methods wherever it has such ones, so that what is
-measured is the contender and not its door.
+A door's functions are the contender's own bound methods wherever it has them, so that the contender
+is measured and not its door.
 """
 
 from collections.abc import Callable, Iterator
@@ -25,7 +25,7 @@ class Door(Generic[Key, Value]):
     """Set a key's value; it is durable after `commit` at the latest."""
 
     commit: Callable[[], object]
-    """Hand what was put to the operating system, as a whole where the contender can."""
+    """Hand what was put to the operating system, as a whole if the contender can."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +46,7 @@ class Contender(Generic[Key, Value]):
 
 
 def nothing() -> None:
-    """Commit where each put is written already."""
+    """Commit when each put is already written."""
 
 
 @contextmanager

@@ -1,8 +1,7 @@
 """Faust's RocksDB store, as its tables call it: a real app that is never started, no broker.
 
-A table's write is not atomic with the offset: each put goes to RocksDB by itself, and a commit
-writes the offset as a row of its own. What producing to the changelog would cost is not in the
-figures.
+A table's write is not atomic with the offset: each put goes to RocksDB separately, and a commit
+writes the offset as a row of its own. The figures leave out the cost of producing to the changelog.
 """
 
 import asyncio
@@ -21,7 +20,7 @@ _PARTITION = 0
 
 
 class _Message:
-    """What a store asks of the message whose event is being processed."""
+    """What a store needs from the message whose event is being processed."""
 
     def __init__(self, position: Any, key: bytes, value: bytes, offset: int) -> None:
         self.tp = position

@@ -1,8 +1,8 @@
 """Quix Streams' state, at the level of its partitions and transactions: no broker, no changelog.
 
-The options are its defaults, which do not ask RocksDB to wait for the disk. What an application
-calls is `as_state(key)` once a message, and `get` and `set` of the state that it gives; so do the
-doors. What producing to the changelog would cost is not in the figures.
+The options are its defaults, which do not ask RocksDB to wait for the disk. An application calls
+`as_state(key)` once per message, and `get` and `set` of the state that this gives; so do the doors.
+The figures leave out the cost of producing to the changelog.
 """
 
 import json
@@ -23,7 +23,7 @@ _NAME = "v"
 
 
 class Transactions:
-    """A partition with one transaction after the other, as checkpoints make them."""
+    """A partition with one transaction after another, as checkpoints make them."""
 
     def __init__(self, partition: Any) -> None:
         self._partition = partition
@@ -72,7 +72,7 @@ def windowed(path: Path) -> Iterator[Transactions]:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What recovery reads of a message of the changelog."""
+    """What recovery reads from a message of the changelog."""
 
     key_bytes: bytes
     value_bytes: bytes
@@ -112,7 +112,7 @@ def messages(keys: list[bytes], values: list[bytes]) -> list[Message]:
 
 @contextmanager
 def recovering(path: Path, highwater: int) -> Iterator[Any]:
-    """Give what applies a changelog's messages to a new partition, one after the other."""
+    """Give what applies a changelog's messages to a new partition, one after another."""
     from quixstreams.state.recovery import RecoveryPartition  # noqa: PLC0415  # it may be absent
     from quixstreams.state.rocksdb import RocksDBStore  # noqa: PLC0415  # the same
 

@@ -1,4 +1,4 @@
-"""The raw drivers and our stores over them, with bytes, as a program would call them by itself."""
+"""The raw drivers and our stores over them, with bytes, as a program would call them itself."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from statestores_benchmarks.drivers import RAW, open_key_values
 BytesDoor = Door[bytes, bytes]
 
 _LMDB_BYTES = 8 * 1024**3
-"""LMDB wants to know beforehand how large the file may become; it takes no memory."""
+"""LMDB wants to know in advance how large the file may become; it takes no memory."""
 
 
 @contextmanager
@@ -100,7 +100,7 @@ SQLITE = Contender(name="sqlite3", what="a statement a call in a transaction", o
 LMDB = Contender(name="lmdb", what="a write transaction", open=_lmdb, needs=("lmdb",))
 
 BYTES = (RAW_ROCKSDB, OURS_ROCKSDB, RAW_LEVELDB, OURS_LEVELDB, SQLITE, OURS_SQLITE, LMDB)
-"""The base, and everybody who has bytes and no framework around them."""
+"""The base, and all contenders that have bytes and no framework around them."""
 
 
 @contextmanager

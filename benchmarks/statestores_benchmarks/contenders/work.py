@@ -1,4 +1,4 @@
-"""The work that every contender does alike: puts, gets, and a counter."""
+"""The work that every contender does: puts, gets, and a counter."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -14,13 +14,13 @@ from statestores_benchmarks.data import COMMIT_ROWS, VALUE
 COUNTER_COMMIT_ROWS = 10_000
 
 _ANSWER_KEYS = 200
-"""Of how many keys the contenders' answers are compared."""
+"""For how many keys the contenders' answers are compared."""
 
 _COUNTER_BYTES = 8
 
 
 class Rows(Enum):
-    """Where the rows are that are read."""
+    """Where the rows to read are."""
 
     ON_DISK = "in the files of a store that was opened again"
     PENDING = "put, and not committed"
@@ -163,5 +163,5 @@ def _counting_objects(
 
 
 def _values(door: Door[bytes, Any], keys: list[bytes]) -> list[object]:
-    """Return what *door* has now of some of *keys*."""
+    """Return what *door* now has for some of *keys*."""
     return [door.get(key) for key in sorted(set(keys))[:_ANSWER_KEYS]]

@@ -1,7 +1,7 @@
-"""A data source in Python that does nothing but hand over Arrow batches: the floor under ours.
+"""A data source in Python that only hands over Arrow batches: the floor under ours.
 
-Spark starts its planner, sends tasks to Python workers and takes Arrow from them; what is read, it
-is given ready. No source in Python can be faster.
+Spark starts its planner, sends tasks to Python workers and takes Arrow from them; the rows are
+ready in advance. No source in Python can be faster.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ _KEY, _VALUE = b"0" * 16, b"a" * 100
 
 
 class BareReader(DataSourceReader):
-    """Gives each of the partitions its share of the rows, all of them alike."""
+    """Gives each partition its share of the rows, all of them alike."""
 
     def __init__(self, rows: int, partitions: int) -> None:
         """Read nothing."""

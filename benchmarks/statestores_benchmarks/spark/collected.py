@@ -1,7 +1,7 @@
 """The measurements in Spark as groups of results, beside all the others.
 
-`reading` and `stateful` run by themselves as well, and print what they find. A session is one for
-all groups: starting it takes seconds, and what it has warmed up is warm for both sides.
+`reading` and `stateful` also run on their own, and print what they find. One session serves all
+groups: starting it takes seconds, and what it has warmed up is warm for both sides.
 """
 
 from collections.abc import Callable, Iterator
@@ -66,7 +66,7 @@ _TARGETS = {
     ),
 }
 _ROUNDS = 3
-"""Rounds of streaming queries at most: each of them starts workers anew."""
+"""The most rounds of streaming queries: each of them starts workers anew."""
 
 Part = tuple[str, Callable[[], GroupResult]]
 """A group's name, and what measures it."""
@@ -77,7 +77,7 @@ _MICROSECONDS = 1e6
 def collect(
     scale: Scale, only: tuple[str, ...], measure: Callable[[Group], list[Measured]]
 ) -> Iterator[Part]:
-    """Yield the parts with their names; *only* are beginnings of groups' names."""
+    """Yield the parts with their names; *only* holds beginnings of groups' names."""
     with TemporaryDirectory(prefix="statestores-bench-") as name:
         directory = Path(name)
         spark = session(directory)
@@ -135,7 +135,7 @@ def _group(name: str, comparison: Comparison) -> Group:
 
 
 def _ready(timed: Timed) -> Callable[[Path], AbstractContextManager[Timed]]:
-    """Return what makes a round ready of work that is ready, and returns what nobody wants."""
+    """Return what prepares a round of *work* that needs no preparation, and drops its result."""
 
     def run() -> None:
         timed()
@@ -205,7 +205,7 @@ def _queries(
     """Return queries as cases: elapsed time only, because Spark's work is in other processes.
 
     Raises:
-        DisagreementError: Two queries have kept different rows.
+        DisagreementError: Two queries kept different rows.
     """
     rounds = run()
     for queries in rounds:

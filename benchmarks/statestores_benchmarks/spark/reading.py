@@ -7,8 +7,8 @@
 * the reader alone, in this process and without Spark;
 * a batch write of a Parquet file's rows into a new store, against one into Parquet again.
 
-The cases of a comparison take turns, ratios are made within a round, and medians are given. Before
-anything is measured, both sides have to have the same rows. Data are built once and kept in
+The cases of a comparison take turns, ratios are computed within a round, and medians are given.
+Before anything is measured, both sides must have the same rows. Data are built once and kept in
 ``--data``; a second run uses what is there.
 """
 
@@ -54,7 +54,7 @@ Timed = Callable[[], object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """Cases that do the same, of which the first is ours."""
+    """Cases that do the same; the first is ours."""
 
     title: str
     """What is compared."""
@@ -66,7 +66,7 @@ class Comparison:
     """What is timed, by name."""
 
     target: str
-    """What the first case has to reach, in words."""
+    """What the first case must reach, in words."""
 
 
 def main(  # options of a command
@@ -255,7 +255,7 @@ def _write(spark: SparkSession, directory: Path, rows: int) -> Comparison:
 
 
 def _keys(start: int, stop: int) -> pa.Array:
-    """Return the keys with these numbers: sixteen digits, so they sort as the numbers do."""
+    """Return the keys with these numbers: sixteen digits, so that they sort like the numbers."""
     digits = np.char.zfill(np.arange(start, stop).astype(f"S{_KEY_BYTES}"), _KEY_BYTES)
     fixed = pa.FixedSizeBinaryArray.from_buffers(
         pa.binary(_KEY_BYTES), stop - start, [None, pa.py_buffer(digits.tobytes())]
@@ -264,7 +264,7 @@ def _keys(start: int, stop: int) -> pa.Array:
 
 
 def _values(start: int, stop: int) -> pa.Array:
-    """Return the values of these keys: one half random, the other one always the same."""
+    """Return the values of these keys: one half random, the other always the same."""
     count = stop - start
     noise = np.random.default_rng(_SEED + start).integers(
         0, 256, (count, _VALUE_BYTES // 2), np.uint8
@@ -375,7 +375,7 @@ def _planned(frame: DataFrame) -> None:
 
 
 def _require_equal(one: DataFrame, other: DataFrame) -> None:
-    """Compare number and content of rows by sums that do not depend on their order."""
+    """Compare the number and content of rows by sums that do not depend on their order."""
     sums = ["count(*)", "sum(xxhash64(key, value) % 1000000007)", "sum(length(value))"]
     found = [frame.selectExpr(*sums).head() for frame in (one, other)]
     if found[0] != found[1]:

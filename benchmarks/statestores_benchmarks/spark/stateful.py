@@ -3,8 +3,8 @@
 The same word count by `statestores.spark.stateful`, by ``transformWithStateInPandas`` and by
 Spark's own aggregation in Java; and the same as-of join by `statestores.spark.temporal_join` and by
 ``transformWithStateInPandas`` with the history in its state. One session, the same files, the same
-sink, which keeps the rows; the results are compared and have to be equal. Of each query the first
-micro-batches are left out: workers start in them, and in the join Spark takes in the history.
+sink, which keeps the rows; the results are compared and must be equal. The first micro-batches of
+each query are left out: workers start in them, and in the join Spark takes in the history.
 
 Spark's operator in Python needs the package protobuf, which nothing else here needs.
 """
@@ -68,7 +68,7 @@ class Measured:
     """The median time of a micro-batch, from its trigger to its end."""
 
     results: Results
-    """What its sink has kept."""
+    """What its sink kept."""
 
 
 class Words(StatefulProcessor):
@@ -287,7 +287,7 @@ def report(title: str, measured: list[Measured]) -> None:
     """Print a table, once all results are equal.
 
     Raises:
-        SystemExit: They are not.
+        SystemExit: The results differ.
     """
     first = measured[0]
     for each in measured[1:]:
@@ -307,7 +307,7 @@ def main(
     keys: Annotated[int, typer.Option(help="Different keys.")] = 5_000,
     batches: Annotated[int, typer.Option(help="Measured micro-batches.")] = 3,
 ) -> None:
-    """Compare stateful processing with that of Spark, in one run."""
+    """Compare stateful processing with Spark's, in one run."""
     ensure_java()
     spark = (
         SparkSession.builder.master(f"local[{_PARTITIONS}]")

@@ -44,4 +44,4 @@ WORKLOADS: dict[str, Workload] = {
 }
 
 DETAILS = frozenset({"restore", "layouts", "metrics"})
-"""What decisions rest on and no target of the project: a quick run has them only when asked for."""
+"""Workloads that decisions rest on but no target: a quick run has them only on request."""

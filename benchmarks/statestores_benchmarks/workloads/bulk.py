@@ -1,4 +1,4 @@
-"""Putting many rows at once: Arrow columns into a store, against direct puts of the raw driver."""
+"""Putting many rows in one call: Arrow columns into a store, against direct puts of the driver."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

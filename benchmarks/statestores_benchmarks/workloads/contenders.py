@@ -1,4 +1,4 @@
-"""Key-value state of everybody on the same data: ours, raw drivers, Quix Streams, Faust."""
+"""Everybody's key-value state on the same data: ours, raw drivers, Quix Streams, Faust."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -21,7 +21,7 @@ _EVERYBODY = (*BYTES, QUIX_BYTES, FAUST_BYTES)
 
 
 def groups(scale: Scale) -> Iterator[Group]:
-    """Yield puts, gets and two counters of everybody."""
+    """Yield everybody's puts, gets and two counters."""
     rows = scale.rows(100_000)
     keys = distinct_keys(rows)
     yield Group(

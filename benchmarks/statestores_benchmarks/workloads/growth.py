@@ -2,7 +2,7 @@
 
 Reads and commits take the same number of rows from every store, so that what differs is the store.
 Each is made once for the whole group, in chunks that each span the whole range of keys, as a live
-stream would: so files overlap, and the engine has merged what it wanted to merge by itself.
+stream would: so files overlap, and the engine has merged whatever it chose to.
 """
 
 from collections.abc import Callable, Iterator
@@ -59,7 +59,7 @@ class Grown:
 
     @contextmanager
     def made(self, directory: Path) -> Iterator[None]:
-        """Make the stores that are not there yet."""
+        """Make the stores that are missing."""
         for size in self.sizes:
             if not self.path(size).exists():
                 with open_key_values("rocksdb", self.path(size)) as store:
@@ -134,7 +134,7 @@ def _by_rows(value: str, figure: Figure = Figure.LATENCY) -> Sweep:
 
 
 def _hardly_grows(grown: Grown, what: str) -> Target:
-    """Return the bound of the largest store's cost against that of one a hundredth of it."""
+    """Return the bound of the largest store's cost against that of one a hundredth its size."""
     large, small = grown.sizes[-1], grown.sizes[max(0, len(grown.sizes) - 3)]
     return Target(
         case=_name(_OURS, large),

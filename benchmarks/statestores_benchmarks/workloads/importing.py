@@ -1,4 +1,4 @@
-"""What an import costs, in processes of their own, and whether it brings anybody else along."""
+"""What an import costs, in separate processes, and which other packages it brings in."""
 
 import json
 import subprocess

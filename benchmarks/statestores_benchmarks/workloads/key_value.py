@@ -24,7 +24,7 @@ _PAIRS = {
 _BUFFERED = "get from the write buffer"
 _CACHED = "get from the read cache"
 _CACHED_ROWS = 20_000
-"""What fits into a read cache of the default size."""
+"""What fits in a read cache of the default size."""
 _INTERVALS = (1, 10, 100, 1_000, 10_000)
 
 BytesContender = Contender[bytes, bytes]
@@ -103,7 +103,7 @@ def _counter(backend: str, raw: BytesContender, ours: BytesContender, rows: int)
 
 
 def _commit_intervals(scale: Scale) -> Group:
-    """Return puts by how many there are between two commits; direct puts know no commit."""
+    """Return puts by how many there are between two commits; direct puts have no commits."""
     rows = scale.large_rows(50_000, quick=10_000)
     keys = distinct_keys(rows)
     points = [

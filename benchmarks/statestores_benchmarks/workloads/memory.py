@@ -1,4 +1,4 @@
-"""What many stores of one process take together, with a budget and without."""
+"""What many stores of one process take together, with and without a budget."""
 
 import subprocess
 import sys

@@ -1,7 +1,7 @@
 """What measuring a store costs: the same store without it, as it is, and with every call recorded.
 
-The store without it is ours with the lines that count taken out again. Beside each other they show
-a per cent or two, so these groups want ``--full``.
+The store without it is ours with the counting lines removed. Compared with each other they show a
+per cent or two, so these groups want ``--full``.
 """
 
 from collections.abc import Callable, Iterator
@@ -27,7 +27,7 @@ SMALL_COMMIT_ROWS = 10
 SCANNED_ROWS = 10
 
 _PASSES = 5
-"""How often a round goes over its keys: one pass is too short to tell a per cent."""
+"""How often a round goes over its keys: one pass is too short to show a per cent."""
 
 Work = Callable[[EngineKeyValueStore, list[bytes]], None]
 

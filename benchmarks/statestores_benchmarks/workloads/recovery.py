@@ -68,7 +68,7 @@ def _log(rows: int) -> _Log:
 
 
 MakeLog = Callable[[], _Log]
-"""Makes the records, for a round alone: at most one such list is in memory."""
+"""Makes the records for a single round: at most one such list is in memory."""
 
 
 def groups(scale: Scale) -> Iterator[Group]:
@@ -150,7 +150,7 @@ def _ours(make: MakeLog, path: Path) -> Iterator[Timed]:
         for start in range(0, log.rows(), _LOG_ROWS):
             stop = start + _LOG_ROWS
             changes = Changes(log.keys[start:stop], log.values[start:stop])
-            # A log is on the disk when a store is restored from it: else the restore, which waits
+            # A log is on disk when a store is restored from it: otherwise the restore, which waits
             # for its own files, would wait for those of the log as well.
             durability = Durability.PROCESS_CRASH if stop < log.rows() else Durability.POWER_LOSS
             changelog.append(changes, durability=durability)

@@ -114,7 +114,7 @@ def _promoting(columns: Columns, path: Path) -> Iterator[Timed]:
 
 
 def _sorted(columns: Columns) -> Iterator[tuple[bytes, bytes]]:
-    """Return the pairs of *columns* in the order of keys; sorting in Python takes longer."""
+    """Return the pairs of *columns* in key order; sorting in Python takes longer."""
     keys, values = (pa.array(column, pa.binary()) for column in columns)
     order = pc.sort_indices(keys)
     return zip(keys.take(order).to_pylist(), values.take(order).to_pylist(), strict=True)

@@ -1,8 +1,8 @@
 """What expiry costs in a steady state, against the same writes where nothing expires.
 
-A sixth of what is written lives: each row that is put lets another one expire. Both stores have
-lived for two retentions when the time is taken, so the sweep, the vacuum or the removal is at work
-with each commit. Rows are counted afterwards, in the engine.
+A sixth of what is written is alive: each row put makes another expire. Both stores have lived for
+two retentions when the time is taken, so the sweep, the vacuum or the removal is at work in each
+commit. Rows are counted afterwards, in the engine.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -46,13 +46,13 @@ class _Kind:
     """Makes its specification with a retention."""
 
     times: Callable[[int], range | list[int]]
-    """Returns the times of so many puts."""
+    """Returns the times of that many puts."""
 
     keys: Callable[[int], list[bytes]]
     """Returns their keys."""
 
     stop: bytes
-    """Where the rows end that count: an index without values does not."""
+    """Where the rows that count end: an index without values does not count."""
 
 
 _KINDS = (
@@ -86,7 +86,7 @@ _KINDS = (
 
 
 def groups(scale: Scale) -> Iterator[Group]:
-    """Yield each kind on RocksDB, and on SQLite, whose puts cost more beside what expires."""
+    """Yield each kind on RocksDB, and on SQLite, whose puts cost more compared with expiry."""
     for backend in ("rocksdb", "sqlite"):
         for kind in _KINDS:
             yield _group(backend, kind, scale.rows(100_000))
@@ -161,7 +161,7 @@ def _put_all(store: Any, puts: Puts) -> None:
 
 
 def _kept(engine: Engine, kind: _Kind, puts: Puts, retention_ms: int) -> float:
-    """Return the rows of *engine* for each one that is needed, 1 at best."""
+    """Return the rows of *engine* for each one needed, 1 at best."""
     horizon = puts[-1][1] - retention_ms
     if kind.stop is END:
         needed = len({key for key, _ in puts})  # the latest version of a key never expires

@@ -165,7 +165,7 @@ def _reads(backend: str, rows: int) -> Group:
 
 
 def _many_files(rows: int) -> Group:
-    """Return gets of the latest versions where they lie in twelve sorted files, uncompacted."""
+    """Return gets of the latest versions from twelve sorted files, uncompacted."""
     keys = distinct_keys(max(1, rows // _VERSIONS))
     wanted = drawn(keys, rows)
 

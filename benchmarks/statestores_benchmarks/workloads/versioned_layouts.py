@@ -1,7 +1,7 @@
 """The versioned row layout against history rows only (docs/decisions/0014-versioned-layout.md).
 
 *Layout F*, ours, has a row of the latest version and history rows of superseded ones. *Layout C*
-has a row a version and nothing else: each put is one blind row, and each read one seek.
+has only one row for each version: each put is one blind row, and each read one seek.
 """
 
 import random

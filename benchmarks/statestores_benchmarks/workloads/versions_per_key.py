@@ -18,7 +18,7 @@ from statestores_benchmarks.drivers import RETENTION_MS, open_versions
 _VERSIONS = (1, 10, 100, 1_000)
 _STEP_MS = 1_000
 _TEXT = VALUE[:50].hex()
-"""Quix Streams' values are JSON: a text of as many bytes as the values of ours."""
+"""Quix Streams' values are JSON: a text with as many bytes as our values."""
 
 _LATEST = "statestores, RocksDB: the latest"
 _ANY = "statestores: as of any time"
@@ -91,7 +91,7 @@ def _asked(rows: int, versions: int, reads: int) -> Reads:
 
 
 def _made(rows: int, versions: int, directory: Path) -> Path:
-    """Return a directory with our store, made when it is not there yet."""
+    """Return a directory with our store, made if it is missing."""
     path = directory / f"ours-{versions}"
     if not path.exists():
         history = _history(rows, versions)

@@ -2,7 +2,7 @@
 
 A sum a key and minute, read, added to and written for each event, as JSON. Quix Streams is measured
 without and with the call that expires a key's windows, which its tumbling windows make for every
-event; our store expires by itself in its commits, so the last case is what an application gets.
+event; our store expires on its own in its commits, so the last case is what an application gets.
 """
 
 import random
@@ -68,7 +68,7 @@ def groups(scale: Scale) -> Iterator[Group]:
 
 
 def _events(rows: int) -> Events:
-    """Return keys and times: in order but for some seconds."""
+    """Return keys and times: in order except for some seconds."""
     chance = random.Random(SEED)
     step_ms = _WINDOWS * _WINDOW_MS / rows
     return [

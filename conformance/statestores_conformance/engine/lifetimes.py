@@ -147,7 +147,7 @@ def _resident_bytes() -> int:
 class ForkTests(EngineFixtures):
     """A child that is forked while an engine or a store is open.
 
-    The engine's class has to be importable, and its options are those that `options_of` finds.
+    The engine's class must be importable, and its options are those that `options_of` finds.
     """
 
     @pytest.mark.spec("ENG-37", "ASM-9")

@@ -28,7 +28,7 @@ _PATIENCE_SECONDS = 120.0
 _POLL_SECONDS = 0.002
 
 _SHARE_AIMED_AT_COMMITS = 0.6
-"""This many kills come while a commit is under way; the others at any time."""
+"""The share of kills that come while a commit is under way; the others come at any time."""
 
 _SHARE_WHILE_OPENING = 0.2
 """How often a process is also killed soon after its start: it may be recovering, or creating."""

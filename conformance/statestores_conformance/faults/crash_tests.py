@@ -50,7 +50,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 class EngineCrashTests(EngineFixtures):
     """Every kind over the engine, in processes that get killed.
 
-    The engine's class has to be importable, and its options are those that `options_of` finds.
+    The engine's class must be importable, and its options are those that `options_of` finds.
     """
 
     @pytest.mark.spec("COM-2", "COM-22", "ENG-7", "ENG-27", "ENG-8", "COM-10", "VRS-13", "VRS-28")
@@ -76,7 +76,7 @@ class EngineCrashTests(EngineFixtures):
     def test_a_process_killed_at_a_failpoint_leaves_exactly_a_commit(
         self, persistent_engine: Engine, open_engine: OpenEngine, kind: str, tmp_path: Path
     ) -> None:
-        """Killed just before the engine has a commit or just after: it has none of it, or all."""
+        """Killed just before the engine has a commit, or just after: it has none of it, or all."""
         self._kill_at_failpoints(persistent_engine, open_engine, kind, tmp_path, _TIMES)
 
     @staticmethod

@@ -89,7 +89,7 @@ class EngineMachine(RuleBasedStateMachine):
 
     @rule(keys=st.lists(_keys, max_size=5), where=st.none() | st.integers(0, 9))
     def get(self, keys: list[bytes], where: int | None) -> None:
-        """Get one by one, and many at once."""
+        """Get one by one, and many together."""
         reader, model, _ = self._reader(where)
         for key in keys:
             self.script.gives(model.get(key), f"{reader}.get", key)
@@ -142,7 +142,7 @@ class EngineMachine(RuleBasedStateMachine):
     def reopen(self) -> None:
         """Close and open again; what was held raises.
 
-        Where nothing survives closing, a new engine takes the place of the old one.
+        Where nothing survives closing, a new engine replaces the old one.
         """
         self.script.do(f"{self._engine}.close")
         self._held.are_closed()

@@ -84,7 +84,7 @@ class KeyValueMachine(StoreMachine[KeyValueModel]):
 
     @rule(key=keys)
     def put_malformed(self, key: bytes) -> None:
-        """Refuse columns of which the last value is wrong: nothing of them is taken."""
+        """Refuse columns whose last value is wrong: nothing in them is taken."""
         call = self.on_store("put_many")
         self.script.fails(InvalidTypeError, call, [key, key], [b"v", "no bytes"])
 
@@ -95,7 +95,7 @@ class KeyValueMachine(StoreMachine[KeyValueModel]):
 
     @rule(wanted=st.lists(keys, max_size=6), reader=readers)
     def get(self, wanted: list[bytes], reader: str) -> None:
-        """Get one by one, and many at once."""
+        """Get one by one, and many together."""
         expected = [self.model_of(reader).get(key) for key in wanted]
         for key, value in zip(wanted, expected, strict=True):
             self.script.gives(value, self.call(reader, "get"), key)

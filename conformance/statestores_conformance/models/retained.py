@@ -15,7 +15,7 @@ class RetainedModel:
     """The retention."""
 
     stream_time_ms: int | None = None
-    """The highest time that was accepted."""
+    """The highest accepted time."""
 
     rows: dict[RetainedKey, bytes] = field(default_factory=dict)
     """Every value that is there, visible or not."""
@@ -40,7 +40,7 @@ class RetainedModel:
         return sorted(item for item in self.rows.items() if self.is_visible(item[0][1]))
 
     def forget_expired(self) -> None:
-        """Forget what no read can reach any more, for the sake of long runs."""
+        """Forget what no read can still reach, for the sake of long runs."""
         self.rows = dict(self.visible())
 
     def clear(self) -> None:

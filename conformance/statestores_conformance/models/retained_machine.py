@@ -11,10 +11,10 @@ from statestores_conformance.models.store import StoreMachine, keys
 RetainedModelT = TypeVar("RetainedModelT", bound=RetainedModel)
 
 RETENTIONS_MS = [20, 10**6]
-"""The first is small against the steps: windows and sessions expire again and again."""
+"""The first is small compared with the steps: windows and sessions expire again and again."""
 
 steps = st.sampled_from([*range(-30, 20, 5), 0, -10, 400])
-"""How far a time is ahead of stream time, or behind it. Few, so that they meet, and the horizon."""
+"""How far a time is ahead of or behind stream time. Few, to meet each other and the horizon."""
 
 open_steps = st.none() | steps
 open_keys = st.none() | keys
@@ -36,7 +36,7 @@ class RetainedMachine(StoreMachine[RetainedModelT]):
         return None if step is None else self.time(step)
 
     def range_of(self, step: int | None, other: int | None) -> tuple[int | None, int | None]:
-        """Return a range of times that is not inverted, open at either side or not."""
+        """Return a range of times that is not inverted, open or not at either side."""
         if step is not None and other is not None:
             step, other = sorted((step, other))
         return self.open_time(step), self.open_time(other)

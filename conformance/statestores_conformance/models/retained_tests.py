@@ -28,7 +28,7 @@ class WindowModelTests:
     def test_any_sequence_of_operations_with_duplicates(
         self, open_window_store: OpenWindowStore, tmp_path: Path
     ) -> None:
-        """The same of a store that keeps every value of a window."""
+        """The same for a store that keeps every value of a window."""
         _run(open_window_store, tmp_path, retain_duplicates=True)
 
 

@@ -12,7 +12,7 @@ from statestores_conformance.scripts.reproduction import write_reproduction
 from statestores_conformance.scripts.script import Script
 
 SHARE = {False: 2, True: 10}
-"""A machine is that many times as dear as a plain random test: one that goes to disk is dearer."""
+"""How many times as much as a plain random test a machine costs: more if it goes to disk."""
 
 _SEEDS = 2**32
 
@@ -36,7 +36,7 @@ def seed_of_run() -> int | None:
 
 
 def unhurried(examples: int) -> settings:
-    """Return the settings of the running test for so many examples, and for any time they take.
+    """Return the running test's settings, for that many examples and any time they take.
 
     Hypothesis's own profile, which an author's run has, limits the time of an example. On a busy
     machine that fails, and says nothing about the engine.
@@ -52,9 +52,9 @@ def unhurried(examples: int) -> settings:
 
 
 def run_machine(make_machine: Callable[[], RuleBasedStateMachine], *, persistent: bool) -> None:
-    """Run examples of the machine, as many as the Hypothesis profile allows for its price.
+    """Run as many examples of the machine as the Hypothesis profile allows for its cost.
 
-    When one fails, Hypothesis shows the steps that are left after shrinking, and notes beside them
+    When one fails, Hypothesis shows the steps that are left after shrinking, and notes with them
     give the seed and the file that performs the steps without Hypothesis.
     """
     made: list[Any] = []
@@ -84,7 +84,7 @@ def explain(
     openers: dict[str, Callable[..., Any]],
     seed: int | None,
 ) -> None:
-    """Write the reproduction of *script*, and note where it is beside *error*."""
+    """Write the reproduction of *script*, and note on *error* where it is."""
     title = f"{what}: {type(error).__name__}."
     path = write_reproduction(script, title=title, openers=openers, seed=seed)
     if seed is not None:

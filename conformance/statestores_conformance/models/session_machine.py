@@ -126,7 +126,7 @@ class SessionMachine(RetainedMachine[SessionModel]):
 
     @rule(key=keys, step=steps, length=_lengths)
     def remove(self, key: bytes, step: int, length: int) -> None:
-        """Remove a session that is there or not."""
+        """Remove a session, whether it is there or not."""
         session = key, *self._session(step, length)
         accepted = self.model.put_session(*session, None)
         self.script.gives(accepted, self.on_store("remove"), *session)
@@ -143,7 +143,7 @@ class SessionMachine(RetainedMachine[SessionModel]):
 
     @rule(key=keys, step=steps)
     def put_malformed(self, key: bytes, step: int) -> None:
-        """Refuse columns of which the last session ends before it starts: nothing is taken."""
+        """Refuse columns whose last session ends before it starts: nothing is taken."""
         end_ms = self.time(step) + 100
         columns = [key, key], [end_ms, end_ms], [end_ms, end_ms - 1], [b"v", b"w"]
         self.script.fails(InvalidArgumentError, self.on_store("put_many"), *columns)

@@ -1,7 +1,7 @@
 """What the machines of all kinds have in common: commits, offsets, reopening, restoring.
 
-A kind's machine is one module beside this one: it gives the specification, the rules that write
-and read, and `check`. `models.key_value` is the shortest example.
+A kind's machine is a module beside this one: it gives the specification, the rules that write and
+read, and `check`. `models.key_value` is the shortest example.
 """
 
 import shutil
@@ -36,7 +36,7 @@ readers = st.sampled_from(["store", "committed", "uncommitted"])
 
 
 class Model(Protocol):
-    """The content of one store, as obviously as can be."""
+    """The content of one store, in the most obvious form."""
 
     def clear(self) -> None:
         """Forget everything."""
@@ -91,7 +91,7 @@ class StoreMachine(RuleBasedStateMachine, Generic[ModelT]):
         return {"open_store": self._open_store}
 
     def begin(self, model: ModelT) -> None:
-        """Open the empty store, which *model* is the model of."""
+        """Open the empty store that *model* models."""
         self.model = model
         self._committed = deepcopy(model)
         self._open()
@@ -101,7 +101,7 @@ class StoreMachine(RuleBasedStateMachine, Generic[ModelT]):
         return self._committed if reader == "committed" else self.model
 
     def call(self, reader: str, method: str) -> str:
-        """Return the call of *method* on what is *reader* now."""
+        """Return the call of *method* on whatever is *reader* now."""
         return f"{self._names[reader]}.{method}"
 
     def on_store(self, method: str) -> str:
@@ -111,7 +111,7 @@ class StoreMachine(RuleBasedStateMachine, Generic[ModelT]):
     def read(
         self, expected: Sequence[Any], *, hold: bool, call: str, arguments: Any, **options: Any
     ) -> None:
-        """Iterate now, or keep the iterator over what follows."""
+        """Iterate now, or keep the iterator during what follows."""
         if hold:
             self.held.add(self.script.let("iterator", call, *arguments, **options), expected)
         else:
@@ -133,7 +133,7 @@ class StoreMachine(RuleBasedStateMachine, Generic[ModelT]):
 
     @rule(level=st.sampled_from(["committed", "uncommitted"]))
     def renew_facade(self, level: str) -> None:
-        """Take a new facade, as a reader does that comes in the middle of things."""
+        """Take a new facade, like a reader that comes in the middle of things."""
         self._names[level] = self.script.let(level, self.on_store("read_only"), f"read_{level}")
 
     @precondition(lambda self: self.held)
@@ -176,7 +176,7 @@ class StoreMachine(RuleBasedStateMachine, Generic[ModelT]):
 
     @rule(partition=partitions)
     def commit_malformed(self, partition: TopicPartition) -> None:
-        """So is one that cannot be, also when it is the last of several."""
+        """So is an impossible one, even when it is the last of several."""
         malformed = {partition: 99, _NO_PARTITION: 1}
         self.script.fails(InvalidArgumentError, self.on_store("commit"), malformed)
 
@@ -206,7 +206,7 @@ class StoreMachine(RuleBasedStateMachine, Generic[ModelT]):
     def reopen(self) -> None:
         """Close and open again: pending writes are gone, what was held raises.
 
-        Where nothing survives closing, a new store takes the place of the old one.
+        Where nothing survives closing, a new store replaces the old one.
         """
         self.script.do(self.on_store("close"))
         self.held.are_closed()
@@ -240,7 +240,7 @@ class StoreMachine(RuleBasedStateMachine, Generic[ModelT]):
     @precondition(lambda self: self._log)
     @rule(data=st.data(), in_place=st.booleans())
     def restore_by_replay(self, data: st.DataObject, *, in_place: bool) -> None:
-        """The log in any batching, replayed twice from anywhere, gives what is committed.
+        """The log, however batched and replayed twice from anywhere, gives what is committed.
 
         Into a new store, or into the same one after it was emptied.
         """
@@ -315,7 +315,7 @@ class StoreMachine(RuleBasedStateMachine, Generic[ModelT]):
 
     @invariant()
     def reads_are_those_of_the_model(self) -> None:
-        """The owner's, the facades', and what is known of logs."""
+        """The owner's, the facades', and what is known about logs."""
         for reader in ("store", "committed", "uncommitted"):
             self.check(self._names[reader], self.model_of(reader), thorough=False)
             position = self._committed_position if reader == "committed" else self._position

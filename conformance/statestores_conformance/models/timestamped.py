@@ -4,7 +4,7 @@ from statestores.spi import TimestampedValue
 
 
 class TimestampedModel:
-    """The latest value and timestamp of each key, and the time at which they are looked at."""
+    """The latest value and timestamp of each key, and the time at which they are read."""
 
     def __init__(self, ttl_ms: int | None) -> None:
         self.ttl_ms = ttl_ms
@@ -21,14 +21,14 @@ class TimestampedModel:
             self.stream_time_ms = max(timestamp_ms, self.stream_time_ms or 0)
 
     def get(self, key: bytes) -> TimestampedValue[bytes] | None:
-        """Return what lives."""
+        """Return what is alive."""
         found = self._values.get(key)
         return None if found is None or self._has_expired(found) else found
 
     def pairs(
         self, first: bytes | None = None, last: bytes | None = None, *, reverse: bool = False
     ) -> list[tuple[bytes, TimestampedValue[bytes]]]:
-        """Return the living pairs from *first* to *last*, inclusive, in order."""
+        """Return the live pairs from *first* to *last*, inclusive, in order."""
         living = [
             (key, stamped)
             for key, stamped in self._values.items()

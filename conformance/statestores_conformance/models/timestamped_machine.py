@@ -43,7 +43,7 @@ class TimestampedMachine(StoreMachine[TimestampedModel]):
 
     @rule(key=keys, value=st.none() | values, step=_steps)
     def put(self, key: bytes, value: bytes | None, step: int) -> None:
-        """Set or delete, in order or not, expired already or not."""
+        """Set or delete, in order or not, already expired or not."""
         time_ms = self._time(step)
         self.script.do(self.on_store("put"), key, value, time_ms)
         self.model.put(key, value, time_ms)
@@ -73,7 +73,7 @@ class TimestampedMachine(StoreMachine[TimestampedModel]):
 
     @rule(wanted=st.lists(keys, max_size=6), reader=readers)
     def get(self, wanted: list[bytes], reader: str) -> None:
-        """Get one by one, and many at once."""
+        """Get one by one, and many together."""
         expected = [self.model_of(reader).get(key) for key in wanted]
         for key, value in zip(wanted, expected, strict=True):
             self.script.gives(value, self.call(reader, "get"), key)

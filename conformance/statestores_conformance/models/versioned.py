@@ -13,7 +13,7 @@ from statestores_conformance.subjects.stores import OpenVersionedStore
 Record = VersionedRecord[bytes]
 
 _RETENTIONS_MS = [20, 0, 10**6]
-"""The first is small against the times that are drawn: the horizon is crossed again and again."""
+"""The first is small compared with the times drawn: the horizon is crossed again and again."""
 
 _times = st.integers(0, 60)
 _open_times = st.none() | _times
@@ -32,7 +32,7 @@ class VersionedModel:
         self.stream_time_ms: int | None = None
 
     def forget_expired(self) -> None:
-        """Forget what no read and no put can reach any more, for the sake of long runs."""
+        """Forget what no read and no put can still reach, for the sake of long runs."""
         for key, versions in self._versions.items():
             at_horizon = max((time for time in versions if time <= self._horizon_ms), default=0)
             self._versions[key] = {
@@ -161,7 +161,7 @@ class VersionedMachine(StoreMachine[VersionedModel]):
 
     @rule(key=keys, time=_times)
     def put_malformed(self, key: bytes, time: int) -> None:
-        """Refuse columns of which the last time is negative: nothing of them is taken."""
+        """Refuse columns whose last time is negative: nothing in them is taken."""
         call = self.on_store("put_many")
         self.script.fails(InvalidArgumentError, call, [key, key], [b"v", b"w"], [time + 100, -1])
 
@@ -176,7 +176,7 @@ class VersionedMachine(StoreMachine[VersionedModel]):
         reader=readers,
     )
     def get(self, wanted: list[tuple[bytes, int]], time: int | None, reader: str) -> None:
-        """Get one by one and many at once, at one time or at a time for each."""
+        """Get one by one and many together, at one time or each at its own."""
         model = self.model_of(reader)
         names, times = [key for key, _ in wanted], [time for _, time in wanted]
         expected = [model.get(key, time) for key in names]

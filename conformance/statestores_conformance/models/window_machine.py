@@ -34,7 +34,7 @@ class WindowModel(RetainedModel):
     """How many values were put: the sequence of the next duplicate."""
 
     def put_window(self, key: bytes, value: bytes | None, start_ms: int) -> bool:
-        """Set or delete; of duplicates, add. Return whether it was accepted."""
+        """Set or delete; add if duplicates are kept. Return whether it was accepted."""
         if not self.retain_duplicates:
             return self.put(key, start_ms, 0, value)
         if value is None:
@@ -118,7 +118,7 @@ class WindowMachine(RetainedMachine[WindowModel]):
 
     @rule(key=keys, step=steps)
     def put_malformed(self, key: bytes, step: int) -> None:
-        """Refuse columns of which the last start is negative: nothing of them is taken."""
+        """Refuse columns whose last start is negative: nothing in them is taken."""
         columns = [key, key], [b"v", b"w"], [self.time(step) + 100, -1]
         self.script.fails(InvalidArgumentError, self.on_store("put_many"), *columns)
 

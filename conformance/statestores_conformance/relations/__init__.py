@@ -1,8 +1,8 @@
-"""Metamorphic relations: what has to be equal, without a model that says what it is.
+"""Metamorphic relations: what must be equal, without a model that says what it is.
 
 A kind of store says in `kinds` how it is written and read; `trials` makes up workloads and performs
 them; the relations themselves are in ``relation_tests`` and the modules beside it, written once for
-every kind that they make sense for.
+all kinds for which they make sense.
 """
 
 from statestores_conformance.relations.key_value import KeyValueKind

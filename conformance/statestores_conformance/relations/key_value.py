@@ -55,7 +55,7 @@ class KeyValueKind(Kind):
         return found
 
     def _columns_of(self, write: Write) -> tuple[Any, ...]:
-        """Return the row that a put or a deletion is in ``put_many``."""
+        """Return the ``put_many`` row of a put or a deletion."""
         return (*write.arguments, None)[:2]
 
     def reads(self) -> Iterator[Read]:

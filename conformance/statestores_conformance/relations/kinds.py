@@ -1,4 +1,4 @@
-"""The seam between relations and kinds of stores: how one is written, and all it can be asked."""
+"""The seam between relations and kinds of stores: how one is written, and all its reads."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
@@ -40,7 +40,7 @@ class Read(NamedTuple):
 
 
 class Split(NamedTuple):
-    """A read that iterates, and reads that together have to give the same."""
+    """A read that iterates, and reads that together must give the same."""
 
     whole: Read
     parts: tuple[Read, ...]
@@ -49,13 +49,13 @@ class Split(NamedTuple):
 
 
 class Alike(NamedTuple):
-    """A read, and another one whose answer has to be the same, or to become so by a helper."""
+    """A read, and another one whose answer must be the same, directly or through a helper."""
 
     read: Read
     other: Read
     helper: str | None = None
     arguments: tuple[Any, ...] = ()
-    """What the helper is given besides, after the answer."""
+    """What else the helper is given, after the answer."""
 
 
 class Kind(ABC):
@@ -67,7 +67,7 @@ class Kind(ABC):
     """
 
     without_keys: ClassVar[frozenset[str]] = frozenset()
-    """The iterations that give rows without their key, being all of one."""
+    """The iterations that give rows without their key, since all are of one key."""
 
     @abstractmethod
     def probe(self) -> StoreSpecification[Any, Any]:
@@ -83,11 +83,11 @@ class Kind(ABC):
 
     @abstractmethod
     def as_columns(self, writes: Sequence[Write]) -> list[Write]:
-        """Return bulk writes that have to do what *writes* do one by one."""
+        """Return bulk writes that must do what *writes* do one by one."""
 
     @abstractmethod
     def reads(self) -> Iterator[Read]:
-        """Yield reads of every form: what they give is all that can be known of the content."""
+        """Yield reads of every form: what they give is all that can be known about the content."""
 
     @abstractmethod
     def iterations(self) -> Iterator[Read]:
@@ -99,11 +99,11 @@ class Kind(ABC):
 
     @abstractmethod
     def columns(self) -> Iterator[Split]:
-        """Yield reads of many keys at once, and reads of each."""
+        """Yield reads of many keys in one call, and reads of each."""
 
     @abstractmethod
     def same_now(self, stream_time_ms: int | None) -> Iterator[Alike]:
-        """Yield reads that have to give the same at the present *stream_time_ms*."""
+        """Yield reads that must give the same at the present *stream_time_ms*."""
 
     @abstractmethod
     def points(self) -> Iterator[Alike]:
@@ -115,7 +115,7 @@ class Kind(ABC):
 
     @abstractmethod
     def lasting(self, specification: Any) -> StoreSpecification[Any, Any]:
-        """Return *specification* but for a retention, which no time of a workload reaches."""
+        """Return *specification*, but with a retention that no time of a workload reaches."""
 
     @abstractmethod
     def compacted(self, log: Sequence[Changes], specification: Any) -> Changes:
@@ -127,11 +127,11 @@ class TimedKind(Kind):
 
     @abstractmethod
     def retention_ms(self, specification: Any) -> int:
-        """Return how far stream time has to pass a row until it has expired."""
+        """Return how far stream time must pass a row for it to expire."""
 
     @abstractmethod
     def recent(self, horizon_ms: int) -> Iterator[Alike]:
-        """Yield what a store shows while its horizon is *horizon_ms*, and how another tells it.
+        """Yield what a store shows while its horizon is *horizon_ms*, and how another shows it.
 
         The other has had the same writes, and has kept everything.
         """

@@ -1,6 +1,6 @@
 """Relations between engines: opened with other options, and beside the memory engine.
 
-An author whose engine has options gives a fixture more::
+An author whose engine has options gives one more fixture::
 
     @pytest.fixture
     def option_sets(self) -> OptionSets:
@@ -22,7 +22,7 @@ from statestores_conformance.subjects.engines import OpenEngine, pairs_of
 from statestores_conformance.subjects.openers import StoreOnEngine
 
 OptionSets: TypeAlias = Mapping[str, OpenEngine]
-"""Openers of the same engine with other options, by what is other about them."""
+"""Openers of the same engine with other options, by what is different about them."""
 
 _KINDS = pytest.mark.parametrize("kind", ALL_KINDS.values(), ids=ALL_KINDS)
 
@@ -35,7 +35,7 @@ class OptionRelationTests:
     def test_options_change_no_answer(
         self, open_engine: OpenEngine, option_sets: OptionSets, kind: Kind, tmp_path: Path
     ) -> None:
-        """Stores over the engine as it is, and with each set of options, answer alike."""
+        """Stores over the plain engine, and with each set of options, give the same answers."""
         skip_unless_promised("option sets", made=bool(option_sets))
 
         def relation(trial: Trial) -> None:
@@ -46,7 +46,7 @@ class OptionRelationTests:
                     trial.commit(store)
             trial.agree(other, usual)
             if subject.persistent:
-                # The same files, opened with the other options, and the other way round.
+                # The same files, opened with the other options, and vice versa.
                 for store in (usual, other):
                     trial.script.do(f"{store}.close")
                 crossed = trial.open("other"), trial.open("usual", opener="open_other")
@@ -64,7 +64,8 @@ class OptionRelationTests:
     ) -> None:
         """The same commits leave the same rows in both engines, byte by byte, in the same order.
 
-        Below every read of a store: what one engine keeps too much would show in none of them.
+        This looks below the reads of a store: none of them would show what one engine keeps in
+        excess.
         """
         watched, reference = _Watching(open_engine), _Watching(load_backend("memory").open)
 

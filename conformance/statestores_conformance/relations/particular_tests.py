@@ -28,7 +28,7 @@ class WindowRelationTests:
 
     @pytest.mark.spec("WIN-15")
     def test_the_size_is_where_windows_end_and_nothing_else(self, subject: Subject) -> None:
-        """Of another size, the same windows hold the same, and end later by the difference."""
+        """With another size, the same windows hold the same, and end later by the difference."""
 
         def relation(trial: Trial) -> None:
             ms = trial.data.draw(st.integers(1, 15), label="wider by")
@@ -50,7 +50,7 @@ class WindowRelationTests:
 
     @pytest.mark.spec("WIN-6", "WIN-9")
     def test_the_last_duplicates_are_the_store_without(self, subject: Subject) -> None:
-        """Of each window the value that was put last, in every read of many and of one."""
+        """It has the value last put into each window, in every read of many and of one."""
 
         def relation(trial: Trial) -> None:
             kind = _windows(trial)
@@ -71,7 +71,7 @@ class WindowRelationTests:
 
     @pytest.mark.spec("WIN-21", "WIN-6", "COM-20")
     def test_only_the_order_of_sequences_counts(self, subject: Subject) -> None:
-        """Changes with other numbers in the same order, or loaded in that of keys: it goes on."""
+        """Changes with other numbers in the same order, or loaded in key order: it goes on."""
 
         def relation(trial: Trial) -> None:
             kind = _windows(trial)
@@ -101,7 +101,7 @@ class SessionRelationTests:
 
     @pytest.mark.spec("SES-5", "SES-7")
     def test_sessions_that_were_merged_leave_their_union(self, subject: Subject) -> None:
-        """Removed and put as one, they are as if only the one had been there."""
+        """Removed and put back as one, they leave what that one alone would have left."""
 
         def relation(trial: Trial) -> None:
             merging, merged = trial.open("merging"), trial.open("merged")
@@ -125,11 +125,11 @@ class SessionRelationTests:
 
 
 class TimeToLiveRelationTests:
-    """What it is to expire."""
+    """What it means to expire."""
 
     @pytest.mark.spec("TTL-1", "TTL-2", "TTL-3", "KVS-2", "KVS-4")
     def test_what_has_expired_is_as_if_deleted(self, subject: Subject) -> None:
-        """A store without a time to live, whose owner deletes what is too old, answers alike."""
+        """A store without a time to live, whose owner deletes what is too old, answers the same."""
 
         def relation(trial: Trial) -> None:
             kind = TimestampedKind()
@@ -154,7 +154,7 @@ class TimeToLiveRelationTests:
 
     @pytest.mark.spec("TTL-6", "TTL-2")
     def test_a_refresh_counts_wherever_it_stands(self, subject: Subject) -> None:
-        """Put again before, behind or beside what makes it too old: in a batch or in its own."""
+        """Put again before or after what makes it too old, in the same batch or in its own."""
 
         def relation(trial: Trial) -> None:
             specification = TimestampedKind().probe()

@@ -21,10 +21,10 @@ times = st.integers(0, 60)
 
 
 class RetainedKind(TimedKind):
-    """Rows that stream time leaves behind by a retention."""
+    """Rows that expire once stream time is past them by a retention."""
 
     def columns(self) -> Iterator[Split]:
-        """Yield nothing: no read of these kinds is of many keys at once."""
+        """Yield nothing: no read of these kinds takes many keys."""
         yield from ()
 
     def lasting(self, specification: Any) -> StoreSpecification[Any, Any]:
@@ -38,7 +38,7 @@ class RetainedKind(TimedKind):
     def short_and_long(
         self, *specifications: StoreSpecification[Any, Any]
     ) -> SearchStrategy[StoreSpecification[Any, Any]]:
-        """Draw one of *specifications*, more often than with a retention that is never reached."""
+        """Draw one of *specifications* or, less often, one whose retention is never reached."""
         lasting = [self.lasting(specification) for specification in specifications]
         return st.sampled_from([*specifications, *specifications, *lasting])
 
@@ -58,7 +58,7 @@ def surviving(
 ) -> list[tuple[Any, ...]]:
     """Return those of *rows* that no later one replaces and stream time has not left behind.
 
-    A row is a key, a value, and what else tells it from others; cell *time_at* is its time.
+    A row is a key, a value, and whatever else tells it from others; cell *time_at* is its time.
     """
     last = {(row[0], *row[2:]): place for place, row in enumerate(rows)}
     horizon = max((row[time_at] for row in rows), default=0) - retention_ms

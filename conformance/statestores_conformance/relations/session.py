@@ -22,7 +22,7 @@ from statestores_conformance.relations.retained import (
 _SESSIONS = [(0, 0), (10, 15), (30, 30), (20, 60), (41, 46)]
 _END_BOUNDS = [(None, None), (10, 40), (41, None), (None, 30), (25, 25)]
 _OVERLAPS = [(None, None), (10, 40), (40, 10), (41, None), (None, 30), (25, 25)]
-"""Earliest end and latest start: of the third, the sessions that contain the time between."""
+"""Earliest end and latest start: the third finds the sessions that contain the time between."""
 
 
 @st.composite

@@ -20,7 +20,7 @@ from statestores_conformance.relations.transformed_tests import (
 
 
 class RelationTests:
-    """Those that hold for every kind. A kind gives them ``subject``."""
+    """The relations that hold for every kind. A kind gives them ``subject``."""
 
     kind_chapters: ClassVar[frozenset[str]]
     """The chapters of the specification that are about the kind; see `citations`."""

@@ -1,7 +1,7 @@
 """The metamorphic relations as tests, the same for every kind of store.
 
-Each says that two ways lead to the same store, or that two reads give the same; none says what
-that is, so none can share a mistake with a model.
+Each says that two ways lead to the same store, or that two reads give the same result; none says
+what that is, so none can share a mistake with a model.
 """
 
 import pytest
@@ -18,7 +18,7 @@ class WritingRelationTests:
 
     @pytest.mark.spec("COM-1", "COM-24", "VRS-17", "WIN-16", "SES-16", "TTL-2")
     def test_any_split_of_a_batch_is_one_batch(self, subject: Subject) -> None:
-        """Where commits come between the writes, no read can tell."""
+        """No read can tell where commits came between the writes."""
 
         def relation(trial: Trial) -> None:
             split, whole = trial.open("split"), trial.open("whole")
@@ -83,7 +83,7 @@ class WritingRelationTests:
 
     @pytest.mark.spec("KVS-7", "KVS-12", "VRS-10", "VRS-12", "WIN-11", "SES-11", "TTL-2")
     def test_every_answer_is_the_memory_engines(self, subject: Subject) -> None:
-        """All engines are one store: pending, committed and, where they last, reopened."""
+        """All engines give one store: pending, committed and, if they persist, reopened."""
 
         def relation(trial: Trial) -> None:
             tried, reference = trial.open("tried"), trial.open("reference", REFERENCE)
@@ -103,7 +103,7 @@ class WritingRelationTests:
 
     @pytest.mark.spec("COM-1", "COM-8", "VRS-13", "WIN-17", "SES-17")
     def test_reopening_changes_no_answer(self, subject: Subject) -> None:
-        """Closed with writes pending and opened again: as after the last commit."""
+        """Closed with writes pending and opened again: as it was after the last commit."""
         skip_unless_promised("persistent", made=subject.persistent)
 
         def relation(trial: Trial) -> None:
@@ -139,7 +139,7 @@ class ReplayRelationTests:
 
     @pytest.mark.spec("COM-32")
     def test_replaying_twice_is_replaying_once(self, subject: Subject) -> None:
-        """Also when the second time comes after a commit, and onto the store itself."""
+        """Even when the second time comes after a commit, and onto the store itself."""
 
         def relation(trial: Trial) -> None:
             store, copy = trial.open("store"), trial.open("copy")
@@ -245,7 +245,7 @@ class ReadingRelationTests:
 
     @pytest.mark.spec("KVS-7", "VRS-10", "VRS-12", "WIN-10", "WIN-11", "SES-11", "SES-12")
     def test_parts_of_a_range_make_up_the_range(self, subject: Subject) -> None:
-        """Cut anywhere, the parts together have what the whole has."""
+        """Wherever it is cut, the parts together have what the whole has."""
 
         def relation(trial: Trial) -> None:
             for reader in _filled(trial):
@@ -258,7 +258,7 @@ class ReadingRelationTests:
 
     @pytest.mark.spec("VRS-8", "VRS-21", "KVS-9", "WIN-10", "WIN-11", "SES-10", "SES-11", "SES-12")
     def test_reads_that_ask_for_the_same_are_answered_alike(self, subject: Subject) -> None:
-        """As of stream time or later, over every key, over all times: what there is."""
+        """As of stream time or later, over every key, over all times: all give what there is."""
 
         def relation(trial: Trial) -> None:
             for reader in _filled(trial):
@@ -270,7 +270,7 @@ class ReadingRelationTests:
 
     @pytest.mark.spec("KVS-5", "VRS-9", "VRS-10", "VRS-12", "WIN-9", "SES-9", "TKV-1")
     def test_a_point_is_where_an_iteration_has_it(self, subject: Subject) -> None:
-        """A read of one row gives what an iteration over it gives, or nothing as well."""
+        """A read of one row gives what an iteration over it gives, or nothing if it gives none."""
 
         def relation(trial: Trial) -> None:
             for reader in _filled(trial):
@@ -281,7 +281,7 @@ class ReadingRelationTests:
 
     @pytest.mark.spec("ROF-7", "ROF-8", "ROF-2")
     def test_facades_see_what_the_owner_sees(self, subject: Subject) -> None:
-        """Read uncommitted at once, read committed after the commit, and until then the last."""
+        """Read uncommitted always, read committed after the commit; before that, the last one."""
 
         def relation(trial: Trial) -> None:
             store = trial.open("store")
@@ -302,7 +302,7 @@ class ReadingRelationTests:
 
 
 class ManyReadsRelationTests:
-    """Reads of many keys at once, for the kinds that have them."""
+    """Reads of many keys, for the kinds that have them."""
 
     @pytest.mark.spec("KVS-6", "VRS-23")
     def test_many_at_once_are_one_by_one(self, subject: Subject) -> None:

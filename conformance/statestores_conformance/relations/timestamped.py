@@ -69,7 +69,7 @@ class TimestampedKind(KeyValueKind, TimedKind):
             for row in zip(part.keys, part.values, part.timestamps_ms or (), strict=True)
         ]
         last = {key: place for place, (key, _, _) in enumerate(rows)}
-        # Stream time is the highest timestamp, also of what was overwritten.
+        # Stream time is the highest timestamp, including those of overwritten values.
         highest = max((row[2] or 0 for row in rows), default=0)
         kept = [row for place, row in enumerate(rows) if last[row[0]] == place or row[2] == highest]
         return Changes(

@@ -1,7 +1,7 @@
-"""Relations between a workload and one that was changed: what the change does to every answer.
+"""Relations between a workload and a changed one: what the change does to every answer.
 
-Keys that are other keys in the same order, times that are all later, writes in another order, or
-overwritten ones besides: what comes out is known from what came out before, and from nothing else.
+Other keys in the same order, times that are all later, writes in another order, or additional ones
+that are overwritten: what comes out is known from what came out before, and from nothing else.
 """
 
 from typing import Any
@@ -14,10 +14,10 @@ from statestores_conformance.relations.kinds import Form
 from statestores_conformance.scripts.script import Name
 
 _PREFIXES = st.sampled_from([b"\x00", b"\xff\xff", b"a\x00\xff", b"\x00\x00\x01", b"k" * 300])
-"""In front of the keys of a workload: what an encoding escapes, or cannot count."""
+"""Prefixes for the keys of a workload: what an encoding escapes, or cannot count."""
 
 _LATER_MS = st.sampled_from([200, 2**31 - 30, 2**32 - 30, 2**53 - 7, 2**62])
-"""Across the ends of bytes, of the integers of other languages, and of what a double holds."""
+"""Across the limits of bytes, of the integers of other languages, and of what a double holds."""
 
 _HIGHEST_MS = 2**63 - 1
 
@@ -27,7 +27,7 @@ class TransformationRelationTests:
 
     @pytest.mark.spec("KVS-7", "KVS-9", "VRS-12", "WIN-11", "WIN-12", "SES-11", "SES-13")
     def test_keys_may_have_any_prefix(self, subject: Subject) -> None:
-        """Behind one prefix for all of them, keys have the same values in the same order."""
+        """With one prefix before all of them, keys have the same values in the same order."""
 
         def relation(trial: Trial) -> None:
             prefix = trial.data.draw(_PREFIXES, label="prefix")
@@ -48,7 +48,7 @@ class TransformationRelationTests:
 
     @pytest.mark.spec("KVS-1", "VRS-6", "WIN-5", "SES-2", "TKV-2", "COM-24")
     def test_writes_of_different_keys_commute(self, subject: Subject) -> None:
-        """Where nothing is late, only the order of the writes of each key counts."""
+        """If nothing is late, only the order of the writes of each key counts."""
 
         def relation(trial: Trial) -> None:
             lasting = trial.kind.lasting(trial.specification)
@@ -69,7 +69,7 @@ class TransformationRelationTests:
 
     @pytest.mark.spec("KVS-1", "VRS-4", "WIN-2", "SES-2", "TKV-2", "COM-31")
     def test_what_is_overwritten_leaves_no_trace(self, subject: Subject) -> None:
-        """Each write just after one that it makes void is that write alone, replayed too."""
+        """A write just after one that it makes void is like that write alone, in a replay too."""
 
         def relation(trial: Trial) -> None:
             straight, twice, copy = trial.open("straight"), trial.open("twice"), trial.open("copy")
@@ -97,7 +97,7 @@ class TimeRelationTests:
 
     @pytest.mark.spec("VRS-3", "VRS-9", "WIN-3", "WIN-8", "SES-3", "SES-8", "TTL-1", "TKV-5")
     def test_nothing_depends_on_when_time_begins(self, subject: Subject) -> None:
-        """With every time later by the same, every answer is later by that, and no other."""
+        """With every time later by one amount, every answer is later by it, and otherwise equal."""
 
         def relation(trial: Trial) -> None:
             ms = trial.data.draw(_LATER_MS, label="later")
@@ -115,7 +115,7 @@ class TimeRelationTests:
 
     @pytest.mark.spec("VRS-10", "VRS-11", "WIN-8", "SES-8", "TTL-1", "TTL-2")
     def test_a_retention_takes_away_and_nothing_else(self, subject: Subject) -> None:
-        """A store shows what one that keeps everything shows of the time above the horizon."""
+        """A store shows what one that keeps everything shows above the horizon."""
 
         def relation(trial: Trial) -> None:
             kind = trial.kind
@@ -138,7 +138,7 @@ class TimeRelationTests:
 
 
 def _shows_what_is_recent(trial: Trial, kind: TimedKind, short: Name, long: Name) -> None:
-    """Check that *short* shows what *long* shows of the time above the horizon of *short*."""
+    """Check that *short* shows what *long* shows above the horizon of *short*."""
     stream_time_ms = trial.script.value(short).stream_time_ms or 0
     for alike in kind.recent(stream_time_ms - kind.retention_ms(trial.specification)):
         trial.are_alike(short, long, alike)
@@ -158,7 +158,7 @@ def _read_under(prefix: bytes, read: Read) -> Read:
 
 
 def _under(prefix: bytes, value: Any) -> Any:
-    """Return an argument of a read in which what is bytes is a key."""
+    """Return an argument of a read, in which any bytes are a key."""
     if isinstance(value, list):
         return [_under(prefix, part) for part in value]
     return prefix + value if isinstance(value, bytes) else value
@@ -173,5 +173,5 @@ def _read_later(ms: int, read: Read) -> Read:
 
 
 def _later(ms: int, value: Any) -> Any:
-    """Return an argument of a call in which what is an ``int`` is a time."""
+    """Return an argument of a call, in which any ``int`` is a time."""
     return min(value + ms, _HIGHEST_MS) if isinstance(value, int) else value

@@ -1,7 +1,7 @@
 """Trying a relation on workloads that Hypothesis makes up.
 
-Everything goes through a script, so that a relation that does not hold leaves a file behind that
-shows it (see `statestores_conformance.scripts.reproduction`).
+Everything goes through a script, so that a relation that does not hold leaves a file that shows it
+(see `statestores_conformance.scripts.reproduction`).
 """
 
 import shutil
@@ -31,12 +31,12 @@ REFERENCE = "open_reference"
 
 
 _SHARE = {False: 4, True: SHARE[True]}
-"""What a trial costs beside a plain random test. In memory the number of kinds and relations makes
-up for the number of trials of each: half those of a state machine."""
+"""What a trial costs compared with a plain random test. In memory the number of kinds and relations
+makes up for the number of trials of each: half those of a state machine."""
 
 
 class Workload:
-    """What is drawn for a kind. Built once: Hypothesis would build and check it for each trial."""
+    """What is drawn for a kind. Built once: else Hypothesis would build and check it each trial."""
 
     def __init__(self, kind: Kind) -> None:
         write = kind.writes()
@@ -46,7 +46,7 @@ class Workload:
 
 
 class Trial:
-    """One workload, and the stores that it is performed on."""
+    """One workload, and the stores on which it is performed."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class Trial:
             self.script.do(f"{store}.{write.method}", *write.arguments)
 
     def write_alike(self, stores: Sequence[Name], writes: Sequence[Write]) -> None:
-        """Make *writes* in each of *stores*: each of them has to answer as the first one does."""
+        """Make *writes* in each of *stores*: each must answer as the first one does."""
         for write in writes:
             first = self.script.let("answer", f"{stores[0]}.{write.method}", *write.arguments)
             for store in stores[1:]:
@@ -138,7 +138,7 @@ class Trial:
             self.script.gives(expected, call, *read.arguments, **options)
 
     def all_answers(self, store: Name) -> list[tuple[Read, Any]]:
-        """Ask everything, and return what came, by name where the script can compare it."""
+        """Ask everything, and return what came, by name if the script can compare it."""
         return [
             (read, self.attribute(store, read.method))
             if read.form is Form.ATTRIBUTE
@@ -156,7 +156,7 @@ class Trial:
             self.answers(expected, one, read)
 
     def are_alike(self, one: Name, other: Name, alike: Alike) -> None:
-        """Check that store *one* answers the one read as *other* answers the other."""
+        """Check that store *one* answers its read as *other* answers the other."""
         expected = self.ask(other, alike.other)
         if alike.helper is not None:
             expected = self.script.let("wanted", alike.helper, expected, *alike.arguments)
@@ -178,7 +178,7 @@ class Subject:
             self.persistent: bool = probe.persistent
 
     def holds(self, relation: Callable[[Trial], None]) -> None:
-        """Try *relation* as often as the Hypothesis profile allows for its price."""
+        """Try *relation* as often as the Hypothesis profile allows for its cost."""
         made: list[Trial] = []
 
         def attempt(data: st.DataObject) -> None:

@@ -1,4 +1,4 @@
-"""What a run found out, and the forms in which it is written down."""
+"""What a run found out, and the forms in which it is written."""
 
 from statestores_conformance.report.files import FORMS, write_report
 from statestores_conformance.report.json_form import from_json, to_json

@@ -1,4 +1,4 @@
-"""A report as a badge: the level in a picture of a few hundred bytes."""
+"""A report as a badge: the level in an image of a few hundred bytes."""
 
 from html import escape
 
@@ -13,7 +13,7 @@ _PADDING_PIXELS = 10
 
 
 def to_badge(report: Report) -> str:
-    """Return an SVG picture that says which level was reached; red when something failed."""
+    """Return an SVG image that says which level was reached; red when something failed."""
     message = report.level or "not conforming"
     failed = report.level is None or report.failures or report.problems
     colour = _RED if failed else _COLOURS[rank_of(report.level or LEVEL_NAMES[0])]

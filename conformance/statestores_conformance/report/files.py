@@ -1,4 +1,4 @@
-"""Reports as files: the extension of the name says in which form."""
+"""Reports as files: the extension of the name decides the form."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -22,10 +22,10 @@ FORMS: dict[str, Callable[[Report], str]] = {
 
 
 def check_name(path: Path) -> None:
-    """Raise when *path* has no extension of a form.
+    """Raise unless the extension of *path* is that of a form.
 
     Raises:
-        InvalidOptionError: The message lists the extensions that there are.
+        InvalidOptionError: The message lists the known extensions.
     """
     if path.suffix not in FORMS:
         known = ", ".join(FORMS)
@@ -33,12 +33,12 @@ def check_name(path: Path) -> None:
 
 
 def write_report(report: Report, path: Path) -> None:
-    """Write *report* to *path*, in the form of its extension; a file that is there is replaced.
+    """Write *report* to *path*, in the form of its extension; an existing file is replaced.
 
     Raises:
         InvalidOptionError: The extension is of no form.
     """
     check_name(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    # A lone surrogate, of which a reason may have been made, is not UTF-8.
+    # A reason may contain a lone surrogate, which is not UTF-8.
     path.write_text(FORMS[path.suffix](report), "utf-8", errors="backslashreplace")

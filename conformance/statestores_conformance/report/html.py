@@ -64,7 +64,7 @@ def _status(status: str) -> str:
 
 
 def _table(heading: list[str], rows: list[list[str]]) -> str:
-    """Return a table of cells that are escaped already."""
+    """Return a table of already escaped cells."""
     head = "".join(f"<th>{cell}" for cell in heading)
     body = "".join("<tr>" + "".join(f"<td>{cell}" for cell in row) for row in rows)
     return f"<table>{'<tr>' + head if heading else ''}{body}</table>"

@@ -25,7 +25,7 @@ def from_json(text: str) -> Report:
     """Return the report that `to_json` wrote.
 
     Raises:
-        UnsupportedFormatError: It is of another format version.
+        UnsupportedFormatError: It has another format version.
     """
     content: dict[str, Any] = json.loads(text)
     found = content.pop("format_version", None)

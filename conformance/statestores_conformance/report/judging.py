@@ -1,4 +1,4 @@
-"""From what became of each test to what is known of each requirement and level."""
+"""From the outcome of each test to what is known about each requirement and level."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from statestores_conformance.requirements import load_requirements
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TestOutcome:
-    """One test of the run: where it belongs, and what became of it."""
+    """One test of the run: where it belongs, and its outcome."""
 
     __test__ = False  # not for pytest
 
@@ -91,7 +91,7 @@ def _verdict(tests: Sequence[TestOutcome]) -> tuple[Status, str]:
 
 
 def promises_not_made(tests: Iterable[TestOutcome]) -> list[str]:
-    """Return the promises for whose lack some of *tests* were skipped."""
+    """Return the promises for lack of which some of *tests* were skipped."""
     return sorted(
         {
             test.reason.removeprefix(PREFIX)
@@ -104,7 +104,7 @@ def promises_not_made(tests: Iterable[TestOutcome]) -> list[str]:
 def judge_levels(
     outcomes: Sequence[TestOutcome], capabilities: Mapping[str, bool], asked: str
 ) -> tuple[LevelResult, ...]:
-    """Return what is known of each level by itself."""
+    """Return what is known about each level on its own."""
     return tuple(
         LevelResult(
             name=level.name,
@@ -144,7 +144,7 @@ def _level_verdict(
 
 
 def level_reached(levels: Sequence[LevelResult]) -> tuple[str | None, str]:
-    """Return the highest level that is proved with all below it, and what stands above it."""
+    """Return the highest level that is proved with all below it, and what bars the next one."""
     reached: str | None = None
     for level in levels:
         if level.status is not Status.PROVED:

@@ -54,5 +54,5 @@ def to_junit(report: Report) -> str:
 
 
 def _clean(text: str) -> str:
-    """Return *text* without the characters that XML does not have."""
+    """Return *text* without the characters that XML does not allow."""
     return _NOT_IN_XML.sub("\N{REPLACEMENT CHARACTER}", text)

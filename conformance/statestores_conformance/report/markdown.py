@@ -36,5 +36,5 @@ def to_markdown(report: Report) -> str:
 
 
 def _cell(text: str) -> str:
-    """Return *text* such that it cannot end its cell; what it says comes from a stranger's code."""
+    """Return *text* such that it cannot end its cell; it comes from third-party code."""
     return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")

@@ -4,11 +4,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 FORMAT_VERSION = 1
-"""Of the JSON form. A field that is added does not raise it; one that changes or goes does."""
+"""Version of the JSON form. A new field does not raise it; one that changes or goes does."""
 
 
 class Status(StrEnum):
-    """What became of a requirement, or of a level."""
+    """The verdict on a requirement, or on a level."""
 
     PROVED = "proved"
     """At least one test found it true, and none found it false. Of a level: reached."""
@@ -17,7 +17,7 @@ class Status(StrEnum):
     """At least one test found it false."""
 
     NOT_PROMISED = "not promised"
-    """The backend says that it does not do this, and refuses it where it is asked."""
+    """The backend says that it does not do this, and refuses when asked to."""
 
     NOT_RUN = "not run"
     """Nothing was found out; the reason is given."""
@@ -28,7 +28,7 @@ class Failure:
     """One test that failed."""
 
     test: str
-    """Its name, as pytest's ``-k`` takes the parts of it."""
+    """Its name, in parts that pytest's ``-k`` accepts."""
 
     level: str
     """The level that it belongs to."""
@@ -37,7 +37,7 @@ class Failure:
     """What it would have proved."""
 
     step: str
-    """``setup``, ``call`` or ``teardown``; of a process that died or hung also the line."""
+    """``setup``, ``call`` or ``teardown``; if the process died or hung, also the line."""
 
     reason: str
     """What happened, in one line."""
@@ -77,7 +77,7 @@ class RequirementResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LevelResult:
-    """What was found of one level by itself, whatever became of the lower ones."""
+    """What was found about one level on its own, whatever the lower ones showed."""
 
     name: str
     status: Status
@@ -89,7 +89,7 @@ class Report:
     """Everything that one run found out."""
 
     backend: str
-    """As it was named on the command line."""
+    """The backend, as named on the command line."""
 
     level: str | None
     """The highest level reached: it and all below it are proved. ``None``: not even the lowest."""
@@ -107,7 +107,7 @@ class Report:
     """Every test that failed, in the order of the levels."""
 
     problems: tuple[str, ...] = ()
-    """What went wrong outside of any test, as sentences."""
+    """What went wrong outside any test, as sentences."""
 
     capabilities: dict[str, bool] = field(default_factory=dict)
     """What the backend declares."""
@@ -122,13 +122,13 @@ class Report:
     """How hard the run tried."""
 
     seed: int
-    """From which the random parts follow."""
+    """The seed of everything random."""
 
     seconds: float
     """How long the run took."""
 
     tests: int
-    """How many tests there are at the asked levels."""
+    """How many tests there are at the requested levels."""
 
     spec_version: int
     """The version of the specification that was tested."""

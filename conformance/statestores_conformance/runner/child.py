@@ -1,7 +1,7 @@
-"""The pytest plugin of a child process: pytest is told what to run, and tells what happens.
+"""The pytest plugin of a child process: pytest is told what to run, and reports what happens.
 
 Two pipes lead to the supervisor. Through one come the names of tests, a line of JSON for each
-handful; through the other go events, a line of JSON each. What is printed is no event.
+handful; through the other go events, a line of JSON each. Printed output is not an event.
 """
 
 import faulthandler
@@ -30,7 +30,7 @@ _DETAIL_LINES = 30
 
 _CALL: dict[str, Any] = json.loads(os.environ[CALL_VARIABLE])
 
-# Where a crash or a hang is, goes to the true standard error: pytest is about to replace it.
+# The place of a crash or a hang goes to the true standard error: pytest is about to replace it.
 _trace = os.dup(2)
 faulthandler.enable(file=_trace)
 faulthandler.register(signal.SIGUSR1, file=_trace)
@@ -47,7 +47,7 @@ class Wire:
         self._events = events
 
     def tell(self, event: str, **content: Any) -> None:
-        """Send one event; it is with the supervisor when this returns, whatever dies next."""
+        """Send one event; the supervisor has it when this returns, whatever dies next."""
         line = json.dumps({"event": event, **content}) + "\n"
         data = line.encode()
         while data:
@@ -145,7 +145,7 @@ def _detail(report: pytest.TestReport) -> str:
 
 
 def _introduce(wire: Wire) -> Subject | None:
-    """Tell the supervisor whom it has to do with; ``None`` when there is nothing to test."""
+    """Tell the supervisor what is under test; ``None`` when there is nothing to test."""
     try:
         subject = load_subject(*requested())
         capabilities = probe(subject)
@@ -168,7 +168,7 @@ def pytest_configure(config: pytest.Config) -> None:
         phases=[Phase[phase] for phase in _CALL["phases"]],
         deadline=None,
         database=None,
-        derandomize=False,  # also where CI is set: the seed of the run decides
+        derandomize=False,  # even if CI is set: the seed of the run decides
         print_blob=True,
         suppress_health_check=list(HealthCheck),
     )

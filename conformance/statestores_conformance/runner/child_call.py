@@ -1,14 +1,14 @@
-"""How a child process is called: ``python -m pytest`` with everything said on its command line.
+"""How a child process is called: ``python -m pytest``, with everything on its command line.
 
-The suite comes in as a plugin, and therefore with rewritten assertions: whoever imports it first,
-outside of pytest, would lose what they show.
+The suite comes in as a plugin, and therefore with rewritten assertions: if it were imported first
+outside pytest, what they show would be lost.
 """
 
 import sys
 from pathlib import Path
 
 CALL_VARIABLE = "STATESTORES_CONFORMANCE_CALL"
-"""What the plugin `child` has to know: JSON with pipes, level and Hypothesis's settings."""
+"""What the plugin `child` must know: JSON with pipes, level and Hypothesis's settings."""
 
 _PLUGINS = (
     "_hypothesis_pytestplugin",
@@ -22,7 +22,7 @@ _WARNINGS_THAT_FAIL = (
     "pytest.PytestUnraisableExceptionWarning",
     "pytest.PytestUnhandledThreadExceptionWarning",
 )
-"""What is left open, and what goes wrong where nobody looks, fails the test."""
+"""Anything left open, or going wrong where nobody looks, fails the test."""
 
 
 def command(directory: Path, seed: int) -> list[str]:

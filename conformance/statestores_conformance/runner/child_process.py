@@ -16,7 +16,7 @@ from statestores_conformance.runner.child_call import CALL_VARIABLE, command
 _LAST_WORDS_CHARACTERS = 4_000
 _STANDARD_LIBRARY = f'File "{sysconfig.get_path("stdlib")}/'
 _GRACE_SECONDS = 0.3
-"""How long a process that hangs has to write down where, before it is killed."""
+"""How long a hanging process has to write down where it hangs, before it is killed."""
 
 
 class ChildProcess:
@@ -25,7 +25,7 @@ class ChildProcess:
     def __init__(
         self, directory: Path, seed: int, call: Mapping[str, object], environment: Mapping[str, str]
     ) -> None:
-        """Start the process; its temporary files and what it prints go into *directory*."""
+        """Start the process; its temporary files and what it prints go to *directory*."""
         directory.mkdir()
         (directory / "pytest.ini").write_text("[pytest]\ntmp_path_retention_policy = none\n")
         self._said = directory / "said"
@@ -54,7 +54,7 @@ class ChildProcess:
         self.stopping = False
 
     def hear(self) -> list[dict[str, Any]]:
-        """Return the events that have come; what is not an event is passed over."""
+        """Return the events that have come; skip anything else."""
         with contextlib.suppress(BlockingIOError):
             while data := os.read(self.events, 1 << 16):
                 self._unread += data
@@ -71,7 +71,7 @@ class ChildProcess:
         return events
 
     def assign(self, tests: list[str]) -> None:
-        """Tell it to run *tests*; none is the end."""
+        """Tell it to run *tests*; none means the end."""
         self.assigned = list(tests)
         self.stopping = not tests
         with contextlib.suppress(BrokenPipeError):  # its death is noticed in any case
@@ -95,7 +95,7 @@ class ChildProcess:
         return f"ended by itself with exit status {code}"
 
     def kill(self) -> None:
-        """Let it write down where it is, and kill it with everything that it started."""
+        """Let it write down where it is, then kill it with everything that it started."""
         if not self.has_ended:
             self._process.send_signal(signal.SIGUSR1)
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -111,7 +111,7 @@ class ChildProcess:
     def innermost_line(self) -> str:
         """Return where it was when it died or hung: file, line and function, or nothing.
 
-        The innermost line that is not of Python's own library: that one is rarely to blame.
+        The innermost line outside Python's own library, which is rarely to blame.
         """
         trace = self.last_words().rpartition("most recent call first)")[2]
         lines = [line.strip() for line in trace.splitlines() if line.startswith('  File "')]
@@ -123,7 +123,7 @@ class ChildProcess:
         return next(iter(strangers or lines), "")
 
     def close(self) -> None:
-        """Kill what is left of it and give the pipes back."""
+        """Kill what is left of it and close the pipes."""
         self.kill()
         os.close(self._commands)
         os.close(self.events)

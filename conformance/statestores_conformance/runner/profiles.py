@@ -8,7 +8,7 @@ class Profile:
     """How hard a run tries."""
 
     name: str
-    """How it is chosen on a command line."""
+    """Its name on a command line."""
 
     examples: int
     """Hypothesis's ``max_examples``; the state machines take a share of it."""
@@ -23,11 +23,11 @@ class Profile:
     """The share of the usual trials of kills, damage and the like."""
 
     test_time_limit_s: float
-    """After so long without an event a test counts as hanging, and its process is killed."""
+    """After this long without an event a test counts as hanging, and its process is killed."""
 
     in_memory: bool = False
-    """Whether the directories lie in memory, where the machine has such a place: waiting for the
-    disk would be most of a short run. Kills leave memory as they leave a page cache."""
+    """Whether the directories are in memory, if the machine has such a place: waiting for the disk
+    would be most of a short run. Kills leave memory as they leave a page cache."""
 
     soak: bool = False
     """Whether the tests marked ``soak`` run, and rounds follow one another with new seeds."""

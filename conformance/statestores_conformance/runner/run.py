@@ -69,14 +69,14 @@ def run_conformance(
     Args:
         backend: A registered name, ``module:Class`` of an engine, or ``module:function`` that opens
             a store from a directory and a specification (door two).
-        level: The highest level to test; every level without it.
-        profile: ``quick``, ``full`` or ``soak``: how hard to try. A soak is one round here.
-        seed: From which everything random follows; a new one without it. The report has it.
-        options: Options that the backend is opened with.
+        level: The highest level to test; by default every level.
+        profile: ``quick``, ``full`` or ``soak``: how hard to try. Here a soak is one round.
+        seed: The seed of everything random; by default a new one. The report has it.
+        options: Options to open the backend with.
         on_progress: Called after each test, in this thread.
-        test_time_limit_s: After so long without a sign of life a test has failed.
-        children: How many processes at a time; as many as there are cores without it.
-        max_failures: Stop after so many failed tests. What was not run is reported as such.
+        test_time_limit_s: After this long without a sign of life a test has failed.
+        children: How many processes at a time; by default one for each core.
+        max_failures: Stop after this many failed tests. What was not run is reported as such.
 
     Raises:
         UnknownBackendError: Nothing can be found or imported under the name.
@@ -139,7 +139,7 @@ def _supervise(
     children: int,
     max_failures: int | None,
 ) -> Findings:
-    """Run the tests in a directory that is gone afterwards."""
+    """Run the tests in a directory that is removed afterwards."""
 
     def on_change(findings: Findings, test: str) -> None:
         if on_progress is not None:
@@ -154,7 +154,7 @@ def _supervise(
                 )
             )
 
-    # A killed child may leave files that it was still writing; they are nobody's.
+    # A killed child may leave files that it was still writing; nobody owns them.
     with tempfile.TemporaryDirectory(
         prefix="statestores-conformance-", dir=_place(profile), ignore_cleanup_errors=True
     ) as directory:
@@ -176,7 +176,7 @@ def _supervise(
 
 
 def _place(profile: Profile) -> Path | None:
-    """Return where the files of a run lie: in memory if the profile says so and there is room."""
+    """Return where the files of a run go: in memory if the profile says so and there is room."""
     if not profile.in_memory or not os.access(_MEMORY, os.W_OK):
         return None
     return _MEMORY if shutil.disk_usage(_MEMORY).free >= _MEMORY_BYTES else None
@@ -185,7 +185,7 @@ def _place(profile: Profile) -> Path | None:
 def _environment(
     backend: str, options: Mapping[str, str], profile: Profile, seed: int, directory: str
 ) -> dict[str, str]:
-    """Return what the children find in their environment, on top of ours."""
+    """Return what the children find in their environment in addition to ours."""
     return {
         VARIABLE: json.dumps({"backend": backend, "options": dict(options)}),
         SEED_VARIABLE: str(seed),

@@ -1,6 +1,6 @@
 """What is under test: a backend by name or import path, or a function that opens stores.
 
-It is loaded inside the child process only: importing a stranger's module may do anything.
+It is loaded only inside the child process: importing a third party's module may do anything.
 """
 
 import json
@@ -47,7 +47,7 @@ OpenStore: TypeAlias = Callable[..., StateStore]
 
 
 class BrokenSubjectError(Exception):
-    """The backend was found, and could not do the first thing that was asked of it."""
+    """The backend was found, but could not do the first thing asked of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ Subject = EngineSubject | StoreSubject
 
 
 def requested() -> tuple[str, dict[str, object]]:
-    """Return backend and options that the parent process asks for."""
+    """Return the backend and options that the parent process asks for."""
     request = json.loads(os.environ[VARIABLE])
     return request["backend"], request["options"]
 
@@ -108,7 +108,7 @@ def _function(backend: str) -> OpenStore | None:
     try:
         found = getattr(import_module(module), name, None)
     except ModuleNotFoundError:
-        return None  # the registry says it better
+        return None  # the registry's error is better
     except Exception as error:
         raise UnknownBackendError(
             f"the backend {backend!r} cannot be imported: {sentence_of(error)}"
@@ -124,7 +124,7 @@ def probe(subject: Subject) -> Capabilities:
 
     Raises:
         BrokenSubjectError: It cannot be opened, asked or closed; the message names the step.
-        MissingDriverError: The driver was missed only when it was opened.
+        MissingDriverError: The driver was found missing only when it was opened.
     """
     with tempfile.TemporaryDirectory(prefix="statestores-probe-") as directory:
         path = Path(directory) / "probe"
@@ -166,7 +166,7 @@ def opens(subject: StoreSubject, specification: Any) -> bool:
 
 
 def _step(doing: str, act: Callable[[], Any]) -> Any:
-    """Return what *act* does; whatever a stranger's code raises becomes a sentence."""
+    """Return what *act* returns; whatever third-party code raises becomes a sentence."""
     try:
         return act()
     except StateStoreError as error:
@@ -183,7 +183,7 @@ def sentence_of(error: BaseException) -> str:
 
 
 def one_line(text: str) -> str:
-    """Return *text* in one line, without what could steer a terminal, and cut if it is long."""
+    """Return *text* in one line, without what could control a terminal, and cut if it is long."""
     return "".join(
         character if character.isprintable() else character.encode("unicode_escape").decode()
         for character in " ".join(text.split())[:_LONGEST_SENTENCE]

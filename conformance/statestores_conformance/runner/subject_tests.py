@@ -1,6 +1,6 @@
 """The module that the child process gives to pytest: one class over the suite, for the subject.
 
-This is what a stranger writes, but for the name of the backend, which comes from the environment.
+This is what a third party writes, except that the backend's name comes from the environment.
 """
 
 from typing import Any
@@ -46,7 +46,7 @@ _SUITES: dict[str, tuple[str, type, str]] = {
     "window": ("TestWindowStore", WindowStoreTests, "open_window_store"),
     "session": ("TestSessionStore", SessionStoreTests, "open_session_store"),
 }
-"""For each kind at door two: name and class of its tests, and the fixture that they ask for."""
+"""For each kind at door two: the name and class of its tests, and the fixture that they need."""
 
 
 def _suite(name: str, tests: type, fixture: str, subject: StoreSubject) -> type:

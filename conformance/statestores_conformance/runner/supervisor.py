@@ -1,7 +1,7 @@
-"""The supervisor: hands tests to child processes, and survives whatever becomes of those.
+"""The supervisor: hands tests to child processes, and survives whatever happens to them.
 
-A child that dies or hangs costs the test that it was running, which fails, and nothing else: the
-other tests go to a new child. When too many have gone that way, the rest is reported as not run.
+A child that dies or hangs costs only the test that it was running, which fails: the other tests go
+to a new child. After too many such deaths, the rest is reported as not run.
 """
 
 import os
@@ -18,7 +18,7 @@ from statestores_conformance.runner.child_process import ChildProcess
 _POLL_SECONDS = 0.1
 _LARGEST_HANDFUL = 12
 _MOST_LOST_CHILDREN = 8
-"""Each costs seconds, or its time limit; by then the backend has been found out."""
+"""Each costs seconds, or its time limit; by then enough is known about the backend."""
 
 _LONGEST_START_SECONDS = 120.0
 _LONGEST_END_SECONDS = 30.0
@@ -82,7 +82,7 @@ class Supervisor:
         self._lost = 0
 
     def run(self) -> Findings:
-        """Run until every test has an outcome, or the backend has shown that this is vain."""
+        """Run until every test has an outcome, or the backend has shown that going on is futile."""
         try:
             self._start_child()
             while self._children:
@@ -187,7 +187,7 @@ class Supervisor:
         )
 
     def _look_after(self, child: ChildProcess) -> None:
-        """See whether *child* has died or hangs."""
+        """Check whether *child* has died or hangs."""
         if child.has_ended:
             self._listen(child)
             if not child.stopping or child.running is not None:
@@ -213,7 +213,7 @@ class Supervisor:
             self._replace()
 
     def _lose(self, child: ChildProcess, what: str) -> None:
-        """Write down what *child* took with it."""
+        """Record what *child* took with it."""
         self._lost += 1
         where = child.innermost_line()
         if child.running is not None:

@@ -1,1 +1,1 @@
-"""Scripts of calls: performed, written down, and performed again."""
+"""Scripts of calls: performed, recorded, and performed again."""

@@ -2,7 +2,7 @@
 
 The file opens what the author's fixture opens, makes the same calls and fails in the same place.
 It goes to the directory that ``STATESTORES_REPRODUCTION_DIR`` names, or to the working directory.
-Given another opener, ``python FILE MODULE:OPENER``, it makes the calls on that one's engine.
+Given another opener, ``python FILE MODULE:OPENER``, it makes the calls on that opener's engine.
 """
 
 import ast

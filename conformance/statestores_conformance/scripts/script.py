@@ -1,10 +1,10 @@
-"""Steps that are performed as they are written down, so that a file can perform them again.
+"""Steps that are recorded as they are performed, so that a file can perform them again.
 
-A random test that fails leaves the author with a seed. A script leaves a Python file with the very
-calls that were made, and what each had to give (see `reproduction`).
+A random test that fails leaves the author with a seed. A script leaves a Python file with exactly
+the calls that were made, and what each had to give (see `reproduction`).
 
 Invariant: what a step was given and had to give is not changed afterwards; it is turned into text
-only when somebody asks for it, since nearly every script ends well.
+only on request, since nearly every script succeeds.
 """
 
 import operator
@@ -33,7 +33,7 @@ class _Step(NamedTuple):
 class Script:
     """A sequence of steps over named objects.
 
-    A call is written ``"store.put"``, or ``"next"`` for what is a name itself.
+    A call is written ``"store.put"``, or ``"next"`` for a plain name.
     """
 
     def __init__(self, **names: object) -> None:
@@ -42,7 +42,7 @@ class Script:
         self._steps: list[_Step] = []
         self._counts: Counter[str] = Counter()
         self.failed = False
-        """Whether a step has failed; what comes after it is performed and not written down."""
+        """Whether a step has failed; what comes after it is performed but not recorded."""
 
     def do(self, call: str, *arguments: Any, **options: Any) -> Any:
         """Make a call, and return what it gives."""
@@ -66,7 +66,7 @@ class Script:
         return self._names[name]
 
     def gives(self, expected: object, call: str, *arguments: Any, **options: Any) -> None:
-        """Make a call that has to give *expected*: a value, a `Name`, or a list of names."""
+        """Make a call that must give *expected*: a value, a `Name`, or a list of names."""
         self._note(_write_gives, expected, call, arguments, options)
         actual = self._perform(call, arguments, options)
         self._judge(actual, expected)
@@ -74,20 +74,20 @@ class Script:
     def lists(
         self, expected: Sequence[object] | Name, call: str, *arguments: Any, **options: Any
     ) -> None:
-        """Make a call that has to give an iterator over *expected*."""
+        """Make a call that must give an iterator over *expected*."""
         self._note(_write_lists, expected, call, arguments, options)
         actual = self._perform(call, arguments, options, list)
         self._judge(actual, expected)
 
     def has(self, expected: object, attribute: str) -> None:
-        """Read an attribute that has to be *expected*."""
+        """Read an attribute that must be *expected*."""
         self._note(_write_has, expected, attribute)
         owner, _, name = attribute.partition(".")
         actual = self._guarded(lambda: getattr(self._names[owner], name))
         self._judge(actual, expected)
 
     def fails(self, error: type[Exception], call: str, *arguments: Any, **options: Any) -> None:
-        """Make a call that has to raise *error*."""
+        """Make a call that must raise *error*."""
         self._note(_write_fails, error, call, arguments, options)
         try:
             self._perform(call, arguments, options, expecting=error)
@@ -138,7 +138,7 @@ class Script:
         assert actual == wanted
 
     def _resolved(self, expected: object) -> object:
-        """Return what *expected* is, or what its names stand for."""
+        """Return *expected*, or what its names stand for."""
         if type(expected) is Name:
             return self._names[expected]
         if type(expected) is list and expected and type(expected[0]) is Name:

@@ -1,7 +1,7 @@
-"""Functions that scripts call besides the store's own, for copies and for what has to be equal.
+"""Functions that scripts call besides the store's own, for copies and comparisons.
 
-Their source goes into the file that performs a script again, so each of them needs nothing but the
-contract and the others.
+Their source goes into the file that performs a script again, so each needs only the contract and
+the others.
 """
 
 from collections.abc import Callable
@@ -33,7 +33,7 @@ def load_export(
     target: StateStore, content: CommittedContent, batch_rows: int = 1000, *, commit: bool = False
 ) -> None:
     """Load *content* into the empty *target*, in batches, and commit it with its offsets."""
-    # Stream time may be all there is: everything that moved it was deleted.
+    # Stream time may be all that is left: everything that moved it was deleted.
     target.load(target.pending_changes(), stream_time_ms=content.stream_time_ms)
     for changes in content.changes:
         for start in range(0, len(changes), batch_rows):
@@ -51,7 +51,7 @@ def backwards(rows: list[Any]) -> list[Any]:
 
 
 def joined(parts: list[list[Any]]) -> list[Any]:
-    """Return the rows of *parts*, one after the other, without those that are there twice."""
+    """Return the rows of *parts*, one after the other, without repetitions."""
     found: list[Any] = []
     for part in parts:
         found += [row for row in part if row not in found]
@@ -100,7 +100,7 @@ def overlapping(rows: list[Any], earliest_end_ms: int | None, latest_start_ms: i
 
 
 def under(rows: list[Any], prefix: bytes) -> list[Any]:
-    """Return *rows* with *prefix* in front of their keys."""
+    """Return *rows* with *prefix* before their keys."""
     return [(prefix + row[0], *row[1:]) for row in rows]
 
 

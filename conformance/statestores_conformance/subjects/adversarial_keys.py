@@ -38,7 +38,7 @@ SHORT_KEYS: list[bytes] = sorted(
         b"aa",
         b"ab",
         b"b",
-        # What a collation takes for one and the same: case, accents, width, padding.
+        # What a collation takes for the same: case, accents, width, padding.
         b"A",
         b"AB",
         b"a ",
@@ -73,7 +73,7 @@ KEYS_AROUND_LIMITS: list[bytes] = sorted(
     for length in (limit - 1, limit, limit + 1)
     for end in (b"\x00", b"k", b"\xff")
 )
-"""Distinct keys as long as the limits of drivers, which all begin alike, in order."""
+"""Distinct keys as long as the limits of drivers, all with the same beginning, in order."""
 
 KEYS: list[bytes] = sorted({*SHORT_KEYS, *LONG_KEYS})
 """All of them, in order."""
@@ -82,8 +82,8 @@ KEYS: list[bytes] = sorted({*SHORT_KEYS, *LONG_KEYS})
 def keys_of(length: int) -> list[bytes]:
     """Return distinct keys of *length* bytes, and one byte shorter, in order.
 
-    They differ at their ends, begin with both edges, and some of them cannot be compressed: a limit
-    of a driver may count what is left of a key.
+    They differ at their ends, begin with both edges, and some of them cannot be compressed: a
+    driver's limit may apply to the compressed key.
     """
     noise = random.Random(length).randbytes(length)  # noqa: S311  # not secret
     return sorted(

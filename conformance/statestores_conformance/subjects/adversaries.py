@@ -1,7 +1,7 @@
 """Adversaries of a store: keys and values of every size, and changes as a damaged log gives them.
 
-What an engine takes in the way of sizes is in chapter 1 (ENG-25); here the store adds its own bytes
-to each key, and escapes some of them. What a store cannot keep it has to refuse as a whole.
+The sizes that an engine takes are in chapter 1 (ENG-25); here the store adds its own bytes to each
+key, and escapes some of them. What a store cannot keep it must refuse as a whole.
 """
 
 import random
@@ -81,7 +81,7 @@ class AnyKindAdversaryTests(StoreFixtures):
 
     @pytest.mark.spec("COM-3", "COM-4", "COM-23")
     def test_the_offset_of_another_partition_is_not_its_own(self, opened: StoreUnderTest) -> None:
-        """Who asks with the wrong partition, or the wrong topic, is told that there is none."""
+        """Asking with the wrong partition, or the wrong topic, finds none."""
         opened.store.commit({CHANGELOG: 5})
         wrong = [
             CHANGELOG._replace(partition=1),
@@ -107,7 +107,7 @@ class AnyKindAdversaryTests(StoreFixtures):
 
 
 class KeyValueAdversaryTests(AnyKindAdversaryTests):
-    """Of a key-value store."""
+    """Adversaries of a key-value store."""
 
     @pytest.mark.spec("KVS-1", "KVS-5", "KVS-7", "ENG-25")
     def test_a_huge_value_comes_back(self, key_value_stores: KeyValueStores) -> None:
@@ -126,7 +126,7 @@ class KeyValueAdversaryTests(AnyKindAdversaryTests):
 
 
 class VersionedAdversaryTests(AnyKindAdversaryTests):
-    """Of a versioned store: times at both of their ends, and exactly at the horizon."""
+    """Adversaries of a versioned store: times at both extremes, and exactly at the horizon."""
 
     @pytest.mark.spec("VRS-2", "VRS-11", "VRS-29")
     @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """Opening the engines under test, and checking that they leave nothing behind.
 
-The author gives one fixture, ``open_engine``; what the tests are given follows from it.
+The author gives one fixture, ``open_engine``; everything that the tests are given follows from it.
 """
 
 from collections.abc import Callable, Iterator
@@ -47,7 +47,7 @@ class Engines:
         return self._root / name
 
     def open(self, name: str = "engine") -> Engine:
-        """Open the engine *name*: a new one, or the one of that name once more."""
+        """Open the engine *name*: a new one, or again the one of that name."""
         engine = self._open_engine(self.path(name))
         self._opened.append((self.path(name), engine))
         return engine
@@ -74,7 +74,7 @@ class Engines:
 
 
 def open_files_below(root: Path) -> list[str]:
-    """Return the files below *root* that this process has open; none where that cannot be told."""
+    """Return the files below *root* that this process has open; none if that is not known."""
     if not _DESCRIPTORS.is_dir():
         return []
     found = []

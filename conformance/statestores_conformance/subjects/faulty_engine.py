@@ -29,7 +29,7 @@ class Moment(Enum):
     """The engine behind is not asked."""
 
     AFTER = "after"
-    """The engine behind has done what it was asked, and the caller does not learn it."""
+    """The engine behind has done what it was asked, but the caller does not learn it."""
 
 
 def disk_failed() -> StorageError:
@@ -55,7 +55,7 @@ def _storage_error(number: int) -> StorageError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """One call that fails, or all from it on."""
+    """One call that fails, or that call and all after it."""
 
     at: int
     """Which call, counted from 1 since the fault was planned."""
@@ -73,11 +73,11 @@ class Fault:
     """Whether every later call that counts fails as well, until another fault is planned."""
 
     cuts_off: bool = False
-    """Whether from then on every call fails, whatever it is: the disk is gone."""
+    """Whether every call of any kind fails from then on: the disk is gone."""
 
 
 class FaultyReader(EngineReader):
-    """Passes every read on to a reader, except for those that are to fail."""
+    """Passes every read on to a reader, except for those that should fail."""
 
     def __init__(self, reader: EngineReader, faults: "_Faults") -> None:
         self._reader = reader
@@ -140,7 +140,7 @@ class _Faults:
 
 
 class FaultyEngine(FaultyReader, Engine):
-    """Passes everything on to another engine, except for the calls that are to fail."""
+    """Passes everything on to another engine, except for the calls that should fail."""
 
     name = "faulty"
 
@@ -160,7 +160,7 @@ class FaultyEngine(FaultyReader, Engine):
         raise NotImplementedError("a FaultyEngine wraps an engine that is open")
 
     def plan(self, fault: Fault | None) -> None:
-        """Let *fault* happen, or nothing any more; the calls are counted anew."""
+        """Make *fault* happen, or no more faults; the calls are counted anew."""
         self._faults.planned = fault
         self._faults.counted.clear()
         self._faults.struck = 0
@@ -195,7 +195,7 @@ class FaultyEngine(FaultyReader, Engine):
         return self._engine.is_open
 
     def close(self) -> None:
-        # It is closed whatever is reported: a handle that stays open cannot be told from a leak.
+        # It is closed whatever is reported: an open handle cannot be told from a leak.
         try:
             self._faults.call("close", lambda: None)
         finally:

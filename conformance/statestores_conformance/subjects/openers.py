@@ -1,7 +1,7 @@
 """Openers of stores, and how a file written after a failure finds the same one again.
 
-An opener is found by the name of what it is: a method of a class, or a function of a module, or a
-``functools.partial`` of either. A closure has no name, so the file has to be given one.
+An opener is found by its name: a method of a class, or a function of a module, or a
+``functools.partial`` of either. A closure has no name, so the file must be given one.
 """
 
 import functools
@@ -32,7 +32,7 @@ class StoreOnEngine:
         """Open the store that *specification* describes at *path*."""
         engine = self.open_engine(path)
         durability = self.durability or durability_of(engine)
-        # Without a cache, so that the engine is asked and not the store's own memory.
+        # Without a cache, so that the engine is asked rather than the store's own memory.
         return open_on_engine(
             engine, specification, durability=durability, clock=clock, read_cache_bytes=0
         )
@@ -64,8 +64,8 @@ def expression_of(opener: Callable[..., Any]) -> str | None:
 def options_of(opener: Callable[..., Any]) -> dict[str, Any]:
     """Return the options that *opener* opens with, for another process to open with them too.
 
-    They are those of ``functools.partial(MyEngine.open, options={...})``; a closure keeps its own
-    to itself. What JSON does not know goes as text, as options from a command line always do.
+    They are those of ``functools.partial(MyEngine.open, options={...})``; a closure does not reveal
+    its own. What JSON cannot express goes as text, as options from a command line always do.
     """
     options: dict[str, Any] = {}
     while isinstance(opener, functools.partial):

@@ -10,7 +10,7 @@ READERS = 3
 """How many threads read."""
 
 _SWITCH_SECONDS = 1e-5
-"""How long a thread runs before another one may: short, so that few writes meet many reads."""
+"""How long a thread runs before another may: short, so that few writes meet many reads."""
 
 
 @contextmanager

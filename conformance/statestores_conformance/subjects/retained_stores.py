@@ -1,4 +1,4 @@
-"""Opening the window and session stores under test, and writing and reading them alike.
+"""Opening the window and session stores under test, and writing and reading both the same way.
 
 For the tests that hold for every kind, each write is a window or session of its own, which starts
 at the write's number; the latest value of a key is that of its last one.

@@ -1,6 +1,6 @@
-"""Opening the stores under test, of every kind, and writing and reading all kinds alike.
+"""Opening the stores under test, of every kind, and writing and reading all in the same way.
 
-What every store does, it does whatever its kind; so the tests of commits, facades and replay are
+Some things every store does, whatever its kind; so the tests of commits, facades and replay are
 written once, against `StoreUnderTest`, and run for each kind that the author's class opens.
 """
 
@@ -220,7 +220,7 @@ class Stores(ABC):
 
     @abstractmethod
     def open(self, name: str = "store") -> StoreUnderTest:
-        """Open the store in the directory *name*: a new one, or that one once more."""
+        """Open the store in the directory *name*: a new one, or that one again."""
 
     @abstractmethod
     def specification(self, name: str = "store") -> StoreSpecification[bytes, bytes]:

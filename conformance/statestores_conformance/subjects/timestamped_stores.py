@@ -1,7 +1,7 @@
 """Opening timestamped key-value stores, and using one as if it had no timestamps.
 
-What a key-value store does, a timestamped one does as well, beside its timestamps; so the tests of
-key-value stores run for it once more, through `WithoutTimestamps`.
+A timestamped store does all that a key-value store does, apart from its timestamps; so the tests of
+key-value stores run for it too, through `WithoutTimestamps`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -41,7 +41,7 @@ OpenWithItsOwnClock: TypeAlias = Callable[
 """The same with the clock of the machine."""
 
 LONG_MS = 1 << 40
-"""A time to live that no test outlives: so the store looks for what has expired, and finds none."""
+"""A time to live that no test outlives: the store looks for what has expired, and finds nothing."""
 
 
 class TimestampedUnderTest(StoreUnderTest):
@@ -128,8 +128,8 @@ class TimestampedStores(Stores):
 def with_its_own_clock(open_store: OpenTimestampedStore) -> OpenWithItsOwnClock:
     """Return an opener of the same stores that takes no clock.
 
-    One of stores over an engine is that already, and stays what it is: a file that performs the
-    steps of a failure again has to open the same.
+    An opener of stores over an engine is one already, and is left alone: a file that performs the
+    steps of a failure again must open the same store.
     """
     if isinstance(open_store, StoreOnEngine):
         return open_store
@@ -146,7 +146,7 @@ class ReadingWithoutTimestamps(DelegatingReadOnlyStore, ReadOnlyKeyValueStore[by
         store: ReadOnlyTimestampedKeyValueStore[bytes, bytes],
         specification: StoreSpecification[Any, Any],
     ) -> None:
-        """Read *store*; say that it is what *specification* says."""
+        """Read *store*, and claim to be what *specification* says."""
         self._store = store
         self._specification = specification
 
@@ -218,7 +218,7 @@ def _value_of(stamped: TimestampedValue[bytes] | None) -> bytes | None:
 def _values_of(
     pairs: Iterator[tuple[bytes, TimestampedValue[bytes]]],
 ) -> Iterator[tuple[bytes, bytes]]:
-    # A generator would begin at the first step, and say too late what is wrong.
+    # A generator would begin at the first step, and report too late what is wrong.
     return map(_pair_of_value, pairs)
 
 

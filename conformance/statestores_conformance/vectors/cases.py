@@ -1,8 +1,8 @@
 """Language-neutral cases: loading them, and running them against a store of bytes.
 
 The cases are in ``vectors/``, with what conformant means and where they come from. A case is a
-sequence of steps; each step may say what it has to give. `differences` lists the cases in which
-this specification decides otherwise than their source.
+sequence of steps; each step may say what it must give. `differences` lists the cases in which this
+specification differs from their source.
 """
 
 import json
@@ -49,7 +49,7 @@ class Case:
     """How to open the store."""
 
     steps: tuple[Step, ...]
-    """What to do, in order, and what it has to give."""
+    """What to do, in order, and what it must give."""
 
 
 def load_cases(name: str) -> list[Case]:
@@ -74,7 +74,7 @@ def decode(value: Json) -> bytes | None:
 
 
 class Lookahead:
-    """An iterator with ``has_next`` and ``peek``, which the cases ask for and Python has not."""
+    """An iterator with ``has_next`` and ``peek``, which the cases need and Python lacks."""
 
     def __init__(self, iterator: Iterator[Json]) -> None:
         self._iterator = iterator
@@ -103,7 +103,7 @@ class CaseRunner(ABC):
     """Runs the steps of a case on one store; each operation is the method of its name."""
 
     commit_each: bool
-    """Whether every write is committed at once, or only where the case says ``flush``."""
+    """Whether every write is committed immediately, or only where the case says ``flush``."""
 
     def __init__(self, store: StateStore, *, commit_each: bool) -> None:
         self._store = store
@@ -169,7 +169,7 @@ class CaseRunner(ABC):
         self._store.truncate()
 
     def close_iter(self, step: Step) -> None:
-        """Let go of a kept iterator."""
+        """Drop a kept iterator."""
         del self._iterators[step["it"]]
 
     def drain(self, step: Step) -> Json:
@@ -331,7 +331,7 @@ class VersionedCaseRunner(CaseRunner):
 
 
 def key_of_step(step: Step) -> bytes:
-    """Return the key of a step; a null one goes to the store, which has to refuse it."""
+    """Return the key of a step; a null one goes to the store, which must refuse it."""
     key: Any = decode(step["key"])
     return key  # type: ignore[no-any-return]  # see above
 
@@ -345,7 +345,7 @@ def _version(record: VersionedRecord[bytes] | None) -> Json:
 
 
 def _matches(actual: Json, expected: Json) -> bool:
-    """Return whether *actual* is what a case expects: of an object, the fields that it lists."""
+    """Return whether *actual* is what a case expects: for an object, the fields that it lists."""
     if isinstance(actual, bytes):
         return actual == decode(expected)
     if isinstance(expected, dict) and isinstance(actual, list):

@@ -1,8 +1,8 @@
-"""Where this specification decides otherwise than Kafka Streams does, case by case.
+"""Where this specification differs from Kafka Streams, case by case.
 
-One table. A case is either run with our expectation in place of Kafka's, or not run at all, and
-then reported as skipped with the reason. Cases that Kafka's own segments decide are not in the
-vectors; ``statestores.json`` has ours in their place.
+One table. A case is either run with our expectation instead of Kafka's, or not run at all, and then
+reported as skipped with the reason. Cases that Kafka's own segments decide are not in the vectors;
+``statestores.json`` has ours instead.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from statestores_conformance.vectors.cases import Case
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """How one case is taken here."""
+    """How one case is treated here."""
 
     reason: str
     """Why."""
@@ -23,16 +23,16 @@ class Difference:
     """The requirement that decides."""
 
     expect: Mapping[int, Any] = field(default_factory=dict)
-    """By the number of the step, what it has to give instead."""
+    """By the number of the step, what it must give instead."""
 
     without: frozenset[int] = frozenset()
     """The numbers of steps that are left out."""
 
     rename: Mapping[str, str] = field(default_factory=dict)
-    """Topics that are called otherwise."""
+    """Topics that have another name."""
 
     refuse_negative_times: bool = False
-    """Whether every read as of a negative time has to be refused."""
+    """Whether every read as of a negative time must be refused."""
 
     run: bool = True
     """Whether the case is run at all."""

@@ -12,7 +12,7 @@ from statestores_conformance.vectors.tests import name_of, requirements_of, run_
 
 
 class _RetainedCaseRunner(CaseRunner):
-    """Runs cases in which the key of an item is all of it but its value."""
+    """Runs cases in which the key of an item is all of it except its value."""
 
     _WRITES = frozenset({"put", "remove"})
 
@@ -109,7 +109,7 @@ class SessionCaseRunner(_RetainedCaseRunner):
     def iterate(self, call: Step) -> Iterator[Json]:
         reverse = call["op"].startswith("backward_")
         query = call["op"].removeprefix("backward_")
-        # Kafka has no open bound: its callers pass one below 0 to say that there is none.
+        # Kafka has no open bound: its callers pass one below 0 to mean none.
         bounds = max(0, call.get("earliest_end", 0)), call.get("latest_start")
         if query == "find_by_end":
             ends = bounds[0], call["latest_end"]
@@ -147,7 +147,7 @@ class WindowVectorTests:
     @pytest.mark.spec("WIN-2", "WIN-3", "WIN-4", "WIN-6", "WIN-8", "WIN-9", "WIN-10", "WIN-11")
     @pytest.mark.spec(*requirements_of("window"))
     def test_vectors(self, window_stores: WindowStores) -> None:
-        """Each case holds while its writes are pending, and when each is committed at once."""
+        """Each case holds while its writes are pending, and when each is committed immediately."""
 
         def run(case: Case) -> None:
             fields = ("retention_ms", "window_size_ms", "retain_duplicates")
@@ -166,7 +166,7 @@ class SessionVectorTests:
     @pytest.mark.spec("SES-2", "SES-3", "SES-4", "SES-5", "SES-8", "SES-9", "SES-10", "SES-11")
     @pytest.mark.spec(*requirements_of("session"))
     def test_vectors(self, session_stores: SessionStores) -> None:
-        """Each case holds while its writes are pending, and when each is committed at once."""
+        """Each case holds while its writes are pending, and when each is committed immediately."""
 
         def run(case: Case) -> None:
             retention_ms = case.config["retention_ms"]

@@ -16,13 +16,13 @@ from statestores_conformance.vectors.differences import DIFFERENCES, as_decided_
 
 
 def requirements_of(*names: str) -> list[str]:
-    """Return the requirements that decide cases of the files *names* otherwise than Kafka does."""
+    """Return the requirements by which cases of the files *names* differ from Kafka."""
     found = (DIFFERENCES.get(case.id) for name in names for case in load_cases(name))
     return sorted({each.requirement for each in found if each is not None})
 
 
 def run_cases(run: Callable[[Case], object], *names: str) -> None:
-    """Do *run* with each case of the files *names*, as decided here; all that fail are told.
+    """Do *run* with each case of the files *names*, as decided here; report all that fail.
 
     A case that this specification leaves out is left out; `DIFFERENCES` says why.
     """
@@ -52,7 +52,7 @@ class KeyValueVectorTests:
     @pytest.mark.spec("KVS-1", "KVS-2", "KVS-3", "KVS-4", "KVS-5", "KVS-7", "KVS-8", "KVS-9")
     @pytest.mark.spec(*requirements_of("kv"))
     def test_vectors(self, key_value_stores: KeyValueStores) -> None:
-        """Each case holds while its writes are pending, and when each is committed at once."""
+        """Each case holds while its writes are pending, and when each is committed immediately."""
 
         def run(case: Case) -> None:
             for commit_each in (False, True):
@@ -69,7 +69,7 @@ class VersionedVectorTests:
     @pytest.mark.spec("VRS-10", "VRS-11", "VRS-22", "COM-17")
     @pytest.mark.spec(*requirements_of("versioned", "statestores"))
     def test_vectors(self, versioned_stores: VersionedStores) -> None:
-        """Each case holds while its writes are pending, and when each is committed at once."""
+        """Each case holds while its writes are pending, and when each is committed immediately."""
 
         def run(case: Case) -> None:
             for commit_each in (False, True):

@@ -1,4 +1,4 @@
-"""Engines that store keys under another form, which is not one to one or sorts otherwise."""
+"""Engines that store keys in another form, which is not one to one or sorts differently."""
 
 from collections.abc import Iterator, Mapping, Sequence
 

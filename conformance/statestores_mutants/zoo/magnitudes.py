@@ -1,7 +1,7 @@
 """Stores that are right for short keys, small times and few puts, and wrong beyond them.
 
-A model that draws few keys and small times, so that they meet, passes most of them by. Relations
-find them: the same workload with longer keys, later times or other numbers has to come out alike.
+A model that draws few keys and small times, so that they meet, misses most of them. Relations find
+them: the same workload with longer keys, later times or other numbers must come out the same.
 """
 
 from collections.abc import Iterator

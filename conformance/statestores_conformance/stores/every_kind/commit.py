@@ -23,7 +23,7 @@ class CommitTests(StoreFixtures):
 
     @pytest.mark.spec("COM-24")
     def test_the_owner_reads_its_own_writes(self, opened: StoreUnderTest) -> None:
-        """A pending write is read at once, also over committed content."""
+        """A pending write is read immediately, even over committed content."""
         opened.fill()
         opened.store.commit({})
         before = opened.content()
@@ -34,7 +34,7 @@ class CommitTests(StoreFixtures):
 
     @pytest.mark.spec("COM-1")
     def test_nobody_else_sees_pending_writes(self, opened: StoreUnderTest) -> None:
-        """A read-committed facade sees nothing of what is pending."""
+        """A read-committed facade sees nothing that is pending."""
         opened.fill()
 
         assert opened.content() != {}
@@ -54,7 +54,7 @@ class CommitTests(StoreFixtures):
     def test_a_commit_makes_writes_offsets_and_position_durable_together(
         self, persistent_stores: Stores
     ) -> None:
-        """After reopening, all three are those of the commit."""
+        """After reopening, all three are as the commit left them."""
         opened = persistent_stores.open()
         opened.fill()
         opened.store.advance_position({INPUT: 7})
@@ -113,7 +113,7 @@ class CommitTests(StoreFixtures):
     def test_each_durability_survives_reopening(
         self, persistent_stores: Stores, durability: Durability
     ) -> None:
-        """A commit may choose its own durability; at either it is found again."""
+        """A commit may choose its own durability; with either it is found again."""
         opened = persistent_stores.open()
         opened.fill()
         pending = opened.content()
@@ -186,7 +186,7 @@ class FailedCommitTests(StoreFixtures):
 
     @pytest.mark.spec("COM-9", "COM-19")
     def test_one_malformed_offset_refuses_them_all(self, opened: StoreUnderTest) -> None:
-        """A good offset beside a bad one is not committed."""
+        """A good offset next to a bad one is not committed."""
         good = CHANGELOG._replace(partition=1)
         with pytest.raises(InvalidArgumentError):
             opened.store.commit({good: 1, CHANGELOG: -1})
@@ -223,7 +223,7 @@ class RollbackTests(StoreFixtures):
 
     @pytest.mark.spec("COM-7")
     def test_what_was_rolled_back_is_not_committed_later(self, persistent_stores: Stores) -> None:
-        """The next commit holds what was written since the rollback, only."""
+        """The next commit holds only what was written since the rollback."""
         opened = persistent_stores.open()
         expected = persistent_stores.open("twin")
         opened.fill()
@@ -250,7 +250,7 @@ class RollbackTests(StoreFixtures):
 
     @pytest.mark.spec("COM-7")
     def test_a_rollback_of_nothing_is_not_an_error(self, opened: StoreUnderTest) -> None:
-        """Without pending writes it changes nothing, however often."""
+        """Without pending writes it changes nothing, however often it is repeated."""
         opened.fill()
         opened.store.commit({})
         before = opened.content()
@@ -292,7 +292,7 @@ class UncommittedBytesTests(StoreFixtures):
 
     @pytest.mark.spec("COM-45", "COM-28")
     def test_a_write_of_no_bytes_is_pending(self, opened: StoreUnderTest) -> None:
-        """Whether something waits for the commit is not judged by how much it is."""
+        """Whether something waits for the commit is not judged by its size."""
         seen = [opened.store.has_pending_writes]
         opened.write(b"", 0)
         seen.append(opened.store.has_pending_writes)
@@ -306,7 +306,7 @@ class UncommittedBytesTests(StoreFixtures):
 
     @pytest.mark.spec("COM-47")
     def test_the_next_offset_is_one_after_what_is_committed(self, opened: StoreUnderTest) -> None:
-        """0 at the beginning; of the input too, when only the position knows it."""
+        """It is 0 at the beginning, and works for the input too, which only the position knows."""
         seen = [opened.store.next_offset(CHANGELOG), opened.store.next_offset(INPUT)]
         opened.fill()
         opened.store.advance_position({INPUT: 7})

@@ -24,14 +24,14 @@ class MetricsTests(StoreFixtures):
 
     @pytest.mark.spec("MET-5")
     def test_uncommitted_bytes_are_among_the_metrics(self, opened: StoreUnderTest) -> None:
-        """The one metric that every store has, and it is what the store says elsewhere."""
+        """It is the one metric that every store has, and equals what the store says elsewhere."""
         opened.fill()
 
         assert _values(opened)["uncommitted-bytes"] == opened.store.uncommitted_bytes > 0
 
     @pytest.mark.spec("MET-2")
     def test_a_metric_is_there_once(self, opened: StoreUnderTest) -> None:
-        """Name and tags tell metrics apart."""
+        """Name and tags together identify a metric."""
         opened.fill()
         metrics = [(each.name, *sorted(each.tags.items())) for each in opened.store.metrics()]
 
@@ -54,7 +54,7 @@ class MetricsTests(StoreFixtures):
 
     @pytest.mark.spec("MET-1")
     def test_a_closed_store_has_metrics_or_none(self, opened: StoreUnderTest) -> None:
-        """Who collects metrics need not know what is open: no error, and nothing pending."""
+        """A collector of metrics need not know what is open: no error, and nothing pending."""
         opened.fill()
         opened.store.close()
 
@@ -62,7 +62,7 @@ class MetricsTests(StoreFixtures):
 
     @pytest.mark.spec("MET-1", "MET-3")
     def test_another_thread_may_ask_while_the_owner_writes(self, opened: StoreUnderTest) -> None:
-        """It gets metrics each time, and counters that only grow."""
+        """It gets metrics each time, and the counters only grow."""
         stop = threading.Event()
         failures: list[BaseException] = []
         seen: list[dict[str, int | float]] = []

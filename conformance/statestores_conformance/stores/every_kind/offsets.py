@@ -1,4 +1,4 @@
-"""Committed offsets and the position: what a store knows of its logs."""
+"""Committed offsets and the position: what a store knows about its logs."""
 
 from typing import TYPE_CHECKING
 
@@ -36,7 +36,7 @@ class OffsetTests(StoreFixtures):
     @pytest.mark.spec("COM-3")
     @pytest.mark.parametrize("offset", [0, 1, 255, 2**31, _HIGHEST])
     def test_every_offset_is_kept(self, persistent_stores: Stores, offset: int) -> None:
-        """From 0 to the highest int64, also after reopening."""
+        """From 0 to the highest int64, after reopening too."""
         opened = persistent_stores.open()
         opened.store.commit({CHANGELOG: offset})
         at_once = opened.store.committed_offset(CHANGELOG)
@@ -155,7 +155,7 @@ class OffsetTests(StoreFixtures):
 
     @pytest.mark.spec("COM-6")
     def test_a_lower_offset_is_refused(self, opened: StoreUnderTest) -> None:
-        """Two owners, or a replaced log: a human has to look. Nothing is committed."""
+        """Two owners, or a replaced log: a human must look. Nothing is committed."""
         opened.store.commit({CHANGELOG: 5})
         opened.fill()
         with pytest.raises(OffsetRegressionError, match="4"):
@@ -228,7 +228,7 @@ class PositionTests(StoreFixtures):
 
     @pytest.mark.spec("COM-10")
     def test_a_position_is_pending_until_the_commit(self, opened: StoreUnderTest) -> None:
-        """The owner sees it at once, others with the commit that stores it."""
+        """The owner sees it immediately, others with the commit that stores it."""
         opened.store.advance_position({INPUT: 7})
         before = dict(opened.facade().position)
         opened.store.commit({})
@@ -241,7 +241,7 @@ class PositionTests(StoreFixtures):
     def test_a_position_that_was_not_committed_is_forgotten(
         self, persistent_stores: Stores
     ) -> None:
-        """After reopening, the position is that of the last commit, as the content is."""
+        """After reopening, the position is that of the last commit, and so is the content."""
         opened = persistent_stores.open()
         opened.store.advance_position({INPUT: 7})
         opened.store.commit({})
@@ -271,7 +271,7 @@ class PositionTests(StoreFixtures):
 
     @pytest.mark.spec("COM-10")
     def test_a_position_may_be_advanced_by_a_position(self, opened: StoreUnderTest) -> None:
-        """What one store gives, another takes."""
+        """What one store gives, another accepts."""
         opened.store.advance_position(Position({INPUT: 0}))
 
         assert opened.store.position == Position({INPUT: 0})
@@ -279,7 +279,7 @@ class PositionTests(StoreFixtures):
     @pytest.mark.spec("COM-19")
     @for_each("offset", [-1, 2**63, None, 1.0, True])
     def test_a_malformed_position_is_refused(self, opened: StoreUnderTest, offset: int) -> None:
-        """The error is ours, and nothing advances, also not in the good partition."""
+        """The error is ours, and nothing advances, not even in the good partition."""
         good = INPUT._replace(partition=0)
         with pytest.raises((InvalidTypeError, InvalidArgumentError)):
             opened.store.advance_position({good: 1, INPUT: offset})

@@ -43,7 +43,7 @@ _OF_A_CLOSED_STORE: dict[str, Callable[[StateStore], object]] = {
 
 
 def _others(stores: Stores) -> dict[str, StoreSpecification[Any, Any]]:
-    """Return specifications that differ from that of *stores*, by what the message has to name."""
+    """Return specifications that differ from that of *stores*, by what the message must name."""
     serde: Any = utf8  # only its name is compared
     if stores.kind == "versioned":
         retention = RETENTION_MS
@@ -94,7 +94,7 @@ class DescriptionTests(StoreFixtures):
 
     @pytest.mark.spec("COM-13")
     def test_a_store_knows_what_it_is(self, stores: Stores) -> None:
-        """Name and specification are those that it was opened with."""
+        """Name and specification are those with which it was opened."""
         store = stores.open().store
 
         assert store.name == "store"
@@ -102,7 +102,7 @@ class DescriptionTests(StoreFixtures):
 
     @pytest.mark.spec("COM-13", "COM-27")
     def test_another_specification_is_refused(self, persistent_stores: Stores) -> None:
-        """The message says in what they differ, and the stored content is untouched."""
+        """The message says how they differ, and the stored content is untouched."""
         opened = persistent_stores.open()
         opened.fill()
         opened.store.commit({CHANGELOG: 5})
@@ -138,7 +138,7 @@ class ClosedStoreTests(StoreFixtures):
 
     @pytest.mark.spec("COM-8")
     def test_the_end_of_a_block_does_not_commit(self, persistent_stores: Stores) -> None:
-        """Neither in peace nor on the way out of an exception."""
+        """Neither a normal end nor an exception commits."""
         opened = persistent_stores.open()
         with opened.store:
             opened.fill()
@@ -160,7 +160,7 @@ class ClosedStoreTests(StoreFixtures):
 
     @pytest.mark.spec("COM-15")
     def test_a_closed_store_refuses_every_call(self, opened: StoreUnderTest) -> None:
-        """Everything that reads or writes raises, also when there is nothing to do."""
+        """Everything that reads or writes raises, even when there is nothing to do."""
         opened.fill()
         opened.store.commit({CHANGELOG: 1})
         opened.store.close()
@@ -185,7 +185,7 @@ class ClosedStoreTests(StoreFixtures):
 
     @pytest.mark.spec("COM-15")
     def test_a_closed_store_still_says_what_it_was(self, stores: Stores) -> None:
-        """Name, specification and whether it is persistent are known to the end."""
+        """Name, specification and whether it is persistent remain known."""
         store = stores.open().store
         before = (store.name, store.specification, store.persistent)
         store.close()

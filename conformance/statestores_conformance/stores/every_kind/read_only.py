@@ -35,7 +35,7 @@ _COMMITS = 60
 _WRITES_WHILE_READING = 1_000
 _WRITES_PER_READ = 20
 _PATIENCE_SECONDS = 5.0
-"""A reader that works begins again long before."""
+"""A working reader starts its next read long before."""
 
 _ISOLATIONS = pytest.mark.parametrize("isolation", Isolation, ids=lambda level: level.value)
 
@@ -48,7 +48,7 @@ class FacadeTests(StoreFixtures):
     def test_a_facade_has_no_write_methods(
         self, opened: StoreUnderTest, isolation: Isolation
     ) -> None:
-        """They are not there at all, rather than there and raising."""
+        """They do not exist at all, rather than exist and raise."""
         facade = opened.facade(isolation)
 
         assert {name for name in dir(facade) if name in _WRITES} == set()
@@ -77,7 +77,7 @@ class FacadeTests(StoreFixtures):
 
     @pytest.mark.spec("ROF-7")
     def test_a_committed_facade_follows_the_commits(self, opened: StoreUnderTest) -> None:
-        """One facade, made before anything was written, sees each commit when it has returned."""
+        """A facade made before anything was written sees each commit once it has returned."""
         facade = opened.facade()
         for number in range(5):
             opened.write(KEYS[0], number)
@@ -121,7 +121,7 @@ class FacadeTests(StoreFixtures):
     def test_an_unknown_isolation_is_refused(
         self, opened: StoreUnderTest, isolation: str | None
     ) -> None:
-        """The message lists the levels that there are."""
+        """The message lists the levels that exist."""
         with pytest.raises(InvalidArgumentError, match="read_committed"):
             opened.facade(isolation)  # type: ignore[arg-type]  # on purpose
 
@@ -231,7 +231,7 @@ class FacadeThreadTests(StoreFixtures):
 
     @pytest.mark.spec("ROF-6", "ROF-8")
     def test_an_uncommitted_facade_is_safe_from_other_threads(self, opened: StoreUnderTest) -> None:
-        """Whatever is pending or just being committed: every key is there, none goes back."""
+        """Whatever is pending or being committed: every key is there, none goes back."""
 
         def read() -> None:
             scanned = opened.latest(Isolation.READ_UNCOMMITTED)
@@ -247,7 +247,7 @@ class FacadeThreadTests(StoreFixtures):
     def test_an_uncommitted_facade_reads_while_the_owner_writes(
         self, opened: StoreUnderTest
     ) -> None:
-        """What is pending grows under the reader, who sees the beginning of what was written."""
+        """Pending writes grow during the read, which sees the beginning of what was written."""
         written = [b"%04d" % number for number in range(_WRITES_WHILE_READING)]
         begun = threading.Semaphore(0)
 
@@ -269,7 +269,7 @@ class FacadeThreadTests(StoreFixtures):
 
     @pytest.mark.spec("ROF-7", "ROF-6")
     def test_committed_offsets_never_go_back(self, opened: StoreUnderTest) -> None:
-        """A thread that asks again and again sees the committed offset ascend."""
+        """A thread that keeps asking sees the committed offset ascend."""
         seen = threading.local()
 
         def read() -> None:
@@ -286,7 +286,7 @@ class FacadeThreadTests(StoreFixtures):
     def test_a_read_does_not_wait_for_pending_work(
         self, opened: StoreUnderTest, isolation: Isolation
     ) -> None:
-        """While writes stay pending, another thread's read comes back."""
+        """While writes stay pending, another thread's read returns."""
         opened.fill()
         with ThreadPoolExecutor(1) as threads:
             content = threads.submit(opened.content, isolation).result(timeout=60)

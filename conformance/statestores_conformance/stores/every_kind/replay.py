@@ -47,7 +47,7 @@ class ReplayTests(StoreFixtures):
     """Replaying gives the store from which the changes came."""
 
     def _live(self, opened: StoreUnderTest) -> list[Changes]:
-        """Write and commit a while, and return what each commit was about to make durable."""
+        """Write and commit for a while, and return what each commit was about to make durable."""
         log = []
         for number in range(40):
             key = KEYS[number * 7 % 4]
@@ -104,7 +104,7 @@ class ReplayTests(StoreFixtures):
     @pytest.mark.spec("COM-32")
     @pytest.mark.parametrize("start", [0, 1, 4, 9])
     def test_replay_is_idempotent(self, stores: Stores, start: int) -> None:
-        """What the store reflects may be replayed again, from anywhere through to the last."""
+        """What the store reflects may be replayed again, from anywhere to the end."""
         original, copy = stores.open("original"), stores.open("copy")
         log = self._live(original)
         for changes in [*log, *log[start:]]:
@@ -136,7 +136,7 @@ class ReplayTests(StoreFixtures):
 
     @pytest.mark.spec("COM-33")
     def test_replayed_changes_are_pending(self, stores: Stores) -> None:
-        """They are read at once by the owner, not by others, and `rollback` forgets them."""
+        """The owner reads them immediately, others do not, and `rollback` forgets them."""
         original, copy = stores.open("original"), stores.open("copy")
         original.fill()
         copy.store.replay(original.store.pending_changes())
@@ -164,7 +164,7 @@ class ReplayTests(StoreFixtures):
 
     @pytest.mark.spec("COM-34", "COM-19")
     def test_changes_that_do_not_fit_are_refused(self, opened: StoreUnderTest) -> None:
-        """Columns of other lengths, other types or another kind: nothing of them is taken."""
+        """Columns of other lengths, other types or another kind: nothing in them is taken."""
         bad: Any = None
         text: Any = "2"
         malformed = [
@@ -192,7 +192,7 @@ class CommittedContentTests(StoreFixtures):
 
     @pytest.mark.spec("COM-20")
     def test_the_committed_content_rebuilds_the_store(self, stores: Stores) -> None:
-        """Loaded into an empty store, it answers every read alike, offsets and position too."""
+        """Loaded into an empty store, it gives the same answers, offsets and position too."""
         original, copy = stores.open("original"), stores.open("copy")
         original.fill()
         original.store.advance_position({INPUT: 3})
@@ -254,7 +254,7 @@ class CommittedContentTests(StoreFixtures):
 
     @pytest.mark.spec("COM-33")
     def test_a_load_is_pending(self, stores: Stores) -> None:
-        """It is read at once by the owner, not by others, and `rollback` forgets it."""
+        """The owner reads it immediately, others do not, and `rollback` forgets it."""
         original, copy = stores.open("original"), stores.open("copy")
         original.fill()
         original.store.commit({})
@@ -269,7 +269,7 @@ class CommittedContentTests(StoreFixtures):
 
     @pytest.mark.spec("COM-20", "COM-38")
     def test_a_large_content_comes_whole_and_in_chunks(self, stores: Stores) -> None:
-        """More rows than an export may hold at once: none is lost where a chunk ends."""
+        """More rows than an export may hold at a time: none is lost where a chunk ends."""
         original, copy = stores.open("original"), stores.open("copy")
         for number in range(_MANY_ROWS):
             original.write(b"%05d" % number, number)
@@ -305,11 +305,11 @@ class CommittedContentTests(StoreFixtures):
 
 
 class TruncationTests(StoreFixtures):
-    """Deleting everything but the specification."""
+    """Deleting everything except the specification."""
 
     @pytest.mark.spec("COM-18")
     def test_truncating_deletes_everything_at_once(self, persistent_stores: Stores) -> None:
-        """Content, offsets and position, pending and committed, are gone after reopening too."""
+        """Content, offsets and position, pending and committed, are gone, after reopening too."""
         opened = persistent_stores.open()
         opened.fill()
         opened.store.advance_position({INPUT: 3})
@@ -328,7 +328,7 @@ class TruncationTests(StoreFixtures):
 
     @pytest.mark.spec("COM-18")
     def test_a_truncated_store_can_be_filled_again(self, stores: Stores) -> None:
-        """It is like a new one: earlier times and lower offsets are welcome."""
+        """It is like a new one: earlier times and lower offsets are accepted."""
         truncated, fresh = stores.open("truncated"), stores.open("fresh")
         truncated.write(KEYS[0], 10_000)
         truncated.store.commit({CHANGELOG: 5})

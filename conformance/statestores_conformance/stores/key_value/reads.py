@@ -26,12 +26,12 @@ class KeyValueReadTests(KeyValueOfThreePairs):
 
     @pytest.mark.spec("KVS-5")
     def test_a_missing_key_is_none(self, abc: Store) -> None:
-        """A key that was never put has no value, and neither has a neighbour of one."""
+        """A key that was never put has no value, and neither has a neighbour of a key that was."""
         assert [abc.get(key) for key in (b"", b"x", b"a\x00", b"A")] == [None] * 4
 
     @pytest.mark.spec("KVS-6")
     def test_get_many_answers_key_by_key(self, abc: Store) -> None:
-        """In the order of the keys, with ``None`` for missing ones and repeats repeated."""
+        """In the order of the keys, with ``None`` for missing keys and repeats repeated."""
         abc.put(b"b", b"new")
         abc.put(b"c", None)
 
@@ -68,7 +68,7 @@ class KeyValueReadTests(KeyValueOfThreePairs):
 
     @pytest.mark.spec("KVS-7", "KVS-8", "KVS-12")
     def test_ranges_over_adversarial_keys(self, store: Store) -> None:
-        """Between any two keys: half of them committed, half pending, one result in order."""
+        """Between any two keys, half of them committed, half pending: one result, in order."""
         store.put_many(_SHORT[::2], [b"committed"] * len(_SHORT[::2]))
         store.commit({})
         store.put_many(_SHORT[1::2], [b"pending"] * len(_SHORT[1::2]))
@@ -82,7 +82,7 @@ class KeyValueReadTests(KeyValueOfThreePairs):
     @pytest.mark.spec("KVS-9")
     @pytest.mark.parametrize("state", ["pending", "committed", "mixed"])
     def test_a_prefix_scan_gives_prefixes_only(self, store: Store, state: str) -> None:
-        """For every adversarial prefix, ``ff`` at its end included: all that begin with it."""
+        """For every adversarial prefix, even one ending in ``ff``: all keys that begin with it."""
         half = len(_SHORT) // 2
         for number, key in enumerate(_SHORT):
             store.put(key, b"v")
@@ -126,7 +126,7 @@ class KeyValueReadTests(KeyValueOfThreePairs):
 
     @pytest.mark.spec("KVS-12")
     def test_everything_hidden_is_an_empty_range(self, abc: Store) -> None:
-        """When all that is committed is deleted and pending, nothing is found."""
+        """When pending deletions hide all that is committed, nothing is found."""
         abc.put_many([b"a", b"b", b"c"], [None, None, None])
 
         assert list(abc.range()) == []
@@ -137,7 +137,7 @@ class KeyValueReadTests(KeyValueOfThreePairs):
     def test_the_number_of_entries_is_exact_for_keys_written_once(
         self, key_value_stores: KeyValueStores
     ) -> None:
-        """Pending, committed and both together; and 0 for a store that never held anything."""
+        """Pending, committed, or both; and 0 for a store that never held anything."""
         store = key_value_stores.open().store
         counts = [store.approximate_num_entries()]
         store.put_many([b"a", b"b"], [b"1", b"2"])
@@ -188,7 +188,7 @@ class KeyValueIteratorTests(KeyValueOfThreePairs):
     @pytest.mark.spec("KVS-11")
     @pytest.mark.parametrize("reverse", [False, True], ids=["forward", "reverse"])
     def test_writing_while_iterating_is_safe(self, store: Store, *, reverse: bool) -> None:
-        """Each pair is given once, as it was, while the loop rewrites the store."""
+        """Each pair comes once, as it was, while the loop rewrites the store."""
         pairs = [(b"%03d" % number, b"old") for number in range(200)]
         store.put_all(pairs[::2])
         store.commit({})

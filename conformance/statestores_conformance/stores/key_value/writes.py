@@ -13,7 +13,7 @@ from statestores_conformance.subjects.stores import KeyValueStores
 
 
 class ListColumn:
-    """A column that becomes a list, as an Arrow array does; no Arrow is needed."""
+    """A column that becomes a list, as an Arrow array does, without needing Arrow."""
 
     def __init__(self, values: list[Any]) -> None:
         self._values = values
@@ -115,7 +115,7 @@ class KeyValueWriteTests(KeyValueOfThreePairs):
 
     @pytest.mark.spec("COM-28")
     def test_empty_keys_and_values_are_not_absence(self, key_value_stores: KeyValueStores) -> None:
-        """``b""`` is a key and a value like any other, also from the engine."""
+        """``b""`` is a key and a value like any other, even from the engine."""
         store = key_value_stores.open().store
         absent = store.get(b"")
         store.put(b"", b"")
@@ -136,7 +136,7 @@ class KeyValueWriteTests(KeyValueOfThreePairs):
 
     @pytest.mark.spec("KVS-2")
     def test_put_if_absent_sets_what_is_missing(self, abc: KeyValueStore[bytes, bytes]) -> None:
-        """It returns ``None`` exactly when it has set the value, also for a deleted key."""
+        """It returns ``None`` exactly when it has set the value, even for a deleted key."""
         abc.put(b"c", None)
 
         assert abc.put_if_absent(b"d", b"4") is None
@@ -164,7 +164,7 @@ class KeyValueWriteTests(KeyValueOfThreePairs):
     def test_adversarial_keys_are_kept_apart(self, key_value_stores: KeyValueStores) -> None:
         """Committed and reopened or still pending, each key has its own value, in order."""
         store = key_value_stores.open().store
-        # The store puts a byte in front of each key: the longest of the engine's is too long here.
+        # The store puts a byte before each key: the engine's longest key is too long here.
         keys = [b"", *(key for key in adversarial_keys.KEYS if len(key) < 1_000)]
         for number, key in enumerate(keys):
             store.put(key, b"%d" % number)
@@ -197,7 +197,7 @@ class KeyValueWriteTests(KeyValueOfThreePairs):
     def test_a_malformed_key_is_refused_by_every_read(
         self, abc: KeyValueStore[bytes, bytes], key: Any
     ) -> None:
-        """``None`` is a key nowhere; where it opens a range, it is a bound and not a key."""
+        """``None`` is never a key; where it opens a range, it is a bound and not a key."""
         reads: list[Callable[[], object]] = [
             lambda: abc.get(key),
             lambda: abc.get_many([b"a", key]),
@@ -235,7 +235,7 @@ class KeyValueBulkTests(KeyValueOfThreePairs):
     def test_one_malformed_entry_refuses_them_all(
         self, abc: KeyValueStore[bytes, bytes], key: Any, value: Any
     ) -> None:
-        """Nothing is put, also not what came before the malformed entry."""
+        """Nothing is put, not even what came before the malformed entry."""
         before = list(abc.range())
         bytes_before = abc.uncommitted_bytes
         with pytest.raises(InvalidTypeError):
@@ -289,7 +289,7 @@ class KeyValueBulkTests(KeyValueOfThreePairs):
     def test_columns_come_in_many_forms(
         self, store: KeyValueStore[bytes, bytes], form: Callable[[list[Any]], Any]
     ) -> None:
-        """Any iterable and anything with `to_pylist` are columns alike, with nulls as ``None``."""
+        """Any iterable is a column, and so is anything with `to_pylist`, with nulls as ``None``."""
         store.put(b"c", b"old")
         store.put_many(form([b"a", b"b", b"c"]), form([b"1", b"2", None]))
 
@@ -332,7 +332,7 @@ class KeyValueBulkTests(KeyValueOfThreePairs):
 
     @pytest.mark.spec("COM-15")
     def test_a_closed_store_refuses_every_method(self, store: KeyValueStore[bytes, bytes]) -> None:
-        """Also those calls that would have nothing to do."""
+        """Even calls that would have nothing to do."""
         store.put(b"a", b"1")
         store.close()
         calls: list[Callable[[], object]] = [

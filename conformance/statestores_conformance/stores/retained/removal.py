@@ -24,7 +24,7 @@ _LEAST_WORK_ROWS = 200
 
 
 class _RemovalTests(EngineFixtures):
-    """What holds for both kinds: a put is of a key and the time that retention looks at."""
+    """What holds for both kinds: a put has a key and the time that retention judges."""
 
     @abstractmethod
     def open(self, engine: Engine) -> tuple[Any, Callable[[bytes, int], object]]:
@@ -53,7 +53,7 @@ class _RemovalTests(EngineFixtures):
     def test_what_expires_before_it_is_committed_is_not_written(
         self, watched: FaultyEngine
     ) -> None:
-        """A batch that spans many retentions costs no more than what is left of it."""
+        """A batch that spans many retentions costs no more than what remains of it."""
         store, put = self.open(watched)
         for number in range(1_000):
             put(b"k", number * _STEP_MS)
@@ -80,7 +80,7 @@ class _RemovalTests(EngineFixtures):
 
     @pytest.mark.spec("WIN-19", "SES-19", "WIN-18", "SES-18")
     def test_a_backlog_is_worked_off(self, watched: FaultyEngine) -> None:
-        """By and by, and also by commits that write nothing; then nothing more is done."""
+        """Bit by bit, even by commits that write nothing; after that nothing more is done."""
         store, put = self.open(watched)
         for number in range(500):
             put(b"%05d" % number, 10)
@@ -108,7 +108,7 @@ class _RemovalTests(EngineFixtures):
 
     @pytest.mark.spec("WIN-20", "SES-20", "COM-9")
     def test_a_failed_commit_removes_nothing(self, watched: FaultyEngine) -> None:
-        """And what it was going to remove is removed by the next one."""
+        """What it was going to remove, the next one removes."""
         store, put = self.open(watched)
         put(b"k", 10)
         store.commit({})

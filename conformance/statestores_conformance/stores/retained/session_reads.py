@@ -64,7 +64,7 @@ class SessionReadTests(SessionStoreFixtures):
     def test_sessions_are_found_by_end_and_start(
         self, filled: Store, earliest_end_ms: int | None, *, reverse: bool
     ) -> None:
-        """Both bounds are inclusive, and the first may be the later: then they are contained."""
+        """Both bounds are inclusive; if the first is later, sessions containing both are found."""
         for latest_start_ms in _TIMES:
             expected = [
                 (key, end, start)
@@ -101,7 +101,7 @@ class SessionReadTests(SessionStoreFixtures):
     def test_key_ranges_are_inclusive(
         self, filled: Store, keys: tuple[bytes | None, bytes | None], *, reverse: bool
     ) -> None:
-        """Each end open or not, with either way of finding."""
+        """Each end may be open, with either way of finding."""
         expected = [
             session
             for session in _IN_ORDER
@@ -116,7 +116,7 @@ class SessionReadTests(SessionStoreFixtures):
     @pytest.mark.spec("SES-11", "SES-12")
     @for_each("reverse", [False, True])
     def test_keys_and_times_bound_each_session(self, filled: Store, *, reverse: bool) -> None:
-        """Times hold for the keys in between as well, not at the ends of the key range only."""
+        """Times also bound the keys in between, not only those at the ends of the key range."""
         bounds: list[tuple[int | None, int | None]] = [(15, None), (20, 5), (None, 5), (21, 30)]
         key_ranges = [(b"a", b"b"), (b"a", None), (None, b"b"), (None, None)]
         for (one_ms, other_ms), (first, last) in product(bounds, key_ranges):
@@ -138,7 +138,7 @@ class SessionReadTests(SessionStoreFixtures):
     @pytest.mark.spec("SES-13")
     @pytest.mark.parametrize("reverse", [False, True])
     def test_a_session_comes_where_it_ends(self, filled: Store, *, reverse: bool) -> None:
-        """One that contains others begins before them and comes after them, in every read."""
+        """One that contains others begins before them but comes after them, in every read."""
         for start_ms, end_ms in ((0, 100), (50, 60), (50, 80), (70, 80)):
             filled.put(b"long", start_ms, end_ms, b"v")
         expected = [(b"long", 60, 50), (b"long", 80, 50), (b"long", 80, 70), (b"long", 100, 0)]
@@ -172,7 +172,7 @@ class SessionReadTests(SessionStoreFixtures):
     def test_iterators_are_frozen_at_the_call(
         self, filled: Store, isolation: Isolation | None
     ) -> None:
-        """No put, removal, commit or leap of stream time shows up in one."""
+        """No put, removal, commit or leap of stream time shows in one."""
         filled.commit({})
         reader = filled if isolation is None else filled.read_only(isolation)
         expected = list(reader.find_all_sessions())
@@ -263,7 +263,7 @@ class SessionExpiryTests(SessionStoreFixtures):
 
     @pytest.mark.spec("SES-8", "ROF-9")
     def test_a_committed_facade_expires_by_committed_stream_time(self, store: Store) -> None:
-        """Pending writes that move it may be rolled back, and must not hide anything till then."""
+        """Pending writes that move it may be rolled back, and must hide nothing until then."""
         store.put(b"k", 0, 100, b"v")
         store.commit({})
         facade = store.read_only()
@@ -278,7 +278,7 @@ class SessionExpiryTests(SessionStoreFixtures):
 
     @pytest.mark.spec("SES-8", "COM-20")
     def test_an_expired_session_is_not_in_the_committed_content(self, store: Store) -> None:
-        """Whether its space is free already or not: snapshots hold what can be read."""
+        """Whether its space is already free or not: snapshots hold what can be read."""
         store.put(b"k", 0, 100, b"v")
         store.commit({})
         store.put(b"x", 0, 10_000, b"v")
@@ -292,7 +292,7 @@ class SessionReopeningTests(StoreFixtures):
 
     @pytest.mark.spec("SES-17")
     def test_stream_time_and_sessions_survive(self, persistent_stores: Stores) -> None:
-        """Kafka forgets stream time: then expired sessions are back, and late ones accepted."""
+        """Kafka forgets stream time: expired sessions then reappear, and late ones are accepted."""
         opened = persistent_stores.open()
         opened.write(b"a", 10)
         opened.write(b"b", 5_000)

@@ -42,7 +42,7 @@ class SessionPutTests(SessionStoreFixtures):
     def test_a_removal_is_of_exactly_one_session(
         self, store: Store, commit_between: Callable[[Store], None]
     ) -> None:
-        """Removing what is not there is no error, and putting ``None`` is the same."""
+        """Removing what is not there is not an error, and putting ``None`` does the same."""
         for end_ms in (10, 20, 30):
             store.put(b"k", 5, end_ms, b"v")
         commit_between(store)
@@ -153,7 +153,7 @@ class SessionBulkTests(SessionStoreFixtures):
 
     @pytest.mark.spec("SES-6")
     def test_a_bulk_put_is_the_puts_in_order(self, session_stores: SessionStores) -> None:
-        """And counts what was accepted."""
+        """It also counts what was accepted."""
         columns = [b"a", b"b", b"a", b"a"], [1, 2, 3, 4], [10, 5_000, 4_500, 20], [b"1"] * 4
         one, many = session_stores.open("one").store, session_stores.open("many").store
         accepted = [one.put(*row) for row in zip(*columns, strict=True)]
@@ -175,7 +175,7 @@ class SessionBulkTests(SessionStoreFixtures):
 
     @pytest.mark.spec("SES-6")
     def test_columns_of_other_lengths_are_refused(self, store: Store) -> None:
-        """Nothing of them is put."""
+        """None of them is put."""
         with pytest.raises(InvalidArgumentError):
             store.put_many([b"a", b"b"], [1, 1], [2], [b"1", b"2"])
 
@@ -188,7 +188,7 @@ class SessionSpecificationTests(StoreFixtures):
     @pytest.mark.spec("SES-1")
     @for_each("retention_ms", [0, -1, 2**63])
     def test_a_retention_that_makes_no_sense_is_refused(self, retention_ms: int) -> None:
-        """Sessions that would be gone at once, or never."""
+        """Sessions would be gone immediately, or never."""
         with pytest.raises(InvalidArgumentError):
             Session("store", retention_ms=retention_ms)
 

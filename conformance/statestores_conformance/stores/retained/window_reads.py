@@ -82,7 +82,7 @@ class WindowReadTests(WindowStoreFixtures):
     @pytest.mark.spec("WIN-11")
     @for_each("reverse", [False, True])
     def test_both_ranges_are_inclusive(self, filled: Store, *, reverse: bool) -> None:
-        """Of keys and of starts, each open or not: what is within both, and nothing else."""
+        """Of keys and of starts, each open or not: only what is within both is found."""
         for (first_ms, last_ms), (first, last) in itertools.product(_TIME_RANGES, _KEY_RANGES):
             expected = [
                 window
@@ -117,7 +117,7 @@ class WindowReadTests(WindowStoreFixtures):
     def test_iterators_are_frozen_at_the_call(
         self, filled: Store, isolation: Isolation | None
     ) -> None:
-        """No put, commit or leap of stream time shows up in one, begun or not."""
+        """No put, commit or leap of stream time shows in one, begun or not."""
         filled.commit({})
         reader = filled if isolation is None else filled.read_only(isolation)
         expected = list(reader.fetch_all())
@@ -208,7 +208,7 @@ class WindowExpiryTests(WindowStoreFixtures):
 
     @pytest.mark.spec("WIN-8", "ROF-9")
     def test_a_committed_facade_expires_by_committed_stream_time(self, store: Store) -> None:
-        """Pending writes that move it may be rolled back, and must not hide anything till then."""
+        """Pending writes that move it may be rolled back, and must hide nothing until then."""
         store.put(b"k", b"v", 100)
         store.commit({})
         facade = store.read_only()
@@ -223,7 +223,7 @@ class WindowExpiryTests(WindowStoreFixtures):
 
     @pytest.mark.spec("WIN-8", "COM-20")
     def test_an_expired_window_is_not_in_the_committed_content(self, store: Store) -> None:
-        """Whether its space is free already or not: snapshots hold what can be read."""
+        """Whether its space is already free or not: snapshots hold what can be read."""
         store.put(b"k", b"v", 100)
         store.commit({})
         store.put(b"x", b"v", 10_000)
@@ -249,7 +249,7 @@ class WindowReopeningTests(StoreFixtures):
 
     @pytest.mark.spec("WIN-17")
     def test_stream_time_and_windows_survive(self, persistent_stores: Stores) -> None:
-        """Kafka forgets stream time: then expired windows are back, and late ones accepted."""
+        """Kafka forgets stream time: expired windows then reappear, and late ones are accepted."""
         opened = persistent_stores.open()
         opened.write(b"a", 10)
         opened.write(b"b", 5_000)

@@ -29,7 +29,7 @@ class WindowPutTests(WindowStoreFixtures):
     def test_a_put_sets_the_value_of_one_window(
         self, store: Store, commit_between: Callable[[Store], None]
     ) -> None:
-        """Of its key and start, and of no other, in whatever order the starts come."""
+        """It is that of its key and start only, in whatever order the starts come."""
         for key, value, start_ms in ((b"k", b"1", 20), (b"k", b"2", 10), (b"j", b"3", 10)):
             assert store.put(key, value, start_ms)
             commit_between(store)
@@ -53,7 +53,7 @@ class WindowPutTests(WindowStoreFixtures):
     def test_a_put_of_none_deletes(
         self, store: Store, commit_between: Callable[[Store], None]
     ) -> None:
-        """That window only; deleting what is not there is no error."""
+        """Only that window; deleting what is not there is not an error."""
         store.put(b"k", b"1", 10)
         store.put(b"k", b"2", 20)
         commit_between(store)
@@ -67,7 +67,7 @@ class WindowPutTests(WindowStoreFixtures):
     def test_a_window_that_has_expired_is_not_accepted(
         self, store: Store, commit_between: Callable[[Store], None]
     ) -> None:
-        """At the horizon it is too late, a millisecond above it is not; deletions are no other."""
+        """At the horizon it is too late, a millisecond above it is not; deletions likewise."""
         store.put(b"k", b"v", 5_000)
         commit_between(store)
         horizon = 5_000 - RETENTION_MS
@@ -100,7 +100,7 @@ class WindowPutTests(WindowStoreFixtures):
 
     @pytest.mark.spec("WIN-4")
     def test_a_rollback_takes_stream_time_back(self, store: Store) -> None:
-        """Windows that had expired by writes that are rolled back are visible again."""
+        """Windows that had expired through writes that are rolled back are visible again."""
         store.put(b"k", b"v", 10)
         store.commit({})
         store.put(b"j", b"v", 10_000)
@@ -150,7 +150,7 @@ class WindowBulkTests(WindowStoreFixtures):
 
     @pytest.mark.spec("WIN-7")
     def test_a_bulk_put_is_the_puts_in_order(self, window_stores: WindowStores) -> None:
-        """And counts what was accepted."""
+        """It also counts what was accepted."""
         columns = [b"a", b"b", b"a", b"a"], [b"1", b"2", None, b"4"], [10, 5_000, 4_500, 20]
         one, many = window_stores.open("one").store, window_stores.open("many").store
         accepted = [one.put(*row) for row in zip(*columns, strict=True)]
@@ -172,7 +172,7 @@ class WindowBulkTests(WindowStoreFixtures):
 
     @pytest.mark.spec("WIN-7")
     def test_columns_of_other_lengths_are_refused(self, store: Store) -> None:
-        """Nothing of them is put."""
+        """None of them is put."""
         with pytest.raises(InvalidArgumentError):
             store.put_many([b"a", b"b"], [b"1", b"2"], [1])
 
@@ -190,7 +190,7 @@ class WindowSpecificationTests(StoreFixtures):
     def test_sizes_that_make_no_sense_are_refused(
         self, retention_ms: int, window_size_ms: int
     ) -> None:
-        """Windows of no time, and windows that would be gone before they are over."""
+        """Windows would last no time, or be gone before they are over."""
         with pytest.raises(InvalidArgumentError):
             Window("store", retention_ms=retention_ms, window_size_ms=window_size_ms)
 
@@ -226,7 +226,7 @@ class WindowDuplicateTests(WindowStoreFixtures):
 
     @pytest.mark.spec("WIN-6")
     def test_none_is_not_accepted(self, duplicates: Store) -> None:
-        """There is no single value that it could delete; windows go when they expire."""
+        """There is no single value for it to delete; windows go when they expire."""
         duplicates.put(b"k", b"1", 10)
 
         assert not duplicates.put(b"k", None, 10)
@@ -286,7 +286,7 @@ class WindowDuplicateTests(WindowStoreFixtures):
 
     @pytest.mark.spec("WIN-21", "COM-34")
     def test_changes_of_another_form_are_refused(self, store: Store, duplicates: Store) -> None:
-        """Sequences where there are no duplicates, none where there are, and deletions of one."""
+        """Sequences without duplicates, duplicates without sequences, deletions of duplicates."""
         plain, numbered = Changes([b"k"], [b"1"], [1]), Changes([b"k"], [b"1"], [1], sequences=[0])
         deletion = Changes([b"k"], [None], [1], sequences=[0])
         sessions = Changes([b"k"], [b"1"], [1], end_times_ms=[1])

@@ -20,7 +20,7 @@ def _deleted(changes: Changes) -> list[bytes]:
 
 
 def _grow_old(store: TimestampedKeyValueStore[bytes, bytes], keys: list[bytes]) -> None:
-    """Commit *keys*, and put more than enough others so that these have expired."""
+    """Commit *keys*, and put more than enough others to make these expire."""
     for key in keys:
         store.put(key, b"v", 0)
     store.commit({})
@@ -50,7 +50,7 @@ class TimeToLiveChangeTests:
     def test_a_deletion_by_age_is_among_the_pending_changes(
         self, timestamped_stores: TimestampedStores
     ) -> None:
-        """Of the commit that makes it, so a changelog has it."""
+        """It is part of the commit that makes it, so a changelog has it."""
         store = timestamped_stores.open_with(_EVENT)
         _grow_old(store, [b"a", b"b"])
         deleted = _deleted(store.pending_changes())
@@ -64,7 +64,7 @@ class TimeToLiveChangeTests:
     def test_every_expired_key_is_deleted_in_the_end(
         self, timestamped_stores: TimestampedStores
     ) -> None:
-        """The changes of a long life delete each key that it does not hold any more."""
+        """The changes of a long life delete each key that it no longer holds."""
         store = timestamped_stores.open_with(_EVENT)
         log = self._live(store)
         for number in range(20):
@@ -134,7 +134,7 @@ class TimeToLiveChangeTests:
     def test_a_replica_deletes_nothing_by_itself(
         self, timestamped_stores: TimestampedStores
     ) -> None:
-        """Its rows are those that the changelog has, so it can be taken over at any time."""
+        """Its rows are those of the changelog, so it can be taken over at any time."""
         replica = timestamped_stores.open_with(_EVENT)
         for number in range(50):
             batch = Changes([b"%d" % number], [b"v"], timestamps_ms=[1_000 * number])
@@ -155,7 +155,7 @@ class TimeToLiveChangeTests:
     def test_the_committed_content_is_what_lives(
         self, timestamped_stores: TimestampedStores
     ) -> None:
-        """So no snapshot and no export brings back what is gone, and a copy goes on alike."""
+        """So no snapshot and no export brings back what is gone, and a copy goes on likewise."""
         original = timestamped_stores.open_with(_EVENT, "original")
         copy = timestamped_stores.open_with(_EVENT, "copy")
         self._live(original)

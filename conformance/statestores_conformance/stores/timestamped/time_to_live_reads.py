@@ -49,7 +49,7 @@ class Hands:
 
 
 class TimeToLiveReadTests:
-    """By stream time: an expired key is absent from every read, at once."""
+    """By stream time: an expired key is immediately absent from every read."""
 
     @pytest.fixture
     def store(self, timestamped_stores: TimestampedStores) -> Store:
@@ -75,7 +75,7 @@ class TimeToLiveReadTests:
     def test_an_expired_key_is_absent_from_every_read(
         self, store: Store, time_ms: int, expected: list[bytes]
     ) -> None:
-        """When as much time has passed as it may live, not a millisecond earlier or later."""
+        """Exactly when its time to live has passed, not a millisecond earlier or later."""
         store.put(b"z", b"v", time_ms)
         uncommitted, committed = store.read_only("read_uncommitted"), store.read_only()
         pending = {name: [read(store), read(uncommitted)] for name, read in READS.items()}
@@ -112,7 +112,7 @@ class TimeToLiveReadTests:
 
     @pytest.mark.spec("TTL-2", "COM-7")
     def test_a_rollback_brings_back_what_its_time_had_expired(self, store: Store) -> None:
-        """The time that passed was pending as well."""
+        """The passing of that time was pending as well."""
         store.put(b"z", b"v", 10_000)
         store.pending_changes()
         store.rollback()
@@ -121,7 +121,7 @@ class TimeToLiveReadTests:
 
     @pytest.mark.spec("TTL-3")
     def test_a_put_that_is_too_old_hides_its_key(self, store: Store) -> None:
-        """It is the later one, so it counts; and it has expired."""
+        """It is the later put, so it counts; and it has expired."""
         store.put(b"z", b"v", 150)
         store.put(b"b", b"late", 50)
         hidden = store.get(b"b")
@@ -134,7 +134,7 @@ class TimeToLiveReadTests:
     def test_time_passes_for_a_reopened_store_alike(
         self, timestamped_stores: TimestampedStores, store: Store
     ) -> None:
-        """Stream time is stored, and with it what has expired."""
+        """Stream time is stored, and so it is known what has expired."""
         store.put(b"z", b"v", 155)
         store.commit({})
         expected = list(store.range())
@@ -147,7 +147,7 @@ class TimeToLiveReadTests:
 
     @pytest.mark.spec("TTL-9", "COM-13")
     def test_the_time_to_live_may_change(self, timestamped_stores: TimestampedStores) -> None:
-        """Shorter, longer, none, again: what the rows' own timestamps say, from the opening on."""
+        """Shorter, longer, none, again: from the opening on, the rows' own timestamps decide."""
         store = timestamped_stores.open_with(TimestampedKeyValue("store"))
         if not store.persistent:
             pytest.skip("promise not made: persistent")
@@ -173,7 +173,7 @@ class TimeToLiveReadTests:
 
 
 class WallClockTests:
-    """By the wall clock: time passes though nothing is written."""
+    """By the wall clock: time passes even when nothing is written."""
 
     @pytest.mark.spec("TTL-1", "TTL-4")
     @pytest.mark.parametrize("read", READS)
@@ -197,7 +197,7 @@ class WallClockTests:
 
     @pytest.mark.spec("TKV-3")
     def test_a_put_takes_the_time_of_the_call(self, timestamped_stores: TimestampedStores) -> None:
-        """Unless it is given another, which then counts."""
+        """Unless it is given another one, which then counts."""
         clock = Hands(5_000)
         store = timestamped_stores.open_with(_WALL, clock=clock)
         store.put(b"a", b"v")
@@ -216,7 +216,7 @@ class WallClockTests:
     def test_a_clock_that_goes_back_brings_nothing_back(
         self, timestamped_stores: TimestampedStores
     ) -> None:
-        """What a store has once called expired stays so as long as it is open."""
+        """What a store has once treated as expired stays so while it is open."""
         clock = Hands(1_000)
         store = timestamped_stores.open_with(_WALL, clock=clock)
         store.put(b"a", b"v")

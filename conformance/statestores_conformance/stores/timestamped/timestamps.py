@@ -20,7 +20,7 @@ _LAST_MS = (1 << 63) - 1
 
 
 class TimestampedBulkTests(KeyValueBulkTests):
-    """Columns, as of any key-value store."""
+    """Columns, as in any key-value store."""
 
     @pytest.mark.spec("COM-16")
     def test_uncommitted_bytes_are_those_of_keys_and_values(
@@ -67,7 +67,7 @@ class TimestampTests:
 
     @pytest.mark.spec("TKV-2")
     def test_the_later_put_wins(self, timestamped_stores: TimestampedStores) -> None:
-        """In the order of the puts, not of the timestamps; in one commit or over two."""
+        """In the order of the puts, not of the timestamps; within one commit or across two."""
         for name, committing in (("one", False), ("two", True)):
             store = timestamped_stores.open_with(TimestampedKeyValue("store"), name)
             store.put(b"k", b"new", 100)
@@ -83,7 +83,7 @@ class TimestampTests:
     def test_a_deletion_has_no_timestamp(
         self, store: TimestampedKeyValueStore[bytes, bytes]
     ) -> None:
-        """One that is given is judged, and moves nothing."""
+        """One that is given is checked, and moves nothing."""
         store.put(b"k", b"v", 10)
         store.put(b"k", None, 99)
         store.put(b"k", None)
@@ -97,7 +97,7 @@ class TimestampTests:
     def test_a_malformed_timestamp_is_refused(
         self, store: TimestampedKeyValueStore[bytes, bytes]
     ) -> None:
-        """A missing one too, and of many none is put."""
+        """So is a missing one, and in a bulk put nothing is put."""
         bad: Any
         for bad, error in (
             (None, InvalidTypeError),
@@ -163,7 +163,7 @@ class TimestampTests:
     def test_an_overwritten_put_still_moves_stream_time(
         self, timestamped_stores: TimestampedStores
     ) -> None:
-        """Also in a replay, whose changes have one put of each key, however they are cut."""
+        """In a replay too, whose changes have one put of each key, however they are cut."""
         original = timestamped_stores.open_with(TimestampedKeyValue("store"), "original")
         original.put(b"j", b"1", 5)
         original.put(b"k", b"1", 900)
@@ -182,7 +182,7 @@ class TimestampTests:
 
     @pytest.mark.spec("TKV-6")
     def test_a_value_may_have_no_timestamp(self, timestamped_stores: TimestampedStores) -> None:
-        """One that comes from elsewhere; it is kept through a load, and never expires."""
+        """Such a value comes from elsewhere; it survives a load, and never expires."""
         source = timestamped_stores.open_with(TimestampedKeyValue("store", ttl_ms=10), "source")
         copy = timestamped_stores.open_with(TimestampedKeyValue("store", ttl_ms=10), "copy")
         source.replay(Changes([b"old", b"new"], [b"1", b"2"], timestamps_ms=[None, 3]))

@@ -62,7 +62,7 @@ class VersionedPointReadTests(VersionedStoreFixtures):
     def test_the_latest_never_expires(
         self, store: Store, commit_between: Callable[[Store], None]
     ) -> None:
-        """However far stream time moves on, it is what the key is, also far below the horizon."""
+        """However far stream time moves on, it is the key's value, even far below the horizon."""
         store.put(b"k", b"v", 10)
         commit_between(store)
         for far in (10_000, 10**9, 10**15):
@@ -95,7 +95,7 @@ class VersionedPointReadTests(VersionedStoreFixtures):
 
     @pytest.mark.spec("VRS-9")
     def test_below_the_horizon_a_deleted_latest_gives_nothing(self, store: Store) -> None:
-        """The latest is considered and is a deletion: there is nothing to return."""
+        """Only the latest is considered, and it is a deletion: there is nothing to return."""
         store.put(b"k", b"v", 10)
         store.put(b"k", None, 20)
         store.put(b"x", b"v", 10_000)
@@ -104,7 +104,7 @@ class VersionedPointReadTests(VersionedStoreFixtures):
 
     @pytest.mark.spec("VRS-23")
     def test_get_many_at_one_time(self, history: Store) -> None:
-        """In the order of the keys, repeats repeated, now or as of one time for all."""
+        """In the order of the keys, with repeats repeated, now or as of one time for all."""
         history.put(b"j", b"v", 15)
 
         assert history.get_many([b"k", b"x", b"j", b"k"]) == [
@@ -126,7 +126,7 @@ class VersionedPointReadTests(VersionedStoreFixtures):
     def test_get_many_refuses_other_numbers_of_times(
         self, history: Store, times: list[int]
     ) -> None:
-        """As many times as keys, or one for all."""
+        """There must be as many times as keys, or one for all."""
         with pytest.raises(InvalidArgumentError):
             history.get_many([b"k", b"k"], times)
 
@@ -163,7 +163,7 @@ class VersionedHistoryTests(VersionedStoreFixtures):
 
     @pytest.mark.spec("VRS-10")
     def test_an_unknown_key_has_no_history(self, history: Store) -> None:
-        """Nor have the neighbours of a known one."""
+        """Neither have the neighbours of a known one."""
         for key in (b"x", b"", b"k\x00", b"kk", b"j"):
             assert list(history.history(key)) == []
 
@@ -230,7 +230,7 @@ class VersionedHistoryTests(VersionedStoreFixtures):
 
     @pytest.mark.spec("VRS-16")
     def test_an_inverted_time_range_is_refused(self, history: Store) -> None:
-        """Times are computed by the caller: the mistake is told."""
+        """Times are computed by the caller, so the mistake must be reported."""
         with pytest.raises(InvalidArgumentError):
             history.history(b"k", 20, 19)
 
@@ -257,7 +257,7 @@ class VersionedHistoryTests(VersionedStoreFixtures):
     @pytest.mark.spec("COM-19")
     @for_each("key", [None, "k", 1, bytearray(b"k")])
     def test_a_malformed_key_is_refused_by_every_read(self, history: Store, key: Any) -> None:
-        """``None`` is a key nowhere; where it opens a range, it is a bound and not a key."""
+        """``None`` is never a key; where it opens a range, it is a bound and not a key."""
         reads: list[Callable[[], object]] = [
             lambda: history.get(key),
             lambda: history.get(key, 10),

@@ -1,4 +1,4 @@
-"""What is particular to replaying and loading versions."""
+"""What is special about replaying and loading versions."""
 
 import pytest
 
@@ -17,7 +17,7 @@ class VersionedReplayTests(VersionedStoreFixtures):
 
     @pytest.mark.spec("COM-41")
     def test_pending_changes_are_in_time_order(self, store: Store) -> None:
-        """Whatever the order in which they were put: so none is late when it is replayed."""
+        """Whatever the order of the puts, so that none is late when it is replayed."""
         for timestamp_ms in (500, 100, 900, 300, 700):
             store.put(b"%d" % (timestamp_ms % 7), b"v", timestamp_ms)
         changes = store.pending_changes()
@@ -26,7 +26,7 @@ class VersionedReplayTests(VersionedStoreFixtures):
 
     @pytest.mark.spec("COM-40")
     def test_a_late_change_is_not_taken(self, store: Store) -> None:
-        """A replayed change is judged as a put is; one at the horizon is taken."""
+        """A replayed change is judged like a put; one at the horizon is taken."""
         store.put(b"x", b"v", 5_000)
         store.commit({})
         horizon = 5_000 - RETENTION_MS
@@ -61,7 +61,7 @@ class VersionedReplayTests(VersionedStoreFixtures):
     def test_stream_time_is_loaded_with_the_content(
         self, versioned_stores: VersionedStores
     ) -> None:
-        """Also when the deletion that moved it is long forgotten."""
+        """Even when the deletion that moved it is long forgotten."""
         original = versioned_stores.open("original").store
         original.put(b"k", b"v", 10)
         original.put(b"x", None, 10_000)

@@ -86,7 +86,7 @@ class VersionedScanTests(VersionedStoreFixtures):
 
     @pytest.mark.spec("VRS-12", "VRS-9")
     def test_a_scan_below_the_horizon_has_latest_versions_only(self, keys: Store) -> None:
-        """As `get` does: of each key the latest, if it had begun by then."""
+        """As with `get`: the latest of each key, if it had begun by then."""
         keys.put(b"x", b"v", 10_000)
 
         assert [key for key, _ in keys.scan_as_of(10)] == [b"a", b"e"]
@@ -144,7 +144,7 @@ class VersionedIteratorTests(VersionedStoreFixtures):
 
     @pytest.mark.spec("VRS-26")
     def test_an_iterator_over_a_closed_store_raises(self, history: Store) -> None:
-        """Whether it was begun or not, and also at its end."""
+        """Whether it was begun or not, even at its end."""
         begun, unstarted, ended = (
             history.history(b"k"),
             history.scan_as_of(),

@@ -139,7 +139,7 @@ class VersionedReopeningTests(VersionedStoreFixtures):
 
     @pytest.mark.spec("VRS-13", "VRS-2")
     def test_stream_time_survives_reopening(self, versioned_stores: VersionedStores) -> None:
-        """What was late before is late after: the horizon does not start again."""
+        """What was late before is still late: the horizon does not start again."""
         with versioned_stores.open().store as store:
             skip_unless_promised("persistent", made=store.persistent)
             store.put_many([b"k", b"k", b"x"], [b"1", b"2", b"v"], [10, 20, 10_000])

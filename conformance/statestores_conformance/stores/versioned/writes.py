@@ -33,7 +33,7 @@ class VersionedPutTests(VersionedStoreFixtures):
     def test_a_newer_put_is_the_latest(
         self, store: Store, commit_between: Callable[[Store], None]
     ) -> None:
-        """It has no end, and ends the one before it."""
+        """It has no end, and ends the version before it."""
         first = store.put(b"k", b"1", 10)
         commit_between(store)
         second = store.put(b"k", b"2", 20)
@@ -47,7 +47,7 @@ class VersionedPutTests(VersionedStoreFixtures):
     def test_an_older_put_ends_where_the_next_begins(
         self, store: Store, commit_between: Callable[[Store], None]
     ) -> None:
-        """Put before, between and after others: all neighbours' validity follows."""
+        """Put before, between and after others: the validity of all neighbours follows."""
         results = []
         for timestamp_ms in (50, 10, 30, 20, 40):
             results.append(store.put(b"k", b"%d" % timestamp_ms, timestamp_ms))
@@ -80,7 +80,7 @@ class VersionedPutTests(VersionedStoreFixtures):
     def test_a_put_at_the_same_time_replaces(
         self, store: Store, commit_between: Callable[[Store], None]
     ) -> None:
-        """At any place in the history, a value or a deletion, by either."""
+        """Anywhere in the history, a value or a deletion replaces a value or a deletion."""
         for timestamp_ms in (10, 20, 30):
             store.put(b"k", b"old", timestamp_ms)
             commit_between(store)
@@ -106,7 +106,7 @@ class VersionedPutTests(VersionedStoreFixtures):
     def test_a_deletion_ends_the_version_before_it(
         self, store: Store, commit_between: Callable[[Store], None]
     ) -> None:
-        """After it there is nothing; before it, what was there stays."""
+        """After it there is nothing; what was there before it stays."""
         store.put(b"k", b"v", 10)
         commit_between(store)
         store.put(b"k", None, 20)
@@ -120,7 +120,7 @@ class VersionedPutTests(VersionedStoreFixtures):
     def test_a_deletion_at_the_time_of_the_only_version_is_kept(
         self, store: Store, commit_between: Callable[[Store], None]
     ) -> None:
-        """Kafka loses it (VER-14): an older value that comes later is born ended."""
+        """Kafka loses it (VER-14): an older value that comes later has already ended."""
         store.put(b"k", b"v", 10)
         commit_between(store)
         store.put(b"k", None, 10)
@@ -136,7 +136,7 @@ class VersionedPutTests(VersionedStoreFixtures):
     def test_a_deletion_of_an_unknown_key_is_kept(
         self, store: Store, commit_between: Callable[[Store], None]
     ) -> None:
-        """The first that a key ever saw: an older value that comes later ends at it."""
+        """It is the first write of the key: an older value that comes later ends at it."""
         first = store.put(b"k", None, 10)
         commit_between(store)
         late = store.put(b"k", b"w", 5)
@@ -165,7 +165,7 @@ class VersionedPutTests(VersionedStoreFixtures):
     def test_repeated_deletions_are_all_kept(
         self, store: Store, commit_between: Callable[[Store], None]
     ) -> None:
-        """Each ends what comes to lie before it."""
+        """Each ends whatever is put before it."""
         for timestamp_ms in (40, 20):
             store.put(b"k", None, timestamp_ms)
             commit_between(store)
@@ -179,7 +179,7 @@ class VersionedPutTests(VersionedStoreFixtures):
 
     @pytest.mark.spec("VRS-7")
     def test_delete_returns_what_was_valid(self, history: Store) -> None:
-        """As of the time of the deletion, before it; its end included."""
+        """What was valid at the deletion's time, before it, and when that ended."""
         assert history.delete(b"k", 15) == Record(b"10", 10, 20)
         assert history.delete(b"k", 15) is None
         assert history.delete(b"k", 50) == Record(b"40", 40, None)
@@ -290,7 +290,7 @@ class VersionedBulkTests(VersionedStoreFixtures):
     def test_one_malformed_put_refuses_them_all(
         self, store: Store, key: Any, value: Any, time: Any
     ) -> None:
-        """Nothing is put, also not what came before the malformed row."""
+        """Nothing is put, not even what came before the malformed row."""
         with pytest.raises((InvalidTypeError, InvalidArgumentError)):
             store.put_many([b"a", key], [b"1", value], [1, time])
 
@@ -314,7 +314,7 @@ class VersionedBulkTests(VersionedStoreFixtures):
     def test_columns_come_in_many_forms(
         self, store: Store, form: Callable[[list[Any]], Any]
     ) -> None:
-        """Any iterable and anything with `to_pylist` are columns alike."""
+        """Any iterable is a column, and so is anything with `to_pylist`."""
         count = store.put_many(form([b"a", b"b", b"a"]), form([b"1", b"2", None]), form([1, 2, 3]))
 
         assert count == 3
@@ -342,7 +342,7 @@ class VersionedBulkTests(VersionedStoreFixtures):
 
     @pytest.mark.spec("COM-15")
     def test_a_closed_store_refuses_every_method(self, store: Store) -> None:
-        """Also those calls that would have nothing to do, or come too late."""
+        """Even calls that would have nothing to do, or that come too late."""
         store.put(b"k", b"v", 5_000)
         store.close()
         calls: list[Callable[[], object]] = [

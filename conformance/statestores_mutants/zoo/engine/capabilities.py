@@ -1,4 +1,4 @@
-"""Engines that promise what they do not keep, or do what they have not promised."""
+"""Engines that break their promises, or do what they have not promised."""
 
 import os
 from collections.abc import Iterable, Mapping
