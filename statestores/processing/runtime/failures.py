@@ -1,7 +1,8 @@
 """What becomes of a record at which an operator fails, by the policy (KIP-161, 1033, 1034)."""
 
 import traceback
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from statestores.errors import ProcessingError
 from statestores.processing.error_policy import Action, DeadLetter
@@ -9,15 +10,14 @@ from statestores.processing.operators.operator import Operator, Receive
 from statestores.processing.processor import Processor
 from statestores.processing.record import RawRecord, Record
 
-if TYPE_CHECKING:
-    from statestores.processing.runtime.task_runtime import TaskRuntime
-
 _PREFIX = "__streams.errors."
 """Of the names of headers that KIP-1034 gives to dead letters."""
 
 
-def guarded(operator: Operator, action: Action, task: "TaskRuntime") -> Receive:
-    """Return what gives an item to *operator*, and deals with its failure by *action*.
+def guarded(
+    operator: Operator, action: Action, failed: Callable[[str, Exception, Action], None]
+) -> Receive:
+    """Return what gives an item to *operator*, and tells *failed* of a failure, with *action*.
 
     With ``fail`` it is the operator's own method, and the failure reaches `TaskRuntime.process`.
     """
@@ -29,7 +29,7 @@ def guarded(operator: Operator, action: Action, task: "TaskRuntime") -> Receive:
         try:
             receive(item)
         except Exception as error:  # noqa: BLE001  # a user's function may raise anything
-            task.failed(operator.name, error, action)
+            failed(operator.name, error, action)
 
     return guard
 

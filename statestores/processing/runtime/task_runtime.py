@@ -291,7 +291,7 @@ class TaskRuntime:
             else:
                 sinks = isinstance(operator, Sink)
                 action = self._errors.encode if sinks else self._errors.process
-                ways[node.name] = guarded(operator, action, self)
+                ways[node.name] = guarded(operator, action, self.failed)
         return operators
 
     def _guarded_timer(self, node: str, callback: Callable[[int], None]) -> Callable[[int], None]:
