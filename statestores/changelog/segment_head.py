@@ -7,7 +7,7 @@ Integers are big-endian::
     12  4  length of the head, a multiple of 8
     16  2  format version
     18  1  checksum of the frames: 1 is CRC32C
-    19  1  kind of store: 1 key-value, 2 versioned
+    19  1  kind of store: 1 key-value, 2 versioned, and on as in `_KINDS`
     20  1  compression that the writer used: 0 none, 1 lz4, 2 zstd
     21  1  flags: bit 0, the segment is compacted
     22  2  zero
@@ -29,7 +29,7 @@ import google_crc32c
 import pyarrow as pa
 
 from statestores.changelog.options import Compression
-from statestores.changelog.rows import change_schema, describe
+from statestores.changelog.rows import RECORDS, change_schema, describe
 from statestores.changelog.stored_position import (
     MalformedPositionError,
     pack_position,
@@ -61,6 +61,7 @@ _KINDS = {
     TimestampedKeyValue.kind: 3,
     Window.kind: 4,
     Session.kind: 5,
+    RECORDS: 6,
 }
 _CODECS = {Compression.NONE: 0, Compression.LZ4: 1, Compression.ZSTD: 2}
 _KIND_NAMES = {number: kind for kind, number in _KINDS.items()}

@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Protocol
 
 from statestores.changelog.frame import Frame
+from statestores.changelog.rows import RECORDS
 from statestores.errors import InvalidArgumentError
 from statestores.spi.session_specification import Session
 from statestores.spi.specification import TimestampedKeyValue, Versioned
@@ -39,8 +40,11 @@ def survivors_for(
     """Return the rule for stores of *store_kind*.
 
     Raises:
-        InvalidArgumentError: A retention is missing or negative, or the kind has none.
+        InvalidArgumentError: A retention is missing or negative, or the kind has none; or the log
+            is one of records, none of which makes another void.
     """
+    if store_kind == RECORDS:
+        raise InvalidArgumentError("a log of records is not compacted: each of them counts")
     retentions = {"history_retention_ms": history_retention_ms, "retention_ms": retention_ms}
     own = None
     if store_kind == Versioned.kind:

@@ -24,6 +24,7 @@ from statestores.cli.new_backend import new_backend
 from statestores.cli.reading import get, history, scan
 from statestores.cli.restoring import orphans, restore
 from statestores.cli.spark_export import export_spark
+from statestores.cli.topologies import describe, run
 from statestores.cli.upkeep import compact, snapshot
 from statestores.cli.verification import verify
 from statestores.errors import InvalidArgumentError, InvalidOptionError, StateStoreError
@@ -162,4 +163,6 @@ app.command(short_help="WRITES: bring local engines up to their changelogs.")(re
 app.command(short_help="WRITES: copy partitions as they are.")(snapshot)
 app.command(short_help="WRITES: make a package for a backend of your own.")(new_backend)
 app.command(short_help="WRITES: drop void changes from changelogs.")(compact)
+app.command(short_help="Print a topology: its parts, steps, stores and topics.")(describe)
+app.command(short_help="WRITES: run a topology on topics in a directory.")(run)
 add_installed_commands(app)
