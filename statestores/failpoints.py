@@ -49,6 +49,8 @@ FAILPOINTS: dict[str, str] = {
     "stage.files-durable": "the files of a staged write are on disk, and nobody knows yet",
     "task.recording": "the commit of several stores is written, and its record has no name",
     "task.recorded": "the commit of several stores is recorded, and none of them has it",
+    "task.outputs-appended": "what a recorded commit emits is in its topics, and no store has it",
+    "task.output-appended": "one partition of a topic has what a recorded commit emits to it",
     "task.carried-out": "every store has a recorded commit, and the record is there still",
     "task.forgotten": "the record of a commit has lost its name, and its files are there still",
     "publish.checked": "a staged write may be published, and is not committed",

@@ -27,6 +27,22 @@ _CHANGES = {
     for name, kind in KINDS.items()
 }
 
+RECORDS = "records"
+"""The kind of a log of records: a partition of a topic, and no store's changes."""
+
+RECORD_ROWS = pa.schema(
+    [
+        pa.field("key", pa.binary()),
+        pa.field("value", pa.binary()),
+        pa.field("timestamp", pa.int64(), nullable=False),
+        pa.field("headers", pa.binary()),
+    ]
+)
+"""A record: key and value may be missing, the timestamp is whatever it came with, and the headers
+are bytes that only who writes and reads records understands (PRC-48)."""
+
+_CHANGES[RECORDS] = RECORD_ROWS
+
 _KIND_OF_COLUMNS = {
     tuple((each.name, not each.required) for each in kind.numbers): kind for kind in KINDS.values()
 }
@@ -151,6 +167,10 @@ def check_values(batch: pa.RecordBatch) -> None:
     Raises:
         InvalidArgumentError: A key or a time is null, or a time negative.
     """
+    if batch.schema.equals(RECORD_ROWS):
+        if batch.column("timestamp").null_count:
+            raise InvalidArgumentError("a timestamp of a record is None; every record has one")
+        return  # the rest is the reader's affair: a topic holds what is sent to it
     if batch.column(0).null_count:
         raise InvalidArgumentError("a key of a change is None; every change has a key")
     for field, numbers in zip(batch.schema, batch.columns, strict=True):

@@ -7,7 +7,7 @@ Integers are big-endian::
     12  4  length of the head, a multiple of 8
     16  2  format version
     18  1  checksum of the frames: 1 is CRC32C
-    19  1  kind of store: 1 key-value, 2 versioned
+    19  1  kind of store: 1 key-value, 2 versioned, and on as in `spi.kinds`; 64 a log of records
     20  1  compression that the writer used: 0 none, 1 lz4, 2 zstd
     21  1  flags: bit 0, the segment is compacted
     22  2  zero
@@ -29,7 +29,7 @@ import google_crc32c
 import pyarrow as pa
 
 from statestores.changelog.options import Compression
-from statestores.changelog.rows import change_schema, describe
+from statestores.changelog.rows import RECORDS, change_schema, describe
 from statestores.changelog.stored_position import (
     MalformedPositionError,
     pack_position,
@@ -54,7 +54,8 @@ _NO_SEGMENT = (1 << 64) - 1
 _MAX_HEAD_BYTES = 1 << 28
 
 _CODECS = {Compression.NONE: 0, Compression.LZ4: 1, Compression.ZSTD: 2}
-_KIND_NAMES = {kind.code: name for name, kind in KINDS.items()}
+_KIND_CODES = {name: kind.code for name, kind in KINDS.items()} | {RECORDS: 64}
+_KIND_NAMES = {code: name for name, code in _KIND_CODES.items()}
 _CODEC_NAMES = {number: codec for codec, number in _CODECS.items()}
 
 
@@ -98,7 +99,7 @@ class SegmentHead:
             _FIXED.size + len(position) + len(schema),
             LOG_FORMAT_VERSION,
             _CRC32C,
-            KINDS[self.store_kind].code,
+            _KIND_CODES[self.store_kind],
             _CODECS[self.compression],
             0 if self.compacted_to is None else _COMPACTED,
             self.base_offset,

@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Any, Protocol
 
 from statestores.changelog.frame import Frame
+from statestores.changelog.rows import RECORDS
 from statestores.errors import InvalidArgumentError
 from statestores.spi.kinds import KINDS
 
@@ -34,8 +35,11 @@ def survivors_for(
     """Return the rule for stores of *store_kind*.
 
     Raises:
-        InvalidArgumentError: A retention is missing or negative, or the kind has none.
+        InvalidArgumentError: A retention is missing or negative, or the kind has none; or the log
+            is one of records, none of which makes another void.
     """
+    if store_kind == RECORDS:
+        raise InvalidArgumentError("a log of records is not compacted: each of them counts")
     kind = KINDS[store_kind]
     retentions = {"history_retention_ms": history_retention_ms, "retention_ms": retention_ms}
     own = kind.retention

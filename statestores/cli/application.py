@@ -27,6 +27,7 @@ from statestores.cli.commands.orphans import orphans
 from statestores.cli.commands.restore import restore
 from statestores.cli.commands.scan import scan
 from statestores.cli.commands.snapshot import snapshot
+from statestores.cli.commands.topologies import describe, run
 from statestores.cli.commands.verify import verify
 from statestores.cli.installed_commands import add_installed_commands
 from statestores.cli.sentences import FAILURE, SETTINGS, USAGE, complain, exit_code
@@ -153,4 +154,6 @@ app.command(short_help="WRITES: bring local engines up to their changelogs.")(re
 app.command(short_help="WRITES: copy partitions as they are.")(snapshot)
 app.command(short_help="WRITES: make a package for a backend of your own.")(new_backend)
 app.command(short_help="WRITES: drop void changes from changelogs.")(compact)
+app.command(short_help="Print a topology: its parts, steps, stores and topics.")(describe)
+app.command(short_help="WRITES: run a topology on topics in a directory.")(run)
 add_installed_commands(app)

@@ -16,6 +16,9 @@ with shop.test() as driver:
     assert driver.store("counts").get("to") == 2
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from statestores.processing.dsl.grouped import (
     Cogrouped,
     GroupedStream,
@@ -43,6 +46,26 @@ from statestores.processing.windows import (
     updates,
 )
 
+if TYPE_CHECKING:
+    from statestores.processing.local import LocalRunner, LocalTopics, run
+
+_OF_THE_LOCAL_RUNNER = frozenset({"LocalRunner", "LocalTopics", "run"})
+"""What needs Arrow, which is an extra: a topology is described and tested without."""
+
+
+def __getattr__(name: str) -> Any:
+    """Load a name that is asked for (PEP 562), once."""
+    if name not in _OF_THE_LOCAL_RUNNER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    loaded = globals()[name] = getattr(import_module("statestores.processing.local"), name)
+    return loaded
+
+
+def __dir__() -> list[str]:
+    """List the names that are not loaded yet as well."""
+    return sorted({*globals(), *__all__})
+
+
 __all__ = [
     "Cancellable",
     "Cogrouped",
@@ -55,6 +78,8 @@ __all__ = [
     "GroupedStream",
     "GroupedTable",
     "Headers",
+    "LocalRunner",
+    "LocalTopics",
     "Processor",
     "RawRecord",
     "Record",
@@ -70,6 +95,7 @@ __all__ = [
     "closed",
     "describe",
     "hopping",
+    "run",
     "session",
     "sliding",
     "tumbling",

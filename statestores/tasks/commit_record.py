@@ -4,6 +4,7 @@ A directory, which gets its name when everything in it is on disk::
 
     commit.json                          the stores, their base offsets, lengths and checksums
     <store>/00000000000000000007.log     a changelog of that store's part alone, one frame
+    @outputs/...                         what the commit emits, in files of the outputs' own
 
 So a record with a name is whole, whatever died. What a crash may do to the end of a changelog it
 cannot have done here: whatever is not exactly as it was written is damage.
@@ -33,6 +34,7 @@ from statestores.logged_store import LoggedStore
 from statestores.spi.durability import Durability
 from statestores.spi.offsets import Position
 from statestores.state_root import StateRoot
+from statestores.tasks.task_outputs import TaskOutputs
 
 RECORD_FILE = "commit.json"
 
@@ -40,6 +42,13 @@ RECORD_FORMAT = 2
 """The format that is written: with lengths and checksums, and frames at their real offsets. Format
 1 had the base offsets only, and frames from offset 0; it is finished as before. A release that
 knows only format 1 refuses format 2 by name, and leaves it for this one to finish."""
+
+RECORD_FORMAT_WITH_OUTPUTS = 3
+"""The format of a commit that emits: with the files of its outputs beside those of the stores. An
+older release refuses it by name; a commit that emits nothing is written in format 2."""
+
+OUTPUTS_DIRECTORY = "@outputs"
+"""Where a record has what its commit emits. No store can have such a name."""
 
 _FORMAT_WITHOUT_CHECKSUMS = 1
 
@@ -56,6 +65,17 @@ class RecordedPart:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedCommit:
+    """What a record holds."""
+
+    parts: Mapping[str, RecordedPart]
+    """What it appends to the changelog of each store."""
+
+    outputs: Path | None
+    """The directory of what it emits; ``None`` if nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _StoredPart:
     """What ``commit.json`` says about one store."""
 
@@ -67,8 +87,15 @@ class _StoredPart:
     checksum: int | None
 
 
-def write_record(directory: Path, stores: Sequence[LoggedStore[Any]], position: Position) -> None:
-    """Write the pending changes of *stores* into the empty *directory*; on disk on return.
+def write_record(
+    directory: Path,
+    stores: Sequence[LoggedStore[Any]],
+    position: Position,
+    outputs: TaskOutputs | None = None,
+) -> None:
+    """Write the pending changes of *stores*, and *outputs* if there are any pending.
+
+    The *directory* is empty, and everything is on disk on return.
 
     Whatever the durability of the commit: should a power failure keep the record's name and take
     some of its bytes, nobody could tell that from damage.
@@ -87,12 +114,18 @@ def write_record(directory: Path, stores: Sequence[LoggedStore[Any]], position: 
         with reporting("read", file):
             length, checksum = file.stat().st_size, checksum_of(file)
         parts[store.name] = {"base_offset": base, "bytes": length, "crc32c": checksum}
-    content = {"format": RECORD_FORMAT, "stores": parts}
+    content: dict[str, Any] = {"format": RECORD_FORMAT, "stores": parts}
+    if outputs is not None and outputs.has_pending:
+        outputs.record(directory / OUTPUTS_DIRECTORY)
+        content |= {
+            "format": RECORD_FORMAT_WITH_OUTPUTS,
+            "outputs": _files(directory / OUTPUTS_DIRECTORY),
+        }
     write_json(directory / RECORD_FILE, {**content, "crc32c": _checksum(content)})
 
 
-def read_record(record: Path, root: StateRoot) -> dict[str, RecordedPart] | None:
-    """Return what *record* appends to each store; ``None`` when there is no record.
+def read_record(record: Path, root: StateRoot) -> RecordedCommit | None:
+    """Return what *record* appends to each store, and emits; ``None`` when there is no record.
 
     Raises:
         StoreCorruptedError: It is not what was written.
@@ -107,13 +140,32 @@ def read_record(record: Path, root: StateRoot) -> dict[str, RecordedPart] | None
     content = read_json(record / RECORD_FILE)
     if content is None:
         raise damaged_record(record, f"it has no {RECORD_FILE}")
-    stored = _stored_parts(record, content)
-    expected = {RECORD_FILE, *stored}
+    stored, files = _stored_parts(record, content)
+    expected = {RECORD_FILE, *stored, *([] if files is None else [OUTPUTS_DIRECTORY])}
     if missing := expected - present:
         raise damaged_record(record, f"{min(missing)!r} is missing")
     if foreign := present - expected:
         raise damaged_record(record, f"{min(foreign)!r} does not belong there")
-    return {name: _read_part(record, name, part, root) for name, part in stored.items()}
+    parts = {name: _read_part(record, name, part, root) for name, part in stored.items()}
+    if files is None:
+        return RecordedCommit(parts=parts, outputs=None)
+    outputs = record / OUTPUTS_DIRECTORY
+    if not outputs.is_dir() or _files(outputs) != files:
+        raise damaged_record(
+            record, f"{OUTPUTS_DIRECTORY!r} does not hold the files, lengths and checksums noted"
+        )
+    return RecordedCommit(parts=parts, outputs=outputs)
+
+
+def _files(directory: Path) -> dict[str, dict[str, int]]:
+    """Return length and checksum of each file below *directory*, but for locks."""
+    found = {}
+    with reporting("read", directory):
+        for file in sorted(directory.rglob("*")):
+            if file.is_file() and file.name != LOCK_FILE:
+                name = file.relative_to(directory).as_posix()
+                found[name] = {"bytes": file.stat().st_size, "crc32c": checksum_of(file)}
+    return found
 
 
 def damaged_record(record: Path, reason: str) -> StoreCorruptedError:
@@ -163,11 +215,16 @@ def _read_part(record: Path, name: str, part: _StoredPart, root: StateRoot) -> R
     return RecordedPart(base_offset=part.base_offset, frame=frames[0])
 
 
-def _stored_parts(record: Path, content: Mapping[str, Any]) -> dict[str, _StoredPart]:
-    """Return what ``commit.json`` says."""
+def _stored_parts(
+    record: Path, content: Mapping[str, Any]
+) -> tuple[dict[str, _StoredPart], dict[str, dict[str, int]] | None]:
+    """Return what ``commit.json`` says of the stores, and of the files of outputs."""
     file = record / RECORD_FILE
     fields = Fields(content, repr(str(file)))
-    if check_format(fields, file, _FORMAT_WITHOUT_CHECKSUMS, RECORD_FORMAT) == RECORD_FORMAT:
+    files: dict[str, dict[str, int]] | None = None
+    known = (_FORMAT_WITHOUT_CHECKSUMS, RECORD_FORMAT, RECORD_FORMAT_WITH_OUTPUTS)
+    version = check_format(fields, file, *known)
+    if version != _FORMAT_WITHOUT_CHECKSUMS:
         unsigned = {name: value for name, value in content.items() if name != "crc32c"}
         if content.get("crc32c") != _checksum(unsigned):
             raise damaged_record(record, f"the checksum of {RECORD_FILE} does not match")
@@ -180,6 +237,11 @@ def _stored_parts(record: Path, content: Mapping[str, Any]) -> dict[str, _Stored
             )
             for name, part in fields.inside("stores").items()
         }
+        if version == RECORD_FORMAT_WITH_OUTPUTS:
+            files = {
+                name: {"bytes": each.integer("bytes"), "crc32c": each.integer("crc32c")}
+                for name, each in fields.inside("outputs").items()
+            }
     else:
         bases = fields.inside("base_offsets")
         parts = {
@@ -190,7 +252,7 @@ def _stored_parts(record: Path, content: Mapping[str, Any]) -> dict[str, _Stored
         }
     if not parts:
         raise damaged_record(record, f"{RECORD_FILE} names no stores")
-    return parts
+    return parts, files
 
 
 def _checksum(content: Mapping[str, Any]) -> int:

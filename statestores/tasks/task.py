@@ -31,8 +31,15 @@ from statestores.tasks.local_directory import LocalDirectory
 from statestores.tasks.rebuilding import OnCorruption, Rebuild, check_on_corruption, open_local
 from statestores.tasks.restore_progress import RestoreListener, RestoreReporter
 from statestores.tasks.standby import Standby
-from statestores.tasks.task_commit import finish_commit, forget_commit, is_recorded, record_commit
+from statestores.tasks.task_commit import (
+    finish_commit,
+    forget_commit,
+    is_recorded,
+    record_commit,
+    recorded_outputs,
+)
 from statestores.tasks.task_id import TaskId
+from statestores.tasks.task_outputs import TaskOutputs
 
 TASKS_DIRECTORY = "@tasks"
 """Where tasks keep what is theirs, in a state root. No store can have such a name."""
@@ -49,8 +56,10 @@ class Task(Closing):
         directory: Path,
         rebuilds: Sequence[Rebuild],
         durability: Durability,
+        outputs: TaskOutputs | None = None,
     ) -> None:
         """Take over open stores, and the lock of the task."""
+        self._outputs = outputs
         self._id = task_id
         self._stores = dict(stores)
         self._lock = lock
@@ -141,8 +150,9 @@ class Task(Closing):
     def commit(self, position: Mapping[TopicPartition, int] | None = None) -> None:
         """Commit the pending writes of every store, and the input *position*, as one (TSK-3).
 
-        With writes in one store this costs that store's commit. With writes in several, they are
-        recorded first, which writes them twice.
+        What the task's outputs have pending is part of it (TSK-14). With writes in one store, and
+        nothing to emit, this costs that store's commit. Else they are recorded first, which writes
+        them twice.
 
         Raises:
             StoreClosedError: The task is closed.
@@ -161,8 +171,9 @@ class Task(Closing):
                     f"the task {self._id}, and a position names what the task reads; leave it out"
                 )
         pending = [store for store in self._stores.values() if store.store.has_pending_writes]
-        if len(pending) > 1:
-            self._commit_several(pending, reached)
+        emits = self._outputs is not None and self._outputs.has_pending
+        if len(pending) > 1 or emits:
+            self._commit_several(pending or list(self._stores.values())[:1], reached)
         else:  # one store commits as one anyway
             (pending or list(self._stores.values()))[0].commit(reached)
 
@@ -170,13 +181,20 @@ class Task(Closing):
         is_committed = False
         self._is_half_committed = True  # until more is known: the record is the commit point
         try:
-            record_commit(self._directory, pending, reached, self._durability)
+            outputs = self._outputs
+            emits = outputs is not None and outputs.has_pending
+            record_commit(self._directory, pending, reached, self._durability, outputs)
             is_committed = True
             reach("task.recorded")
+            if outputs is not None and emits:
+                outputs.publish(recorded_outputs(self._directory))
+                reach("task.outputs-appended")
             for store in pending:
                 store.commit(reached)
             reach("task.carried-out")
             forget_commit(self._directory)
+            if outputs is not None:
+                outputs.forget()
         except BaseException:  # also an interrupt
             self._is_half_committed = is_committed or is_recorded(self._directory)
             raise
@@ -194,6 +212,8 @@ class Task(Closing):
         done = 0
         self._is_half_rolled_back = True  # no commit of the rest, should this be interrupted
         try:
+            if self._outputs is not None:
+                self._outputs.forget()
             for store in self._stores.values():
                 store.store.rollback()
                 done += 1
@@ -273,6 +293,7 @@ def open_task(
     on_corruption: OnCorruption = "fail",
     standbys: Iterable[Standby] = (),
     listener: RestoreListener | None = None,
+    outputs: TaskOutputs | None = None,
 ) -> Task:
     """Open the *stores* of a task as one, each brought up to its changelog.
 
@@ -291,8 +312,10 @@ def open_task(
             and restore from the changelog. `Task.rebuilds` says what was.
         standbys: Copies of the stores to promote; the other stores are opened.
         listener: Told how far each restore has come.
+        outputs: What the task emits to, as part of its commits.
 
     Raises:
+        CommitConflictError: A recorded commit emits, and there are no *outputs*.
         InvalidArgumentError: There is no store, or one that has no such partition.
         StoreNotFoundError: The state root has no such store.
         StoreLockedError: Another process has the task, or one of its stores.
@@ -315,7 +338,7 @@ def open_task(
         on_failure.callback(lock.release)
         for name in names:
             finish_staged_writes(state, name)
-        finish_commit(directory, state, task.partition)
+        finish_commit(directory, state, task.partition, outputs)
         for name, source in sources.items():
             reporter = RestoreReporter(listener, task, name)
             reporter.start()
@@ -339,7 +362,7 @@ def open_task(
             opened[name] = on_failure.enter_context(logged)
             reporter.end()
         on_failure.pop_all()
-    return Task(task, opened, lock, directory, rebuilds, durability)
+    return Task(task, opened, lock, directory, rebuilds, durability, outputs)
 
 
 def _open_and_restore(

@@ -13,14 +13,20 @@ from typing import Any
 
 from statestores.arrow.file_access import reporting
 from statestores.changelog import ChangelogReader, FileChangelog
-from statestores.errors import StoreCorruptedError
+from statestores.errors import CommitConflictError, StoreCorruptedError
 from statestores.failpoints import reach
 from statestores.files.durable_directory import make_durable
 from statestores.logged_store import LoggedStore
 from statestores.spi.durability import Durability
 from statestores.spi.offsets import Position
 from statestores.state_root import StateRoot
-from statestores.tasks.commit_record import RecordedPart, read_record, write_record
+from statestores.tasks.commit_record import (
+    OUTPUTS_DIRECTORY,
+    RecordedPart,
+    read_record,
+    write_record,
+)
+from statestores.tasks.task_outputs import TaskOutputs
 
 _RECORD = "commit"
 _UNFINISHED = "commit.tmp"
@@ -32,8 +38,9 @@ def record_commit(
     stores: Sequence[LoggedStore[Any]],
     position: Position,
     durability: Durability,
+    outputs: TaskOutputs | None = None,
 ) -> None:
-    """Record the pending changes of *stores* and *position*: from here on they are committed.
+    """Record the pending changes of *stores*, *position*, *outputs*: from here on committed.
 
     When it raises, nothing is committed, unless `is_recorded` says so: the record may have got its
     name before the disk failed, or before an interrupt.
@@ -45,7 +52,7 @@ def record_commit(
     with reporting("write", unfinished):
         _remove(directory)
         unfinished.mkdir(parents=True)
-    write_record(unfinished, stores, position)
+    write_record(unfinished, stores, position, outputs)
     reach("task.recording")
     with reporting("write", directory):
         unfinished.rename(directory / _RECORD)
@@ -76,19 +83,33 @@ def forget_commit(directory: Path) -> None:
         _remove(directory)
 
 
-def finish_commit(directory: Path, root: StateRoot, partition: int) -> bool:
-    """Append what a recorded commit has not yet appended; return whether there was one.
+def recorded_outputs(directory: Path) -> Path:
+    """Return where the recorded commit has what it emits."""
+    return directory / _RECORD / OUTPUTS_DIRECTORY
+
+
+def finish_commit(
+    directory: Path, root: StateRoot, partition: int, outputs: TaskOutputs | None = None
+) -> bool:
+    """Append what a recorded commit has not come to append; return whether there was one.
 
     Raises:
+        CommitConflictError: The commit emits, and there are no *outputs* to emit to.
         StoreLockedError: Another process writes one of the stores.
         StoreCorruptedError: The record is damaged (TSK-10), or it and a changelog contradict each
             other. Nothing is appended.
         UnsupportedFormatError, StorageError: It cannot be read, or the disk failed.
     """
     record = directory / _RECORD
-    parts = read_record(record, root)
-    if parts is None:
+    recorded = read_record(record, root)
+    if recorded is None:
         return False
+    parts = recorded.parts
+    if recorded.outputs is not None and outputs is None:
+        raise CommitConflictError(
+            f"the commit recorded in {str(record)!r} emits records, and the task is opened without "
+            "the topics that they go to; open it as it was, with outputs=..., to finish the commit"
+        )
     ends = {name: _end_offset(root, name, partition) for name in parts}
     behind = [name for name, part in parts.items() if ends[name] < part.base_offset]
     if len(behind) == len(parts):
@@ -105,6 +126,9 @@ def finish_commit(directory: Path, root: StateRoot, partition: int) -> bool:
     for name, part in parts.items():
         if ends[name] > part.base_offset:
             _check_appended(record, part, root, name, partition)
+    if recorded.outputs is not None and outputs is not None:
+        outputs.publish(recorded.outputs)
+        reach("task.outputs-appended")
     for name, part in parts.items():
         if ends[name] == part.base_offset:
             _append(part, root, name, partition)

@@ -114,6 +114,7 @@ def test_what_writes_says_so(succeed: Run) -> None:
 
     assert writing == [
         *("import", "import-kafka", "restore", "snapshot", "new-backend", "compact"),
+        "run",
         "import-spark",
     ]
 

@@ -188,9 +188,9 @@ def test_a_record_of_the_first_format_is_finished_and_its_damage_noticed(
 @pytest.mark.spec("TSK-10")
 def test_a_record_of_a_later_format_is_left_alone(root: ss.StateRoot, record: Path) -> None:
     """An older release does not guess."""
-    (record / "commit.json").write_text(json.dumps({"format": 3}))
+    (record / "commit.json").write_text(json.dumps({"format": 4}))
 
-    with pytest.raises(UnsupportedFormatError, match="format 3"):
+    with pytest.raises(UnsupportedFormatError, match="format 4"):
         open_task(root, "0_0", NAMES)
     assert record.is_dir()
 

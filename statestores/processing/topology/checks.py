@@ -1,6 +1,6 @@
 """What is checked when a topology is built, so that it fails before the first record (PRC-1)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -9,6 +9,8 @@ from statestores.processing.error_policy import ErrorPolicy
 from statestores.processing.topic import Topic
 from statestores.processing.topology.graph import Graph, sub_topologies
 from statestores.processing.topology.node import Node
+
+_NONE: Mapping[str, int] = {}
 
 
 def build_graph(
@@ -118,9 +120,15 @@ def check_topics(nodes: Sequence[Node], errors: ErrorPolicy) -> None:
                 )
 
 
-def check_co_partitioning(nodes: Sequence[Node]) -> None:
-    """Refuse a join of what is partitioned in two ways (PRC-4)."""
+def check_co_partitioning(nodes: Sequence[Node], present: Mapping[str, int] = _NONE) -> None:
+    """Refuse a join of what is partitioned in two ways (PRC-4).
+
+    *present* are the topics that are there, and have their partitions.
+    """
     by_name = {node.name: node for node in nodes}
+
+    def count_of(topic: Topic[Any, Any]) -> int | None:
+        return present.get(topic.name, topic.partitions)
 
     def topics_of(name: str) -> list[Topic[Any, Any]]:
         node = by_name[name]
@@ -137,10 +145,10 @@ def check_co_partitioning(nodes: Sequence[Node]) -> None:
                     f"{one.partitioner!r}, with {other.name!r}, which is by {other.partitioner!r}; "
                     "repartition one of them with .repartition()"
                 )
-            counts = {one.partitions, other.partitions} - {None}
+            counts = {count_of(one), count_of(other)} - {None}
             if len(counts) > 1:
                 raise InvalidTopologyError(
-                    f"{node.name!r} joins {one.name!r}, which has {one.partitions} partitions, "
-                    f"with {other.name!r}, which has {other.partitions}; repartition the first "
-                    f"with .repartition(partitions={other.partitions})"
+                    f"{node.name!r} joins {one.name!r}, which has {count_of(one)} partitions, "
+                    f"with {other.name!r}, which has {count_of(other)}; repartition the first "
+                    f"with .repartition(partitions={count_of(other)})"
                 )

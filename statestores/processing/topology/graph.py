@@ -99,8 +99,12 @@ class Graph:
         """Every store by name, as it is opened, without those of tasks."""
         return {store.name: store for node in self.nodes for store in node.stores}
 
-    def partitions(self, default: int = 1) -> dict[str, int]:
+    def partitions(
+        self, default: int = 1, *, present: Mapping[str, int] | None = None
+    ) -> dict[str, int]:
         """Return how many partitions each topic has, *default* where nothing says.
+
+        *present* are the topics that are there, and have theirs.
 
         A topic that nothing is said of has as many as one that the same tasks read (PRC-4); an
         internal one as many as the sources before it.
@@ -110,6 +114,7 @@ class Graph:
             for name, topic in self.topics.items()
             if topic.partitions is not None
         }
+        known |= present or {}
         open_ended = True
         while open_ended:
             before = len(known)

@@ -1,0 +1,119 @@
+"""The commands `describe` and `run`: topologies that a module of the user's holds."""
+
+import sys
+from dataclasses import asdict
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from statestores.cli.arguments import BackendOption, JsonOption, parse_backend_options
+from statestores.cli.output import Output
+from statestores.errors import InvalidArgumentError
+from statestores.processing import Topology
+from statestores.processing.local import run as run_locally
+
+TopologyArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="MODULE:TOPOLOGY",
+        help="A module that Python finds from here, and the name of a Topology in it. The module "
+        "is imported.",
+    ),
+]
+
+
+def describe(
+    topology: TopologyArgument,
+    *,
+    mermaid: Annotated[
+        bool, typer.Option("--mermaid", help="Print a Mermaid flowchart instead of text.")
+    ] = False,
+) -> None:
+    """Print the parts of a topology, their steps, stores and topics.
+
+    Example: statestores describe shop.counting:topology --mermaid
+    """
+    found = load_topology(topology)
+    typer.echo(found.mermaid() if mermaid else found.describe(), nl=False)
+
+
+def run(
+    topology: TopologyArgument,
+    *,
+    local: Annotated[
+        Path,
+        typer.Option(
+            "--local",
+            metavar="DIR",
+            help="Where state and topics lie: DIR/state and DIR/topics; made if missing.",
+        ),
+    ],
+    backend: Annotated[
+        str | None, typer.Option("--backend", metavar="NAME", help="The backend of new stores.")
+    ] = None,
+    backend_option: BackendOption = None,
+    partitions: Annotated[
+        int, typer.Option("--partitions", help="Partitions of new topics that do not say it.")
+    ] = 1,
+    threads: Annotated[int, typer.Option("--threads", help="Threads that share the tasks.")] = 1,
+    until_idle: Annotated[
+        bool, typer.Option("--until-idle", help="End when all input that is there is processed.")
+    ] = False,
+    json: JsonOption = False,
+) -> None:
+    """WRITES: run a topology in this process, exactly once, until it is stopped.
+
+    Ctrl-C and SIGTERM have it commit and end; the next run goes on from there, and so it does
+    after a crash.
+
+    Example: statestores run shop.counting:topology --local data --until-idle
+    """
+    output = Output(json=json)
+    progress = run_locally(
+        load_topology(topology),
+        state=local / "state",
+        topics=local / "topics",
+        backend=backend,
+        options=parse_backend_options(backend_option),
+        partitions=partitions,
+        threads=threads,
+        until="idle" if until_idle else "stopped",
+    )
+    if json:
+        output.document(asdict(progress))
+    else:
+        output.line(
+            f"{progress.processed:,} records processed, {progress.emitted:,} emitted, "
+            f"{progress.dropped:,} dropped, in {progress.commits:,} commits"
+        )
+
+
+def load_topology(name: str) -> Topology:
+    """Return the topology that *name*, such as ``package.module:shop``, names.
+
+    Raises:
+        InvalidArgumentError: There is no such module, or nothing in it of that name that is one.
+    """
+    module, _, attribute = name.partition(":")
+    if not module or not attribute:
+        raise InvalidArgumentError(f"a topology is named as MODULE:TOPOLOGY, got {name!r}")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        loaded = import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
+            raise
+        raise InvalidArgumentError(
+            f"there is no module {module!r} to be found from {here!r}"
+        ) from error
+    found = getattr(loaded, attribute, None)
+    if not isinstance(found, Topology):
+        raise InvalidArgumentError(
+            f"{attribute!r} in the module {module!r} is no statestores.processing.Topology; got "
+            f"{found!r}"
+        )
+    return found

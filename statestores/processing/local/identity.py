@@ -1,0 +1,59 @@
+"""Whose state a state root is: the topology that was run on it, in a file of it (PRC-52).
+
+It also has a name for the state, random, which no other state has: the marks in topics begin with
+it. And it has the number of each part, which stays the same when others come and go.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import uuid4
+
+from statestores.files.durable_json import check_format, read_fields, write_json
+from statestores.processing.topology import Graph, check_upgrade, describe
+from statestores.tasks.task import TASKS_DIRECTORY
+
+TOPOLOGY_FILE = "topology.json"
+"""The file's name."""
+
+_FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateIdentity:
+    """What the file says."""
+
+    state: str
+    """The name of the state."""
+
+    groups: Mapping[str, int]
+    """The number of each part of the topology, by the part's name."""
+
+
+def claim(root: Path, graph: Graph) -> StateIdentity:
+    """Accept *graph* for the state in *root*, and note it.
+
+    Raises:
+        TopologyMismatchError: What another one, or an earlier one, has left there would be lost.
+        StoreCorruptedError, UnsupportedFormatError, StorageError: The file cannot be read, or not
+            be written.
+    """
+    file = root / TASKS_DIRECTORY / TOPOLOGY_FILE
+    description = json.loads(json.dumps(describe(graph)))
+    fields = read_fields(file)
+    if fields is None:
+        state, groups = uuid4().hex, dict[str, int]()
+    else:
+        check_format(fields, file, _FORMAT)
+        before = fields.mapping("topology")
+        check_upgrade(before, description)
+        numbers = fields.inside("groups")
+        state, groups = fields.text("state"), {name: numbers.integer(name) for name in numbers}
+        if before == description:
+            return StateIdentity(state=state, groups=groups)
+    for part in graph.sub_topologies:
+        groups.setdefault(part.name, len(groups))
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_json(file, {"format": _FORMAT, "state": state, "groups": groups, "topology": description})
+    return StateIdentity(state=state, groups=groups)

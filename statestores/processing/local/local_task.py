@@ -1,0 +1,176 @@
+"""One task of the local runner: its stores, its place in its topics, and the runtime over them."""
+
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
+from typing import Any, TypeAlias
+
+from statestores.processing.error_policy import ErrorPolicy
+from statestores.processing.local.consumer import Consumer
+from statestores.processing.local.outputs import TopicOutputs
+from statestores.processing.local.topics import AnyTopic
+from statestores.processing.operators.ends import Source
+from statestores.processing.record import RawRecord, Record
+from statestores.processing.runtime import RecordOrder, TaskCounts, TaskRuntime
+from statestores.processing.serdes import decoded
+from statestores.processing.topology import SubTopology
+from statestores.spi import TopicPartition
+from statestores.spi.closing import Closing
+from statestores.tasks import Task
+
+_TimeOf: TypeAlias = Callable[[RawRecord], int]
+
+
+class LocalTask(Closing):
+    """Takes records in the order of their times, and commits. One thread at a time uses it."""
+
+    def __init__(
+        self,
+        part: SubTopology,
+        task: Task,
+        topics: Mapping[str, AnyTopic],
+        outputs: TopicOutputs,
+        *,
+        wall_ms: int,
+        errors: ErrorPolicy,
+        max_task_idle_ms: int,
+        global_stores: Mapping[str, Any],
+    ) -> None:
+        """Go on where the stores of *task* are."""
+        self.part = part
+        self.task = task
+        self.stores = {store.name: task.store(store.name) for store in part.stores}
+        self.uncommitted = 0
+        """How many records were processed since the last commit."""
+        self._outputs = outputs
+        outputs.begin_after(task.position.get(outputs.mark, 0))
+        self._consumers = {
+            place: Consumer(
+                place, topics[place.topic].logs[place.partition], task.next_offset(place)
+            )
+            for place in _places(part, task.id.partition, topics)
+        }
+        self.runtime = TaskRuntime(
+            part,
+            task.id.partition,
+            self.stores,
+            outputs,
+            wall_ms=wall_ms,
+            errors=errors,
+            global_stores=global_stores,
+        )
+        self._times = {
+            node.reads.name: _head_time(node.make()) for node in part.sources if node.reads
+        }
+        self._order: RecordOrder[tuple[int, RawRecord]] = RecordOrder(
+            self._consumers,
+            max_task_idle_ms=max_task_idle_ms,
+            stream_time_ms=self.runtime.stream_time_ms,
+        )
+
+    @property
+    def counts(self) -> TaskCounts:
+        """What the task has counted."""
+        return self.runtime.counts
+
+    @property
+    def has_uncommitted(self) -> bool:
+        """Whether anything happened since the last commit."""
+        return bool(
+            self.uncommitted
+            or self._outputs.has_pending
+            or any(store.store.has_pending_writes for store in self.task.stores.values())
+        )
+
+    @property
+    def has_waiting(self) -> bool:
+        """Whether a record waits that another one may have to come before."""
+        return any(map(self._order.buffered, self._consumers))
+
+    def advance(self, wall_ms: int, limit: int) -> int:
+        """Move the wall clock, and process up to *limit* records that are there; say how many.
+
+        Raises:
+            ProcessingError: One failed, and the policy is to fail.
+            StateStoreError: A topic cannot be read.
+        """
+        self.runtime.advance_wall_clock(wall_ms)
+        for place in self._consumers:
+            self._fill(place)
+        order, process = self._order, self.runtime.process
+        done = 0
+        while done < limit and not self.runtime.commit_requested and order.is_ready(wall_ms):
+            following = order.take()
+            if following is None:
+                break
+            place, (offset, record) = following.partition, following.item
+            process(place.topic, place.partition, offset, record)
+            done += 1
+            if not order.buffered(place):
+                self._fill(place)
+        self.uncommitted += done
+        return done
+
+    def commit(self) -> bool:
+        """Commit what has happened, if anything has: stores, outputs and position as one.
+
+        Raises:
+            StateStoreError: See `statestores.tasks.Task.commit`.
+        """
+        if not self.has_uncommitted:
+            self.runtime.commit_requested = False
+            return False
+        position = self.runtime.prepare_commit()
+        if self._outputs.has_pending:
+            self._outputs.number += 1
+            position[self._outputs.mark] = self._outputs.number
+        self.task.commit(position)
+        self.uncommitted = 0
+        return True
+
+    def close(self) -> None:
+        """Close processors and stores; what is not committed is forgotten."""
+        with ExitStack() as stack:
+            stack.callback(self.task.close)
+            for consumer in self._consumers.values():
+                stack.callback(consumer.close)
+            stack.callback(self.runtime.close)
+
+    def _fill(self, place: TopicPartition) -> None:
+        """See that a record of *place* is at hand, if there is one."""
+        order, consumer = self._order, self._consumers[place]
+        if order.buffered(place):
+            return
+        polled = consumer.poll()
+        if polled:
+            time_of = self._times[place.topic]
+            order.buffer(place, [(time_of(item[1]), item) for item in polled])
+        order.set_lag(place, consumer.behind)
+
+
+def _places(
+    part: SubTopology, partition: int, topics: Mapping[str, AnyTopic]
+) -> Iterable[TopicPartition]:
+    """Return what a task reads: its partition of each topic; of global tables all of them."""
+    for name in dict.fromkeys(topic.name for topic in part.source_topics):
+        count = topics[name].partitions
+        for number in range(count) if part.is_global else [partition] if partition < count else []:
+            yield TopicPartition(name, number)
+
+
+def _head_time(source: Any) -> _TimeOf:
+    """Return by what time records of *source* are ordered: that which an extractor finds."""
+    if not isinstance(source, Source) or source.time is None:
+        return lambda raw: raw.time_ms
+    topic, time = source.topic, source.time
+
+    def extracted(raw: RawRecord) -> int:
+        """Return the record's time; its own stamp where there is no other."""
+        try:
+            found = time(
+                Record(decoded(topic.key, raw.key), decoded(topic.value, raw.value), *raw[2:])
+            )
+        except Exception:  # noqa: BLE001  # the task meets it again, and does what its policy says
+            return raw.time_ms
+        return found if type(found) is int else raw.time_ms
+
+    return extracted

@@ -1,0 +1,57 @@
+"""Records as the rows of a log, and back (PRC-48)."""
+
+from collections.abc import Iterator, Sequence
+from itertools import repeat
+
+import pyarrow as pa
+
+from statestores.changelog import Frame
+from statestores.changelog.rows import RECORD_ROWS
+from statestores.errors import InvalidArgumentError
+from statestores.processing.record import Headers, RawRecord, Record
+from statestores.processing.serdes import Pieces, piece
+
+
+def record_batch(records: Sequence[RawRecord]) -> pa.RecordBatch:
+    """Return *records* as columns.
+
+    Raises:
+        InvalidArgumentError: A record is none that a topic can hold.
+    """
+    keys, values, times, headers = zip(*records, strict=True) if records else ((), (), (), ())
+    packed = [_packed(each) if each else None for each in headers]
+    try:
+        columns = [
+            pa.array(column, field.type)
+            for column, field in zip((keys, values, times, packed), RECORD_ROWS, strict=True)
+        ]
+    except (pa.ArrowException, TypeError, OverflowError) as error:
+        raise InvalidArgumentError(
+            f"a record of a topic has bytes or None as key and value, and an int of 64 bits as "
+            f"time: {error}"
+        ) from error
+    return pa.RecordBatch.from_arrays(columns, schema=RECORD_ROWS)
+
+
+def records_of(frame: Frame) -> Iterator[tuple[int, RawRecord]]:
+    """Iterate over the records of *frame*, each with its offset."""
+    keys, values, times, packed = (column.to_pylist() for column in frame.batch.columns)
+    without = frame.batch.column(3).null_count == frame.batch.num_rows
+    headers = (
+        repeat(()) if without else (() if each is None else _unpacked(each) for each in packed)
+    )
+    records = map(Record, keys, values, times, headers)
+    return zip(frame.offsets, records, strict=True)
+
+
+def _packed(headers: Headers) -> bytes:
+    return b"".join(piece(name.encode()) + piece(data) for name, data in headers)
+
+
+def _unpacked(data: bytes) -> Headers:
+    pieces = Pieces(data)
+    found = []
+    while pieces.at < len(data):
+        name = pieces.piece() or b""
+        found.append((name.decode(), pieces.piece() or b""))
+    return tuple(found)

@@ -1,0 +1,83 @@
+"""`run`: a topology from the beginning to the end, stopped by a signal."""
+
+import signal
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from os import PathLike
+from threading import current_thread, main_thread
+
+from statestores.processing.dsl.topology import Topology
+from statestores.processing.local.progress import RunProgress
+from statestores.processing.local.runner import LocalRunner, Until
+from statestores.spi import Durability
+
+
+def run(
+    topology: Topology,
+    *,
+    state: str | PathLike[str],
+    topics: str | PathLike[str],
+    partitions: int = 1,
+    threads: int = 1,
+    backend: str | None = None,
+    options: Mapping[str, object] | None = None,
+    durability: Durability = Durability.POWER_LOSS,
+    commit_interval_ms: int = 500,
+    commit_records: int = 10_000,
+    until: Until = "stopped",
+    progress: Callable[[RunProgress], object] | None = None,
+) -> RunProgress:
+    """Run *topology* in this process, exactly once (PRC-49); return how far it came.
+
+    It goes on where an earlier run has stopped, in whatever way. SIGINT and SIGTERM have it commit
+    and end, when it is called in the main thread; elsewhere, use `LocalRunner` and its `stop`.
+
+    Args:
+        topology: What to run.
+        state: The state root; made when it is not there.
+        topics: The directory of the topics; see `LocalTopics`.
+        partitions: How many partitions a new topic has that does not say it.
+        threads: Over how many threads the tasks are spread.
+        backend: The backend of new stores.
+        options: The backend's own options.
+        durability: What a commit survives. With ``PROCESS_CRASH``, exactly once holds for crashes
+            of the process alone: a power failure may take from a topic what a store reflects.
+        commit_interval_ms: How long a task goes on before it commits.
+        commit_records: After how many records it commits in any case.
+        until: ``"idle"`` ends the run when everything that is there is processed.
+        progress: Called after each commit, on the thread that has committed.
+
+    Raises:
+        StateStoreError: See `LocalRunner.run`.
+    """
+    runner = LocalRunner(
+        topology,
+        state,
+        topics,
+        partitions=partitions,
+        threads=threads,
+        backend=backend,
+        options=options,
+        durability=durability,
+        commit_interval_ms=commit_interval_ms,
+        commit_records=commit_records,
+        until=until,
+        progress=progress,
+    )
+    with _stopped_by_signals(runner):
+        return runner.run()
+
+
+@contextmanager
+def _stopped_by_signals(runner: LocalRunner) -> Iterator[None]:
+    """Have SIGINT and SIGTERM stop *runner*, if this is the thread that is told of signals."""
+    if current_thread() is not main_thread():
+        yield
+        return
+    signals = (signal.SIGINT, signal.SIGTERM)
+    before = {each: signal.signal(each, lambda *_: runner.stop()) for each in signals}
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)

@@ -1,0 +1,74 @@
+"""`describe` and `run`: topologies of a module of the user's."""
+
+import importlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+
+import statestores as ss
+from statestores.processing import LocalTopics, Record, Topic
+
+Run: TypeAlias = Callable[..., Any]
+
+_MODULE = """
+import statestores as ss
+from statestores.processing import Topic, Topology
+
+shop = Topology("shop")
+lines = shop.stream(Topic("lines", key=ss.utf8, value=ss.utf8))
+counts = lines.group_by_key().count(ss.KeyValue("counts", key=ss.utf8, value=ss.int64))
+counts.to(Topic("out", key=ss.utf8, value=ss.int64))
+"""
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Write a module into a new directory, and go there; return its name."""
+    name = f"module_{tmp_path.name}"
+    (tmp_path / f"{name}.py").write_text(_MODULE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    importlib.invalidate_caches()
+    return name
+
+
+def test_a_topology_is_described_as_text_and_as_a_diagram(run: Run, module: str) -> None:
+    """The same as `Topology.describe` and `Topology.mermaid` give."""
+    text = run("describe", f"{module}:shop")
+    diagram = run("describe", f"{module}:shop", "--mermaid")
+    shop = importlib.import_module(module).shop
+
+    assert (text.code, text.out) == (0, shop.describe())
+    assert (diagram.code, diagram.out) == (0, shop.mermaid())
+
+
+def test_a_topology_is_run_until_its_input_is_processed(
+    run: Run, module: str, tmp_path: Path
+) -> None:
+    """Topics and state are below the directory; a second run finds nothing to do."""
+    lines = Topic("lines", key=ss.utf8, value=ss.utf8)
+    with LocalTopics(tmp_path / "data" / "topics") as topics:
+        topics.topic(lines).append([Record("a", "", 1), Record("a", "", 2)])
+    arguments = ("run", f"{module}:shop", "--local", "data", "--backend", "memory", "--until-idle")
+    first, second = run(*arguments, "--json"), run(*arguments)
+
+    assert first.document == {"processed": 2, "emitted": 2, "dropped": 0, "commits": 1}
+    assert second.out == "0 records processed, 0 emitted, 0 dropped, in 0 commits\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("shop", "named as MODULE:TOPOLOGY"),
+        ("no_such_module:shop", "no module 'no_such_module'"),
+        ("json:dumps", "'dumps' in the module 'json' is no"),
+    ],
+)
+def test_what_is_no_topology_is_refused(run: Run, name: str, reason: str) -> None:
+    """In one sentence, as a call that cannot be one."""
+    outcome = run("describe", name)
+
+    assert outcome.code == 2
+    assert reason in outcome.err
