@@ -122,7 +122,7 @@ def test_names_and_codes_are_those_that_are_stored() -> None:
 def test_the_specification_knows_the_same_codes() -> None:
     """The table of a segment's head lists them."""
     chapter = (ROOT / "spec" / "06-changelog.md").read_text("utf-8")
-    listed = re.search(r"kind of store: ([^|]+) \|", chapter)
+    listed = re.search(r"kind of store: ([^|;]+);", chapter)
     assert listed is not None
     written = dict(each.split(" ", 1)[::-1] for each in listed[1].split(", "))
 
