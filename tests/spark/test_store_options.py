@@ -18,7 +18,7 @@ from pyspark.sql.types import (
 
 from statestores.errors import InvalidOptionError
 from statestores.spark.options.read_and_write import SourceOptions
-from statestores.spark.options.store import new_specification
+from statestores.spark.store_options import new_specification
 
 _WITHOUT_SERDE: tuple[DataType, ...] = (
     BooleanType(),

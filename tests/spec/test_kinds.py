@@ -55,7 +55,7 @@ from statestores.cli.commands.info import _DURATIONS
 from statestores.cli.time_columns import TIME_COLUMNS as SHOWN_TIMES
 from statestores.serdes.descriptions import _COMMON, _FIELDS
 from statestores.spark.options.read_and_write import KAFKA_KINDS, STORE_KINDS
-from statestores.spark.options.store import _PARAMETERS
+from statestores.spark.store_options import _PARAMETERS
 from statestores.spi import Changes
 from statestores.spi.kinds import DERIVED_COLUMNS, TIME_COLUMNS
 

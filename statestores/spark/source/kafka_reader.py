@@ -89,7 +89,7 @@ class KafkaStateReader(DataSourceReader):
         import pyarrow as pa  # noqa: PLC0415  # workers import this module often
 
         from statestores.migration import ROW_SCHEMAS  # noqa: PLC0415  # needs pyarrow
-        from statestores.spark.source.columns import spark_schema  # noqa: PLC0415  # needs pyarrow
+        from statestores.spark.columns import spark_schema  # noqa: PLC0415  # needs pyarrow
 
         rows = ROW_SCHEMAS[self._kafka_kind()]
         names = self._options.columns or tuple(rows.names)
@@ -114,7 +114,7 @@ class KafkaStateReader(DataSourceReader):
         import pyarrow as pa  # noqa: PLC0415  # workers import this module often
 
         from statestores.migration import KafkaStateDirectory  # noqa: PLC0415  # needs pyarrow
-        from statestores.spark.source.columns import to_spark  # noqa: PLC0415  # needs pyarrow
+        from statestores.spark.columns import to_spark  # noqa: PLC0415  # needs pyarrow
 
         assert isinstance(partition, KafkaPartition)  # noqa: S101  # what `partitions` planned
         schema = self.arrow_schema()

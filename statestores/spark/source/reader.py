@@ -95,7 +95,7 @@ class StateStoreReader(DataSourceReader):
 
     def arrow_schema(self) -> "pa.Schema":
         """Return the schema of the batches that `read` gives."""
-        from statestores.spark.source.columns import spark_schema  # noqa: PLC0415  # needs pyarrow
+        from statestores.spark.columns import spark_schema  # noqa: PLC0415  # needs pyarrow
 
         options = self._options
         reader, typed = self._open(self._numbers[0]), not options.raw
@@ -158,7 +158,7 @@ class StateStoreReader(DataSourceReader):
         """Yield the rows of one partition."""
         import pyarrow as pa  # noqa: PLC0415  # workers import this module often
 
-        from statestores.spark.source.columns import to_spark  # noqa: PLC0415  # needs pyarrow
+        from statestores.spark.columns import to_spark  # noqa: PLC0415  # needs pyarrow
 
         assert isinstance(partition, StorePartition)  # noqa: S101  # what `partitions` planned
         options = self._options

@@ -53,7 +53,7 @@ class StateStoreStreamWriter(DataSourceStreamArrowWriter):
 
     def write(self, iterator: "Iterator[pa.RecordBatch]") -> WriterCommitMessage:
         """Stage the rows of one task of one micro-batch."""
-        from statestores.spark.source.columns import from_spark  # noqa: PLC0415  # needs pyarrow
+        from statestores.spark.columns import from_spark  # noqa: PLC0415  # needs pyarrow
         from statestores.staging.staged_write import stage  # noqa: PLC0415
 
         plan = self._plan

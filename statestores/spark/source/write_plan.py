@@ -10,7 +10,7 @@ from statestores.errors import InvalidOptionError
 from statestores.files.directory_lock import LOCK_FILE
 from statestores.files.durable_json import ROOT_FILE, is_left_behind
 from statestores.spark.options.read_and_write import DEFAULT_PARTITIONS, SourceOptions
-from statestores.spark.options.store import check_options, new_specification
+from statestores.spark.store_options import check_options, new_specification
 from statestores.spi.specification import StoreSpecification
 from statestores.state_root import StateRoot, is_state_root
 
@@ -46,7 +46,7 @@ def plan_write(root: Path, options: SourceOptions, schema: StructType) -> WriteP
             fail if there is one.
         InvalidArgumentError: A column is missing or unknown.
     """
-    from statestores.spark.source.columns import check_columns  # noqa: PLC0415  # needs pyarrow
+    from statestores.spark.columns import check_columns  # noqa: PLC0415  # needs pyarrow
 
     present = StateRoot.open(root) if is_state_root(root) else None
     stores = {} if present is None else present.stores

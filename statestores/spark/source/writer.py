@@ -43,7 +43,7 @@ class StateStoreWriter(DataSourceArrowWriter):
 
     def write(self, iterator: "Iterator[pa.RecordBatch]") -> WriterCommitMessage:
         """Stage the rows of one task."""
-        from statestores.spark.source.columns import from_spark  # noqa: PLC0415  # needs pyarrow
+        from statestores.spark.columns import from_spark  # noqa: PLC0415  # needs pyarrow
         from statestores.staging.staged_write import stage  # noqa: PLC0415
 
         plan = self._plan

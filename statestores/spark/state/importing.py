@@ -22,10 +22,9 @@ from statestores.files.durable_json import check_format, read_fields
 from statestores.migration.spark.export import EXPORT_FILE
 from statestores.reading.partition_reader import PartitionReader
 from statestores.serdes import specification_from_description
+from statestores.spark.columns import from_spark
 from statestores.spark.options.read_and_write import SourceOptions
-from statestores.spark.options.store import options_of
 from statestores.spark.session.worker_python import check_worker_python
-from statestores.spark.source.columns import from_spark
 from statestores.spark.source.write_plan import WritePlan, plan_write
 from statestores.spark.source_name import SOURCE_NAME
 from statestores.spark.state.catalog import (
@@ -40,6 +39,7 @@ from statestores.spark.state.columns import (
     with_names_of_their_own,
     with_rows_made_anew,
 )
+from statestores.spark.store_options import options_of
 from statestores.spi.kinds import DERIVED_COLUMNS
 from statestores.spi.specification import KeyValue, StoreSpecification
 from statestores.state_root import StateRoot
