@@ -1,7 +1,7 @@
 """The contract: what an engine author implements and what a caller may rely on.
 
-Standard library only, and no I/O. Read `engine` first, then `store`, and then `key_value`,
-`versioned`, `window` and `session`.
+Standard library only, and no I/O. Read `engine` first, then `kinds`, then `stores`: `store`, and a
+module for each kind, which can be named from here as well.
 """
 
 from statestores.spi.capabilities import Capabilities
@@ -27,6 +27,7 @@ from statestores.spi.specification import (
     TtlClock,
     Versioned,
 )
+from statestores.spi.stores import key_value, session, timestamped_key_value, versioned, window
 from statestores.spi.stores.key_value import KeyValueStore, ReadOnlyKeyValueStore
 from statestores.spi.stores.session import ReadOnlySessionStore, SessionStore
 from statestores.spi.stores.store import (
@@ -82,5 +83,10 @@ __all__ = [
     "WindowRecord",
     "WindowStore",
     "WriteBatch",
+    "key_value",
     "parse_options",
+    "session",
+    "timestamped_key_value",
+    "versioned",
+    "window",
 ]
