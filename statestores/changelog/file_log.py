@@ -152,6 +152,16 @@ class FileChangelog(Changelog):
         return cls(path, lock, store_kind, options, active, tail, clock_ms)
 
     @classmethod
+    def open_or_create(cls, directory: str | PathLike[str], store_kind: str) -> Self:
+        """Open the changelog in *directory*, or create it where there is none.
+
+        Raises:
+            StateStoreError: See `open` and `create`.
+        """
+        make = cls.open if cls.exists(directory) else cls.create
+        return make(directory, store_kind)
+
+    @classmethod
     def open(
         cls,
         directory: str | PathLike[str],

@@ -162,14 +162,8 @@ def _append(part: RecordedPart, root: StateRoot, name: str, partition: int) -> N
     """Append the recorded frame of the store *name* to its changelog."""
     kind = root.store(name).specification.kind
     target = root.partition(name, partition).changelog
-    with _writer(target, kind) as log:
+    with FileChangelog.open_or_create(target, kind) as log:
         log.append_batch(part.frame.batch, position=part.frame.position)
-
-
-def _writer(directory: Path, kind: str) -> FileChangelog:
-    if FileChangelog.exists(directory):
-        return FileChangelog.open(directory, kind)
-    return FileChangelog.create(directory, kind)
 
 
 def _end_offset(root: StateRoot, name: str, partition: int) -> int:

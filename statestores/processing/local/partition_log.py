@@ -108,10 +108,5 @@ class PartitionLog(Closing):
 
     def _writing(self) -> FileChangelog:
         if self._writer is None:
-            make = (
-                FileChangelog.open
-                if FileChangelog.exists(self._directory)
-                else (FileChangelog.create)
-            )
-            self._writer = make(self._directory, RECORDS)
+            self._writer = FileChangelog.open_or_create(self._directory, RECORDS)
         return self._writer
