@@ -5,17 +5,12 @@ staged write that is committed and not finished counts as a part of the changelo
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from statestores.arrow.keys.key_selection import KeySelection
-from statestores.arrow.rows import tail_of
-from statestores.arrow.rows.tail import Tail
-from statestores.arrow.rows.versioned import VersionedTail
-from statestores.arrow.schemas import row_schema, valid_at
+from statestores.arrow.schemas import row_schema
 from statestores.arrow.snapshots.directory import list_snapshots
 from statestores.arrow.snapshots.key_splits import key_shares
 from statestores.arrow.snapshots.manifest import Manifest
@@ -32,6 +27,7 @@ from statestores.errors import (
 from statestores.opening import backend_of
 from statestores.reading.change_feed import ChangeFeed, feed_schema
 from statestores.reading.partition_columns import decoded, selected_fields, serdes_of, with_types
+from statestores.reading.replay import Replay
 from statestores.reading.visible_changelog import (
     LogBeginning,
     LogEnd,
@@ -232,7 +228,7 @@ class PartitionReader:
         )
         return feed.read(from_offset, to_offset, selected_fields(schema, columns), typed=typed)
 
-    def replay(self, offset: int | None = None, keys: KeySelection | None = None) -> "Replay":
+    def replay(self, offset: int | None = None, keys: KeySelection | None = None) -> Replay:
         """Return the content after the change with *offset*, to be followed by the later changes.
 
         ``None`` is now, and -1 before the first change.
@@ -256,7 +252,7 @@ class PartitionReader:
                     raise
         return self._replay(offset, self._log.end(), keys)
 
-    def replay_after(self, snapshot: Snapshot | None, offset: int) -> "Replay":
+    def replay_after(self, snapshot: Snapshot | None, offset: int) -> Replay:
         """Return the content after the change with *offset*, made of *snapshot* as it is.
 
         Or of the changes alone. `replay` chooses the snapshot, and this is for checks of it.
@@ -274,7 +270,7 @@ class PartitionReader:
         snapshots = list_snapshots(self._directory.snapshots)
         return max((at for at in snapshots if offset is None or at <= offset), default=-1)
 
-    def _replay(self, offset: int | None, end: LogEnd, keys: KeySelection) -> "Replay":
+    def _replay(self, offset: int | None, end: LogEnd, keys: KeySelection) -> Replay:
         """Return the content after the change with *offset*, the log ending at *end*."""
         snapshot = self._snapshot(offset, end, keys)
         start = 0 if snapshot is None else snapshot.offset + 1
@@ -286,7 +282,7 @@ class PartitionReader:
             )
         return self._followed(Replay.of(self._specification, snapshot, keys), start, stop)
 
-    def _followed(self, replay: "Replay", start: int, stop: int) -> "Replay":
+    def _followed(self, replay: Replay, start: int, stop: int) -> Replay:
         """Return *replay* with the changes from *start* up to *stop* added."""
         if start < stop:
             self._log.check_compaction(start, stop)
@@ -370,73 +366,6 @@ class PartitionReader:
         return max(list_snapshots(self._directory.snapshots), default=-1) + 1
 
 
-@dataclass(frozen=True, slots=True)
-class Replay:
-    """The content of a partition at one offset: a snapshot, and the changes after it."""
-
-    tail: Tail
-    """The changes; the next ones may be added."""
-
-    snapshot: Snapshot | None
-    """What they come after."""
-
-    keys: KeySelection
-    """The keys that are there."""
-
-    @classmethod
-    def of(
-        cls,
-        specification: StoreSpecification[Any, Any],
-        snapshot: Snapshot | None,
-        keys: KeySelection | None = None,
-    ) -> Self:
-        """Return the content of *snapshot*, with no change after it yet."""
-        keys = keys or KeySelection()
-        stream_time_ms = None if snapshot is None else snapshot.manifest.stream_time_ms
-        tail = tail_of(specification, stream_time_ms=stream_time_ms, keys=keys)
-        return cls(tail, snapshot, keys)
-
-    @property
-    def stream_time_ms(self) -> int | None:
-        """The highest timestamp of the content; ``None`` without one, and for key-value stores."""
-        time_ms: int | None = getattr(self.tail, "stream_time_ms", None)
-        return time_ms
-
-    def rows(self) -> Iterator[pa.RecordBatch]:
-        """Yield the rows in key order; of versions also those that say that a key was deleted."""
-        return self.tail.merge(_stored(self.snapshot, self.keys))
-
-    def shown(
-        self, as_of_ms: int | None = None, *, history: bool = False
-    ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows that a read shows: of versions those of one time, or the *history*."""
-        horizon_ms = self.tail.horizon_ms if isinstance(self.tail, VersionedTail) else None
-        return shown_rows(self.rows(), horizon_ms, as_of_ms, history=history)
-
-
-def shown_rows(
-    batches: Iterable[pa.RecordBatch],
-    horizon_ms: int | None,
-    as_of_ms: int | None = None,
-    *,
-    history: bool = False,
-) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of *batches* that a read shows: as of a time, the latest, or the *history*.
-
-    *horizon_ms* is the stream time minus the retention of versions, and ``None`` for other kinds.
-    """
-    for batch in batches:
-        shown = batch
-        if horizon_ms is not None:
-            shown = (
-                batch.filter(pc.is_valid(batch.column("value")))
-                if history
-                else valid_at(batch, as_of_ms, horizon_ms)
-            )
-        if shown.num_rows:
-            yield shown
-
-
 def end_offsets(readers: Sequence[PartitionReader]) -> list[int]:
     """Return the end offset of each of *readers*, partitions of one store, at one moment.
 
@@ -453,10 +382,3 @@ def end_offsets(readers: Sequence[PartitionReader]) -> list[int]:
         readers[0]._log.store_directory,  # noqa: SLF001  # of this module
         lambda intent: [reader._end_offset(intent) for reader in readers],  # noqa: SLF001
     )
-
-
-def _stored(snapshot: Snapshot | None, keys: KeySelection) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of *snapshot* with the selected *keys*."""
-    if snapshot is None:
-        return
-    yield from snapshot.batches(keys=keys)

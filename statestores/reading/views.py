@@ -23,8 +23,9 @@ from statestores.arrow.time_travel import check_has_history
 from statestores.errors import InvalidArgumentError
 from statestores.opening import open_existing
 from statestores.reading.locations import Partition
-from statestores.reading.partition_reader import PartitionReader, Replay, shown_rows
+from statestores.reading.partition_reader import PartitionReader
 from statestores.reading.records import Record, backwards, records_of
+from statestores.reading.replay import Replay, shown_rows
 from statestores.serdes import specification_from_description
 from statestores.spi.durability import Durability
 from statestores.spi.specification import StoreSpecification, Versioned

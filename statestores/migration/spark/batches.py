@@ -18,7 +18,7 @@ from statestores.arrow.rows.tail import KEY_FIELD, concat
 from statestores.arrow.rows.versioned import VersionedTail
 from statestores.arrow.schemas import put_order
 from statestores.migration.spark.columns import SparkColumns
-from statestores.reading.partition_reader import Replay
+from statestores.reading.replay import Replay
 from statestores.semantics.rows.progress import NO_STREAM_TIME
 from statestores.spark_checkpoint import StateFileWriter
 from statestores.spi.specification import StoreSpecification, TimestampedKeyValue

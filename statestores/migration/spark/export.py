@@ -28,7 +28,8 @@ from statestores.files.durable_json import write_json
 from statestores.files.local_path import local_path
 from statestores.migration.spark.batches import PartitionBatches
 from statestores.migration.spark.columns import SparkColumns
-from statestores.reading.partition_reader import PartitionReader, Replay, end_offsets
+from statestores.reading.partition_reader import PartitionReader, end_offsets
+from statestores.reading.replay import Replay
 from statestores.spark_checkpoint import CheckpointDirectory
 from statestores.spi.specification import StoreSpecification
 from statestores.state_root import PartitionDirectory, StateRoot
