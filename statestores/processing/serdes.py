@@ -4,6 +4,7 @@ Their names are those of the serdes inside with a prefix, so a store remembers b
 """
 
 import struct
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from struct import Struct
 from typing import Any, Generic, TypeVar
@@ -23,13 +24,13 @@ _ABSENT = -1
 """The size of what is ``None``."""
 
 
-class _WithoutColumns:
+class _WithoutColumns(ABC):
     """The part of a serde that the runtime's own have not: columns."""
 
     @property
+    @abstractmethod
     def name(self) -> str:
         """The name in stored form."""
-        raise NotImplementedError
 
     def encode_array(self, values: Any) -> Any:
         """Refuse: the runtime writes row by row."""
@@ -141,6 +142,16 @@ def piece(data: bytes | None) -> bytes:
     return _SIZE.pack(_ABSENT) if data is None else _SIZE.pack(len(data)) + data
 
 
+def header_bytes(headers: Headers) -> bytes:
+    """Return *headers*, each as the pieces of its name and of its data."""
+    return b"".join(piece(name.encode()) + piece(data) for name, data in headers)
+
+
+def next_header(pieces: Pieces) -> tuple[str, bytes]:
+    """Return the header that comes next."""
+    return (pieces.piece() or b"").decode(), pieces.piece() or b""
+
+
 def time_bytes(time_ms: int) -> bytes:
     """Return a time as eight bytes that sort as times from 0 on do."""
     return _TIME.pack(time_ms)
@@ -196,8 +207,7 @@ class RecordCodec:
         key, value, time_ms, headers = record
         parts = [piece(encoded(self.key, key)), piece(encoded(self.value, value))]
         parts += [time_bytes(time_ms), time_bytes(len(headers))]
-        for name, data in headers:
-            parts += [piece(name.encode()), piece(data)]
+        parts.append(header_bytes(headers))
         parts += [piece(encoded(self.value, each)) for each in more]
         return b"".join(parts)
 
@@ -207,7 +217,5 @@ class RecordCodec:
         key = decoded(self.key, pieces.piece())
         value = decoded(self.value, pieces.piece())
         time_ms, count = pieces.time(), pieces.time()
-        headers: Headers = tuple(
-            ((pieces.piece() or b"").decode(), pieces.piece() or b"") for _ in range(count)
-        )
+        headers: Headers = tuple(next_header(pieces) for _ in range(count))
         return Record(key, value, time_ms, headers), pieces

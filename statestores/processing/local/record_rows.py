@@ -9,7 +9,7 @@ from statestores.changelog import Frame
 from statestores.changelog.rows import RECORD_ROWS
 from statestores.errors import InvalidArgumentError
 from statestores.processing.record import Headers, RawRecord, Record
-from statestores.processing.serdes import Pieces, piece
+from statestores.processing.serdes import Pieces, header_bytes, next_header
 
 
 def record_batch(records: Sequence[RawRecord]) -> pa.RecordBatch:
@@ -19,7 +19,7 @@ def record_batch(records: Sequence[RawRecord]) -> pa.RecordBatch:
         InvalidArgumentError: A record is none that a topic can hold.
     """
     keys, values, times, headers = zip(*records, strict=True) if records else ((), (), (), ())
-    packed = [_packed(each) if each else None for each in headers]
+    packed = [header_bytes(each) if each else None for each in headers]
     try:
         columns = [
             pa.array(column, field.type)
@@ -44,14 +44,9 @@ def records_of(frame: Frame) -> Iterator[tuple[int, RawRecord]]:
     return zip(frame.offsets, records, strict=True)
 
 
-def _packed(headers: Headers) -> bytes:
-    return b"".join(piece(name.encode()) + piece(data) for name, data in headers)
-
-
 def _unpacked(data: bytes) -> Headers:
     pieces = Pieces(data)
     found = []
     while pieces.at < len(data):
-        name = pieces.piece() or b""
-        found.append((name.decode(), pieces.piece() or b""))
+        found.append(next_header(pieces))
     return tuple(found)
