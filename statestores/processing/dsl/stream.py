@@ -483,8 +483,7 @@ class Stream(Generic[K, V]):
         )
 
     def _same(self, kind: str, make: Callable[[], Operator], name: str | None) -> "Stream[K, V]":
-        node = self._step(kind, make, name)
-        return self._stream(node, self._key, self._value, name, is_rekeyed=self._is_rekeyed)
+        return self._revalued(kind, make, self._value, name)
 
     def _revalued(
         self,

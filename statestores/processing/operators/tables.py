@@ -36,7 +36,7 @@ class TableSource(Operator):
     """Keeps the last value of each key, in the order of arrival (PRC-41)."""
 
     def __init__(self, store: str) -> None:
-        """Keep rows in the timestamped store *store*."""
+        """Keep rows in *store*: a timestamped one, or a versioned one for versions."""
         self.store = store
 
     def open(self, task: TaskServices) -> None:
@@ -56,17 +56,8 @@ class TableSource(Operator):
         self.forward(Change(key, value, old, time_ms, headers))
 
 
-class VersionedTableSource(Operator):
+class VersionedTableSource(TableSource):
     """Keeps the versions of each key within a history retention (KIP-889, KIP-914)."""
-
-    def __init__(self, store: str) -> None:
-        """Keep versions in the versioned store *store*."""
-        self.store = store
-
-    def open(self, task: TaskServices) -> None:
-        """Take the store's methods, once."""
-        store = task.store(self.store)
-        self._get, self._put, self._drop = store.get, store.put, task.drop
 
     def receive(self, item: Record[Any, Any]) -> None:
         """Put the version; one that is too old is dropped."""
