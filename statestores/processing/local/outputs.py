@@ -26,7 +26,7 @@ class TopicOutputs:
         self.mark = mark
         """What tells the frames of this task from others."""
         self.number = 0
-        """The number of the commit under way; see `next_number`."""
+        """The number of the commit under way; see `begin_after`."""
         self._topics = topics
         self._task_partition = task_partition
         self._pending: dict[TopicPartition, list[RawRecord]] = {}

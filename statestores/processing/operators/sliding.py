@@ -21,7 +21,7 @@ class SlidingWindowed(StampedWindows):
         """Fold it into the windows that it is in, and make those that begin to exist."""
         key, _, time_ms, headers = item
         size_ms = self._size_ms
-        if time_ms + 1 + size_ms + self.windows.grace_ms < now_ms + 1:
+        if self.windows.closes_after_ms(time_ms + size_ms) < now_ms:
             self._drop(self.name, "late", item)
             return
         self._item, self._value, self._now_ms = item, value, now_ms

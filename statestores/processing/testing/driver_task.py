@@ -65,8 +65,7 @@ class DriverTask:
         place = TopicPartition(topic, partition)
         first = self._next_offsets.get(place)
         if first is None:
-            task_store = self.whole_stores[self.part.task_store.name]
-            first = task_store.position.get(place, -1) + 1
+            first = self.whole_stores[self.part.task_store.name].next_offset(place)
         self._next_offsets[place] = first + len(records)
         if len(records) == 1:
             self.runtime.process(topic, partition, first, records[0])
