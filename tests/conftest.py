@@ -140,12 +140,14 @@ class ByClassScheduling(LoadScopeScheduling):  # type: ignore[misc]
         Each worker that has one of them starts a session, and warms it up.
         """
         has_spark = node in self.nodes[:_SPARK_WORKERS]
-        fitting = [scope for scope in self.workqueue if scope.startswith(_SPARK) is has_spark]
-        if not fitting and not has_spark:
+        fitting = next(
+            (scope for scope in self.workqueue if scope.startswith(_SPARK) is has_spark), None
+        )
+        if fitting is not None:
+            self.workqueue.move_to_end(fitting, last=False)
+        elif not has_spark:
             node.shutdown()
             return
-        if fitting:
-            self.workqueue.move_to_end(fitting[0], last=False)
         super()._assign_work_unit(node)
 
     def _split_scope(self, nodeid: str) -> str:
