@@ -160,10 +160,23 @@ def check_duration(name: str, duration_ms: object, *, least: int = 0) -> None:
     Raises:
         InvalidTypeError, InvalidArgumentError: It is none.
     """
-    if type(duration_ms) is not int:
-        raise InvalidTypeError(f"{name} must be an int of milliseconds, got {duration_ms!r}")
-    if not least <= duration_ms < 1 << 63:
-        raise InvalidArgumentError(f"{name} must be from {least} to 2**63 - 1, got {duration_ms!r}")
+    _check_number(name, duration_ms, least, "an int of milliseconds")
+
+
+def check_count(name: str, count: object, *, least: int = 1) -> None:
+    """Accept a number of things, at least *least*.
+
+    Raises:
+        InvalidTypeError, InvalidArgumentError: It is none.
+    """
+    _check_number(name, count, least, "an int")
+
+
+def _check_number(name: str, number: object, least: int, kind: str) -> None:
+    if type(number) is not int:
+        raise InvalidTypeError(f"{name} must be {kind}, got {number!r}")
+    if not least <= number < 1 << 63:
+        raise InvalidArgumentError(f"{name} must be from {least} to 2**63 - 1, got {number!r}")
 
 
 Closing: TypeAlias = Callable[[int], int]

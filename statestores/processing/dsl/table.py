@@ -35,7 +35,7 @@ from statestores.processing.stores import (
     value_serde,
 )
 from statestores.processing.topic import Topic
-from statestores.processing.windows import Windows, check_duration
+from statestores.processing.windows import Windows, check_count, check_duration
 from statestores.serdes import json
 from statestores.spi import KeyValue, Serde, StoreSpecification, TimestampedKeyValue, Versioned
 
@@ -194,7 +194,7 @@ class Table(Generic[K, V]):
         if wait_ms is not None:
             check_duration("wait_ms", wait_ms)
         if max_rows is not None:
-            check_duration("max_rows", max_rows)
+            check_count("max_rows", max_rows, least=0)
         if until_closed and self._windows is None:
             raise InvalidTopologyError(
                 f"the rows of {self._origin!r} have no windows that could close; use wait_ms"

@@ -21,7 +21,7 @@ from statestores.processing.local.outputs import TopicOutputs
 from statestores.processing.local.progress import RunProgress
 from statestores.processing.local.topics import AnyTopic, LocalTopics
 from statestores.processing.topology.checks import check_co_partitioning
-from statestores.processing.windows import check_duration
+from statestores.processing.windows import check_count, check_duration
 from statestores.spi import Durability, TopicPartition
 from statestores.state_root import StateRoot
 from statestores.tasks import TaskId, open_task
@@ -58,10 +58,10 @@ class LocalRunner:
         """Check the arguments; nothing is opened yet. See `run`."""
         if not isinstance(topology, Topology):
             raise InvalidTypeError(f"expected a Topology, got {topology!r}")
-        check_duration("partitions", partitions, least=1)
-        check_duration("threads", threads, least=1)
+        check_count("partitions", partitions)
+        check_count("threads", threads)
         check_duration("commit_interval_ms", commit_interval_ms)
-        check_duration("commit_records", commit_records, least=1)
+        check_count("commit_records", commit_records)
         if until not in ("stopped", "idle"):
             raise InvalidArgumentError(f"until must be 'stopped' or 'idle', got {until!r}")
         self._graph = topology.build()

@@ -20,7 +20,7 @@ from statestores.processing.stores import PlainView
 from statestores.processing.testing.driver_task import DriverTask
 from statestores.processing.testing.topic_handle import TopicHandle
 from statestores.processing.topology import Graph
-from statestores.processing.windows import check_duration
+from statestores.processing.windows import check_count, check_duration
 
 
 class TestDriver:
@@ -149,7 +149,7 @@ class TestDriver:
         A batch that is not full is processed when something is read, the clock is moved, or
         `settle` is called.
         """
-        check_duration("size", size, least=1)
+        check_count("size", size)
         self.settle()
         self._batch_size = size
 
