@@ -30,6 +30,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.driver.host", "127.0.0.1")
+        # The programs that tests start have Spark's own.
+        .config("spark.python.daemon.module", "statestores.spark.worker_daemon")
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("FATAL")

@@ -67,7 +67,7 @@ def kill_workers(stop: threading.Event, rng: random.Random, killed: list[int]) -
         workers = [
             process
             for process in psutil.Process().children(recursive=True)
-            if process.is_running() and "pyspark.daemon" in " ".join(_command(process))
+            if process.is_running() and "pyspark.worker" in _command(process)
         ]
         # The daemon is the parent of those that compute.
         own = [process for process in workers if _command(process.parent()) == _command(process)]
