@@ -91,6 +91,7 @@ class Suppress(Operator):
 
     def _give_out_first(self) -> None:
         for queued_ms, name, content in self._queue.rows():
+            self._queue.head_ms = queued_ms
             self._queue.remove(queued_ms, name)
             self._give(name, content)
             return

@@ -22,9 +22,8 @@ class TimeQueue:
         """Go on with what the store holds."""
         self._store = store
         self._prefix = prefix
-        self._first = prefix + time_bytes(0)
         self._last = prefix + b"\xff" * _TIME_BYTES
-        self.head_ms = NEVER
+        self.head_ms = 0
         self.look()
 
     def look(self) -> None:
@@ -45,9 +44,16 @@ class TimeQueue:
         self._store.put(self._prefix + time_bytes(time_ms) + name, None)
 
     def rows(self) -> Iterator[tuple[int, bytes, bytes]]:
-        """Yield time, name and content of each row in order; rows may be removed meanwhile."""
+        """Yield time, name and content of each row in order; rows may be removed meanwhile.
+
+        It begins at the head: an engine has to step over what was removed before that, and of a
+        queue that is all that has ever been in it.
+        """
+        if self.head_ms == NEVER:
+            return
         start = len(self._prefix) + _TIME_BYTES
-        for key, content in self._store.range(self._first, self._last):
+        first = self._prefix + time_bytes(self.head_ms)
+        for key, content in self._store.range(first, self._last):
             yield int.from_bytes(key[len(self._prefix) : start], "big"), key[start:], content
 
     def named(self, time_ms: int, beginning: bytes, size: int) -> Iterator[bytes]:
@@ -63,19 +69,21 @@ class TimeQueue:
         if last_ms < self.head_ms:
             return []
         popped: list[tuple[int, bytes, bytes]] = []
-        self.head_ms = NEVER
+        head_ms = NEVER
         for row in self.rows():
             if row[0] > last_ms:
-                self.head_ms = row[0]
+                head_ms = row[0]
                 break
             popped.append(row)
+        self.head_ms = head_ms
         for time_ms, name, _ in popped:
             self.remove(time_ms, name)
         return popped
 
     def last_ms(self) -> int | None:
         """Return the time of the last row; ``None`` when there is none."""
-        rows: Any = self._store.range(self._first, self._last, reverse=True)
+        first = self._prefix + time_bytes(min(self.head_ms, NEVER - 1))
+        rows: Any = self._store.range(first, self._last, reverse=True)
         for key, _ in rows:
             start = len(self._prefix)
             return int.from_bytes(key[start : start + _TIME_BYTES], "big")
