@@ -1,7 +1,7 @@
 """One run of the demo, step by step."""
 
 from contextlib import ExitStack
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -36,6 +36,8 @@ from stores import (
     size_on_disk,
     versions_by_key,
 )
+from topology_check import check_days, check_joined
+from topology_run import fill_topics, read_delays, read_joined, resume, run_killed
 from weather_join import join_weather
 from weather_loader import load_weather
 
@@ -78,6 +80,7 @@ class DemoRun:
             self._find_plane(departed)
             joined = self._join_weather(flights, weather)
             self._read_back(spark, departed)
+        self._run_topology(flights, weather)
         self._summarize(flights, joined)
         return not self._checks.failed
 
@@ -185,6 +188,46 @@ class DemoRun:
             [f"written were {dict(sorted(written.items()))}"],
         )
 
+    def _run_topology(self, flights: pa.Table, weather: pa.Table) -> None:
+        """Run the same join as a topology, through a kill, and check all that comes out."""
+        self._say("the same as a topology: flights as a stream, weather as a table that remembers")
+        directory, rows = self._directory / "topology", flights.num_rows + weather.num_rows
+        with self._figures.step("topics: append as reported", rows) as advance:
+            fill_topics(directory, flights, weather, advance)
+        with self._figures.step("topology: run, kill -9", rows) as advance:
+            killed = run_killed(directory, self._backend, rows // 2, advance)
+        self._say(
+            f"killed at {killed.reported:,} records reported as committed; readers of the topic "
+            f"saw {killed.joined:,} joined flights then"
+        )
+        with self._figures.step("topology: resume and finish") as advance:
+            resume(directory, self._backend, advance)
+        with self._figures.step("the topics, compared with DuckDB", flights.num_rows):
+            joined, is_ordered = read_joined(directory)
+            by_day = read_delays(directory)
+            join, days = check_joined(joined, flights, weather), check_days(by_day, flights)
+        self._checks.expect(
+            join.complete and is_ordered,
+            f"{join.agreeing:,} of {join.flights:,} flights came out, each once, in order, and "
+            "agree with DuckDB's ASOF JOIN",
+            [*join.differences, f"in order: {is_ordered}"],
+        )
+        self._say(
+            f"the last {flights.num_rows - join.flights:,} wait: a stream has no end, and weather "
+            "may come late"
+        )
+        self._checks.expect(
+            not days.differences,
+            f"{days.days:,} mean delays by airport and day, each given out once, when the day was "
+            "over, as in DuckDB",
+            days.differences,
+        )
+        worst = by_day.sort_by([("mean", "descending")]).slice(0, 1).to_pylist()[0]
+        self._say(
+            f"the worst day: {worst['origin']} on {_day(worst['start_ms'])}, "
+            f"{worst['mean']:.0f} minutes on average"
+        )
+
     def _summarize(self, flights: pa.Table, joined: pa.Table) -> None:
         """Print what was learned and what it took."""
         self._console.print()
@@ -207,6 +250,10 @@ class DemoRun:
 
 def _milliseconds(moment: datetime) -> int:
     return round(moment.timestamp() * 1000)
+
+
+def _day(time_ms: int) -> str:
+    return f"{datetime.fromtimestamp(time_ms / 1000, UTC):%d %B %Y (UTC)}"
 
 
 def _local(time_ms: int | None) -> str:

@@ -1,9 +1,5 @@
 """Killing the process that loads the weather, half-way, and finding out what it has left."""
 
-import random
-import subprocess
-import sys
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,13 +7,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from figures import Advance
+from killed_process import run_until_killed
 from statestores.changelog import changelog_partition
 from stores import WEATHER, WEATHER_PARTITIONS, Partitions, partition_of, versions_by_key
 from weather_loader import rows_seen
 
 _LOADER = Path(__file__).with_name("weather_loader.py")
-
-_LONGEST_DELAY_SECONDS = 0.05  # about as long as a chunk or two take
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,24 +38,10 @@ class PartitionLeft:
 def load_until_killed(root: Path, backend: str, kill_at: int, advance: Advance) -> int:
     """Start the loader, kill it soon after it has reported *kill_at* rows; return these.
 
-    It works on until the signal arrives, so the kill falls anywhere within its next commits.
-
     Raises:
         RuntimeError: It ended by itself before that.
     """
-    command = [sys.executable, str(_LOADER), str(root), "--backend", backend]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as loader:  # noqa: S603  # ours
-        reported = 0
-        for line in loader.stdout or ():
-            advance(int(line) - reported)
-            reported = int(line)
-            if reported >= kill_at:
-                time.sleep(random.uniform(0, _LONGEST_DELAY_SECONDS))  # noqa: S311  # no secret
-                loader.kill()
-                break
-        else:
-            raise RuntimeError(f"the loader ended by itself with {loader.wait()}")
-    return reported
+    return run_until_killed(_LOADER, [str(root), "--backend", backend], kill_at, advance)
 
 
 def what_is_left(partitions: Partitions) -> list[PartitionLeft]:

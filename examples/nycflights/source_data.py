@@ -86,6 +86,12 @@ def read_weather() -> pa.Table:
     return _numbered(weather.drop_columns("time_hour"))
 
 
+def as_reported(rows: pa.Table, time: str, latest_ms: int) -> pa.Table:
+    """Return *rows* in the order of their reports, each up to *latest_ms* after its *time*."""
+    delays = np.random.default_rng(_SEED).integers(0, latest_ms, rows.num_rows, endpoint=True)
+    return rows.take(np.argsort(rows[time].to_numpy() + delays, kind="stable"))
+
+
 def late_share(times_ms: pa.ChunkedArray) -> float:
     """Return the share of rows that arrive after a row with a later time."""
     times = times_ms.to_numpy()

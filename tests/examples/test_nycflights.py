@@ -2,18 +2,22 @@
 
 import importlib.util
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 import typer
 from rich.console import Console
 
+import delays
 import statestores as ss
 from checks import Checks
 from statestores.errors import MissingDriverError
+from statestores.processing import LocalTopics, Topic, run
 
 # Two Spark sessions at once take half a minute on an idle machine, and minutes on a busy one.
 pytestmark = pytest.mark.timeout(900)
@@ -24,19 +28,28 @@ _SAMPLE = "3000"
 
 
 @pytest.fixture(scope="module")
-def outputs() -> dict[str, str]:
+def kept(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Where the demo leaves its files, by backend."""
+    return {backend: tmp_path_factory.mktemp(backend) for backend in _BACKENDS}
+
+
+@pytest.fixture(scope="module")
+def outputs(kept: dict[str, Path]) -> dict[str, str]:
     """Run the demo with each backend, at the same time, and return what each has printed."""
     missing = set(_BACKENDS) - set(ss.available_backends())
     if missing:
         pytest.skip(f"no driver for {', '.join(sorted(missing))}")
     runs = {
         backend: subprocess.Popen(
-            [sys.executable, str(_DEMO), "--backend", backend, "--sample", _SAMPLE],
+            [
+                *(sys.executable, str(_DEMO), "--backend", backend),
+                *("--sample", _SAMPLE, "--keep", str(directory)),
+            ],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
         )
-        for backend in _BACKENDS
+        for backend, directory in kept.items()
     }
     printed = {backend: run.communicate()[0] for backend, run in runs.items()}
     codes = {backend: run.returncode for backend, run in runs.items()}
@@ -61,6 +74,44 @@ def test_every_row_agrees_and_is_counted(backend: str, outputs: dict[str, str]) 
     assert re.search(r"✓ as of 01 July 2013, [0-9,]+ planes are known", printed)
     assert re.search(r"✓ [0-9,]+ changes, \{.*\} by partition, as written", printed)
     assert "WRONG" not in printed
+
+
+@pytest.mark.parametrize("backend", _BACKENDS)
+def test_the_topology_is_checked_too(backend: str, outputs: dict[str, str]) -> None:
+    """It was killed before its end, and all that came out is right."""
+    printed = outputs[backend]
+    killed = re.search(r"killed at ([0-9,]+) records reported as committed; readers", printed)
+    agreed = re.search(r"✓ ([0-9,]+) of ([0-9,]+) flights came out, each once, in order", printed)
+
+    assert killed is not None, printed
+    assert int(killed[1].replace(",", "")) < 26_115 + int(_SAMPLE)
+    assert agreed is not None, printed
+    assert agreed[1] == agreed[2]
+    assert re.search(r"✓ [0-9,]+ mean delays by airport and day, each given out once", printed)
+
+
+@pytest.mark.usefixtures("outputs")
+@pytest.mark.parametrize("backend", _BACKENDS)
+def test_what_comes_out_does_not_show_the_kill(
+    backend: str, kept: dict[str, Path], tmp_path: Path
+) -> None:
+    """The topics are those of a run that nobody killed, byte for byte and in the same order."""
+    source, undisturbed = kept[backend] / "topology" / "topics", tmp_path / "topics"
+    for topic in (delays.FLIGHTS, delays.WEATHER):
+        shutil.copytree(source / topic.name, undisturbed / topic.name)
+    run(delays.delays, state=tmp_path / "state", topics=undisturbed, backend="memory", until="idle")
+
+    assert written(source) == written(undisturbed)
+
+
+def written(directory: Path) -> dict[str, list[Any]]:
+    """Return the joined flights as bytes by partition, and the days of each airport in order."""
+    as_bytes = Topic(delays.JOINED.name, partitions=2)
+    with LocalTopics(directory) as topics:
+        days: dict[str, list[Any]] = {}
+        for _, _, day in topics.topic(delays.DELAYS).read():
+            days.setdefault(day.key.key, []).append(day)
+        return days | {"joined": list(topics.topic(as_bytes).read())}
 
 
 @pytest.mark.parametrize("backend", _BACKENDS)
