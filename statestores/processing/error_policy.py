@@ -56,6 +56,11 @@ def error_policy(policy: Action | ErrorPolicy) -> ErrorPolicy:
 
 
 def _check(action: object) -> None:
+    topic: object = action.topic if isinstance(action, DeadLetter) else None
+    if isinstance(action, DeadLetter) and not isinstance(topic, Topic):
+        raise InvalidTypeError(
+            f"dead letters go to a Topic, such as DeadLetter(Topic('dead')), got {topic!r}"
+        )
     if action not in ("fail", "skip") and not isinstance(action, DeadLetter):
         raise InvalidTypeError(
             f"errors must be 'fail', 'skip', a DeadLetter(topic), or an ErrorPolicy, got {action!r}"

@@ -67,6 +67,14 @@ class Builder:
         node = self.nodes.get(name)
         if node is None:
             self.add(Node(name=name, kind="source", make=make, reads=topic, **more))
+        elif (node.is_internal, node.is_global) != (
+            more.get("is_internal", False),
+            more.get("is_global", False),
+        ):
+            raise InvalidTopologyError(
+                f"the topic {topic.name!r} is read in two ways: as a global table or as a topic of "
+                "the topology's own, and otherwise; copy it into another topic, or rename one"
+            )
         elif node.reads != topic:
             raise InvalidTopologyError(
                 f"the topic {topic.name!r} is described in two ways: {node.reads!r} and {topic!r}; "

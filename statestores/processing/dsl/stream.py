@@ -215,6 +215,11 @@ class Stream(Generic[K, V]):
     def merge(self, *others: "Stream[K, V]", name: str | None = None) -> "Stream[K, V]":
         """Go on with the records of this stream and of *others*, in the order of their times."""
         streams = (self, *others)
+        for each in streams:
+            if not isinstance(each, Stream):
+                raise InvalidTypeError(
+                    f"a stream merges with streams, got {each!r}; of a table, take to_stream()"
+                )
         node = self._builder.step(
             "merge", tuple(dict.fromkeys(each._node for each in streams)), Pass, name=name
         )

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from statestores.errors import InvalidArgumentError, InvalidTopologyError
+from statestores.errors import InvalidArgumentError, InvalidTopologyError, InvalidTypeError
 from statestores.processing.dsl.builder import Builder, check_how
 from statestores.processing.dsl.table import GlobalTable, Table
 from statestores.processing.fields import Selector, selector
@@ -33,6 +33,8 @@ def with_stream(
 ) -> Made:
     """Add a join of two streams."""
     check_how(how, ("inner", "left", "outer"))
+    if not isinstance(window, JoinWindow):
+        raise InvalidTypeError(f"within is made by within, such as within(60_000), got {window!r}")
     builder: Builder = left._builder
     chosen = name or f"{left._origin}-join-{right._origin}"
     key = left._key or right._key or json
@@ -168,6 +170,8 @@ def as_of(
     """Add a join with the rows that were valid at the records' times."""
     check_how(how, ("inner", "left"))
     check_duration("wait_ms", wait_ms)
+    if not isinstance(table, Table):
+        raise InvalidTypeError(f"a stream joins a table as of its times, got {table!r}")
     chosen = name or f"{stream._origin}-join-{table._origin}"
     store = next((each for each in table._stores if isinstance(each, Versioned)), None)
     if not table._is_versioned or store is None:

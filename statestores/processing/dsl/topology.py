@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from os import PathLike
 from typing import Any, TypeVar
 
-from statestores.errors import InvalidTypeError
+from statestores.errors import InvalidTopologyError, InvalidTypeError
 from statestores.processing.dsl.builder import Builder
 from statestores.processing.dsl.stream import Stream
 from statestores.processing.dsl.table import GlobalTable, Table
@@ -49,6 +49,7 @@ class Topology:
         if type(max_task_idle_ms) is not int:
             raise InvalidTypeError(f"max_task_idle_ms must be an int, got {max_task_idle_ms!r}")
         self._max_task_idle_ms = max_task_idle_ms
+        self._times: dict[str, tuple[Selector | None, bool]] = {}
 
     def __repr__(self) -> str:
         return f"Topology({self.name!r})"
@@ -162,6 +163,12 @@ class Topology:
         self._check_topic(topic)
         source = Source(topic, time, use_partition_time=use_partition_time)  # checks the selector
         del source
+        asked = (time, use_partition_time)
+        if self._times.setdefault(topic.name, asked) != asked:
+            raise InvalidTopologyError(
+                f"the topic {topic.name!r} is read with two times, {self._times[topic.name]!r} and "
+                f"{asked!r} (time=, use_partition_time=); use the first stream twice"
+            )
         return self._builder.source(
             topic, lambda: Source(topic, time, use_partition_time=use_partition_time)
         )

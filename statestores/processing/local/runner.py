@@ -64,6 +64,8 @@ class LocalRunner:
         check_count("commit_records", commit_records)
         if until not in ("stopped", "idle"):
             raise InvalidArgumentError(f"until must be 'stopped' or 'idle', got {until!r}")
+        if progress is not None and not callable(progress):
+            raise InvalidTypeError(f"progress is a function of a RunProgress, got {progress!r}")
         self._graph = topology.build()
         if threads > 1 and any(part.is_global for part in self._graph.sub_topologies):
             raise InvalidArgumentError(

@@ -81,7 +81,7 @@ class LocalTopic(Generic[K, V]):
         return self.append_bytes(
             (
                 Record(encoded(key, each.key), encoded(value, each.value), *each[2:])
-                for each in records
+                for each in map(_checked, records)
             ),
             partition=partition,
         )
@@ -145,6 +145,15 @@ class LocalTopic(Generic[K, V]):
                 f"got {partition!r}"
             )
         return self.logs[partition]
+
+
+def _checked(record: Record[K, V]) -> Record[K, V]:
+    if not isinstance(record, Record):
+        raise InvalidTypeError(
+            f"a topic takes an iterable of Records, such as [Record('key', 'value', 0)], got "
+            f"{record!r} in it"
+        )
+    return record
 
 
 class LocalTopics(Closing):

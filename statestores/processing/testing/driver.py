@@ -40,6 +40,7 @@ class TestDriver:
         commit_each: bool = True,
     ) -> None:
         """Open the stores of every task. See `Topology.test`."""
+        check_count("partitions", partitions)
         self.graph = graph
         self.wall_ms = wall_ms
         self._commit_each = commit_each

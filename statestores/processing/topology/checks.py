@@ -41,7 +41,7 @@ def check_names(nodes: Sequence[Node]) -> None:
             )
         names.add(node.name)
     for node in nodes:
-        for parent in node.parents:
+        for parent in (*node.parents, *node.co_partitioned):
             if parent not in names:
                 raise InvalidTopologyError(
                     f"{node.name!r} hangs on {parent!r}, which is no step of this topology; join "
