@@ -58,6 +58,40 @@ def test_a_topology_is_run_until_its_input_is_processed(
     assert second.out == "0 records processed, 0 emitted, 0 dropped, in 0 commits\n"
 
 
+def test_files_are_sources_and_sinks(run: Run, module: str, tmp_path: Path) -> None:
+    """With the fields of key and value, and topics that lose what is read."""
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "1.jsonl").write_text('{"who": "a", "what": "x"}\n' * 3)
+    arguments = ("run", f"{module}:shop", "--local", "data", "--backend", "memory", "--until-idle")
+    options = ("--source", "lines=in/?.jsonl?key=who&value=what", "--sink", "out=files")
+    outcome = run(*arguments, *options, "--retain", "out=7d", "--retain", "out=1GB", "--json")
+
+    assert outcome.document["processed"] == 3
+    assert len(list((tmp_path / "files").glob("out-0-*.parquet"))) == 1
+
+
+@pytest.mark.parametrize(
+    ("option", "text", "reason"),
+    [
+        ("--source", "lines", "takes TOPIC=..."),
+        ("--source", "lines=in/", "let it end in .parquet"),
+        ("--source", "lines=in/*.jsonl?kee=who", "has 'kee'"),
+        ("--source", "lines=in/*.jsonl?key=who&partition_by=x", "partition_by must be"),
+        ("--sink", "=files", "takes TOPIC=..."),
+        ("--retain", "out=7", "expected one such as 12h"),
+    ],
+)
+def test_what_is_no_end_of_a_topology_is_refused(
+    run: Run, module: str, tmp_path: Path, option: str, text: str, reason: str
+) -> None:
+    """In one sentence, before anything is read."""
+    (tmp_path / "in").mkdir()
+    outcome = run("run", f"{module}:shop", "--local", "data", "--until-idle", option, text)
+
+    assert outcome.code == 2
+    assert reason in outcome.err
+
+
 @pytest.mark.parametrize(
     ("name", "reason"),
     [

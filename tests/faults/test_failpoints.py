@@ -11,8 +11,8 @@ from lives import logged_life, plain_life, staged_life
 from statestores.errors import InvalidArgumentError
 from statestores.failpoints import FAILPOINTS, arm, disarm, reach
 
-_OF_TASKS = "task."
-"""Reached, and died at, in ``tests/tasks``."""
+_OF_TASKS = ("task.", "sink.")
+"""Reached, and died at, in ``tests/tasks`` and ``tests/processing``."""
 
 
 @pytest.fixture(autouse=True)

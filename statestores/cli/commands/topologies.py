@@ -10,6 +10,7 @@ import typer
 
 from statestores.cli.arguments import BackendOption, JsonOption, parse_backend_options
 from statestores.cli.output import Output
+from statestores.cli.topology_ends import parse_retention, parse_sinks, parse_sources
 from statestores.errors import InvalidArgumentError
 from statestores.processing import Topology
 from statestores.processing.local import run as run_locally
@@ -58,6 +59,34 @@ def run(
         int, typer.Option("--partitions", help="Partitions of new topics that do not say it.")
     ] = 1,
     threads: Annotated[int, typer.Option("--threads", help="Threads that share the tasks.")] = 1,
+    source: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--source",
+            metavar="TOPIC=PATH",
+            help="Fill a topic from files: a .jsonl or .parquet file, a directory of them, or a "
+            "pattern. Fields for key, value and time stand behind a question mark: "
+            "'orders=in/*.jsonl?key=user&time=at_ms'. Repeatable.",
+        ),
+    ] = None,
+    sink: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--sink",
+            metavar="TOPIC=DIR",
+            help="Write a topic's records to Parquet files in DIR, each once. Repeatable.",
+        ),
+    ] = None,
+    retain: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--retain",
+            metavar="TOPIC=AMOUNT",
+            help="Let records leave a topic that are older than 90s, 30m, 12h or 7d, or beyond "
+            "500MB or 2GB of a partition; never those that the topology has yet to read. "
+            "Repeatable.",
+        ),
+    ] = None,
     until_idle: Annotated[
         bool, typer.Option("--until-idle", help="End when all input that is there is processed.")
     ] = False,
@@ -75,6 +104,9 @@ def run(
         load_topology(topology),
         state=local / "state",
         topics=local / "topics",
+        sources=parse_sources(source),
+        sinks=parse_sinks(sink),
+        retention=parse_retention(retain),
         backend=backend,
         options=parse_backend_options(backend_option),
         partitions=partitions,

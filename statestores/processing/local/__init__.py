@@ -4,8 +4,26 @@ import statestores.serdes.arrow_required  # noqa: F401  # before what needs Arro
 
 # isort: split
 from statestores.processing.local.progress import RunProgress
+from statestores.processing.local.retention import Retention
 from statestores.processing.local.runner import LocalRunner
 from statestores.processing.local.running import run
+from statestores.processing.local.sinks import AtLeastOnce, LocalSink, ParquetSink
+from statestores.processing.local.sources import Items, JsonLines, LocalSource, ParquetFiles
 from statestores.processing.local.topics import LocalTopic, LocalTopics, StoredRecord
 
-__all__ = ["LocalRunner", "LocalTopic", "LocalTopics", "RunProgress", "StoredRecord", "run"]
+__all__ = [
+    "AtLeastOnce",
+    "Items",
+    "JsonLines",
+    "LocalRunner",
+    "LocalSink",
+    "LocalSource",
+    "LocalTopic",
+    "LocalTopics",
+    "ParquetFiles",
+    "ParquetSink",
+    "Retention",
+    "RunProgress",
+    "StoredRecord",
+    "run",
+]

@@ -17,14 +17,17 @@ if TYPE_CHECKING:
 class Consumer:
     """Reads one partition, frame by frame. One thread at a time uses it."""
 
-    def __init__(self, place: TopicPartition, log: PartitionLog, next_offset: int) -> None:
-        """Begin at *next_offset*.
+    def __init__(self, place: TopicPartition, log: PartitionLog, next_offset: int | None) -> None:
+        """Begin at *next_offset*; ``None``: at the first record that is there.
 
         Raises:
-            OffsetOutOfRangeError: The partition ends before that: it has lost what was processed.
+            OffsetOutOfRangeError: The partition ends before that: it has lost what was processed;
+                or it begins after that: it has lost what was not.
         """
         self.place = place
         self._log = log
+        first_offset = log.first_offset
+        next_offset = first_offset if next_offset is None else next_offset
         self._next = next_offset
         self._frames: Iterator[Frame] = iter(())
         self._end = log.end_offset
@@ -33,6 +36,12 @@ class Consumer:
                 f"the partition {place.partition} of the topic {place.topic!r} ends before offset "
                 f"{self._end}, and the state reflects it up to {next_offset - 1}: it is another "
                 "topic than before, or has lost its end"
+            )
+        if first_offset > next_offset:
+            raise OffsetOutOfRangeError(
+                f"the partition {place.partition} of the topic {place.topic!r} begins at offset "
+                f"{first_offset}, and the state reflects it up to {next_offset - 1}: what is "
+                "between has been removed; begin with a new state, or put it back from a copy"
             )
 
     def poll(self) -> list[tuple[int, RawRecord]]:
@@ -48,9 +57,17 @@ class Consumer:
         return list(records_of(frame))
 
     @property
+    def next_offset(self) -> int:
+        """The offset of the record that comes next."""
+        return self._next
+
+    @property
     def behind(self) -> int:
-        """How many records there were at the last look that have not been polled."""
-        return self._end - self._next
+        """How many records there were at the last look that have not been polled.
+
+        At least one while a source still fills the topic: others wait for it (PRC-11).
+        """
+        return max(self._end - self._next, int(self._log.is_fed()))
 
     def close(self) -> None:
         """Close the file that is being read."""

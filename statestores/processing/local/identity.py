@@ -5,7 +5,7 @@ it. And it has the number of each part, which stays the same when others come an
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
@@ -28,11 +28,11 @@ class StateIdentity:
     """The name of the state."""
 
     groups: Mapping[str, int]
-    """The number of each part of the topology, by the part's name."""
+    """The number of each part of the topology, by the part's name, and of sources and sinks."""
 
 
-def claim(root: Path, graph: Graph) -> StateIdentity:
-    """Accept *graph* for the state in *root*, and note it.
+def claim(root: Path, graph: Graph, edges: Iterable[str] = ()) -> StateIdentity:
+    """Accept *graph* for the state in *root*, and note it, with the names of its *edges*.
 
     Raises:
         TopologyMismatchError: What another one, or an earlier one, has left there would be lost.
@@ -41,6 +41,7 @@ def claim(root: Path, graph: Graph) -> StateIdentity:
     """
     file = root / TASKS_DIRECTORY / TOPOLOGY_FILE
     description = json.loads(json.dumps(describe(graph)))
+    names = [*(part.name for part in graph.sub_topologies), *edges]
     fields = read_fields(file)
     if fields is None:
         state, groups = uuid4().hex, dict[str, int]()
@@ -50,10 +51,10 @@ def claim(root: Path, graph: Graph) -> StateIdentity:
         check_upgrade(before, description)
         numbers = fields.inside("groups")
         state, groups = fields.text("state"), {name: numbers.integer(name) for name in numbers}
-        if before == description:
+        if before == description and groups.keys() >= set(names):
             return StateIdentity(state=state, groups=groups)
-    for part in graph.sub_topologies:
-        groups.setdefault(part.name, len(groups))
+    for name in names:
+        groups.setdefault(name, len(groups))
     file.parent.mkdir(parents=True, exist_ok=True)
     write_json(file, {"format": _FORMAT, "state": state, "groups": groups, "topology": description})
     return StateIdentity(state=state, groups=groups)

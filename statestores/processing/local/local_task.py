@@ -43,12 +43,17 @@ class LocalTask(Closing):
         """How many records were processed since the last commit."""
         self._outputs = outputs
         outputs.begin_after(task.position.get(outputs.mark, 0))
+        reflected = task.position
         self._consumers = {
             place: Consumer(
-                place, topics[place.topic].logs[place.partition], task.next_offset(place)
+                place,
+                topics[place.topic].logs[place.partition],
+                task.next_offset(place) if place in reflected else None,
             )
             for place in _places(part, task.id.partition, topics)
         }
+        self.committed = {place: reader.next_offset for place, reader in self._consumers.items()}
+        """Up to which offset, exclusive, each partition is committed; any thread may read it."""
         self.runtime = TaskRuntime(
             part,
             task.id.partition,
@@ -80,6 +85,11 @@ class LocalTask(Closing):
             or self._outputs.has_pending
             or any(store.store.has_pending_writes for store in self.task.stores.values())
         )
+
+    @property
+    def commit_requested(self) -> bool:
+        """Whether a processor has asked for a commit."""
+        return self.runtime.commit_requested
 
     @property
     def has_waiting(self) -> bool:
@@ -125,7 +135,13 @@ class LocalTask(Closing):
             position[self._outputs.mark] = self._outputs.number
         self.task.commit(position)
         self.uncommitted = 0
+        for place in self._consumers.keys() & position.keys():
+            self.committed[place] = position[place] + 1
         return True
+
+    def commit_when_due(self) -> bool:
+        """Commit because the runner's interval is over."""
+        return self.commit()
 
     def close(self) -> None:
         """Close processors and stores; what is not committed is forgotten."""

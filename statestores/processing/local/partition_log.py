@@ -12,8 +12,10 @@ import pyarrow as pa
 
 from statestores.changelog import ChangelogReader, FileChangelog, Frame
 from statestores.changelog.rows import RECORDS
+from statestores.changelog.segment_directory import list_segments
 from statestores.errors import OffsetOutOfRangeError
 from statestores.processing.local.record_rows import records_of
+from statestores.processing.local.retention import Retention, removal_of
 from statestores.processing.record import RawRecord
 from statestores.spi import Durability, Position, TopicPartition
 from statestores.spi.closing import Closing
@@ -34,6 +36,8 @@ class PartitionLog(Closing):
         self._appended = appended
         self._lock = Lock()
         self._writer: FileChangelog | None = None
+        self.is_fed: Callable[[], bool] = _is_not_fed
+        """Whether a source of this process has more for the topic."""
 
     @property
     def end_offset(self) -> int:
@@ -45,6 +49,31 @@ class PartitionLog(Closing):
             return 0
         with ChangelogReader.open(self._directory, RECORDS) as log:
             return log.end_offset
+
+    @property
+    def first_offset(self) -> int:
+        """The offset of the first record that is still there; 0 of a log that has none."""
+        segments = list_segments(self._directory).segments
+        return segments[0].first_offset if segments else 0
+
+    def remove(self, keep_from: int | None, retention: Retention | None) -> None:
+        """Remove records before *keep_from*, or from anywhere, that *retention* lets go (PRC-87).
+
+        Raises:
+            StoreLockedError: Another process writes the partition.
+            StateStoreError: See `FileChangelog.delete_before`.
+        """
+        bound = self.end_offset if keep_from is None else keep_from
+        removal = removal_of(self._directory, bound, retention)
+        if removal is None:
+            return
+        with self._lock:
+            writer = self._writing()
+            if removal.seals:
+                writer.seal()
+                removal = removal_of(self._directory, bound, retention)
+            if removal is not None:
+                writer.delete_before(removal.before)
 
     def append(self, batch: pa.RecordBatch) -> None:
         """Append rows.
@@ -110,3 +139,8 @@ class PartitionLog(Closing):
         if self._writer is None:
             self._writer = FileChangelog.open_or_create(self._directory, RECORDS)
         return self._writer
+
+
+def _is_not_fed() -> bool:
+    """Return what holds for a topic that no source fills."""
+    return False

@@ -14,12 +14,18 @@ from typing import Any, Literal, TypeAlias
 
 from statestores.errors import InvalidArgumentError, InvalidTypeError
 from statestores.processing.dsl.topology import Topology
+from statestores.processing.local.edge_task import EdgeTask
+from statestores.processing.local.edges import Edges
 from statestores.processing.local.identity import claim
 from statestores.processing.local.idle import IdleWatch
 from statestores.processing.local.local_task import LocalTask
 from statestores.processing.local.outputs import TopicOutputs
 from statestores.processing.local.progress import RunProgress
+from statestores.processing.local.retention import Retention
+from statestores.processing.local.sinks.sink import LocalSink
+from statestores.processing.local.sources.source import LocalSource
 from statestores.processing.local.topics import AnyTopic, LocalTopics
+from statestores.processing.local.upkeep import Upkeep
 from statestores.processing.topology.checks import check_co_partitioning
 from statestores.processing.windows import check_count, check_duration
 from statestores.spi import Durability, TopicPartition
@@ -45,6 +51,9 @@ class LocalRunner:
         state: str | PathLike[str],
         topics: str | PathLike[str],
         *,
+        sources: Mapping[str, LocalSource] | None = None,
+        sinks: Mapping[str, LocalSink] | None = None,
+        retention: Mapping[str, Retention] | None = None,
         partitions: int = 1,
         threads: int = 1,
         backend: str | None = None,
@@ -72,6 +81,11 @@ class LocalRunner:
                 f"the topology {topology.name!r} has a global table, which tasks of one thread "
                 f"share; run it with threads=1, got {threads!r}"
             )
+        self._edges = Edges(self._graph, sources or {}, sinks or {})
+        self._upkeep = Upkeep(
+            self._graph, sources=sources or {}, sinks=sinks or {}, retention=retention or {}
+        )
+        self._opened: dict[str, AnyTopic] = {}
         self._state, self._topics_directory = state, topics
         self._partitions, self._threads = partitions, threads
         self._backend, self._options, self._durability = backend, options, durability
@@ -81,7 +95,7 @@ class LocalRunner:
         self._stopping = Event()
         self._lock = Lock()
         self._commits = 0
-        self._tasks: list[LocalTask] = []
+        self._tasks: list[LocalTask | EdgeTask] = []
         self._failures: list[BaseException] = []
 
     def stop(self) -> None:
@@ -101,7 +115,11 @@ class LocalRunner:
         """
         with ExitStack() as stack:
             topics = stack.enter_context(
-                LocalTopics(self._topics_directory, durability=self._durability)
+                LocalTopics(
+                    self._topics_directory,
+                    durability=self._durability,
+                    homes=self._edges.homes(self._state),
+                )
             )
             self._open(stack, topics)
             watch = IdleWatch(self._threads)
@@ -124,11 +142,22 @@ class LocalRunner:
         check_co_partitioning(graph.nodes, present)
         counts = graph.partitions(self._partitions, present=present)
         root = StateRoot.create(self._state)
-        identity = claim(root.path, graph)
-        opened: dict[str, AnyTopic] = {
+        identity = claim(root.path, graph, self._edges.names)
+        opened = self._opened = {
             name: topics.topic(topic, partitions=counts[name])
             for name, topic in graph.topics.items()
         }
+        edges = self._edges.open(
+            stack,
+            root,
+            identity,
+            opened,
+            wall_ms=_wall_ms(),
+            backend=self._backend,
+            options=self._options,
+            durability=self._durability,
+        )
+        self._tasks += edges
         global_stores: dict[str, Any] = {}
         for part in sorted(graph.sub_topologies, key=lambda each: not each.is_global):
             tasks = graph.task_count(part, counts)
@@ -202,6 +231,8 @@ class LocalRunner:
             done = sum(self._turn(task, is_due=is_due) for task in tasks)
             if is_due:
                 due = time.monotonic() + self._commit_seconds
+                if number == 0:
+                    self._upkeep.do(self._opened, self._tasks)
             if done or (self._until == "idle" and sum(map(self._commit, tasks))):
                 watch.busy(number)
                 continue
@@ -210,21 +241,29 @@ class LocalRunner:
             else:
                 watch.idle(number, appends)
             if self._until == "idle" and watch.is_over(topics.appends):
-                return
+                break
             self._stopping.wait(_PAUSE_SECONDS)
         for task in tasks:
             self._commit(task)
+        if number == 0:
+            self._upkeep.remove(self._opened, self._tasks)
 
-    def _turn(self, task: LocalTask, *, is_due: bool) -> int:
+    def _turn(self, task: LocalTask | EdgeTask, *, is_due: bool) -> int:
         """Let *task* go on, and commit if that is due; return how much was done."""
         done = task.advance(_wall_ms(), min(_STEP_RECORDS, self._commit_records - task.uncommitted))
-        if is_due or task.runtime.commit_requested or task.uncommitted >= self._commit_records:
+        if task.commit_requested or task.uncommitted >= self._commit_records:
             done += self._commit(task)
+        elif is_due:
+            done += self._noted(is_committed=task.commit_when_due())
         return done
 
-    def _commit(self, task: LocalTask) -> bool:
+    def _commit(self, task: LocalTask | EdgeTask) -> bool:
         """Commit *task*, if it has done anything, and say so."""
-        if not task.commit():
+        return self._noted(is_committed=task.commit())
+
+    def _noted(self, *, is_committed: bool) -> bool:
+        """Count a commit, and tell of it."""
+        if not is_committed:
             return False
         with self._lock:
             self._commits += 1

@@ -8,7 +8,10 @@ from threading import current_thread, main_thread
 
 from statestores.processing.dsl.topology import Topology
 from statestores.processing.local.progress import RunProgress
+from statestores.processing.local.retention import Retention
 from statestores.processing.local.runner import LocalRunner, Until
+from statestores.processing.local.sinks.sink import LocalSink
+from statestores.processing.local.sources.source import LocalSource
 from statestores.spi import Durability
 
 
@@ -17,6 +20,9 @@ def run(
     *,
     state: str | PathLike[str],
     topics: str | PathLike[str],
+    sources: Mapping[str, LocalSource] | None = None,
+    sinks: Mapping[str, LocalSink] | None = None,
+    retention: Mapping[str, Retention] | None = None,
     partitions: int = 1,
     threads: int = 1,
     backend: str | None = None,
@@ -36,6 +42,13 @@ def run(
         topology: What to run.
         state: The state root; made when it is not there.
         topics: The directory of the topics; see `LocalTopics`.
+        sources: What fills a topic that the topology reads, by the topic's name: `JsonLines`,
+            `ParquetFiles` or `Items` (PRC-80). Such a topic lies in the state, and is emptied
+            behind the tasks.
+        sinks: What empties a topic that the topology writes, by the topic's name: `ParquetSink`
+            or, `AtLeastOnce`, a function (PRC-84). The topic itself stays.
+        retention: Which records a topic may lose, by the topic's name; never those that the
+            topology has yet to read. Without, they stay (PRC-87).
         partitions: How many partitions a new topic has that does not say it.
         threads: Over how many threads the tasks are spread.
         backend: The backend of new stores.
@@ -54,6 +67,9 @@ def run(
         topology,
         state,
         topics,
+        sources=sources,
+        sinks=sinks,
+        retention=retention,
         partitions=partitions,
         threads=threads,
         backend=backend,

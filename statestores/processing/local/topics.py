@@ -11,6 +11,7 @@ Files are written by one process at a time, and read by any.
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from os import PathLike
+from pathlib import Path
 from threading import Lock
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -108,9 +109,11 @@ class LocalTopic(Generic[K, V]):
         return total
 
     def read(
-        self, partition: int | None = None, from_offset: int = 0
+        self, partition: int | None = None, from_offset: int | None = None
     ) -> Iterator[StoredRecord[K, V]]:
         """Iterate over what is there now, partition by partition, or that of one *partition*.
+
+        Without *from_offset*, from the first record of each that has not been removed.
 
         Raises:
             InvalidArgumentError: There is no such partition.
@@ -118,7 +121,8 @@ class LocalTopic(Generic[K, V]):
             SerializationError: A record is not what the topic's serdes read.
         """
         for number in range(self.partitions) if partition is None else (partition,):
-            for offset, raw in self._log(number).read(from_offset):
+            log = self._log(number)
+            for offset, raw in log.read(log.first_offset if from_offset is None else from_offset):
                 record: Record[K, V] = Record(
                     decoded(self.topic.key, raw.key), decoded(self.topic.value, raw.value), *raw[2:]
                 )
@@ -168,9 +172,14 @@ class LocalTopics(Closing):
         directory: str | PathLike[str],
         *,
         durability: Durability = Durability.POWER_LOSS,
+        homes: Mapping[str, Path] | None = None,
     ) -> None:
-        """Use *directory*, which need not be there yet."""
+        """Use *directory*, which need not be there yet.
+
+        The topics that *homes* names lie in those directories instead.
+        """
         self._directory = local_path(directory, "topics")
+        self._homes = dict(homes or {})
         self._durability = durability
         self._logs: dict[str, tuple[PartitionLog, ...]] = {}
         self._lock = Lock()
@@ -201,7 +210,7 @@ class LocalTopics(Closing):
             there = self.partitions(topic.name)
             if there is None:
                 there = (wanted or 1, topic.partitioner)
-                file = self._directory / topic.name / TOPIC_FILE
+                file = self._home(topic.name) / TOPIC_FILE
                 file.parent.mkdir(parents=True, exist_ok=True)
                 write_json(
                     file, {"format": _FORMAT, "partitions": there[0], "partitioner": there[1]}
@@ -217,7 +226,7 @@ class LocalTopics(Closing):
             if topic.name not in self._logs:
                 self._logs[topic.name] = tuple(
                     PartitionLog(
-                        self._directory / topic.name / str(number), self._durability, self._count
+                        self._home(topic.name) / str(number), self._durability, self._count
                     )
                     for number in range(count)
                 )
@@ -225,7 +234,7 @@ class LocalTopics(Closing):
 
     def partitions(self, name: str) -> tuple[int, str] | None:
         """Return how many partitions the topic *name* has, and its partitioner, if it is there."""
-        file = self._directory / name / TOPIC_FILE
+        file = self._home(name) / TOPIC_FILE
         fields = read_fields(file)
         if fields is None:
             return None
@@ -238,6 +247,10 @@ class LocalTopics(Closing):
             for logs in self._logs.values():
                 for log in logs:
                     stack.callback(log.close)
+
+    def _home(self, name: str) -> Path:
+        """Return where the topic *name* lies."""
+        return self._homes.get(name, self._directory / name)
 
     def _count(self) -> None:
         with self._lock:

@@ -1,0 +1,94 @@
+"""Removes what topics need not keep: behind the tasks that read them, and by their retention.
+
+A record of a repartition topic, or of a topic that a source fills, is of no use once each of its
+readers has committed it (PRC-88). Records of other topics go by their retention, and only behind
+the readers too.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
+from typing import Protocol
+
+from statestores.errors import InvalidArgumentError, InvalidTypeError, StoreLockedError
+from statestores.processing.local.retention import Retention
+from statestores.processing.local.topics import AnyTopic
+from statestores.processing.topology import Graph
+from statestores.spi import TopicPartition
+
+INTERVAL_SECONDS = 1.0
+"""How often a run looks for what may go."""
+
+
+class Reader(Protocol):
+    """A task, as far as it reads topics."""
+
+    @property
+    def committed(self) -> Mapping[TopicPartition, int]:
+        """Up to which offset, exclusive, each partition that it reads is committed."""
+
+
+class Upkeep:
+    """Knows which topics lose records, and who reads them. One thread uses it."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        *,
+        sources: Collection[str],
+        sinks: Collection[str],
+        retention: Mapping[str, Retention],
+    ) -> None:
+        """Check *retention*.
+
+        Raises:
+            InvalidTypeError: One is no `Retention`.
+            InvalidArgumentError: The topology has no such topic, or it is one that is emptied
+                anyway.
+        """
+        emptied = {topic.name for topic in graph.internal_topics} | set(sources)
+        for name, each in retention.items():
+            if not isinstance(each, Retention):
+                raise InvalidTypeError(f"expected a Retention for {name!r}, got {each!r}")
+            if name not in graph.topics or name in emptied:
+                kept = sorted(set(graph.topics) - emptied)
+                raise InvalidArgumentError(
+                    f"the topology {graph.name!r} has no topic {name!r} that a retention could be "
+                    f"given; there are: {', '.join(kept) or 'none'}"
+                )
+        self._retention: dict[str, Retention | None] = dict.fromkeys(sorted(emptied))
+        self._retention |= retention
+        self._readers = Counter(list(sinks))
+        for part in graph.sub_topologies:
+            self._readers.update(topic.name for topic in part.source_topics)
+        self._due = 0.0
+
+    def do(self, topics: Mapping[str, AnyTopic], readers: Iterable[Reader]) -> None:
+        """Remove what may go, if it is time to look.
+
+        Raises:
+            StateStoreError: A log cannot be read or changed.
+        """
+        now = time.monotonic()
+        if now < self._due:
+            return
+        self._due = now + INTERVAL_SECONDS
+        self.remove(topics, readers)
+
+    def remove(self, topics: Mapping[str, AnyTopic], readers: Iterable[Reader]) -> None:
+        """Remove what may go: of partitions of which every reader is here to say where it is.
+
+        Raises:
+            StateStoreError: A log cannot be read or changed.
+        """
+        reached: dict[TopicPartition, list[int]] = {}
+        for reader in readers:
+            for place, offset in dict(reader.committed).items():
+                reached.setdefault(place, []).append(offset)
+        for name, retention in self._retention.items():
+            for number, log in enumerate(topics[name].logs):
+                offsets = reached.get(TopicPartition(name, number), [])
+                if len(offsets) == self._readers[name]:
+                    with suppress(StoreLockedError):  # somebody appends; it is tried again
+                        log.remove(min(offsets, default=None), retention)
