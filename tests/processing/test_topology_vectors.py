@@ -3,9 +3,11 @@
 import json
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from statestores.errors import InvalidArgumentError
 from statestores_conformance.topology_vectors import differences, load, overrides
 from statestores_conformance.topology_vectors.__main__ import main
 
@@ -24,6 +26,93 @@ def test_answers_as_kafka_streams_does(path: Path, backend: str) -> None:
     found = {batch: differences(case, backend=backend, batch=batch) for batch in BATCHES}
 
     assert {batch: lines for batch, lines in found.items() if lines} == {}
+
+
+_FAMILIES = {path.stem.partition(".")[0]: path for path in CASES}
+"""One case of each family: the last."""
+
+
+@pytest.mark.spec("PRC-9", "PRC-12", "PRC-49", "PRC-54")
+@pytest.mark.parametrize("family", [name for name in _FAMILIES if name != "task_order"])
+def test_the_local_runner_answers_so_too(family: str, tmp_path: Path) -> None:
+    """A case of each family on durable topics, and begun anew for each batch of the input."""
+    case = load(_FAMILIES[family])
+
+    found = {
+        f"{backend} {batch}": differences(
+            case,
+            backend=backend,
+            batch=batch,
+            directory=tmp_path / f"{backend}-{batch}",
+            runner="local",
+        )
+        for backend, batch in (("sqlite", 1), ("memory", 2), ("rocksdb", 0))
+    }
+
+    assert {name: lines for name, lines in found.items() if lines} == {}
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("backend", ["memory", "rocksdb", "sqlite"])
+@pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
+def test_the_local_runner_answers_every_case_so(path: Path, backend: str) -> None:
+    """At batch sizes 1, 2, 3 and all."""
+    case = load(path)
+
+    found = {
+        batch: differences(case, backend=backend, batch=batch, runner="local") for batch in BATCHES
+    }
+
+    assert {batch: lines for batch, lines in found.items() if lines} == {}
+
+
+def test_a_step_that_is_not_known_is_named() -> None:
+    """So is what a step that is known has too much."""
+    for step, named in (
+        ({"op": "zip", "id": "z", "from": "s"}, "'zip'"),
+        ({"op": "suppress", "id": "x", "from": "t", "max_recods": 1}, "'max_recods'"),
+        ({"op": "suppress", "id": "x", "from": "t"}, "says no limit"),
+        ({"op": "filter", "id": "f", "from": "none", "fn": ["even"]}, "'none'"),
+    ):
+        steps = [
+            {"op": "stream", "id": "s", "topic": "in"},
+            {"op": "table", "id": "t", "topic": "rows"},
+            step,
+        ]
+
+        with pytest.raises(InvalidArgumentError, match=named):
+            differences({"name": "case", "topology": steps, "input": [], "expected": {}})
+
+
+@pytest.mark.parametrize(
+    "limit",
+    [
+        {"max_records": 2},
+        {"max_records": 2, "when_full": "emit"},
+        {"buffer": {"max_records": 2}},
+        {"buffer": {"records": 2, "full": "emit_early"}},
+    ],
+)
+def test_a_limit_of_records_is_read_in_any_spelling(limit: dict[str, Any]) -> None:
+    """The one that has waited longest comes out, and nothing by time."""
+    records = [("a", 1, 5), ("b", 2, 6), ("a", 3, 7), ("c", 4, 8)]
+    case = {
+        "name": "limit",
+        "topology": [
+            {"op": "table", "id": "t", "topic": "in"},
+            {"op": "suppress", "id": "x", "from": "t", **limit},
+            {"op": "to", "from": "x", "topic": "out"},
+        ],
+        "input": [
+            {"topic": "in", "key": key, "value": value, "timestamp": at}
+            for key, value, at in records
+        ],
+        "expected": {
+            "output": [{"after": 3, "topic": "out", "key": "a", "value": 3, "timestamp": 7}]
+        },
+    }
+
+    assert differences(case) == []
 
 
 def test_overrides_are_of_cases_and_give_a_requirement() -> None:

@@ -7,14 +7,14 @@ from importlib.resources import as_file, files
 from pathlib import Path
 
 from statestores.errors import StateStoreError
-from statestores_conformance.topology_vectors.running import ALL, differences, load
+from statestores_conformance.topology_vectors.running import ALL, Runner, differences, load
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the cases that the command line names; return the exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m statestores_conformance.topology_vectors",
-        description="Run topologies with known results in the test driver.",
+        description="Run topologies with known results in the test driver, or the local runner.",
     )
     parser.add_argument(
         "directory", type=Path, nargs="?", help="cases as *.json; by default those that come along"
@@ -23,13 +23,19 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--batch", type=int, default=1, help="records that are processed at once; 0: all"
     )
+    parser.add_argument(
+        "--runner",
+        choices=("driver", "local"),
+        default="driver",
+        help="the test driver, or the local runner on durable topics",
+    )
     given = parser.parse_args(arguments)
     logging.getLogger("statestores.processing").setLevel(logging.ERROR)  # cases drop on purpose
     with as_file(files("statestores_conformance.topology_vectors") / "cases") as own:
-        return run(given.directory or own, given.backend, given.batch)
+        return run(given.directory or own, given.backend, given.batch, given.runner)
 
 
-def run(directory: Path, backend: str, batch: int) -> int:
+def run(directory: Path, backend: str, batch: int, runner: Runner = "driver") -> int:
     """Run the cases of *directory*; return 0 when every one is as it should be."""
     paths = sorted(directory.glob("*.json"))
     if not paths or batch < ALL:
@@ -38,7 +44,7 @@ def run(directory: Path, backend: str, batch: int) -> int:
     bad = 0
     for path in paths:
         try:
-            found = differences(load(path), backend=backend, batch=batch)
+            found = differences(load(path), backend=backend, batch=batch, runner=runner)
         except (StateStoreError, KeyError, TypeError, AttributeError, ValueError) as error:
             found = [f"{type(error).__name__}: {error}"]
         bad += bool(found)

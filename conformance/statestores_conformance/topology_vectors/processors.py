@@ -1,5 +1,6 @@
 """The processors that a case names: what they do on a record, and on time."""
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -11,8 +12,10 @@ from statestores.processing import Cancellable, Context, Processor, Record
 class CaseProcessor(Processor[Any, Any, Any, Any]):
     """Does what the step says."""
 
-    def __init__(self, step: dict[str, Any], store: KeyValue[Any, Any]) -> None:
-        """Follow *step*; *store* is its store, if it has one."""
+    def __init__(
+        self, step: dict[str, Any], store: KeyValue[Any, Any], calls: Counter[str]
+    ) -> None:
+        """Follow *step*; *store* is its store, if it has one; *calls* outlives a restart."""
         self.step = step
         self.declared = store
         self.on_record = getattr(self, f"_{step['on_record']}", None)
@@ -22,7 +25,7 @@ class CaseProcessor(Processor[Any, Any, Any, Any]):
                 f"a case names the processor {step['on_record']!r} with {step.get('on_time')!r}, "
                 "which is not known"
             )
-        self.calls = 0
+        self.calls = calls
         self.timer: Cancellable | None = None
 
     def open(self, context: Context[Any, Any]) -> None:
@@ -42,10 +45,10 @@ class CaseProcessor(Processor[Any, Any, Any, Any]):
             self.on_record(record)
 
     def _when(self, now_ms: int) -> None:
-        self.calls += 1
+        self.calls["time"] += 1
         if self.on_time is not None:
             self.on_time(now_ms)
-        if self.timer is not None and self.calls == self.step.get("cancel_after"):
+        if self.timer is not None and self.calls["time"] == self.step.get("cancel_after"):
             self.timer.cancel()
 
     # On a record.
@@ -105,4 +108,5 @@ def processor_of(
     step: dict[str, Any], store: KeyValue[Any, Any]
 ) -> tuple[Callable[[], CaseProcessor], list[KeyValue[Any, Any]]]:
     """Return what makes the processor of a step, and its stores."""
-    return lambda: CaseProcessor(step, store), [store] if "store" in step else []
+    calls = Counter[str]()
+    return lambda: CaseProcessor(step, store, calls), [store] if "store" in step else []

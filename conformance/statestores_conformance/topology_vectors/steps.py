@@ -58,6 +58,11 @@ class Steps:
         return self._topics.setdefault(name, Topic(name, key=KEYS, value=json))
 
     def _from(self, step: Step) -> Any:
+        if step["from"] not in self.made:
+            raise InvalidArgumentError(
+                f"{self.name!r} has a step {step['op']!r} from {step['from']!r}, and before it "
+                f"there are: {', '.join(self.made)}"
+            )
         return self.made[step["from"]]
 
     def _store(self, step: Step, identifier: str) -> KeyValue[Any, Any]:
@@ -248,15 +253,8 @@ class Steps:
         return group.aggregate(step["initial"], self._store(step, identifier))
 
     def _suppress(self, step: Step, identifier: str) -> Any:
-        known = {"time_limit"}
-        most = next((step[name] for name in step.keys() - known if _is_number(step[name])), None)
-        until_closed = step.get("until") == "window_closes"
-        return self._from(step).suppress(
-            until_closed=until_closed,
-            wait_ms=step.get("time_limit"),
-            max_rows=most,
-            name=identifier,
-        )
+        limits = suppression_limits(step)
+        return self._from(step).suppress(**limits, name=identifier)
 
     # Joins.
 
@@ -300,8 +298,47 @@ class Steps:
         return left.join(right, plus, how=how, name=identifier, value=json)
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+_LIMITS = {
+    "time_limit": "wait_ms",
+    "max_records": "max_rows",
+    "max_rows": "max_rows",
+    "records": "max_rows",
+    "record_limit": "max_rows",
+}
+"""How a step may call its limits, and what they are."""
+
+_WHEN_FULL = {
+    "emit": "emit",
+    "emit_early": "emit",
+    "emit_early_when_full": "emit",
+    "fail": "fail",
+    "shut_down": "fail",
+    "shut_down_when_full": "fail",
+}
+
+
+def suppression_limits(step: Step) -> dict[str, Any]:
+    """Return until when a suppress step has rows wait, in whichever words it says it.
+
+    Raises:
+        InvalidArgumentError: It says nothing, or something that is not known.
+    """
+    said = {name: value for name, value in step.items() if name not in ("op", "id", "from")}
+    said.update(said.pop("buffer", None) or {})
+    found: dict[str, Any] = {"until_closed": said.pop("until", None) == "window_closes"}
+    for name, value in said.items():
+        if name in _LIMITS:
+            found[_LIMITS[name]] = value
+        elif name in ("when_full", "full", "on_full") and value in _WHEN_FULL:
+            found["when_full"] = _WHEN_FULL[value]
+        elif name != "store":
+            raise InvalidArgumentError(
+                f"a suppress step has {name!r}: {value!r}, which is not known; known are until, "
+                f"{', '.join(_LIMITS)} and when_full"
+            )
+    if not (found["until_closed"] or found.keys() & {"wait_ms", "max_rows"}):
+        raise InvalidArgumentError(f"the suppress step {step.get('id')!r} says no limit")
+    return found
 
 
 def _cogrouped_parts(step: Step) -> list[tuple[str, str]]:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from statestores import json
@@ -14,6 +15,7 @@ Named = list[Any]
 _OTHER, _WINDOW = b"\x00", b"\x01"
 
 
+@dataclass(frozen=True)
 class NeutralKeySerde:
     """Keys of any kind that JSON has, and windowed ones: text as it is, others marked."""
 
@@ -56,6 +58,18 @@ def shown(value: Any) -> str:
     return str(value)
 
 
+def words(text: str) -> list[str]:
+    """Return the words of *text* in lower case, split as Java does, at what is no letter or digit.
+
+    Empty ones at the end are none; one at the beginning is, and so is a text without any.
+    """
+    lowered = text.lower()
+    found = re.split(r"\W+", lowered, flags=re.ASCII)
+    while found and not found[-1]:
+        found.pop()
+    return found if found or lowered else [""]
+
+
 _FUNCTIONS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "key": lambda key, _, __: key,
     "value": lambda _, value, __: value,
@@ -64,7 +78,7 @@ _FUNCTIONS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "lower": lambda _, value, __: value.lower(),
     "append": lambda _, value, more: f"{shown(value)}{more}",
     "length": lambda _, value, __: len(value),
-    "words": lambda _, value, __: re.split(r"\W+", value.lower()),
+    "words": lambda _, value, __: words(value),
     "add": lambda _, value, more: value + more,
     "item": lambda _, value, place: None if value is None else value[place],
     "equals": lambda _, value, other: value == other,

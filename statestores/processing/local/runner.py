@@ -42,6 +42,11 @@ _PAUSE_SECONDS = 0.01
 """How long a thread without anything to do waits before it looks again."""
 
 
+def wall_clock_ms() -> int:
+    """Return the time of day."""
+    return time.time_ns() // 1_000_000
+
+
 class LocalRunner:
     """Runs a topology. `run` is called once; `stop` from any thread."""
 
@@ -63,8 +68,12 @@ class LocalRunner:
         commit_records: int = 10_000,
         until: Until = "stopped",
         progress: Callable[[RunProgress], object] | None = None,
+        clock_ms: Callable[[], int] = wall_clock_ms,
     ) -> None:
-        """Check the arguments; nothing is opened yet. See `run`."""
+        """Check the arguments; nothing is opened yet. See `run`.
+
+        *clock_ms* is the wall clock, for those who test with one of their own.
+        """
         if not isinstance(topology, Topology):
             raise InvalidTypeError(f"expected a Topology, got {topology!r}")
         check_count("partitions", partitions)
@@ -92,6 +101,7 @@ class LocalRunner:
         self._commit_seconds, self._commit_records = commit_interval_ms / 1000, commit_records
         self._until: Until = until
         self._progress = progress
+        self._wall_ms = clock_ms
         self._stopping = Event()
         self._lock = Lock()
         self._commits = 0
@@ -152,7 +162,7 @@ class LocalRunner:
             root,
             identity,
             opened,
-            wall_ms=_wall_ms(),
+            wall_ms=self._wall_ms(),
             backend=self._backend,
             options=self._options,
             durability=self._durability,
@@ -185,7 +195,7 @@ class LocalRunner:
                     task,
                     opened,
                     outputs,
-                    wall_ms=_wall_ms(),
+                    wall_ms=self._wall_ms(),
                     errors=graph.errors,
                     max_task_idle_ms=graph.max_task_idle_ms,
                     global_stores=global_stores,
@@ -193,7 +203,7 @@ class LocalRunner:
                 self._tasks.append(stack.enter_context(local))
                 if part.is_global:
                     global_stores |= local.stores
-                    while local.advance(_wall_ms(), _STEP_RECORDS):
+                    while local.advance(self._wall_ms(), _STEP_RECORDS):
                         pass  # others find the table as it is now (PRC-37)
 
     def _work_in_threads(self, topics: LocalTopics, watch: IdleWatch) -> None:
@@ -250,7 +260,9 @@ class LocalRunner:
 
     def _turn(self, task: LocalTask | EdgeTask, *, is_due: bool) -> int:
         """Let *task* go on, and commit if that is due; return how much was done."""
-        done = task.advance(_wall_ms(), min(_STEP_RECORDS, self._commit_records - task.uncommitted))
+        done = task.advance(
+            self._wall_ms(), min(_STEP_RECORDS, self._commit_records - task.uncommitted)
+        )
         if task.commit_requested or task.uncommitted >= self._commit_records:
             done += self._commit(task)
         elif is_due:
@@ -280,7 +292,3 @@ class LocalRunner:
             dropped=sum(each.dropped_total for each in counts),
             commits=self._commits,
         )
-
-
-def _wall_ms() -> int:
-    return time.time_ns() // 1_000_000

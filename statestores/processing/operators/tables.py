@@ -195,7 +195,8 @@ class TableRegroup(Operator):
         old_key, old = self._regrouped(item, item.old)
         new_key, new = self._regrouped(item, item.new)
         if old_key is not None and old_key == new_key:
-            self._give(new_key, new, old, item)
+            if new is not None or old is not None:
+                self._give(new_key, new, old, item)
             return
         if old_key is not None and old is not None:
             self._give(old_key, None, old, item)

@@ -69,6 +69,7 @@ class TaskRuntime:
         self.task_partition = self.partition = partition
         self.topic, self.offset = "", -1
         self.wall_ms = wall_ms
+        self._moved_to_ms: int | None = None
         self.counts = TaskCounts()
         self.commit_requested = False
         self._has_failed = False
@@ -156,13 +157,16 @@ class TaskRuntime:
     def advance_wall_clock(self, now_ms: int) -> None:
         """Move the wall clock to *now_ms*, and do what is due. Backward moves nothing.
 
+        The first move may be to where the clock was when the task was opened: timers may have come
+        due while nobody ran it.
+
         Raises:
             ProcessingError: A timer failed, and the policy is to fail.
         """
         self._check_whole()
-        if now_ms <= self.wall_ms:
+        if now_ms < self.wall_ms or now_ms == self._moved_to_ms:
             return
-        self.wall_ms = now_ms
+        self.wall_ms = self._moved_to_ms = now_ms
         self._no_record()
         try:
             if now_ms >= self._wall_timers.next_ms:

@@ -76,6 +76,8 @@ class Timers:
                 next_ms, is_cancelled = kept_ms, was_cancelled
         timer = TaskTimer(self, name, interval_ms, callback, next_ms, is_cancelled=is_cancelled)
         self._timers.append(timer)
+        if self._clock == "wall" and (kept is None or timer.next_ms == start_ms):
+            self.keep(timer)  # its first time is counted from now, and not from the next restart
         self._look()
         return timer
 
