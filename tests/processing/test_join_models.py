@@ -235,10 +235,11 @@ def test_a_join_of_tables_is_as_the_model(how: Any, is_kept: bool, life: Any) ->
     check_output(found, wanted, size)
 
 
+# Few values, so that rows often move from a right row that is there to one that is not.
 _orders = st.tuples(
-    _keys, st.none() | st.tuples(st.none() | st.sampled_from("xy"), st.integers(0, 2)).map(list)
+    _keys, st.sampled_from([["x", 0], ["y", 0], ["x", 1], ["y", 1], [None, 0], None])
 )
-_customers = st.tuples(st.sampled_from("xy"), st.none() | st.integers(0, 3))
+_customers = st.tuples(st.sampled_from("xy"), st.sampled_from([1, 2, None]))
 
 
 @pytest.mark.spec("PRC-12", "PRC-45")

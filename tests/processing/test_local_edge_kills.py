@@ -39,6 +39,7 @@ def _lives(directory: Path, errors: Path, rounds: int) -> None:
                 lines += _LINES_PER_LIFE
                 at = dice.randint(1, 2 + turn)
                 nursery.start({"directory": str(directory), "failpoint": failpoint, "at": at})
+                code: int | None
                 if failpoint is None:
                     time.sleep(dice.uniform(0.02, 0.3))
                     code = nursery.kill()
