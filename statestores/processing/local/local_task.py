@@ -1,23 +1,21 @@
 """One task of the local runner: its stores, its place in its topics, and the runtime over them."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from statestores.processing.error_policy import ErrorPolicy
 from statestores.processing.local.consumer import Consumer
 from statestores.processing.local.outputs import TopicOutputs
 from statestores.processing.local.topics import AnyTopic
-from statestores.processing.operators.ends import Source
-from statestores.processing.record import RawRecord, Record
-from statestores.processing.runtime import RecordOrder, TaskCounts, TaskRuntime
-from statestores.processing.serdes import decoded
+from statestores.processing.runtime import RecordOrder, TaskCounts, TaskRuntime, head_times
 from statestores.processing.topology import SubTopology
 from statestores.spi import TopicPartition
 from statestores.spi.closing import Closing
 from statestores.tasks import Task
 
-_TimeOf: TypeAlias = Callable[[RawRecord], int]
+if TYPE_CHECKING:
+    from statestores.processing.record import RawRecord
 
 
 class LocalTask(Closing):
@@ -63,9 +61,7 @@ class LocalTask(Closing):
             errors=errors,
             global_stores=global_stores,
         )
-        self._times = {
-            node.reads.name: _head_time(node.make()) for node in part.sources if node.reads
-        }
+        self._times = head_times(part)
         self._order: RecordOrder[tuple[int, RawRecord]] = RecordOrder(
             self._consumers,
             max_task_idle_ms=max_task_idle_ms,
@@ -171,22 +167,3 @@ def _places(
         count = topics[name].partitions
         for number in range(count) if part.is_global else [partition] if partition < count else []:
             yield TopicPartition(name, number)
-
-
-def _head_time(source: Any) -> _TimeOf:
-    """Return by what time records of *source* are ordered: that which an extractor finds."""
-    if not isinstance(source, Source) or source.time is None:
-        return lambda raw: raw.time_ms
-    topic, time = source.topic, source.time
-
-    def extracted(raw: RawRecord) -> int:
-        """Return the record's time; its own stamp where there is no other."""
-        try:
-            found = time(
-                Record(decoded(topic.key, raw.key), decoded(topic.value, raw.value), *raw[2:])
-            )
-        except Exception:  # noqa: BLE001  # the task meets it again, and does what its policy says
-            return raw.time_ms
-        return found if type(found) is int else raw.time_ms
-
-    return extracted

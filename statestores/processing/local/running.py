@@ -1,10 +1,7 @@
 """`run`: a topology from the beginning to the end, stopped by a signal."""
 
-import signal
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from os import PathLike
-from threading import current_thread, main_thread
 
 from statestores.processing.dsl.topology import Topology
 from statestores.processing.local.progress import RunProgress
@@ -12,6 +9,7 @@ from statestores.processing.local.retention import Retention
 from statestores.processing.local.runner import LocalRunner, Until
 from statestores.processing.local.sinks.sink import LocalSink
 from statestores.processing.local.sources.source import LocalSource
+from statestores.processing.stopping import stopped_by_signals
 from statestores.spi import Durability
 
 
@@ -80,20 +78,5 @@ def run(
         until=until,
         progress=progress,
     )
-    with _stopped_by_signals(runner):
+    with stopped_by_signals(runner.stop):
         return runner.run()
-
-
-@contextmanager
-def _stopped_by_signals(runner: LocalRunner) -> Iterator[None]:
-    """Have SIGINT and SIGTERM stop *runner*, if this is the thread that is told of signals."""
-    if current_thread() is not main_thread():
-        yield
-        return
-    signals = (signal.SIGINT, signal.SIGTERM)
-    before = {each: signal.signal(each, lambda *_: runner.stop()) for each in signals}
-    try:
-        yield
-    finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)
