@@ -27,6 +27,9 @@ _SHARED_PREPARATIONS = (
     "tests/spark/",
 )
 
+_KAFKA = "tests/kafka/"
+"""One worker runs these, over one broker."""
+
 _SPARK = ("tests/spark/", "tests/examples/")
 _SPARK_WORKERS = 2
 _CRASH = ("tests/faults/", "Crash", "kill")
@@ -41,7 +44,15 @@ _NOT_QUICK = (
 )
 """What the identifiers of tests have that are of a marker; the rest is `unit`."""
 
-_LONG = (*_SHARED_PREPARATIONS, "tests/benchmarks/", "tests/faults/", "Crash", "kill", "Model")
+_LONG = (
+    *_SHARED_PREPARATIONS,
+    _KAFKA,
+    "tests/benchmarks/",
+    "tests/faults/",
+    "Crash",
+    "kill",
+    "Model",
+)
 """What the identifiers of tests have that take seconds, or share a class with such."""
 
 _DESCRIPTORS = Path("/proc/self/fd")
@@ -122,6 +133,8 @@ def _marker_of(identifier: str) -> str:
     """Return the marker of the test *identifier* (`make test-quick` runs `unit`)."""
     if identifier.startswith(_SPARK):
         return "spark"
+    if identifier.startswith(_KAFKA):
+        return "kafka"
     if any(word in identifier for word in _CRASH):
         return "crash"
     return "suite" if any(word in identifier for word in _NOT_QUICK) else "unit"
@@ -151,6 +164,8 @@ class ByClassScheduling(LoadScopeScheduling):  # type: ignore[misc]
         super()._assign_work_unit(node)
 
     def _split_scope(self, nodeid: str) -> str:
+        if nodeid.startswith(_KAFKA):
+            return _KAFKA
         if nodeid.startswith(_SHARED_PREPARATIONS):
             return nodeid.partition("::")[0]
         return nodeid.rpartition("::")[0]
