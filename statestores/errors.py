@@ -177,3 +177,14 @@ class ProcessingError(StateStoreError, RuntimeError):
 
 class InvalidTimeError(StateStoreError, ValueError):
     """A record has no time that could be one."""
+
+
+# Talking to a Kafka cluster.
+
+
+class BrokerError(StateStoreError, ConnectionError):
+    """A Kafka cluster refused a request, or did not answer; the cause is the client's error."""
+
+
+class InstanceFencedError(StateStoreError, RuntimeError):
+    """Another process has this instance's place in its transactions, or they took too long."""

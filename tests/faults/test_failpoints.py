@@ -11,8 +11,8 @@ from lives import logged_life, plain_life, staged_life
 from statestores.errors import InvalidArgumentError
 from statestores.failpoints import FAILPOINTS, arm, disarm, reach
 
-_OF_TASKS = ("task.", "sink.")
-"""Reached, and died at, in ``tests/tasks`` and ``tests/processing``."""
+_OF_TASKS = ("task.", "sink.", "kafka.")
+"""Reached, and died at, in ``tests/tasks``, ``tests/processing`` and ``tests/kafka``."""
 
 
 @pytest.fixture(autouse=True)

@@ -1,19 +1,24 @@
 """The commands `describe` and `run`: topologies that a module of the user's holds."""
 
 import sys
-from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import typer
 
-from statestores.cli.arguments import BackendOption, JsonOption, parse_backend_options
+from statestores.cli.arguments import BackendOption, JsonOption, parse_backend_options, parse_pairs
 from statestores.cli.output import Output
 from statestores.cli.topology_ends import parse_retention, parse_sinks, parse_sources
 from statestores.errors import InvalidArgumentError
 from statestores.processing import Topology
 from statestores.processing.local import run as run_locally
+
+if TYPE_CHECKING:
+    from statestores.kafka import KafkaProgress
+    from statestores.processing.local import RunProgress
+
+Until: TypeAlias = Literal["stopped", "idle"]
 
 TopologyArgument = Annotated[
     str,
@@ -44,13 +49,31 @@ def run(
     topology: TopologyArgument,
     *,
     local: Annotated[
-        Path,
+        Path | None,
         typer.Option(
             "--local",
             metavar="DIR",
             help="Where state and topics lie: DIR/state and DIR/topics; made if missing.",
         ),
-    ],
+    ] = None,
+    kafka: Annotated[
+        str | None,
+        typer.Option(
+            "--kafka", metavar="BOOTSTRAP", help="Run on a Kafka cluster: brokers as HOST:PORT."
+        ),
+    ] = None,
+    state: Annotated[
+        Path | None,
+        typer.Option("--state", metavar="DIR", help="With --kafka: where the local stores lie."),
+    ] = None,
+    kafka_option: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--kafka-option",
+            metavar="NAME=VALUE",
+            help="With --kafka: a setting of librdkafka, such as security.protocol=ssl.",
+        ),
+    ] = None,
     backend: Annotated[
         str | None, typer.Option("--backend", metavar="NAME", help="The backend of new stores.")
     ] = None,
@@ -95,26 +118,51 @@ def run(
     """WRITES: run a topology in this process, exactly once, until it is stopped.
 
     Ctrl-C and SIGTERM have it commit and end; the next run goes on from there, and so it does
-    after a crash.
+    after a crash. On Kafka, further processes share the work, each with a --state of its own;
+    --partitions and --threads are for --local.
 
     Example: statestores run shop.counting:topology --local data --until-idle
     """
     output = Output(json=json)
-    progress = run_locally(
-        load_topology(topology),
-        state=local / "state",
-        topics=local / "topics",
-        sources=parse_sources(source),
-        sinks=parse_sinks(sink),
-        retention=parse_retention(retain),
-        backend=backend,
-        options=parse_backend_options(backend_option),
-        partitions=partitions,
-        threads=threads,
-        until="idle" if until_idle else "stopped",
-    )
+    until: Until = "idle" if until_idle else "stopped"
+    options = parse_backend_options(backend_option)
+    progress: RunProgress | KafkaProgress
+    of_local = source or sink or retain
+    if kafka is not None and state is not None and local is None and not of_local:
+        from statestores.kafka import run as run_on_kafka  # noqa: PLC0415  # needs its extra
+
+        settings = parse_pairs("--kafka-option", kafka_option)
+        progress = run_on_kafka(
+            load_topology(topology),
+            bootstrap_servers=kafka,
+            state=state,
+            backend=backend,
+            options=options,
+            settings=settings,
+            until=until,
+        )
+    elif local is not None and kafka is None and state is None and not kafka_option:
+        progress = run_locally(
+            load_topology(topology),
+            state=local / "state",
+            topics=local / "topics",
+            sources=parse_sources(source),
+            sinks=parse_sinks(sink),
+            retention=parse_retention(retain),
+            backend=backend,
+            options=options,
+            partitions=partitions,
+            threads=threads,
+            until=until,
+        )
+    else:
+        raise InvalidArgumentError(
+            "say where to run: --local DIR, or --kafka BOOTSTRAP with --state DIR; "
+            "--source, --sink and --retain go with --local, --kafka-option with --kafka"
+        )
     if json:
-        output.document(asdict(progress))
+        counted = ("processed", "emitted", "dropped", "commits")
+        output.document({name: getattr(progress, name) for name in counted})
     else:
         output.line(
             f"{progress.processed:,} records processed, {progress.emitted:,} emitted, "

@@ -1,0 +1,144 @@
+"""The settings of the Kafka clients: what the user says, and what this room decides (KFK-3).
+
+Names are librdkafka's. One with the prefix ``consumer.``, ``producer.`` or ``admin.`` is for that
+client only.
+"""
+
+import logging
+from collections.abc import Mapping
+from typing import Any, Literal, TypeAlias
+
+from statestores.errors import InvalidOptionError, InvalidTypeError
+
+GroupProtocol: TypeAlias = Literal["consumer", "classic"]
+"""KIP-848, which needs Kafka 4 or newer, or the protocol before it."""
+
+OffsetReset: TypeAlias = Literal["earliest", "latest", "error"]
+"""Where a group begins a partition of which it has committed nothing."""
+
+CLIENT_LOGGER = logging.getLogger("statestores.kafka.client")
+"""Where the clients' own messages go."""
+
+_CLIENTS = ("consumer", "producer", "admin")
+_DECIDED = {
+    "bootstrap.servers": "pass it as bootstrap_servers",
+    "group.id": "it is the topology's name",
+    "group.protocol": "pass it as group_protocol",
+    "group.remote.assignor": "tasks need their partitions together, which 'range' gives",
+    "partition.assignment.strategy": "tasks need their partitions together",
+    "enable.auto.commit": "a task commits its offsets with its stores",
+    "enable.auto.offset.store": "a task commits its offsets with its stores",
+    "enable.partition.eof": "it tells which partitions are read to their ends",
+    "auto.offset.reset": "pass it as offset_reset",
+    "isolation.level": "what is not committed is not processed",
+    "enable.idempotence": "a changelog must have the order of the store's commits",
+    "transactional.id": "it is made of the topology's name and the instance's",
+    "on_delivery": "deliveries are part of the commit",
+}
+_TRANSACTION_TIMEOUT_MS = 10_000
+"""Kafka Streams' default: as long as a dead instance's transaction may hide what follows it."""
+
+
+class ClientSettings:
+    """Makes the settings of each client."""
+
+    def __init__(self, bootstrap_servers: str, more: Mapping[str, Any] | None = None) -> None:
+        """Use *more* for every client, with what has a client's prefix for that one.
+
+        Raises:
+            InvalidTypeError: The servers are no ``str``, or *more* is no mapping from ``str``.
+            InvalidOptionError: *more* has what is decided here.
+        """
+        servers: object = bootstrap_servers
+        if not isinstance(servers, str) or not servers:
+            raise InvalidTypeError(
+                f"bootstrap_servers is a str such as 'host:9092,other:9092', got {servers!r}"
+            )
+        given: object = {} if more is None else more
+        if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
+            raise InvalidTypeError(
+                f"settings are a mapping from librdkafka's names to values, got {given!r}"
+            )
+        self.bootstrap_servers = servers
+        self._common: dict[str, Any] = {}
+        self._own: dict[str, dict[str, Any]] = {client: {} for client in _CLIENTS}
+        for name, value in given.items():
+            client, _, rest = name.partition(".")
+            target, bare = (self._own[client], rest) if client in _CLIENTS else (self._common, name)
+            if bare in _DECIDED:
+                raise InvalidOptionError(
+                    f"the setting {name!r} is not yours to choose: {_DECIDED[bare]}"
+                )
+            target[bare] = value
+
+    def consumer(
+        self, group: str, *, protocol: GroupProtocol, assignor: str, offset_reset: OffsetReset
+    ) -> dict[str, Any]:
+        """Return the settings of a member of *group*."""
+        chosen = (
+            {"group.protocol": "consumer", "group.remote.assignor": assignor}
+            if protocol == "consumer"
+            else {"group.protocol": "classic", "partition.assignment.strategy": assignor}
+        )
+        return {
+            **self._common,
+            **self._own["consumer"],
+            **_READS_COMMITTED,
+            **chosen,
+            "auto.offset.reset": offset_reset,
+            "bootstrap.servers": self.bootstrap_servers,
+            "group.id": group,
+        }
+
+    def reader(self, group: str) -> dict[str, Any]:
+        """Return the settings of a consumer that is no member, and is told what to read.
+
+        It may ask for the offsets of *group*, and waits for those that are being committed.
+        """
+        own = {name: value for name, value in self._own["consumer"].items() if name in _ALSO_READER}
+        return {
+            **self._common,
+            **own,
+            **_READS_COMMITTED,
+            "auto.offset.reset": "error",
+            "bootstrap.servers": self.bootstrap_servers,
+            "group.id": group,
+        }
+
+    def producer(self, transactional_id: str | None) -> dict[str, Any]:
+        """Return the settings of a producer; *transactional_id* makes it one of transactions."""
+        settings: dict[str, Any] = {"linger.ms": 5}
+        if transactional_id is not None:
+            settings |= {"transaction.timeout.ms": _TRANSACTION_TIMEOUT_MS}
+        settings |= {**self._common, **self._own["producer"], "enable.idempotence": True}
+        if transactional_id is not None:
+            settings["transactional.id"] = transactional_id
+        return {**settings, "bootstrap.servers": self.bootstrap_servers}
+
+    def admin(self) -> dict[str, Any]:
+        """Return the settings of the client that creates topics and looks at them."""
+        return {
+            **self._common,
+            **self._own["admin"],
+            "bootstrap.servers": self.bootstrap_servers,
+        }
+
+
+_READS_COMMITTED = {
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    "enable.partition.eof": True,
+    "isolation.level": "read_committed",
+}
+_ALSO_READER = (
+    "fetch.min.bytes",
+    "fetch.max.bytes",
+    "fetch.wait.max.ms",
+    "max.partition.fetch.bytes",
+    "fetch.message.max.bytes",
+    "queued.min.messages",
+    "queued.max.messages.kbytes",
+    "client.id",
+    "client.rack",
+)
+"""What of the member's settings holds for other consumers too."""

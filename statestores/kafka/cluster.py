@@ -1,0 +1,239 @@
+"""What is asked of a Kafka cluster outside the flow of records: topics, their ends, old records."""
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection
+from confluent_kafka import TopicPartition as KafkaPartition
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec, ResourceType
+
+from statestores.kafka.broker_errors import broker_error, error_of, settings_error
+from statestores.kafka.client_settings import CLIENT_LOGGER, ClientSettings, OffsetReset
+from statestores.kafka.internal_topics import InternalTopic
+from statestores.spi import TopicPartition
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+T = TypeVar("T")
+
+_EARLIEST: Any = OffsetSpec.earliest()  # type: ignore[no-untyped-call]  # the client's
+_LATEST: Any = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+
+REQUEST_SECONDS = 10.0
+"""How long one request may take."""
+
+PATIENCE_SECONDS = 60.0
+"""How long requests are repeated that may succeed later: longer than a broker takes to restart."""
+
+_PAUSE_SECONDS = 0.05
+
+
+class Cluster:
+    """Any thread may use it."""
+
+    def __init__(self, settings: ClientSettings) -> None:
+        """Make the client; nothing is asked yet.
+
+        Raises:
+            InvalidOptionError: The client refuses its settings.
+        """
+        try:
+            self._settings = settings.admin()
+            self._admin = self._client()
+        except KafkaException as error:
+            raise settings_error(error) from error
+        self._deletions: list[Future[Any]] = []
+
+    def _client(self) -> AdminClient:
+        return AdminClient(self._settings, logger=CLIENT_LOGGER)
+
+    def partitions(self, topics: Iterable[str]) -> dict[str, int]:
+        """Return how many partitions each of *topics* has that is there.
+
+        Raises:
+            BrokerError: The cluster does not answer, or does not let us look.
+        """
+        names = sorted(set(topics))
+
+        def ask() -> dict[str, int]:
+            found = {}
+            described = self._admin.describe_topics(
+                TopicCollection(names), request_timeout=REQUEST_SECONDS
+            )
+            for name, future in described.items():
+                try:
+                    found[name] = len(future.result().partitions)
+                except KafkaException as error:
+                    if error_of(error).code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                        raise
+            return found
+
+        return repeated("look for the topics " + ", ".join(names), ask) if names else {}
+
+    def settings_of(self, topics: Iterable[str]) -> dict[str, dict[str, str]]:
+        """Return the settings of *topics*, which are there.
+
+        Raises:
+            BrokerError: As `partitions`.
+        """
+        resources = [ConfigResource(ResourceType.TOPIC, name) for name in topics]
+
+        def ask() -> dict[str, dict[str, str]]:
+            asked = self._admin.describe_configs(resources, request_timeout=REQUEST_SECONDS)
+            return {
+                resource.name: {name: entry.value for name, entry in future.result().items()}
+                for resource, future in asked.items()
+            }
+
+        return repeated("read the settings of topics", ask) if resources else {}
+
+    def create(self, topics: Iterable[InternalTopic], replication_factor: int) -> None:
+        """Create *topics*, and wait until they are there. Another instance may be faster.
+
+        Raises:
+            BrokerError: The cluster refuses, or does not answer.
+        """
+        wanted = {topic.name: topic for topic in topics}
+
+        def ask() -> None:
+            missing = [
+                NewTopic(
+                    topic.name,
+                    num_partitions=topic.partitions,
+                    replication_factor=replication_factor,
+                    config=dict(topic.settings),
+                )
+                for topic in wanted.values()
+            ]
+            for future in self._admin.create_topics(
+                missing, request_timeout=REQUEST_SECONDS
+            ).values():
+                try:
+                    future.result()
+                except KafkaException as error:
+                    if error_of(error).code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                        raise
+
+        if not wanted:
+            return
+        repeated("create the topics " + ", ".join(wanted), ask)
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while self.partitions(wanted).keys() != wanted.keys():
+            if time.monotonic() > deadline:
+                raise broker_error(
+                    "find the topics that were created",
+                    KafkaException(KafkaError(KafkaError._TIMED_OUT)),  # noqa: SLF001  # its name
+                )
+            time.sleep(_PAUSE_SECONDS)
+
+    def starts(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the first offset that each of *partitions* still has.
+
+        Raises:
+            BrokerError: As `partitions`.
+        """
+        return self._offsets(partitions, _EARLIEST, committed=False)
+
+    def ends(
+        self, partitions: Iterable[TopicPartition], *, committed: bool
+    ) -> dict[TopicPartition, int]:
+        """Return the offset that comes after the last of each of *partitions*.
+
+        With *committed*, the last stable one: an open transaction hides what follows it. Else the
+        high watermark.
+
+        Raises:
+            BrokerError: As `partitions`.
+        """
+        return self._offsets(partitions, _LATEST, committed=committed)
+
+    def beginnings(
+        self, partitions: Iterable[TopicPartition], reset: OffsetReset
+    ) -> dict[TopicPartition, int]:
+        """Return where *partitions* begin of which nothing is committed."""
+        if reset == "latest":
+            return self.ends(partitions, committed=True)
+        return self.starts(partitions)
+
+    def _offsets(
+        self, partitions: Iterable[TopicPartition], which: Any, *, committed: bool
+    ) -> dict[TopicPartition, int]:
+        asked = {KafkaPartition(*each): which for each in partitions}
+        level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
+
+        def ask() -> dict[TopicPartition, int]:
+            found = self._admin.list_offsets(
+                asked, isolation_level=level, request_timeout=REQUEST_SECONDS
+            )
+            try:
+                return {
+                    TopicPartition(place.topic, place.partition): future.result().offset
+                    for place, future in found.items()
+                }
+            except KafkaException as error:
+                if error_of(error).code() == KafkaError.FENCED_LEADER_EPOCH:
+                    # The client asks with what it knew before the broker failed, again and again.
+                    self._admin = self._client()
+                raise
+
+        return repeated("ask for the offsets of partitions", ask) if asked else {}
+
+    def delete_before(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Have the records before *offsets* deleted, some time; failures go to the log.
+
+        They are tried again, since the offsets only grow.
+        """
+        for done in [each for each in self._deletions if each.done()]:
+            self._deletions.remove(done)
+            failure = done.exception()
+            if failure is not None:
+                CLIENT_LOGGER.warning("processed records could not be deleted: %s", failure)
+        asked = [KafkaPartition(*place, offset) for place, offset in offsets.items()]
+        if asked:
+            self._deletions += self._admin.delete_records(asked).values()
+
+
+def repeated(doing: str, ask: Callable[[], T], patience_seconds: float = PATIENCE_SECONDS) -> T:
+    """Return what *ask* returns, which is tried again while its failure may pass.
+
+    Raises:
+        BrokerError: It fails for good, or for too long.
+    """
+    deadline = time.monotonic() + patience_seconds
+    while True:
+        try:
+            return ask()
+        except KafkaException as error:
+            if not may_pass(error_of(error)) or time.monotonic() > deadline:
+                raise broker_error(doing, error) from error
+            time.sleep(_PAUSE_SECONDS)
+
+
+_PASSING = frozenset(
+    {
+        KafkaError._TIMED_OUT,  # noqa: SLF001  # librdkafka's own codes begin so
+        KafkaError._TRANSPORT,  # noqa: SLF001
+        KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001
+        KafkaError._WAIT_COORD,  # noqa: SLF001
+        KafkaError.REQUEST_TIMED_OUT,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.NOT_CONTROLLER,
+        KafkaError.UNSTABLE_OFFSET_COMMIT,
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+        KafkaError.OFFSET_NOT_AVAILABLE,
+        KafkaError.KAFKA_STORAGE_ERROR,
+        KafkaError.NETWORK_EXCEPTION,
+    }
+)
+
+
+def may_pass(error: KafkaError) -> bool:
+    """Whether the same request may succeed later."""
+    return error.retriable() or error.code() in _PASSING

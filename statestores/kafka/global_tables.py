@@ -1,0 +1,192 @@
+"""The global tables of an instance: every partition of their topics, without a group (KFK-14).
+
+A global table's topic is its changelog: its stores commit the offsets of the topic's partitions.
+"""
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException
+from confluent_kafka import TopicPartition as KafkaPartition
+
+from statestores.errors import InvalidTopologyError
+from statestores.kafka.broker_errors import broker_error, settings_error
+from statestores.kafka.client_settings import CLIENT_LOGGER, ClientSettings
+from statestores.kafka.cluster import Cluster, may_pass
+from statestores.kafka.messages import offset_of, record_of
+from statestores.kafka.plan import Plan
+from statestores.opening import open_store
+from statestores.processing.record import RawRecord
+from statestores.processing.runtime import TaskRuntime
+from statestores.processing.topology import SubTopology
+from statestores.serdes.typed_stores.processor_store import for_processors
+from statestores.spi import Durability, StateStore, TopicPartition
+from statestores.spi.closing import Closing
+
+_BATCH_RECORDS = 2_000
+_WAIT_SECONDS = 0.1
+
+
+class _Silent:
+    """The output of a part that has none."""
+
+    def emit(self, topic: str, record: RawRecord, partition: int | None) -> None:
+        """Refuse: it would be emitted once by each instance."""
+        raise InvalidTopologyError(
+            f"a global table emits to {topic!r}, and every instance would; make it a table"
+        )
+
+
+class _GlobalTable:
+    """One part: its stores and its runtime."""
+
+    def __init__(self, part: SubTopology, stores: Mapping[str, StateStore], plan: Plan) -> None:
+        self.stores = stores
+        self.for_processors = {
+            name: for_processors(store, "the runner commits global tables")
+            for name, store in stores.items()
+        }
+        self.runtime = TaskRuntime(
+            part, 0, self.for_processors, _Silent(), wall_ms=0, errors=plan.graph.errors
+        )
+        self.reached: dict[TopicPartition, int] = {}
+
+    def next_offset(self, place: TopicPartition) -> int:
+        """Return where to go on reading: where the store that is furthest behind does."""
+        found = [store.committed_offset(place) for store in self.stores.values()]
+        return min(0 if offset is None else offset + 1 for offset in found)
+
+    def commit(self) -> None:
+        """Commit each store with what it has read; one that is behind another repeats rows."""
+        if self.reached:
+            self.runtime.prepare_commit()
+            for store in self.stores.values():
+                known = {place: store.committed_offset(place) for place in self.reached}
+                store.commit(
+                    {
+                        place: offset
+                        for place, offset in self.reached.items()
+                        if offset > (-1 if known[place] is None else known[place] or 0)
+                    }
+                )
+            self.reached = {}
+
+
+class GlobalTables(Closing):
+    """Used by the thread that processes, so that its tasks may read the stores."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        settings: ClientSettings,
+        cluster: Cluster,
+        directory: Path,
+        *,
+        backend: str | None,
+        options: Mapping[str, object] | None,
+        durability: Durability,
+    ) -> None:
+        """Open every global table, and read each up to where its topic ends now (PRC-37).
+
+        Raises:
+            BrokerError: The cluster does not answer.
+            StateStoreError: A store cannot be opened or written.
+        """
+        self._stack = ExitStack()
+        self._tables: dict[str, _GlobalTable] = {}
+        self._consumer: Consumer | None = None
+        if not plan.global_parts:
+            return
+        try:
+            for part in plan.global_parts:
+                stores: dict[str, StateStore] = {}
+                for specification in part.stores:
+                    stores[specification.name] = self._stack.enter_context(
+                        open_store(
+                            directory / specification.name / "0",
+                            specification,
+                            backend=backend,
+                            options=options,
+                            durability=durability,
+                        )
+                    )
+                table = _GlobalTable(part, stores, plan)
+                self._stack.callback(table.runtime.close)
+                for topic in part.source_topics:
+                    self._tables[topic.name] = table
+            self._begin(plan, settings, cluster)
+        except BaseException:
+            self._stack.close()
+            raise
+
+    @property
+    def stores(self) -> dict[str, Any]:
+        """The stores by name, as the runtimes of tasks get them."""
+        return {
+            name: store
+            for table in self._tables.values()
+            for name, store in table.for_processors.items()
+        }
+
+    def advance(self, wait_seconds: float = 0.0) -> dict[TopicPartition, int]:
+        """Take what has come; return where partitions were found to end.
+
+        Raises:
+            ProcessingError: A record failed, and the policy is to fail.
+            BrokerError: A topic cannot be read.
+        """
+        ended: dict[TopicPartition, int] = {}
+        if self._consumer is None:
+            return ended
+        for message in self._consumer.consume(_BATCH_RECORDS, wait_seconds):
+            place = TopicPartition(message.topic() or "", message.partition() or 0)
+            offset = offset_of(message)
+            error = message.error()
+            if error is None:
+                table = self._tables[place.topic]
+                table.runtime.process(*place, offset, record_of(message))
+                table.reached[place] = offset
+            elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  # its name
+                ended[place] = offset
+            elif not may_pass(error):
+                raise broker_error(f"read the global table {place.topic!r}", KafkaException(error))
+        return ended
+
+    def commit(self) -> None:
+        """Commit what was taken.
+
+        Raises:
+            StateStoreError: A store cannot be written.
+        """
+        for table in dict.fromkeys(self._tables.values()):
+            table.commit()
+
+    def close(self) -> None:
+        """Close stores and consumer; what is not committed is read again."""
+        self._stack.close()
+
+    def _begin(self, plan: Plan, settings: ClientSettings, cluster: Cluster) -> None:
+        try:
+            self._consumer = Consumer(settings.reader(plan.application), logger=CLIENT_LOGGER)
+        except KafkaException as error:
+            raise settings_error(error) from error
+        self._stack.callback(self._consumer.close)
+        places = [
+            TopicPartition(name, number)
+            for name in self._tables
+            for number in range(plan.counts[name])
+        ]
+        starts, ends = cluster.starts(places), cluster.ends(places, committed=True)
+        begin = {
+            place: max(starts[place], self._tables[place.topic].next_offset(place))
+            for place in places
+        }
+        self._consumer.assign([KafkaPartition(*place, offset) for place, offset in begin.items()])
+        missing = {place for place in places if begin[place] < ends[place]}
+        while missing:
+            for place, offset in self.advance(_WAIT_SECONDS).items():
+                if offset >= ends[place]:
+                    missing.discard(place)
+        self.commit()

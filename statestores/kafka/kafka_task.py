@@ -1,0 +1,163 @@
+"""One task on Kafka: its stores, the records that wait for it, and the runtime over them."""
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import Message
+
+from statestores.kafka.messages import offset_of, record_of
+from statestores.kafka.task_stores import TaskStores
+from statestores.kafka.writer import TaskWriter
+from statestores.processing.error_policy import ErrorPolicy
+from statestores.processing.runtime import RecordOrder, TaskCounts, TaskRuntime, head_times
+from statestores.spi import TopicPartition
+from statestores.spi.closing import Closing
+
+if TYPE_CHECKING:
+    from statestores.processing.record import RawRecord
+
+
+class KafkaTask(Closing):
+    """Takes records in the order of their times. One thread uses it."""
+
+    def __init__(
+        self,
+        stores: TaskStores,
+        writer: TaskWriter,
+        next_offsets: Mapping[TopicPartition, int],
+        *,
+        wall_ms: int,
+        errors: ErrorPolicy,
+        max_task_idle_ms: int,
+        global_stores: Mapping[str, Any],
+    ) -> None:
+        """Go on at *next_offsets* over restored *stores*, which the task owns from here on."""
+        self.stores = stores
+        self.part = stores.part
+        self.processed = dict(next_offsets)
+        """The next offset of each partition after what was processed."""
+        self.accepted = dict(next_offsets)
+        """The next offset of each partition after what waits or was processed."""
+        self.committed = dict(next_offsets)
+        """The next offset of each partition after the last commit."""
+        self.counts = TaskCounts()
+        self._writer = writer
+        self._errors = errors
+        self._max_task_idle_ms = max_task_idle_ms
+        self._global_stores = global_stores
+        self._times = head_times(self.part)
+        self._position: Mapping[TopicPartition, int] = {}
+        self._begin(wall_ms)
+
+    def _begin(self, wall_ms: int) -> None:
+        """Make runtime and buffers over the stores as they are."""
+        self.runtime = TaskRuntime(
+            self.part,
+            self.stores.partition,
+            self.stores.for_processors(),
+            self._writer,
+            wall_ms=wall_ms,
+            errors=self._errors,
+            global_stores=self._global_stores,
+        )
+        self.runtime.counts = self.counts
+        self._order: RecordOrder[tuple[int, RawRecord]] = RecordOrder(
+            self.processed,
+            max_task_idle_ms=self._max_task_idle_ms,
+            stream_time_ms=self.runtime.stream_time_ms,
+        )
+        self.uncommitted = 0
+        self._writer.has_emitted = False
+
+    def accept(self, place: TopicPartition, messages: list[Message]) -> None:
+        """Have *messages* of one partition wait, in order; what waits already is left out."""
+        following, time_of = self.accepted[place], self._times[place.topic]
+        waiting = []
+        for message in messages:
+            offset = offset_of(message)
+            if offset >= following:
+                record = record_of(message)
+                waiting.append((time_of(record), (offset, record)))
+                following = offset + 1
+        self.accepted[place] = following
+        self._order.buffer(place, waiting)
+
+    def waiting(self, place: TopicPartition) -> int:
+        """Return how many records of a partition wait."""
+        return self._order.buffered(place)
+
+    @property
+    def has_waiting(self) -> bool:
+        """Whether a record waits."""
+        return any(map(self._order.buffered, self.processed))
+
+    def set_lag(self, place: TopicPartition, records: int | None) -> None:
+        """Say how many records a partition has that have not been accepted, if it is known."""
+        self._order.set_lag(place, records)
+
+    def advance(self, wall_ms: int, limit: int) -> int:
+        """Move the wall clock, and process up to *limit* records that wait; say how many.
+
+        Raises:
+            ProcessingError: One failed, and the policy is to fail.
+        """
+        self.runtime.advance_wall_clock(wall_ms)
+        order, process, processed = self._order, self.runtime.process, self.processed
+        done = 0
+        while done < limit and not self.runtime.commit_requested and order.is_ready(wall_ms):
+            following = order.take()
+            if following is None:
+                break
+            place, (offset, record) = following.partition, following.item
+            process(place.topic, place.partition, offset, record)
+            processed[place] = offset + 1
+            done += 1
+        self.uncommitted += done
+        return done
+
+    @property
+    def has_uncommitted(self) -> bool:
+        """Whether anything happened since the last commit."""
+        return bool(self.uncommitted or self._writer.has_emitted or self.stores.has_pending_writes)
+
+    def append_changes(self) -> dict[TopicPartition, int]:
+        """Write the changes of the stores; return the next offsets that go with them.
+
+        Raises:
+            ProcessingError: The task has failed before.
+            BrokerError: A change cannot be written.
+        """
+        self._position = self.runtime.prepare_commit()
+        now_ms = max(self.runtime.stream_time_ms, 0)
+        for logged, rows in self.stores.pending(now_ms):
+            self._writer.append(logged, list(rows))
+        return dict(self.processed)
+
+    def commit_stores(self) -> None:
+        """Commit the stores, once what they changed is committed in their changelogs.
+
+        Raises:
+            StateStoreError: One of them failed; the task is to be opened again.
+        """
+        self.stores.commit(self._position)
+        self.committed = dict(self.processed)
+        self.uncommitted = 0
+        self._writer.has_emitted = False
+
+    def rollback(self, wall_ms: int) -> None:
+        """Go back to the last commit, with nothing waiting.
+
+        Raises:
+            StateStoreError: A store has the changes already; the task is to be opened again.
+        """
+        self.runtime.close()
+        self.stores.rollback()
+        self.processed, self.accepted = dict(self.committed), dict(self.committed)
+        self._begin(wall_ms)
+
+    def close(self) -> None:
+        """Close processors and stores; what is not committed is forgotten."""
+        with ExitStack() as stack:
+            stack.callback(self.stores.close)
+            stack.callback(self.runtime.close)

@@ -1,0 +1,87 @@
+"""Which tasks there are, and what each reads and writes: the same for every instance."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from statestores.partitioning import Partitioner, partitioner_by_name
+from statestores.processing.topology import Graph, SubTopology
+from statestores.spi import TopicPartition
+from statestores.tasks.task_id import TaskId
+
+
+class TaskKey(NamedTuple):
+    """A task: a part of the topology in one partition."""
+
+    part: str
+    """The part's name."""
+
+    partition: int
+    """The partition."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What follows from a topology and the partitions of its topics."""
+
+    graph: Graph
+    """The topology."""
+
+    counts: Mapping[str, int]
+    """How many partitions each topic has."""
+
+    @property
+    def application(self) -> str:
+        """The name of the group, and the first part of the names of internal topics."""
+        return self.graph.name
+
+    @property
+    def parts(self) -> Sequence[SubTopology]:
+        """The parts that tasks run, without those of global tables."""
+        return [part for part in self.graph.sub_topologies if not part.is_global]
+
+    @property
+    def global_parts(self) -> Sequence[SubTopology]:
+        """The parts of global tables, which every instance has."""
+        return [part for part in self.graph.sub_topologies if part.is_global]
+
+    @property
+    def subscription(self) -> list[str]:
+        """The topics that the group reads."""
+        return [topic.name for part in self.parts for topic in part.source_topics]
+
+    def part_of(self, topic: str) -> SubTopology:
+        """Return the part that reads *topic*."""
+        return next(
+            part for part in self.parts for each in part.source_topics if each.name == topic
+        )
+
+    def places(self, key: TaskKey) -> list[TopicPartition]:
+        """Return what a task reads."""
+        part = self.part(key)
+        return [TopicPartition(topic.name, key.partition) for topic in part.source_topics]
+
+    def part(self, key: TaskKey) -> SubTopology:
+        """Return the part that a task runs."""
+        return next(part for part in self.parts if part.name == key.part)
+
+    def task_id(self, key: TaskKey) -> TaskId:
+        """Return the name of a task: its part's number in the topology, and its partition."""
+        names = [part.name for part in self.graph.sub_topologies]
+        return TaskId(names.index(key.part), key.partition)
+
+    @property
+    def needs_co_partitioning(self) -> bool:
+        """Whether a task reads several topics, the same partition of each."""
+        return any(len(part.source_topics) > 1 for part in self.parts)
+
+    def written(self, part: SubTopology) -> dict[str, tuple[Partitioner, Sequence[TopicPartition]]]:
+        """Return what a task of *part* may emit to: partitioners and partitions, by topic."""
+        topics = (*part.sink_topics, *self.graph.errors.dead_letter_topics)
+        return {
+            topic.name: (
+                partitioner_by_name(topic.partitioner),
+                [TopicPartition(topic.name, each) for each in range(self.counts[topic.name])],
+            )
+            for topic in topics
+        }

@@ -1,0 +1,324 @@
+"""The runner on a Kafka cluster: one instance of an application, in one process.
+
+Records are processed by the thread that calls `run`, which also polls, so that whoever has a
+partition has it alone; another thread restores stores. More instances share the work. An instance
+that the group or the broker has given up joins anew, over the stores as they were last committed.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from os import PathLike
+from pathlib import Path
+from threading import Event
+from types import MappingProxyType
+from typing import Any, Literal, TypeAlias
+
+from statestores.errors import InstanceFencedError, InvalidArgumentError, InvalidTypeError
+from statestores.files.directory_lock import DirectoryLock
+from statestores.files.local_path import local_path
+from statestores.kafka.client_settings import (
+    CLIENT_LOGGER,
+    ClientSettings,
+    GroupProtocol,
+    OffsetReset,
+)
+from statestores.kafka.cluster import Cluster
+from statestores.kafka.global_tables import GlobalTables
+from statestores.kafka.identity import claim
+from statestores.kafka.internal_topics import check_present, internal_topics, topic_counts
+from statestores.kafka.membership import Membership
+from statestores.kafka.plan import Plan, TaskKey
+from statestores.kafka.progress import KafkaProgress
+from statestores.kafka.restorer import Restorer
+from statestores.kafka.task_stores import TaskStores
+from statestores.kafka.writer import PlainWriter, TransactionalWriter, Writer
+from statestores.processing.dsl.topology import Topology
+from statestores.processing.windows import check_count, check_duration
+from statestores.spi import Durability
+from statestores.spi.metrics.catalog import MetricDefinition, tagged
+from statestores.spi.metrics.metric import MetricKind, Metrics
+from statestores.tasks.restore_progress import RestoreListener
+
+Guarantee: TypeAlias = Literal["exactly_once", "at_least_once"]
+"""What becomes of a record when an instance dies: it counts once, or once or more."""
+
+Until: TypeAlias = Literal["stopped", "idle"]
+"""When a run ends: when it is told to, or when everything that is there is processed."""
+
+_WAIT_SECONDS = 0.05
+_PURGE_SECONDS = 30.0
+_MOST_REJOINS = 5
+"""How often an instance joins anew without a commit in between."""
+
+_LAG = MetricDefinition(
+    "records-lag",
+    "consumer-fetch-manager-metrics",
+    "{record}",
+    "Offsets of the partition after what was processed here",
+    MetricKind.GAUGE,
+)
+
+
+class KafkaRunner:
+    """Runs an instance. `run` is called once; `stop`, `report` and `metrics` from any thread."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        bootstrap_servers: str,
+        state: str | PathLike[str],
+        *,
+        guarantee: Guarantee = "exactly_once",
+        group_protocol: GroupProtocol = "consumer",
+        offset_reset: OffsetReset = "earliest",
+        settings: Mapping[str, Any] | None = None,
+        backend: str | None = None,
+        options: Mapping[str, object] | None = None,
+        durability: Durability = Durability.PROCESS_CRASH,
+        commit_interval_ms: int = 100,
+        commit_records: int = 10_000,
+        replication_factor: int = -1,
+        until: Until = "stopped",
+        progress: Callable[[KafkaProgress], object] | None = None,
+        on_restore: RestoreListener | None = None,
+    ) -> None:
+        """Check the arguments; nothing is opened or asked yet. See `run`."""
+        if not isinstance(topology, Topology):
+            raise InvalidTypeError(f"expected a Topology, got {topology!r}")
+        check_duration("commit_interval_ms", commit_interval_ms)
+        check_count("commit_records", commit_records)
+        for name, value, allowed in (
+            ("guarantee", guarantee, ("exactly_once", "at_least_once")),
+            ("group_protocol", group_protocol, ("consumer", "classic")),
+            ("offset_reset", offset_reset, ("earliest", "latest", "error")),
+            ("until", until, ("stopped", "idle")),
+        ):
+            if value not in allowed:
+                raise InvalidArgumentError(
+                    f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}"
+                )
+        if type(replication_factor) is not int or not (
+            replication_factor == -1 or replication_factor > 0
+        ):
+            raise InvalidArgumentError(
+                "replication_factor must be -1, for the brokers' own, or an int from 1, got "
+                f"{replication_factor!r}"
+            )
+        self._graph = topology.build()
+        self._settings = ClientSettings(bootstrap_servers, settings)
+        self._directory = local_path(state)
+        self._guarantee: Guarantee = guarantee
+        self._protocol: GroupProtocol = group_protocol
+        self._offset_reset: OffsetReset = offset_reset
+        self._backend, self._options, self._durability = backend, options, durability
+        self._commit_seconds, self._commit_records = commit_interval_ms / 1000, commit_records
+        self._replication_factor = replication_factor
+        self._until: Until = until
+        self._progress = progress
+        self._on_restore = on_restore
+        self._stopping = Event()
+        self._commits = self._rejoins = self._aborts = 0
+        self._processed = self._emitted = self._dropped = 0
+        self._membership: Membership | None = None
+        self._lag = MappingProxyType[Any, int]({})
+
+    def stop(self) -> None:
+        """Have the run commit, leave the group and end. Returns at once; any thread may call."""
+        self._stopping.set()
+
+    def run(self) -> KafkaProgress:
+        """Run until it is over; return how far it came.
+
+        Raises:
+            TopologyMismatchError: A topic is missing or other than it should be, or the local
+                state is that of another topology.
+            StoreLockedError: Another process uses the state directory.
+            OffsetOutOfRangeError: A changelog has lost what a store reflects.
+            ProcessingError: A record failed, and the policy is to fail. What was committed stands.
+            InstanceFencedError: The broker ends this instance's transactions again and again.
+            BrokerError: The cluster refuses, or has not answered for a minute.
+            StateStoreError: A store could not be opened, read or written.
+        """
+        with ExitStack() as stack:
+            stack.callback(DirectoryLock.acquire(self._directory).release)
+            identity = claim(self._directory, self._graph)
+            cluster = Cluster(self._settings)
+            plan = self._planned(cluster)
+            tables = stack.enter_context(
+                GlobalTables(
+                    plan,
+                    self._settings,
+                    cluster,
+                    self._directory,
+                    backend=self._backend,
+                    options=self._options,
+                    durability=self._durability,
+                )
+            )
+            restorer = Restorer(
+                plan.application,
+                self._settings,
+                cluster,
+                offset_reset=self._offset_reset,
+                listener=self._on_restore,
+            )
+            stack.callback(restorer.stop)
+            fenced_at = -1
+            fenced = 0
+            while True:
+                try:
+                    self._stay(plan, cluster, tables, restorer, identity.instance)
+                except InstanceFencedError as error:
+                    fenced = fenced + 1 if fenced_at == self._commits else 1
+                    fenced_at = self._commits
+                    if fenced > _MOST_REJOINS or self._stopping.is_set():
+                        raise
+                    self._rejoins += 1
+                    CLIENT_LOGGER.warning("this instance joins the group anew: %s", error)
+                else:
+                    return self.report()
+
+    def _planned(self, cluster: Cluster) -> Plan:
+        """See that all topics are there."""
+        graph = self._graph
+        present = cluster.partitions(graph.topics)
+        counts = topic_counts(graph, present)
+        wanted = internal_topics(graph, counts)
+        known = cluster.partitions(topic.name for topic in wanted)
+        check_present(wanted, known, cluster.settings_of(known))
+        missing = [topic for topic in wanted if topic.name not in known]
+        cluster.create(missing, self._replication_factor)
+        created = {topic.name: topic for topic in missing}
+        found = cluster.partitions(created)  # another instance may have been faster
+        check_present(missing, found, cluster.settings_of(found))
+        return Plan(graph, counts)
+
+    def _stay(
+        self,
+        plan: Plan,
+        cluster: Cluster,
+        tables: GlobalTables,
+        restorer: Restorer,
+        instance: str,
+    ) -> None:
+        """Be a member of the group, until the run is over."""
+        writer: Writer = (
+            TransactionalWriter(self._settings, f"{plan.application}-{instance}")
+            if self._guarantee == "exactly_once"
+            else PlainWriter(self._settings)
+        )
+        is_classic = self._protocol == "classic"
+        is_eager = is_classic and plan.needs_co_partitioning
+        membership = Membership(
+            plan,
+            self._settings.consumer(
+                plan.application,
+                protocol=self._protocol,
+                assignor="cooperative-sticky" if is_classic and not is_eager else "range",
+                offset_reset=self._offset_reset,
+            ),
+            lambda key: self._opened(plan, key),
+            restorer,
+            writer,
+            tables,
+            is_eager=is_eager,
+            commit_records=self._commit_records,
+        )
+        self._membership = membership
+        try:
+            self._work(membership, tables, plan, cluster)
+            membership.leave(_wall_ms())
+        except BaseException:
+            membership.abandon()
+            raise
+        finally:
+            self._aborts += membership.aborts
+            for task in membership.finished:
+                self._processed += task.counts.processed
+                self._emitted += task.counts.emitted
+                self._dropped += task.counts.dropped_total
+            self._membership = None
+
+    def _opened(self, plan: Plan, key: TaskKey) -> TaskStores:
+        return TaskStores(
+            plan.application,
+            plan.part(key),
+            key.partition,
+            Path(self._directory),
+            backend=self._backend,
+            options=self._options,
+            durability=self._durability,
+        )
+
+    def _work(
+        self, membership: Membership, tables: GlobalTables, plan: Plan, cluster: Cluster
+    ) -> None:
+        internal = [topic.name for topic in plan.graph.internal_topics]
+        due = time.monotonic() + self._commit_seconds
+        purge_due = time.monotonic() + _PURGE_SECONDS
+        wait_seconds = 0.0
+        while not self._stopping.is_set():
+            has_come = membership.poll(wait_seconds)
+            tables.advance()
+            done = membership.process(_wall_ms())
+            now = time.monotonic()
+            if now >= due or membership.wants_commit:
+                due = now + self._commit_seconds
+                tables.commit()
+                self._commit(membership)
+                self._lag = MappingProxyType(membership.lag())
+            if now >= purge_due:
+                purge_due = now + _PURGE_SECONDS
+                cluster.delete_before(membership.offsets_of(internal))
+            wait_seconds = 0.0 if done else min(_WAIT_SECONDS, max(0.0, due - now))
+            if self._until == "idle" and not (done or has_come or self._commit(membership)):
+                wait_seconds = _WAIT_SECONDS
+                is_over = membership.is_at_end(lambda places: cluster.ends(places, committed=True))
+                if is_over:
+                    return
+
+    def _commit(self, membership: Membership) -> bool:
+        """Commit what was done, and tell of it."""
+        if not membership.commit(_wall_ms()):
+            return False
+        self._commits += 1
+        if self._progress is not None:
+            self._progress(self.report())
+        return True
+
+    def report(self) -> KafkaProgress:
+        """Return how far the run has come; any thread may ask."""
+        membership = self._membership
+        tasks = [] if membership is None else [*membership.finished, *membership.tasks.values()]
+        counts = [task.counts for task in tasks]
+        running = [] if membership is None else list(membership.tasks)
+        restoring = [] if membership is None else list(membership.restoring)
+        return KafkaProgress(
+            processed=self._processed + sum(each.processed for each in counts),
+            emitted=self._emitted + sum(each.emitted for each in counts),
+            dropped=self._dropped + sum(each.dropped_total for each in counts),
+            commits=self._commits,
+            aborts=self._aborts + (0 if membership is None else membership.aborts),
+            rejoins=self._rejoins,
+            running=tuple(f"{part}_{partition}" for part, partition in sorted(running)),
+            restoring=tuple(f"{part}_{partition}" for part, partition in sorted(restoring)),
+            lag=self._lag,
+        )
+
+    def metrics(self) -> Metrics:
+        """Return the metrics of the stores of running tasks, and consumer lag by partition."""
+        membership = self._membership
+        found = [
+            _LAG.of(behind, MappingProxyType({"topic": topic, "partition": str(partition)}))
+            for (topic, partition), behind in self._lag.items()
+        ]
+        for key, task in [] if membership is None else list(membership.tasks.items()):
+            tags = {"task-id": f"{key.part}_{key.partition}", "partition": str(key.partition)}
+            for logged in task.stores.logged.values():
+                found += tagged(logged.store.metrics(), tags)
+        return tuple(found)
+
+
+def _wall_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,88 @@
+"""`run`: an instance from the beginning to the end, stopped by a signal."""
+
+from collections.abc import Callable, Mapping
+from os import PathLike
+from typing import Any
+
+from statestores.kafka.client_settings import GroupProtocol, OffsetReset
+from statestores.kafka.progress import KafkaProgress
+from statestores.kafka.runner import Guarantee, KafkaRunner, Until
+from statestores.processing.dsl.topology import Topology
+from statestores.processing.stopping import stopped_by_signals
+from statestores.spi import Durability
+from statestores.tasks.restore_progress import RestoreListener
+
+
+def run(
+    topology: Topology,
+    *,
+    bootstrap_servers: str,
+    state: str | PathLike[str],
+    guarantee: Guarantee = "exactly_once",
+    group_protocol: GroupProtocol = "consumer",
+    offset_reset: OffsetReset = "earliest",
+    settings: Mapping[str, Any] | None = None,
+    backend: str | None = None,
+    options: Mapping[str, object] | None = None,
+    durability: Durability = Durability.PROCESS_CRASH,
+    commit_interval_ms: int = 100,
+    commit_records: int = 10_000,
+    replication_factor: int = -1,
+    until: Until = "stopped",
+    progress: Callable[[KafkaProgress], object] | None = None,
+    on_restore: RestoreListener | None = None,
+) -> KafkaProgress:
+    """Run an instance of *topology* on a Kafka cluster; return how far it came (KFK-1).
+
+    The topology's name is that of the group. Instances of one name share the tasks, each with a
+    state directory of its own; one that is started again goes on where its stores are. SIGINT and
+    SIGTERM have it commit, leave the group and end, when it is called in the main thread;
+    elsewhere, use `KafkaRunner` and its `stop`.
+
+    Args:
+        topology: What to run. The topics that it reads and writes exist, with its dead letters;
+            those that it needs for itself are created.
+        bootstrap_servers: Brokers to begin with, as ``host:port``, separated by commas.
+        state: The directory of the local stores, of this instance alone; made when it is not there.
+        guarantee: Whether outputs, changelogs and offsets are one transaction (KFK-6).
+        group_protocol: ``"consumer"`` is KIP-848, for Kafka 4 and newer; ``"classic"`` the one
+            before.
+        offset_reset: Where to begin a partition of which the group has committed nothing.
+        settings: More settings of the clients, by librdkafka's names: ``security.protocol``,
+            ``sasl.*``, ``ssl.*`` and so on. The prefixes ``consumer.``, ``producer.`` and
+            ``admin.`` are for one client only.
+        backend: The backend of new stores.
+        options: The backend's own options.
+        durability: What a local commit survives. The changelog has what a power failure takes.
+        commit_interval_ms: How long the instance goes on before it commits.
+        commit_records: After how many records of a task it commits in any case.
+        replication_factor: Copies of created topics; -1: as many as the brokers say.
+        until: ``"idle"`` ends the run when everything that is there for this instance is
+            processed.
+        progress: Called after each commit, on the thread that has committed.
+        on_restore: Told of each restore's start, batches and end, on the thread that restores.
+
+    Raises:
+        InvalidTypeError, InvalidArgumentError, InvalidOptionError: An argument cannot be one.
+        StateStoreError: See `KafkaRunner.run`.
+    """
+    runner = KafkaRunner(
+        topology,
+        bootstrap_servers,
+        state,
+        guarantee=guarantee,
+        group_protocol=group_protocol,
+        offset_reset=offset_reset,
+        settings=settings,
+        backend=backend,
+        options=options,
+        durability=durability,
+        commit_interval_ms=commit_interval_ms,
+        commit_records=commit_records,
+        replication_factor=replication_factor,
+        until=until,
+        progress=progress,
+        on_restore=on_restore,
+    )
+    with stopped_by_signals(runner.stop):
+        return runner.run()

@@ -1,0 +1,322 @@
+"""What a runner writes: outputs, changes, and the offsets that it has consumed (KFK-6).
+
+With exactly once they are one transaction, which begins with the first of them. With at least once
+they are flushed, and the offsets are committed when the stores are.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
+from confluent_kafka import TopicPartition as KafkaPartition
+
+from statestores.errors import BrokerError, InstanceFencedError
+from statestores.kafka.broker_errors import (
+    FENCED,
+    TransactionAbortedError,
+    broker_error,
+    error_of,
+    settings_error,
+)
+from statestores.kafka.changelog_rows import ChangelogRow
+from statestores.kafka.client_settings import CLIENT_LOGGER, ClientSettings
+from statestores.kafka.cluster import PATIENCE_SECONDS, REQUEST_SECONDS, may_pass
+from statestores.kafka.messages import timestamp_and_headers
+from statestores.kafka.task_stores import LoggedStore
+from statestores.partitioning import Partitioner
+from statestores.processing.record import Headers, RawRecord
+from statestores.spi import TopicPartition
+
+_ROOM_SECONDS = 0.05
+_CALL_SECONDS = 5.0
+
+
+class Writer(Protocol):
+    """The producer of a runner. One thread uses it."""
+
+    def write(
+        self,
+        place: TopicPartition,
+        key: bytes | None,
+        value: bytes | None,
+        time_ms: int,
+        headers: Headers = (),
+        delivered: "Callable[[KafkaError | None, Message], None] | None" = None,
+    ) -> None:
+        """Add a record to what the next commit makes visible.
+
+        Raises:
+            BrokerError: The record is too large, or the producer has failed.
+        """
+
+    def commit(self, offsets: Mapping[TopicPartition, int], consumer: Consumer) -> None:
+        """Make visible what was written, and with exactly once the *offsets* as part of it.
+
+        Raises:
+            TransactionAbortedError: It was not; `abort`, and go on from the last commit.
+            InstanceFencedError: It was not; only another producer can go on.
+            BrokerError: It is not known, or the broker does not answer.
+        """
+
+    def commit_offsets(self, offsets: Mapping[TopicPartition, int], consumer: Consumer) -> None:
+        """Commit *offsets* where they are not part of `commit`: after the stores."""
+
+    def abort(self) -> None:
+        """Take back what was written since the last commit, where that can be done.
+
+        Raises:
+            InstanceFencedError, BrokerError: As `commit`.
+        """
+
+    def poll(self) -> None:
+        """Let the client tell of deliveries."""
+
+
+class _Producing:
+    """What both writers have in common."""
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        try:
+            self._producer = Producer(settings, logger=CLIENT_LOGGER)
+        except KafkaException as error:
+            raise settings_error(error) from error
+
+    def poll(self) -> None:
+        """Let the client tell of deliveries."""
+        self._producer.poll(0)
+
+    def _produce(
+        self,
+        place: TopicPartition,
+        key: bytes | None,
+        value: bytes | None,
+        time_ms: int,
+        headers: Headers,
+        delivered: Callable[[KafkaError | None, Message], None] | None,
+    ) -> None:
+        stamp, carried = timestamp_and_headers(time_ms, headers)
+        more: dict[str, Any] = {} if delivered is None else {"on_delivery": delivered}
+        if carried is not None:
+            more["headers"] = carried
+        while True:
+            try:
+                self._producer.produce(
+                    place[0], value=value, key=key, partition=place[1], timestamp=stamp, **more
+                )
+            except BufferError:  # as many as may wait: some will be delivered, or time out
+                self._producer.poll(_ROOM_SECONDS)
+            except KafkaException as error:
+                raise broker_error(f"write to {place[0]!r}", error) from error
+            else:
+                return
+
+
+class TransactionalWriter(_Producing):
+    """Exactly once: a transaction for each commit."""
+
+    def __init__(self, settings: ClientSettings, transactional_id: str) -> None:
+        """Take over *transactional_id*: what an earlier process has left open under it is aborted.
+
+        Raises:
+            InvalidOptionError: The client refuses its settings.
+            BrokerError: The cluster does not answer, or allows no transactions.
+        """
+        super().__init__(settings.producer(transactional_id))
+        self._is_open = False
+        self._call("begin with transactions", self._producer.init_transactions, PATIENCE_SECONDS)
+
+    def write(
+        self,
+        place: TopicPartition,
+        key: bytes | None,
+        value: bytes | None,
+        time_ms: int,
+        headers: Headers = (),
+        delivered: Callable[[KafkaError | None, Message], None] | None = None,
+    ) -> None:
+        """See `Writer.write`."""
+        if not self._is_open:
+            self._begin()
+        self._produce(place, key, value, time_ms, headers, delivered)
+
+    def commit(self, offsets: Mapping[TopicPartition, int], consumer: Consumer) -> None:
+        """See `Writer.commit`."""
+        if not self._is_open:
+            self._begin()
+        places = [KafkaPartition(*place, offset) for place, offset in offsets.items()]
+        self._call(
+            "commit consumed offsets with the transaction",
+            lambda seconds: self._producer.send_offsets_to_transaction(
+                places, consumer.consumer_group_metadata(), seconds
+            ),
+        )
+        self._call("commit the transaction", self._producer.commit_transaction)
+        self._is_open = False
+
+    def commit_offsets(self, offsets: Mapping[TopicPartition, int], consumer: Consumer) -> None:
+        """Do nothing: they were part of the transaction."""
+
+    def abort(self) -> None:
+        """See `Writer.abort`."""
+        if self._is_open:
+            self._call("abort the transaction", self._producer.abort_transaction)
+            self._is_open = False
+
+    def _begin(self) -> None:
+        try:
+            self._producer.begin_transaction()
+        except KafkaException as error:
+            raise broker_error("begin a transaction", error) from error
+        self._is_open = True
+
+    def _call(
+        self, doing: str, call: Callable[[float], object], patience_seconds: float = REQUEST_SECONDS
+    ) -> None:
+        """Call until it is known what has become of it, or *patience_seconds* are over.
+
+        Who then begins anew with another producer finds out: a transaction that was committed is
+        in the topics, and another one is ended by the broker.
+        """
+        deadline = time.monotonic() + patience_seconds
+        while True:
+            try:
+                call(_CALL_SECONDS)
+            except KafkaException as raised:
+                error = error_of(raised)
+                if error.fatal():
+                    raise _fatal(doing, raised) from raised
+                if error.txn_requires_abort():
+                    raise TransactionAbortedError(
+                        f"could not {doing}: {error.name()}: {error.str()}; it is taken back, and "
+                        "the records are processed again"
+                    ) from raised
+                if not may_pass(error):
+                    raise broker_error(doing, raised) from raised
+                if time.monotonic() > deadline:
+                    raise InstanceFencedError(
+                        f"the broker has not said within {patience_seconds:.0f} s whether it could "
+                        f"{doing}: {error.name()}; a new producer finds out"
+                    ) from raised
+            else:
+                return
+
+
+def _fatal(doing: str, raised: KafkaException) -> BrokerError | InstanceFencedError:
+    """Return the error for a producer that can do nothing more."""
+    error = error_of(raised)
+    if error.code() in FENCED:
+        return broker_error(doing, raised)
+    return InstanceFencedError(
+        f"cannot {doing}: the producer has failed for good: {error.name()}: {error.str()}"
+    )
+
+
+class PlainWriter(_Producing):
+    """At least once: what was written is flushed, and then the stores and the offsets commit."""
+
+    def __init__(self, settings: ClientSettings) -> None:
+        """Make the producer.
+
+        Raises:
+            InvalidOptionError: The client refuses its settings.
+        """
+        super().__init__(settings.producer(None))
+        self._failure: KafkaError | None = None
+
+    def write(
+        self,
+        place: TopicPartition,
+        key: bytes | None,
+        value: bytes | None,
+        time_ms: int,
+        headers: Headers = (),
+        delivered: Callable[[KafkaError | None, Message], None] | None = None,
+    ) -> None:
+        """See `Writer.write`."""
+        tell = self._delivered if delivered is None else self._and_then(delivered)
+        self._produce(place, key, value, time_ms, headers, tell)
+
+    def commit(self, offsets: Mapping[TopicPartition, int], consumer: Consumer) -> None:
+        """See `Writer.commit`."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while self._producer.flush(REQUEST_SECONDS):
+            if time.monotonic() > deadline:
+                raise BrokerError(
+                    f"the cluster has not taken what was written within {PATIENCE_SECONDS:.0f} s; "
+                    "the next run begins at the last commit"
+                )
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise broker_error("write records", KafkaException(failure))
+
+    def commit_offsets(self, offsets: Mapping[TopicPartition, int], consumer: Consumer) -> None:
+        """Commit *offsets*. Should the group refuse, their next owner repeats the records."""
+        places = [KafkaPartition(*place, offset) for place, offset in offsets.items()]
+        try:
+            consumer.commit(offsets=places, asynchronous=False)
+        except KafkaException as error:
+            CLIENT_LOGGER.warning("consumed offsets could not be committed: %s", error)
+
+    def abort(self) -> None:
+        """Forget failures; what was written stays."""
+        self._failure = None
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None and self._failure is None:
+            self._failure = error
+
+    def _and_then(
+        self, delivered: Callable[[KafkaError | None, Message], None]
+    ) -> Callable[[KafkaError | None, Message], None]:
+        def both(error: KafkaError | None, message: Message) -> None:
+            self._delivered(error, message)
+            delivered(error, message)
+
+        return both
+
+
+class TaskWriter:
+    """The `TaskLog` of one task, and the writer of its stores' changes."""
+
+    def __init__(
+        self,
+        writer: Writer,
+        topics: Mapping[str, tuple[Partitioner, Sequence[TopicPartition]]],
+        task_partition: int,
+    ) -> None:
+        """Emit to *topics* by *writer*; records without key go by the *task_partition*."""
+        self._write = writer.write
+        self._topics = topics
+        self._task_partition = task_partition
+        self.has_emitted = False
+        """Whether something was emitted since this was last reset."""
+
+    def emit(self, topic: str, record: RawRecord, partition: int | None) -> None:
+        """Write *record*."""
+        self.has_emitted = True
+        partitioner, places = self._topics[topic]
+        key = record.key
+        if partition is not None:
+            place = places[partition]
+        elif key is None:
+            place = places[self._task_partition % len(places)]
+        else:
+            place = places[partitioner.partition(key, len(places))]
+        self._write(place, key, record.value, record.time_ms, record.headers)
+
+    def append(self, logged: LoggedStore, rows: Sequence[ChangelogRow]) -> None:
+        """Write *rows*, of which there is at least one, into the changelog of a store.
+
+        When they are delivered, the store is told the offset of the last one.
+        """
+        write, place = self._write, logged.changelog
+        for key, value, time_ms in rows[:-1]:
+            write(place, key, value, time_ms)
+
+        def delivered(error: KafkaError | None, message: Message) -> None:
+            if error is None:
+                logged.appended = message.offset()
+
+        key, value, time_ms = rows[-1]
+        write(place, key, value, time_ms, (), delivered)

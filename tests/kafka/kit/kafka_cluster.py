@@ -1,0 +1,147 @@
+"""What tests do with a cluster beside the runner: topics, records in, records out."""
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
+from uuid import uuid4
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Producer
+from confluent_kafka import TopicPartition as KafkaPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from statestores.kafka.messages import record_of, timestamp_and_headers
+from statestores.partitioning import partitioner_by_name
+from statestores.processing import Record, Topic
+from statestores.processing.serdes import decoded, encoded
+
+T = TypeVar("T")
+
+_PATIENCE_SECONDS = 120.0
+_LOOK_SECONDS = 0.02
+_OF_A_TEST = {"log_level": 0}
+"""What is not said by an exception is not said: brokers are killed on purpose."""
+
+
+class TestCluster:
+    """A cluster at an address."""
+
+    __test__ = False
+
+    def __init__(self, address: str) -> None:
+        """Connect."""
+        self.address = address
+        self.admin = AdminClient({"bootstrap.servers": address, **_OF_A_TEST})
+
+    def name(self, what: str) -> str:
+        """Return a name that nothing in the cluster has."""
+        return f"{what}-{uuid4().hex[:8]}"
+
+    def create(self, *topics: Topic[Any, Any], **settings: str) -> None:
+        """Create *topics*, of as many partitions as they say."""
+        wanted = [
+            NewTopic(
+                topic.name,
+                num_partitions=topic.partitions or 1,
+                replication_factor=1,
+                config=settings,
+            )
+            for topic in topics
+        ]
+        for future in self.admin.create_topics(wanted).values():
+            future.result(_PATIENCE_SECONDS)
+
+    def producer(self, **settings: Any) -> Producer:
+        """Return a producer."""
+        return Producer(
+            {"bootstrap.servers": self.address, "linger.ms": 1, **_OF_A_TEST, **settings}
+        )
+
+    def append(
+        self,
+        topic: Topic[Any, Any],
+        records: Iterable[Record[Any, Any]],
+        *,
+        partition: int | None = None,
+    ) -> None:
+        """Append *records*, each to the partition of its key, or to *partition*."""
+        producer = self.producer()
+        count = topic.partitions or 1
+        for record in records:
+            key = encoded(topic.key, record.key)
+            place = partition
+            if place is None:
+                partitioner = partitioner_by_name(topic.partitioner)
+                place = 0 if key is None else partitioner.partition(key, count)
+            stamp, headers = timestamp_and_headers(record.time_ms, record.headers)
+            producer.produce(
+                topic.name,
+                encoded(topic.value, record.value),
+                key,
+                place,
+                timestamp=stamp,
+                headers=headers or [],
+            )
+        producer.flush()
+
+    def read(
+        self, topic: Topic[Any, Any], partition: int | None = None, *, committed: bool = True
+    ) -> list[Record[Any, Any]]:
+        """Return what is there now, partition by partition."""
+        numbers = range(topic.partitions or 1) if partition is None else [partition]
+        return [
+            Record(decoded(topic.key, raw.key), decoded(topic.value, raw.value), *raw[2:])
+            for message in self.messages(topic.name, numbers, committed=committed)
+            for raw in [record_of(message)]
+        ]
+
+    def messages(
+        self, topic: str, partitions: Iterable[int], *, committed: bool = True
+    ) -> list[Message]:
+        """Return the messages of *partitions* that are there now, partition by partition."""
+        level = "read_committed" if committed else "read_uncommitted"
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self.address,
+                "group.id": "nobody",
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "isolation.level": level,
+                "fetch.wait.max.ms": 10,
+                **_OF_A_TEST,
+            }
+        )
+        left = set(partitions)
+        found: dict[int, list[Message]] = {each: [] for each in left}
+        consumer.assign([KafkaPartition(topic, each, OFFSET_BEGINNING) for each in left])
+        try:
+            while left:
+                for message in consumer.consume(5_000, 0.1):
+                    error, number = message.error(), message.partition() or 0
+                    if error is None:
+                        found[number].append(message)
+                    elif error.code() == KafkaError._PARTITION_EOF:
+                        left.discard(number)
+                    else:
+                        raise AssertionError(error.str())
+        finally:
+            consumer.close()
+        return [message for number in sorted(found) for message in found[number]]
+
+    def settings_of(self, topic: str) -> Mapping[str, str]:
+        """Return the settings of *topic*."""
+        from confluent_kafka.admin import ConfigResource, ResourceType  # noqa: PLC0415  # only here
+
+        resource = ConfigResource(ResourceType.TOPIC, topic)
+        entries = self.admin.describe_configs([resource])[resource].result(_PATIENCE_SECONDS)
+        return {name: entry.value for name, entry in entries.items()}
+
+
+def wait_for(look: Callable[[], T], what: str) -> T:
+    """Return what *look* returns once that is true of it."""
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    while True:
+        found = look()
+        if found:
+            return found
+        assert time.monotonic() < deadline, f"waited for {what} in vain"
+        time.sleep(_LOOK_SECONDS)

@@ -1,0 +1,203 @@
+"""A topology that counts twice, the instances that run it until they die, and their judge."""
+
+import faulthandler
+import json
+import os
+import signal
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer
+from confluent_kafka import TopicPartition as KafkaPartition
+from kafka_cluster import TestCluster
+
+import statestores as ss
+from statestores.kafka import run
+from statestores.processing import Context, Processor, Record, Topic, Topology
+from statestores_conformance.faults.crash_child import die_at, serve
+from statestores_conformance.faults.crash_nursery import Nursery
+
+KEYS = 23
+VALUES = 5
+TICK_MS = 20
+SETTINGS = {
+    # A dead instance is missed, and its transaction ended, after two seconds.
+    "producer.transaction.timeout.ms": 2_000,
+    "consumer.fetch.wait.max.ms": 50,
+    "reconnect.backoff.max.ms": 200,
+    "log_level": 0,
+}
+CLASSIC = {"consumer.session.timeout.ms": 2_000, "consumer.heartbeat.interval.ms": 200}
+
+
+class Numbering(Processor[str, int, str, int]):
+    """Numbers the records of each key, and remembers more than it says."""
+
+    seen = ss.KeyValue("seen", key=ss.utf8, value=ss.int64)
+    last = ss.Versioned("last", history_retention_ms=ss.HOUR, key=ss.utf8, value=ss.int64)
+
+    def open(self, context: Context[str, int]) -> None:
+        """Also write by the clock, so that a commit need not have consumed anything."""
+        context.every(TICK_MS, self.tick, clock="wall")
+
+    def process(self, record: Record[str, int]) -> None:
+        """Number and forward."""
+        number = (self.store(self.seen).get(record.key) or 0) + 1
+        self.store(self.seen).put(record.key, number)
+        self.store(self.last).put(record.key, record.value, record.time_ms)
+        self.forward(record.with_value(number))
+
+    def tick(self, now_ms: int) -> None:
+        """Write something."""
+        self.store(self.seen).put("ticks", now_ms)
+
+
+class Lives:
+    """The topics and the topology of one application, and what it has been given."""
+
+    def __init__(self, name: str, partitions: int) -> None:
+        """Describe it."""
+        self.name = name
+        self.orders = Topic(f"{name}-orders", key=ss.utf8, value=ss.int64, partitions=partitions)
+        self.numbered = Topic(
+            f"{name}-numbered", key=ss.utf8, value=ss.int64, partitions=partitions
+        )
+        self.counted = Topic(f"{name}-counted", key=ss.int64, value=ss.int64, partitions=2)
+        self.given = 0
+
+    def topology(self) -> Topology:
+        """Number each key's records in one part, and count values in another."""
+        shop = Topology(self.name)
+        orders = shop.stream(self.orders)
+        orders.process(Numbering, name="numbering", key=ss.utf8, value=ss.int64).to(self.numbered)
+        by_value = orders.rekey("value", key=ss.int64).repartition("by-value", partitions=2)
+        counts = ss.KeyValue("per-value", key=ss.int64, value=ss.int64)
+        by_value.group_by_key().count(counts).to(self.counted)
+        return shop
+
+    def create(self, cluster: TestCluster) -> None:
+        """Create its topics."""
+        cluster.create(self.orders, self.numbered, self.counted)
+
+    def give(self, cluster: TestCluster, count: int) -> None:
+        """Append orders."""
+        numbers = range(self.given, self.given + count)
+        cluster.append(
+            self.orders,
+            (Record(f"key-{each % KEYS}", each % VALUES, 1 + each) for each in numbers),
+        )
+        self.given += count
+
+
+class Answers:
+    """Reads what comes out, from the beginning, as it comes."""
+
+    def __init__(self, cluster: TestCluster, lives: Lives) -> None:
+        """Begin with nothing read."""
+        self._lives = lives
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": cluster.address,
+                "group.id": "nobody",
+                "enable.auto.commit": False,
+                "isolation.level": "read_committed",
+                "fetch.wait.max.ms": 20,
+                "reconnect.backoff.max.ms": 200,
+                "log_level": 0,
+            }
+        )
+        self._consumer.assign(
+            [
+                KafkaPartition(topic.name, each, OFFSET_BEGINNING)
+                for topic in (lives.numbered, lives.counted)
+                for each in range(topic.partitions or 1)
+            ]
+        )
+        self.found: dict[str, dict[Any, list[int]]] = {
+            lives.numbered.name: defaultdict(list),
+            lives.counted.name: defaultdict(list),
+        }
+
+    def are_all(self) -> bool:
+        """Read on; return whether there are as many of each kind as were given."""
+        for message in self._consumer.consume(5_000, 0.05):
+            if message.error() is None:
+                topic = message.topic() or ""
+                number = ss.int64.decode(message.value() or b"")
+                self.found[topic][message.key()].append(number)
+        return all(self.count(topic) >= self._lives.given for topic in self.found)
+
+    def count(self, topic: str) -> int:
+        """Return how many records of *topic* were read."""
+        return sum(map(len, self.found[topic].values()))
+
+    def judge(self) -> None:
+        """See that each key was numbered 1 to n, in order, and nothing else came out."""
+        for topic, keys in self.found.items():
+            wrong = {key: rows for key, rows in keys.items() if rows != [*range(1, len(rows) + 1)]}
+
+            assert wrong == {}, topic
+            assert self.count(topic) == self._lives.given, topic
+
+    def close(self) -> None:
+        """Stop reading."""
+        self._consumer.close()
+
+
+class Instance:
+    """One place at which instances run, one after the other, over one state."""
+
+    def __init__(self, directory: Path, name: str, arguments: dict[str, Any]) -> None:
+        """Start the process that forks them."""
+        directory.mkdir(parents=True, exist_ok=True)
+        self.nursery = Nursery(directory / f"{name}.errors", [__file__])
+        self._arguments = {**arguments, "state": str(directory / name)}
+        self.pid = 0
+
+    def start(self, failpoint: str | None = None, at: int = 1) -> None:
+        """Start one; reaching *failpoint* for the *at*-th time kills it."""
+        asked = json.dumps({**self._arguments, "failpoint": failpoint, "at": at})
+        self.pid = int(self.nursery._ask(f"start {asked}"))
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send the signal *number*."""
+        os.kill(self.pid, number)
+
+    def ended(self) -> bool:
+        """Whether it has ended."""
+        return not self.nursery.is_running()
+
+    def code(self) -> int:
+        """Kill it, if it has not ended; return how it ended."""
+        return self.nursery.kill()
+
+
+def live(
+    *,
+    address: str,
+    name: str,
+    partitions: int,
+    protocol: Any,
+    state: str,
+    failpoint: str | None,
+    at: int,
+) -> None:
+    """Run an instance until it is stopped; SIGUSR1 has it say where it is."""
+    faulthandler.register(signal.SIGUSR1)
+    if failpoint is not None:
+        die_at(failpoint, at)
+    run(
+        Lives(name, partitions).topology(),
+        bootstrap_servers=address,
+        state=state,
+        backend="sqlite",
+        group_protocol=protocol,
+        settings=SETTINGS | (CLASSIC if protocol == "classic" else {}),
+        commit_interval_ms=50,
+        commit_records=50,
+    )
+
+
+if __name__ == "__main__":
+    serve(live)

@@ -1,0 +1,182 @@
+"""Instances that are killed and stopped, brokers that go away: each key is numbered 1 to n."""
+
+import random
+import signal
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from kafka_broker_process import BrokerProcess
+from kafka_cluster import TestCluster, wait_for
+from kafka_lives import Answers, Instance, Lives
+
+_FAILPOINTS = ("kafka.changes-written", "kafka.committed", "kafka.store-committed")
+_SEED = 16
+_SOAK_KILLS = 100
+_SOAK_ZOMBIES = 20
+_SOAK_RESTARTS = 10
+
+
+class _Application:
+    """Instances of one application, and what comes out of it."""
+
+    def __init__(
+        self,
+        stack: ExitStack,
+        broker: BrokerProcess,
+        directory: Path,
+        *,
+        instances: int,
+        partitions: int,
+        protocol: str,
+    ) -> None:
+        self.broker = broker
+        self.cluster = TestCluster(broker.address)
+        self.lives = Lives(self.cluster.name("lives"), partitions)
+        self.lives.create(self.cluster)
+        arguments = {
+            "address": broker.address,
+            "name": self.lives.name,
+            "partitions": partitions,
+            "protocol": protocol,
+        }
+        self.instances = [
+            Instance(directory, str(number), arguments) for number in range(instances)
+        ]
+        for each in self.instances:
+            stack.enter_context(each.nursery)
+        self.answers = Answers(self.cluster, self.lives)
+        stack.callback(self.answers.close)
+
+    def kill(self, instance: Instance) -> None:
+        """Kill an instance, wherever it is, and have it start again."""
+        instance.signal(signal.SIGKILL)
+        assert instance.code() == -signal.SIGKILL
+        instance.start()
+
+    def die(self, instance: Instance, failpoint: str, at: int) -> None:
+        """Have an instance that begins now die at *failpoint*, and start again."""
+        instance.signal(signal.SIGKILL)
+        instance.code()
+        instance.start(failpoint, at)
+        self.busy_until(instance.ended)
+        assert instance.code() == -signal.SIGKILL, instance.nursery.errors()
+        instance.start()
+
+    def busy_until(self, ended: object) -> None:
+        """Give orders until that is so."""
+        assert callable(ended)
+
+        def more() -> bool:
+            self.lives.give(self.cluster, 20)
+            return bool(ended())
+
+        wait_for(more, "an instance that dies at its failpoint")
+
+    def stop_and_wake(self, instance: Instance) -> None:
+        """Stop an instance until others have done all of its work; then it goes on as a zombie."""
+        instance.signal(signal.SIGSTOP)
+        self.lives.give(self.cluster, 100)
+        self.settle()
+        instance.signal(signal.SIGCONT)
+
+    def settle(self) -> None:
+        """Wait until everything that was given has come out."""
+        wait_for(self.answers.are_all, "answers to all orders")
+
+    def end(self) -> None:
+        """Have all instances leave, and judge."""
+        for each in self.instances:
+            each.signal(signal.SIGTERM)
+        for each in self.instances:
+            wait_for(each.ended, "an instance that leaves")
+            assert each.code() == 0, each.nursery.errors()
+        self.settle()
+        self.answers.judge()
+
+
+@pytest.fixture
+def stack() -> Iterator[ExitStack]:
+    with ExitStack() as opened:
+        yield opened
+
+
+@pytest.mark.crash
+@pytest.mark.spec("KFK-6", "KFK-8", "KFK-9", "KFK-12", "KFK-13")
+def test_exactly_once_through_kills_a_zombie_and_a_broker_that_dies(
+    stack: ExitStack, broker: BrokerProcess, tmp_path: Path
+) -> None:
+    """Two instances; one dies between transaction and stores, one is stopped, the broker dies."""
+    application = _Application(
+        stack, broker, tmp_path, instances=2, partitions=4, protocol="consumer"
+    )
+    one, other = application.instances
+    one.start()
+    other.start()
+    application.lives.give(application.cluster, 200)
+    application.settle()
+    application.die(one, "kafka.committed", 2)
+    application.lives.give(application.cluster, 100)
+    application.kill(other)
+    application.stop_and_wake(one)
+    application.lives.give(application.cluster, 100)
+    broker.ask("kill")
+    broker.ask("start")
+    application.lives.give(application.cluster, 100)
+    application.settle()
+    application.end()
+
+
+@pytest.mark.crash
+@pytest.mark.spec("KFK-4", "KFK-6")
+def test_exactly_once_in_a_classic_group(
+    stack: ExitStack, broker: BrokerProcess, tmp_path: Path
+) -> None:
+    """The protocol before KIP-848, with a kill and a zombie."""
+    application = _Application(
+        stack, broker, tmp_path, instances=2, partitions=2, protocol="classic"
+    )
+    one, other = application.instances
+    one.start()
+    other.start()
+    application.lives.give(application.cluster, 100)
+    application.settle()
+    application.kill(one)
+    application.stop_and_wake(other)
+    application.lives.give(application.cluster, 50)
+    application.settle()
+    application.end()
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3_600)
+@pytest.mark.crash
+@pytest.mark.spec("KFK-6", "KFK-8", "KFK-9", "KFK-13")
+@pytest.mark.parametrize("protocol", ["consumer", "classic"])
+def test_exactly_once_through_a_hundred_kills(
+    stack: ExitStack, broker: BrokerProcess, tmp_path: Path, protocol: str
+) -> None:
+    """Three instances, eight partitions; kills, zombies and a broker that dies, in any order."""
+    application = _Application(
+        stack, broker, tmp_path, instances=3, partitions=8, protocol=protocol
+    )
+    dice = random.Random(f"{_SEED} {protocol}")
+    for each in application.instances:
+        each.start()
+    deeds = ["kill"] * _SOAK_KILLS + ["zombie"] * _SOAK_ZOMBIES + ["broker"] * _SOAK_RESTARTS
+    dice.shuffle(deeds)
+    for deed in deeds:
+        application.lives.give(application.cluster, dice.randint(20, 200))
+        instance = dice.choice(application.instances)
+        if deed == "zombie":
+            application.stop_and_wake(instance)
+        elif deed == "broker":
+            broker.ask("kill")
+            broker.ask("start")
+        elif dice.random() < 0.5:
+            application.die(instance, dice.choice(_FAILPOINTS), dice.randint(1, 5))
+        else:
+            application.kill(instance)
+    application.settle()
+    application.end()

@@ -1,0 +1,279 @@
+"""Topologies on a broker: what comes out is what the test driver says, wherever it is run."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kafka_cluster import TestCluster, wait_for
+from typer.testing import CliRunner
+
+import statestores as ss
+from statestores.cli.application import app
+from statestores.errors import (
+    InvalidArgumentError,
+    OffsetOutOfRangeError,
+    ProcessingError,
+    StoreLockedError,
+    TopologyMismatchError,
+)
+from statestores.files.directory_lock import DirectoryLock
+from statestores.kafka import run
+from statestores.kafka.client_settings import ClientSettings
+from statestores.kafka.cluster import Cluster
+from statestores.processing import Record, Topic, Topology, closed, session, tumbling
+from statestores.spi import TopicPartition
+
+_FAST: dict[str, Any] = {"consumer.fetch.wait.max.ms": 20}
+_RATES = [Record("eur", 2, 0), Record("usd", 3, 0)]
+_CLICKS: list[Record[str, Any]] = [
+    Record(key, value, time_ms, headers)
+    for key, value, time_ms, headers in [
+        ("eur", 1, 0, ()),
+        ("usd", 2, 5, (("from", b"shop"),)),
+        ("eur", 3, 12, ()),
+        ("usd", None, 13, ()),
+        ("eur", 4, 31, ()),
+        ("eur", 5, 33, ()),
+        ("usd", 6, 48, ()),
+        ("eur", 7, 90, ()),
+    ]
+]
+
+
+class Shop:
+    """A topology with a store of each kind, and a global table."""
+
+    def __init__(self, name: str) -> None:
+        """Describe it."""
+        self.clicks = Topic(f"{name}-clicks", key=ss.utf8, value=ss.int64, partitions=1)
+        self.rates = Topic(f"{name}-rates", key=ss.utf8, value=ss.int64, partitions=2)
+        self.outputs: dict[str, Topic[Any, Any]] = {}
+        self.topology = Topology(name)
+        # One task reads two topics, so they have to come to one instance.
+        self.extras = Topic(f"{name}-extras", key=ss.utf8, value=ss.int64, partitions=1)
+        clicks = self.topology.stream(self.clicks).merge(self.topology.stream(self.extras))
+        grouped = clicks.group_by_key()
+        grouped.count(ss.KeyValue("counts", key=ss.utf8, value=ss.int64)).to(self._output("counts"))
+        minutes = ss.Window(
+            "tens", retention_ms=100, window_size_ms=10, key=ss.utf8, value=ss.int64
+        )
+        windows = grouped.window(tumbling(10)).count(minutes, emit=closed())
+        windows.to_stream().rekey(lambda record: record.key.key, key=ss.utf8).to(
+            self._output("windows")
+        )
+        bursts = ss.Session("bursts", retention_ms=100, key=ss.utf8, value=ss.int64)
+        grouped.window(session(8)).count(bursts).to_stream().rekey(
+            lambda record: record.key.key, key=ss.utf8
+        ).to(self._output("sessions"))
+        history = ss.Versioned("history", history_retention_ms=1_000, key=ss.utf8, value=ss.int64)
+        clicks.to_table(history).to_stream().to(self._output("versions"))
+        rates = self.topology.global_table(
+            self.rates, ss.KeyValue("rates", key=ss.utf8, value=ss.int64)
+        )
+        clicks.join(
+            rates,
+            lambda value, rate: value * rate,
+            key="key",
+            value=ss.int64,
+        ).to(self._output("priced"))
+
+    def _output(self, name: str) -> Topic[str, int]:
+        topic = Topic(f"{self.topology.name}-{name}", key=ss.utf8, value=ss.int64, partitions=1)
+        self.outputs[name] = topic
+        return topic
+
+    def create(self, cluster: TestCluster) -> None:
+        """Create its topics."""
+        cluster.create(self.clicks, self.extras, self.rates, *self.outputs.values())
+
+    def expected(self) -> dict[str, list[Record[Any, Any]]]:
+        """Return what the test driver answers."""
+        with self.topology.test() as driver:
+            for each in _RATES:
+                driver.topic(self.rates.name).pipe(each.value, each.key, time_ms=each.time_ms)
+            for each in _CLICKS:
+                driver.topic(self.clicks.name).pipe(
+                    each.value, each.key, time_ms=each.time_ms, headers=each.headers
+                )
+            return {
+                name: list(driver.topic(topic.name).read_all())
+                for name, topic in self.outputs.items()
+            }
+
+
+@pytest.mark.spec("KFK-2", "KFK-4", "KFK-8", "KFK-10", "KFK-11", "KFK-14")
+@pytest.mark.parametrize(
+    ("protocol", "guarantee"), [("consumer", "exactly_once"), ("classic", "at_least_once")]
+)
+def test_a_task_goes_on_in_an_empty_directory(
+    cluster: TestCluster, tmp_path: Path, protocol: Any, guarantee: Any
+) -> None:
+    """Half of the input by one instance, the rest by another: as the test driver has it at once."""
+    shop = Shop(cluster.name("shop"))
+    shop.create(cluster)
+    cluster.append(shop.rates, _RATES)
+    restored: list[int] = []
+    for number, part in enumerate((_CLICKS[:5], _CLICKS[5:])):
+        cluster.append(shop.clicks, part)
+        progress = run(
+            shop.topology,
+            bootstrap_servers=cluster.address,
+            state=tmp_path / str(number),
+            backend="sqlite",
+            guarantee=guarantee,
+            group_protocol=protocol,
+            settings=_FAST,
+            until="idle",
+            on_restore=lambda told: restored.append(told.rows),
+        )
+
+        assert progress.processed == len(part)
+        assert progress.aborts == progress.rejoins == 0
+    found = {name: cluster.read(topic) for name, topic in shop.outputs.items()}
+
+    assert found == shop.expected()
+    assert max(restored) > 0
+
+
+@pytest.mark.spec("KFK-5")
+def test_internal_topics_are_made_and_compared(cluster: TestCluster, tmp_path: Path) -> None:
+    """As Kafka Streams keeps them; others are refused, and a topic of the user's is not made."""
+    shop = Shop(cluster.name("made"))
+
+    def attempt(state: str) -> None:
+        run(
+            shop.topology,
+            bootstrap_servers=cluster.address,
+            state=tmp_path / state,
+            backend="sqlite",
+            settings=_FAST,
+            until="idle",
+        )
+
+    with pytest.raises(TopologyMismatchError, match=f"{shop.topology.name}-clicks"):
+        attempt("a")
+    shop.create(cluster)
+    attempt("a")
+    name = shop.topology.name
+    kept = {
+        store: cluster.settings_of(f"{name}-{store}-changelog")
+        for store in ("counts", "tens", "bursts", "history")
+    }
+
+    assert kept["counts"]["cleanup.policy"] == "compact"
+    assert set(kept["tens"]["cleanup.policy"].split(",")) == {"compact", "delete"}
+    assert kept["bursts"]["retention.ms"] == str(100 + ss.DAY)
+    assert kept["history"]["min.compaction.lag.ms"] == str(1_000 + ss.DAY)
+
+    other = Shop(cluster.name("other"))
+    other.create(cluster)
+    wrong: Topic[Any, Any] = Topic(f"{other.topology.name}-counts-changelog", partitions=3)
+    cluster.create(wrong, **{"cleanup.policy": "delete"})
+    shop = other
+    with pytest.raises(TopologyMismatchError, match=r"3 partitions.*cleanup\.policy"):
+        attempt("b")
+
+
+@pytest.mark.spec("KFK-1", "KFK-9", "KFK-13")
+def test_what_cannot_go_on_says_so(cluster: TestCluster, tmp_path: Path) -> None:
+    """A directory in use, a record that fails, and a store that is ahead of its changelog."""
+    name = cluster.name("fails")
+    numbers = Topic(f"{name}-in", key=ss.utf8, value=ss.int64, partitions=1)
+    out = Topic(f"{name}-out", key=ss.utf8, value=ss.int64, partitions=1)
+    cluster.create(numbers, out)
+    is_bad = [True]
+
+    def checked(record: Record[str, int]) -> bool:
+        if is_bad[0] and record.value == 3:
+            raise ValueError("three")
+        return True
+
+    topology = Topology(name)
+    counts = ss.KeyValue("counts", key=ss.utf8, value=ss.int64)
+    topology.stream(numbers).filter(checked).group_by_key().count(counts).to(out)
+
+    def attempt() -> None:
+        run(
+            topology,
+            bootstrap_servers=cluster.address,
+            state=tmp_path,
+            backend="sqlite",
+            settings=_FAST,
+            until="idle",
+        )
+
+    held = DirectoryLock.acquire(tmp_path)
+    with pytest.raises(StoreLockedError):
+        attempt()
+    held.release()
+    cluster.append(numbers, [Record("a", each, each) for each in range(1, 6)])
+    with pytest.raises(ProcessingError, match="offset 2"):
+        attempt()
+
+    assert cluster.read(out) == []
+    is_bad[0] = False
+    attempt()
+
+    assert [record.value for record in cluster.read(out)] == [1, 2, 3, 4, 5]
+    store = ss.open_store(
+        tmp_path / "counts" / "0", ss.TimestampedKeyValue("counts", key=ss.utf8, value=ss.int64)
+    )
+    store.commit({TopicPartition(f"{name}-counts-changelog", 0): 1_000})
+    store.close()
+    with pytest.raises(OffsetOutOfRangeError, match="remove the local store"):
+        attempt()
+
+
+@pytest.mark.spec("KFK-7")
+def test_records_before_an_offset_are_deleted_and_no_others(cluster: TestCluster) -> None:
+    """The topic begins at the offset, and ends where it did."""
+    topic: Topic[bytes, bytes] = Topic(cluster.name("purge"), partitions=1)
+    cluster.create(topic)
+    cluster.append(topic, [Record(b"k", b"v", each) for each in range(5)])
+    asked, place = Cluster(ClientSettings(cluster.address)), TopicPartition(topic.name, 0)
+    asked.delete_before({place: 3})
+
+    assert wait_for(lambda: asked.starts([place])[place], "the deletion") == 3
+    assert asked.ends([place], committed=True) == {place: 5}
+
+
+def test_the_command_line_runs_on_kafka(
+    cluster: TestCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`run --kafka` with a setting of the client; without a place for the stores it says so."""
+    name = cluster.name("cli")
+    program = (
+        "import statestores as ss\n"
+        "from statestores.processing import Topic, Topology\n"
+        f"copy = Topology({name!r})\n"
+        f"copy.stream(Topic({name!r} + '-in')).to(Topic({name!r} + '-out'))\n"
+    )
+    (tmp_path / f"{name.replace('-', '_')}.py").write_text(program, "utf-8")
+    monkeypatch.chdir(tmp_path)
+    source: Topic[bytes, bytes] = Topic(f"{name}-in", partitions=1)
+    target: Topic[bytes, bytes] = Topic(f"{name}-out", partitions=1)
+    cluster.create(source, target)
+    cluster.append(source, [Record(b"k", b"v", 1)])
+    asked = ["run", f"{name.replace('-', '_')}:copy", "--kafka", cluster.address, "--until-idle"]
+    runner = CliRunner()
+    refused = runner.invoke(app, asked)
+    done = runner.invoke(
+        app,
+        [*asked, "--state", "state", "--kafka-option", "client.id=mine", "--backend", "sqlite"],
+    )
+
+    assert refused.exit_code != 0
+    assert done.exit_code == 0, done.output
+    assert "1 records processed" in done.output
+    assert cluster.read(target) == [Record(b"k", b"v", 1)]
+
+
+def test_arguments_are_judged_before_anything_is_asked(tmp_path: Path) -> None:
+    """What is no choice is named with the choices."""
+    with pytest.raises(InvalidArgumentError, match="'exactly_once', 'at_least_once'"):
+        run(
+            Shop("judged").topology,
+            bootstrap_servers="nobody:1",
+            state=tmp_path,
+            guarantee="maybe",  # type: ignore[arg-type]  # on purpose
+        )
