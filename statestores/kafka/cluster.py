@@ -217,6 +217,7 @@ _PASSING = frozenset(
         KafkaError._TRANSPORT,  # noqa: SLF001
         KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001
         KafkaError._WAIT_COORD,  # noqa: SLF001
+        KafkaError._NOENT,  # noqa: SLF001  # no leader yet, of an admin client
         KafkaError.REQUEST_TIMED_OUT,
         KafkaError.LEADER_NOT_AVAILABLE,
         KafkaError.NOT_LEADER_FOR_PARTITION,
