@@ -30,7 +30,6 @@ def main(arguments: list[str] | None = None) -> int:
         help="the test driver, or the local runner on durable topics",
     )
     given = parser.parse_args(arguments)
-    logging.getLogger("statestores.processing").setLevel(logging.ERROR)  # cases drop on purpose
     with as_file(files("statestores_conformance.topology_vectors") / "cases") as own:
         return run(given.directory or own, given.backend, given.batch, given.runner)
 
@@ -55,4 +54,5 @@ def run(directory: Path, backend: str, batch: int, runner: Runner = "driver") ->
 
 
 if __name__ == "__main__":
+    logging.getLogger("statestores.processing").setLevel(logging.ERROR)  # cases drop on purpose
     sys.exit(main())
