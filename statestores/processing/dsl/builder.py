@@ -18,10 +18,17 @@ class Builder:
     gets one for printing, from its parent and its kind.
     """
 
-    def __init__(self, name: str) -> None:
-        """Begin a topology called *name*."""
+    def __init__(
+        self, name: str, *, stream: Callable[..., Any], grouped_table: Callable[..., Any]
+    ) -> None:
+        """Begin a topology called *name*.
+
+        *stream* and *grouped_table* are the classes of these, which tables make.
+        """
         check_topic_name(name)
         self.name = name
+        self.stream = stream
+        self.grouped_table = grouped_table
         self.nodes: dict[str, Node] = {}
 
     def add(self, node: Node) -> Node:

@@ -1,8 +1,9 @@
 """The nodes of a join by a foreign key: there and back, through two internal topics."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from statestores.processing.dsl.nodes import TableNode
 from statestores.processing.operators.foreign_key import (
     Answer,
     JoinAnswer,
@@ -13,13 +14,10 @@ from statestores.processing.operators.operator import Pass
 from statestores.serdes import json, raw
 from statestores.spi import KeyValue
 
-if TYPE_CHECKING:
-    from statestores.processing.dsl.table import Table
-
 
 def foreign_key_join(
-    left: "Table[Any, Any]",
-    right: "Table[Any, Any]",
+    left: TableNode[Any, Any],
+    right: TableNode[Any, Any],
     foreign_key: Callable[[Any], Any],
     joiner: Callable[[Any, Any], Any],
     *,
@@ -84,6 +82,6 @@ def foreign_key_join(
     )
 
 
-def _partitioner(table: "Table[Any, Any]") -> str:
+def _partitioner(table: TableNode[Any, Any]) -> str:
     """Return how the rows of *table* are partitioned: what goes there has to be alike."""
     return table._stores[0].partitioner if table._stores else "murmur2"

@@ -5,6 +5,7 @@ from typing import Any, Generic, TypeVar
 
 from statestores.errors import InvalidArgumentError
 from statestores.processing.dsl.builder import Builder
+from statestores.processing.dsl.nodes import GroupNode
 from statestores.processing.dsl.table import Table
 from statestores.processing.dsl.windowed import WindowedStream
 from statestores.processing.fields import Selector
@@ -15,7 +16,6 @@ from statestores.processing.operators.operator import Pass
 from statestores.processing.operators.tables import stored_lookup
 from statestores.processing.stores import MEANS, AnyKeyValue, key_serde, timestamped, value_serde
 from statestores.processing.windows import Windows
-from statestores.serdes import json
 from statestores.spi import Serde
 
 K = TypeVar("K")
@@ -24,24 +24,8 @@ A = TypeVar("A")
 V2 = TypeVar("V2")
 
 
-class GroupedStream(Generic[K, V]):
+class GroupedStream(GroupNode[K, V]):
     """Records by key. Made by `Stream.group_by` and `Stream.group_by_key`."""
-
-    def __init__(
-        self,
-        builder: Builder,
-        node: str,
-        key: Serde[Any] | None,
-        value: Serde[Any] | None,
-        *,
-        needs_repartition: bool,
-    ) -> None:
-        """Group what *node* gives."""
-        self._builder = builder
-        self._node = node
-        self._key = key
-        self._value = value
-        self._needs_repartition = needs_repartition
 
     def window(self, windows: Windows) -> WindowedStream[K, V]:
         """Cut each group by time: `tumbling`, `hopping`, `sliding` or `session`."""
@@ -87,12 +71,6 @@ class GroupedStream(Generic[K, V]):
     def cogroup(self, add: Callable[[A, V], A | None]) -> "Cogrouped[K, A]":
         """Begin an aggregate of several groups, each with a fold of its own (KIP-150)."""
         return Cogrouped(((self, add),))
-
-    def partitioned(self, name: str, key: Serde[Any]) -> str:
-        """Return the node after which a group is in one partition."""
-        if not self._needs_repartition:
-            return self._node
-        return self._builder.repartition(self._node, name, self._key or key, self._value or json)
 
     def _aggregate(self, kind: str, fold: Fold, store: AnyKeyValue[Any, Any]) -> Table[Any, Any]:
         return aggregated(self._builder, ((self, fold),), kind, store)

@@ -1,17 +1,17 @@
 """Streams: records that each stand for themselves."""
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Generic, Literal, TypeVar, overload
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, TypeVar, overload
 
 from statestores.errors import InvalidArgumentError, InvalidTopologyError, InvalidTypeError
 from statestores.processing.dsl import stream_joins
-from statestores.processing.dsl.builder import Builder
 from statestores.processing.dsl.grouped import GroupedStream
+from statestores.processing.dsl.record_steps import RecordSteps
 from statestores.processing.dsl.table import GlobalTable, Table
-from statestores.processing.fields import Selector, selector
+from statestores.processing.fields import Selector
 from statestores.processing.operators import stateless
 from statestores.processing.operators.ends import Sink
-from statestores.processing.operators.operator import Operator, Pass
+from statestores.processing.operators.operator import Pass
 from statestores.processing.operators.processors import Process
 from statestores.processing.operators.stream_stream import JoinWindow
 from statestores.processing.processor import Processor, declared_stores
@@ -34,155 +34,11 @@ _PLAIN = (raw, utf8, int64, int64_sorted, float64, json, msgpack)
 """Serdes that have no windows in their keys."""
 
 
-class Stream(Generic[K, V]):
+class Stream(RecordSteps[K, V]):
     """Records of one type in a topology. Made by `Topology.stream`, and by the methods here."""
-
-    def __init__(
-        self,
-        builder: Builder,
-        node: str,
-        key: Serde[Any] | None,
-        value: Serde[Any] | None,
-        *,
-        origin: str,
-        is_rekeyed: bool = False,
-    ) -> None:
-        """Stand for what *node* gives.
-
-        *key* and *value* are the serdes as far as they are known. *origin* is the last thing with a
-        name that the records come from. Once *is_rekeyed*, equal keys may be in several partitions.
-        """
-        self._builder = builder
-        self._node = node
-        self._key = key
-        self._value = value
-        self._origin = origin
-        self._is_rekeyed = is_rekeyed
 
     def __repr__(self) -> str:
         return f"Stream({self._node!r} of {self._builder.name!r})"
-
-    # Record by record.
-
-    def filter(
-        self, predicate: Callable[[Record[K, V]], object], *, name: str | None = None
-    ) -> "Stream[K, V]":
-        """Keep the records of which *predicate* is true."""
-        return self._same("filter", lambda: stateless.Filter(predicate, keep=True), name)
-
-    def filter_not(
-        self, predicate: Callable[[Record[K, V]], object], *, name: str | None = None
-    ) -> "Stream[K, V]":
-        """Keep the records of which *predicate* is false."""
-        return self._same("filter_not", lambda: stateless.Filter(predicate, keep=False), name)
-
-    def peek(
-        self, function: Callable[[Record[K, V]], object], *, name: str | None = None
-    ) -> "Stream[K, V]":
-        """Show each record to *function*, and go on with it unchanged."""
-        return self._same("peek", lambda: stateless.Peek(function), name)
-
-    @overload
-    def map(
-        self,
-        function: Callable[[Record[K, V]], Record[K2, V2]],
-        *,
-        key: Serde[K2] | None = ...,
-        value: Serde[V2] | None = ...,
-        name: str | None = ...,
-    ) -> "Stream[K2, V2]": ...
-    @overload
-    def map(
-        self,
-        function: Callable[[Record[K, V]], V2],
-        *,
-        value: Serde[V2] | None = ...,
-        name: str | None = ...,
-    ) -> "Stream[K, V2]": ...
-    def map(
-        self,
-        function: Callable[[Record[K, V]], Any],
-        *,
-        key: Any = None,
-        value: Any = None,
-        name: str | None = None,
-    ) -> "Stream[Any, Any]":
-        """Make a record of each: what *function* returns, or its value if that is no record."""
-        return self._other("map", lambda: stateless.Map(function), key, value, name)
-
-    def map_values(
-        self,
-        function: Callable[[V], V2],
-        *,
-        value: Serde[V2] | None = None,
-        name: str | None = None,
-    ) -> "Stream[K, V2]":
-        """Give each record the value that *function* makes of its own; the key stays."""
-        return self._revalued("map_values", lambda: stateless.MapValues(function), value, name)
-
-    @overload
-    def flat_map(
-        self,
-        function: Callable[[Record[K, V]], Iterable[Record[K2, V2]]],
-        *,
-        key: Serde[K2] | None = ...,
-        value: Serde[V2] | None = ...,
-        name: str | None = ...,
-    ) -> "Stream[K2, V2]": ...
-    @overload
-    def flat_map(
-        self,
-        function: Callable[[Record[K, V]], Iterable[V2]],
-        *,
-        value: Serde[V2] | None = ...,
-        name: str | None = ...,
-    ) -> "Stream[K, V2]": ...
-    def flat_map(
-        self,
-        function: Callable[[Record[K, V]], Iterable[Any]],
-        *,
-        key: Any = None,
-        value: Any = None,
-        name: str | None = None,
-    ) -> "Stream[Any, Any]":
-        """Make any number of records of each: records, or values under the same key."""
-        return self._other("flat_map", lambda: stateless.FlatMap(function), key, value, name)
-
-    def flat_map_values(
-        self,
-        function: Callable[[V], Iterable[V2]],
-        *,
-        value: Serde[V2] | None = None,
-        name: str | None = None,
-    ) -> "Stream[K, V2]":
-        """Make any number of values of each; the key stays."""
-        return self._revalued(
-            "flat_map_values", lambda: stateless.FlatMapValues(function), value, name
-        )
-
-    @overload
-    def rekey(
-        self,
-        select: Callable[[Record[K, V]], K2],
-        *,
-        key: Serde[K2] | None = ...,
-        name: str | None = ...,
-    ) -> "Stream[K2, V]": ...
-    @overload
-    def rekey(self, select: str, *, key: Serde[K2], name: str | None = ...) -> "Stream[K2, V]": ...
-    @overload
-    def rekey(self, select: str, *, name: str | None = ...) -> "Stream[Any, V]": ...
-    def rekey(
-        self, select: Selector, *, key: Any = None, name: str | None = None
-    ) -> "Stream[Any, V]":
-        """Give each record another key: a path such as ``value.shop``, or a function's result.
-
-        What needs equal keys in one partition after that sends the records through a topic of the
-        topology's own.
-        """
-        chosen = selector(select)
-        node = self._step("rekey", lambda: stateless.Rekey(chosen), name)
-        return self._stream(node, key, self._value, name, is_rekeyed=True)
 
     # Ways apart and together.
 
@@ -460,53 +316,3 @@ class Stream(Generic[K, V]):
             self, table, joiner, how=how, wait_ms=wait_ms, name=name
         )
         return Stream(self._builder, node, serde, value, origin=chosen)
-
-    # What the methods share.
-
-    def _partitioned(self, purpose: str, key: Serde[Any], value: Serde[Any] | None = None) -> str:
-        """Return the node after which equal keys are in one partition."""
-        if not self._is_rekeyed:
-            return self._node
-        return self._builder.repartition(
-            self._node, purpose, self._key or key, self._value or value or json
-        )
-
-    def _step(self, kind: str, make: Callable[[], Operator], name: str | None, **more: Any) -> str:
-        return self._builder.step(kind, (self._node,), make, name=name, **more)
-
-    def _stream(
-        self,
-        node: str,
-        key: Serde[Any] | None,
-        value: Serde[Any] | None,
-        name: str | None,
-        *,
-        is_rekeyed: bool,
-    ) -> "Stream[Any, Any]":
-        return Stream(
-            self._builder, node, key, value, origin=name or self._origin, is_rekeyed=is_rekeyed
-        )
-
-    def _same(self, kind: str, make: Callable[[], Operator], name: str | None) -> "Stream[K, V]":
-        return self._revalued(kind, make, self._value, name)
-
-    def _revalued(
-        self,
-        kind: str,
-        make: Callable[[], Operator],
-        value: Serde[V2] | None,
-        name: str | None,
-    ) -> "Stream[K, V2]":
-        node = self._step(kind, make, name)
-        return self._stream(node, self._key, value, name, is_rekeyed=self._is_rekeyed)
-
-    def _other(
-        self,
-        kind: str,
-        make: Callable[[], Operator],
-        key: Serde[Any] | None,
-        value: Serde[Any] | None,
-        name: str | None,
-    ) -> "Stream[Any, Any]":
-        node = self._step(kind, make, name)
-        return self._stream(node, key, value, name, is_rekeyed=True)

@@ -1,11 +1,12 @@
 """The nodes of a stream's joins. Each function returns the node, its name and the key serde."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from statestores.errors import InvalidArgumentError, InvalidTopologyError, InvalidTypeError
 from statestores.processing.dsl.builder import Builder, check_how
-from statestores.processing.dsl.table import GlobalTable, Table
+from statestores.processing.dsl.nodes import StreamNode, TableNode
+from statestores.processing.dsl.table import GlobalTable
 from statestores.processing.fields import Selector, selector
 from statestores.processing.operators.operator import Pass
 from statestores.processing.operators.stream_stream import JoinWindow, StreamJoin, StreamJoinSide
@@ -16,15 +17,12 @@ from statestores.processing.windows import check_duration
 from statestores.serdes import json
 from statestores.spi import KeyValue, Serde, Versioned
 
-if TYPE_CHECKING:
-    from statestores.processing.dsl.stream import Stream
-
 Made = tuple[str, str, Serde[Any] | None]
 
 
 def with_stream(
-    left: "Stream[Any, Any]",
-    right: "Stream[Any, Any]",
+    left: StreamNode[Any, Any],
+    right: StreamNode[Any, Any],
     joiner: Callable[[Any, Any], Any],
     *,
     window: JoinWindow,
@@ -84,8 +82,8 @@ def with_stream(
 
 
 def with_table(
-    stream: "Stream[Any, Any]",
-    table: Table[Any, Any] | GlobalTable[Any, Any],
+    stream: StreamNode[Any, Any],
+    table: TableNode[Any, Any] | GlobalTable[Any, Any],
     joiner: Callable[[Any, Any], Any],
     *,
     key: Selector | None,
@@ -124,7 +122,7 @@ def with_table(
 
 
 def _with_global(
-    stream: "Stream[Any, Any]",
+    stream: StreamNode[Any, Any],
     table: GlobalTable[Any, Any],
     joiner: Callable[[Any, Any], Any],
     key: Callable[[Any], Any],
@@ -159,8 +157,8 @@ def _with_global(
 
 
 def as_of(
-    stream: "Stream[Any, Any]",
-    table: Table[Any, Any],
+    stream: StreamNode[Any, Any],
+    table: TableNode[Any, Any],
     joiner: Callable[[Any, Any], Any],
     *,
     how: Any,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 from statestores.errors import InvalidArgumentError, InvalidTopologyError, InvalidTypeError
 from statestores.processing.dsl.builder import Builder, check_how
 from statestores.processing.dsl.foreign_key import foreign_key_join
+from statestores.processing.dsl.nodes import TableNode
 from statestores.processing.fields import Selector, selector
 from statestores.processing.operators.operator import Operator, Pass
 from statestores.processing.operators.suppress import Suppress, Suppression
@@ -35,7 +36,7 @@ from statestores.processing.stores import (
     value_serde,
 )
 from statestores.processing.topic import Topic
-from statestores.processing.windows import Windows, check_count, check_duration
+from statestores.processing.windows import check_count, check_duration
 from statestores.serdes import json
 from statestores.spi import KeyValue, Serde, StoreSpecification, TimestampedKeyValue, Versioned
 
@@ -50,35 +51,8 @@ V2 = TypeVar("V2")
 V3 = TypeVar("V3")
 
 
-class Table(Generic[K, V]):
+class Table(TableNode[K, V]):
     """Rows of one type in a topology. Made by `Topology.table`, by aggregates, and here."""
-
-    def __init__(
-        self,
-        builder: Builder,
-        node: str,
-        key: Serde[Any] | None,
-        value: Serde[Any] | None,
-        lookup: MakeLookup,
-        stores: tuple[StoreSpecification[Any, Any], ...],
-        *,
-        origin: str,
-        is_versioned: bool = False,
-        windows: Windows | None = None,
-    ) -> None:
-        """Stand for the rows that *node* changes, and that *lookup* finds in *stores*.
-
-        *windows* is what the keys are windows of, if they are.
-        """
-        self._builder = builder
-        self._node = node
-        self._key = key
-        self._value = value
-        self._lookup = lookup
-        self._stores = stores
-        self._origin = origin
-        self._is_versioned = is_versioned
-        self._windows = windows
 
     def __repr__(self) -> str:
         return f"Table({self._node!r} of {self._builder.name!r})"
@@ -117,10 +91,11 @@ class Table(Generic[K, V]):
 
     def to_stream(self, *, name: str | None = None) -> "Stream[K, V]":
         """Return every change as a record with the new value; none for a deletion."""
-        from statestores.processing.dsl.stream import Stream  # noqa: PLC0415
-
         node = self._builder.step("to_stream", (self._node,), ToStream, name=name)
-        return Stream(self._builder, node, self._key, self._value, origin=name or self._origin)
+        stream: Stream[K, V] = self._builder.stream(
+            self._builder, node, self._key, self._value, origin=name or self._origin
+        )
+        return stream
 
     def to(self, topic: Topic[K, V], *, name: str | None = None) -> None:
         """Write every change to *topic*: `to_stream`, then `Stream.to`."""
@@ -237,8 +212,6 @@ class Table(Generic[K, V]):
         value_serde: Serde[V2] | None = None,
     ) -> "GroupedTable[K2, V2]":
         """Group the rows by other keys: an aggregate follows each row as it changes and moves."""
-        from statestores.processing.dsl.grouped import GroupedTable  # noqa: PLC0415
-
         of_key, of_value, is_versioned = selector(key), selector(value), self._is_versioned
         node = self._builder.step(
             "group_by",
@@ -246,7 +219,10 @@ class Table(Generic[K, V]):
             lambda: TableRegroup(of_key, of_value, versioned=is_versioned),
         )
         inner = value_serde or (self._value if value == "value" else None) or json
-        return GroupedTable(self._builder, node, key_serde, ChangeSerde(inner))
+        group: GroupedTable[K2, V2] = self._builder.grouped_table(
+            self._builder, node, key_serde, ChangeSerde(inner)
+        )
+        return group
 
     @overload
     def join(

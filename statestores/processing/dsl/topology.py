@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 from statestores.errors import InvalidTopologyError, InvalidTypeError
 from statestores.processing.dsl.builder import Builder
+from statestores.processing.dsl.grouped import GroupedTable
 from statestores.processing.dsl.stream import Stream
 from statestores.processing.dsl.table import GlobalTable, Table
 from statestores.processing.error_policy import Action, ErrorPolicy, error_policy
@@ -44,7 +45,7 @@ class Topology:
                 that records are taken in the order of their times (KIP-353). 0: only for what is
                 known to be there; negative: not at all.
         """
-        self._builder = Builder(name)
+        self._builder = Builder(name, stream=Stream, grouped_table=GroupedTable)
         self._errors = error_policy(errors)
         if type(max_task_idle_ms) is not int:
             raise InvalidTypeError(f"max_task_idle_ms must be an int, got {max_task_idle_ms!r}")

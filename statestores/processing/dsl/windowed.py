@@ -1,9 +1,10 @@
 """Groups that are cut by time, and their aggregates."""
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from statestores.errors import InvalidArgumentError, InvalidTopologyError, InvalidTypeError
+from statestores.processing.dsl.nodes import GroupNode
 from statestores.processing.dsl.table import Table
 from statestores.processing.fields import Selector
 from statestores.processing.operators import fold as folds
@@ -32,9 +33,6 @@ from statestores.processing.windows import (
 )
 from statestores.spi import KeyValue, Session, TimestampedValue, Window
 
-if TYPE_CHECKING:
-    from statestores.processing.dsl.grouped import GroupedStream
-
 K = TypeVar("K")
 V = TypeVar("V")
 A = TypeVar("A")
@@ -43,7 +41,7 @@ A = TypeVar("A")
 class WindowedStream(Generic[K, V]):
     """Records by key and window. Made by `GroupedStream.window`."""
 
-    def __init__(self, group: "GroupedStream[K, V]", windows: Windows) -> None:
+    def __init__(self, group: GroupNode[K, V], windows: Windows) -> None:
         """Cut *group* by *windows*."""
         if not isinstance(windows, (TimeWindows, SlidingWindows, SessionWindows)):
             raise InvalidTypeError(

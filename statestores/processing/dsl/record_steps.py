@@ -1,0 +1,183 @@
+"""Steps of a stream that remember nothing: a record, or none, or some, for each."""
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+
+from statestores.processing.dsl.nodes import StreamNode
+from statestores.processing.fields import Selector, selector
+from statestores.processing.operators import stateless
+from statestores.processing.operators.operator import Operator
+from statestores.processing.record import Record
+from statestores.spi import Serde
+
+if TYPE_CHECKING:
+    from statestores.processing.dsl.stream import Stream
+
+K = TypeVar("K")
+V = TypeVar("V")
+K2 = TypeVar("K2")
+V2 = TypeVar("V2")
+
+
+class RecordSteps(StreamNode[K, V]):
+    """What a stream does record by record."""
+
+    def filter(
+        self, predicate: Callable[[Record[K, V]], object], *, name: str | None = None
+    ) -> "Stream[K, V]":
+        """Keep the records of which *predicate* is true."""
+        return self._same("filter", lambda: stateless.Filter(predicate, keep=True), name)
+
+    def filter_not(
+        self, predicate: Callable[[Record[K, V]], object], *, name: str | None = None
+    ) -> "Stream[K, V]":
+        """Keep the records of which *predicate* is false."""
+        return self._same("filter_not", lambda: stateless.Filter(predicate, keep=False), name)
+
+    def peek(
+        self, function: Callable[[Record[K, V]], object], *, name: str | None = None
+    ) -> "Stream[K, V]":
+        """Show each record to *function*, and go on with it unchanged."""
+        return self._same("peek", lambda: stateless.Peek(function), name)
+
+    @overload
+    def map(
+        self,
+        function: Callable[[Record[K, V]], Record[K2, V2]],
+        *,
+        key: Serde[K2] | None = ...,
+        value: Serde[V2] | None = ...,
+        name: str | None = ...,
+    ) -> "Stream[K2, V2]": ...
+    @overload
+    def map(
+        self,
+        function: Callable[[Record[K, V]], V2],
+        *,
+        value: Serde[V2] | None = ...,
+        name: str | None = ...,
+    ) -> "Stream[K, V2]": ...
+    def map(
+        self,
+        function: Callable[[Record[K, V]], Any],
+        *,
+        key: Any = None,
+        value: Any = None,
+        name: str | None = None,
+    ) -> "Stream[Any, Any]":
+        """Make a record of each: what *function* returns, or its value if that is no record."""
+        return self._other("map", lambda: stateless.Map(function), key, value, name)
+
+    def map_values(
+        self,
+        function: Callable[[V], V2],
+        *,
+        value: Serde[V2] | None = None,
+        name: str | None = None,
+    ) -> "Stream[K, V2]":
+        """Give each record the value that *function* makes of its own; the key stays."""
+        return self._revalued("map_values", lambda: stateless.MapValues(function), value, name)
+
+    @overload
+    def flat_map(
+        self,
+        function: Callable[[Record[K, V]], Iterable[Record[K2, V2]]],
+        *,
+        key: Serde[K2] | None = ...,
+        value: Serde[V2] | None = ...,
+        name: str | None = ...,
+    ) -> "Stream[K2, V2]": ...
+    @overload
+    def flat_map(
+        self,
+        function: Callable[[Record[K, V]], Iterable[V2]],
+        *,
+        value: Serde[V2] | None = ...,
+        name: str | None = ...,
+    ) -> "Stream[K, V2]": ...
+    def flat_map(
+        self,
+        function: Callable[[Record[K, V]], Iterable[Any]],
+        *,
+        key: Any = None,
+        value: Any = None,
+        name: str | None = None,
+    ) -> "Stream[Any, Any]":
+        """Make any number of records of each: records, or values under the same key."""
+        return self._other("flat_map", lambda: stateless.FlatMap(function), key, value, name)
+
+    def flat_map_values(
+        self,
+        function: Callable[[V], Iterable[V2]],
+        *,
+        value: Serde[V2] | None = None,
+        name: str | None = None,
+    ) -> "Stream[K, V2]":
+        """Make any number of values of each; the key stays."""
+        return self._revalued(
+            "flat_map_values", lambda: stateless.FlatMapValues(function), value, name
+        )
+
+    @overload
+    def rekey(
+        self,
+        select: Callable[[Record[K, V]], K2],
+        *,
+        key: Serde[K2] | None = ...,
+        name: str | None = ...,
+    ) -> "Stream[K2, V]": ...
+    @overload
+    def rekey(self, select: str, *, key: Serde[K2], name: str | None = ...) -> "Stream[K2, V]": ...
+    @overload
+    def rekey(self, select: str, *, name: str | None = ...) -> "Stream[Any, V]": ...
+    def rekey(
+        self, select: Selector, *, key: Any = None, name: str | None = None
+    ) -> "Stream[Any, V]":
+        """Give each record another key: a path such as ``value.shop``, or a function's result.
+
+        What needs equal keys in one partition after that sends the records through a topic of the
+        topology's own.
+        """
+        chosen = selector(select)
+        node = self._step("rekey", lambda: stateless.Rekey(chosen), name)
+        return self._stream(node, key, self._value, name, is_rekeyed=True)
+
+    # What the methods share.
+
+    def _stream(
+        self,
+        node: str,
+        key: Serde[Any] | None,
+        value: Serde[Any] | None,
+        name: str | None,
+        *,
+        is_rekeyed: bool,
+    ) -> "Stream[Any, Any]":
+        stream: Stream[Any, Any] = self._builder.stream(
+            self._builder, node, key, value, origin=name or self._origin, is_rekeyed=is_rekeyed
+        )
+        return stream
+
+    def _same(self, kind: str, make: Callable[[], Operator], name: str | None) -> "Stream[K, V]":
+        return self._revalued(kind, make, self._value, name)
+
+    def _revalued(
+        self,
+        kind: str,
+        make: Callable[[], Operator],
+        value: Serde[V2] | None,
+        name: str | None,
+    ) -> "Stream[K, V2]":
+        node = self._step(kind, make, name)
+        return self._stream(node, self._key, value, name, is_rekeyed=self._is_rekeyed)
+
+    def _other(
+        self,
+        kind: str,
+        make: Callable[[], Operator],
+        key: Serde[Any] | None,
+        value: Serde[Any] | None,
+        name: str | None,
+    ) -> "Stream[Any, Any]":
+        node = self._step(kind, make, name)
+        return self._stream(node, key, value, name, is_rekeyed=True)
