@@ -1,14 +1,32 @@
 """Selectors: what is taken from a record, named by a path such as ``value.shop`` or a function."""
 
+import sys
 from collections.abc import Callable
 from operator import attrgetter
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias, TypeGuard
 
 from statestores.errors import InvalidArgumentError, InvalidTypeError
 from statestores.processing.record import Record
 
 Selector: TypeAlias = str | Callable[[Record[Any, Any]], Any]
 """A path from a record, or a function of it."""
+
+
+class Expression(Protocol):
+    """A `pyarrow.compute.Expression`: what is to be done, said so that it can be done on columns.
+
+    Its fields are ``key``, ``value`` and ``time_ms`` of a record, as ``pc.field("value") > 3``.
+    """
+
+    def cast(self, *arguments: Any, **more: Any) -> Any:
+        """Return the expression as of another type."""
+
+    def is_valid(self) -> Any:
+        """Return whether there is a value."""
+
+    def to_substrait(self, *arguments: Any, **more: Any) -> Any:
+        """Return the expression as a message."""
+
 
 _ROOTS = ("key", "value", "time_ms", "headers")
 
@@ -48,3 +66,9 @@ def selector(path: Selector) -> Callable[[Record[Any, Any]], Any]:
         return found
 
     return select
+
+
+def is_expression(value: object) -> TypeGuard[Expression]:
+    """Whether *value* is an Arrow expression. Who has one has loaded Arrow."""
+    loaded = sys.modules.get("pyarrow.compute")
+    return loaded is not None and isinstance(value, loaded.Expression)

@@ -63,7 +63,7 @@ def _lives(directory: Path, errors: Path, rounds: int) -> None:
 
 
 @pytest.mark.crash
-@pytest.mark.spec("PRC-80", "PRC-81", "PRC-85", "PRC-88")
+@pytest.mark.spec("PRC-59", "PRC-60", "PRC-64", "PRC-67")
 def test_from_files_to_files_nothing_is_lost_or_doubled(tmp_path: Path) -> None:
     """At the failpoints of sources, sinks and removals, and at any time."""
     _lives(tmp_path / "lives", tmp_path / "errors", 1)
@@ -72,7 +72,7 @@ def test_from_files_to_files_nothing_is_lost_or_doubled(tmp_path: Path) -> None:
 @pytest.mark.soak
 @pytest.mark.timeout(3_600)
 @pytest.mark.crash
-@pytest.mark.spec("PRC-80", "PRC-81", "PRC-85", "PRC-88")
+@pytest.mark.spec("PRC-59", "PRC-60", "PRC-64", "PRC-67")
 def test_from_files_to_files_nothing_is_lost_or_doubled_often(tmp_path: Path) -> None:
     """Over one state that grows."""
     _lives(tmp_path / "lives", tmp_path / "errors", 20)

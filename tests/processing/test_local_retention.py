@@ -78,7 +78,7 @@ def _results(directory: Path) -> list[Any]:
         return [each.record for each in topics.topic(OUT).read()]
 
 
-@pytest.mark.spec("PRC-88")
+@pytest.mark.spec("PRC-67")
 def test_a_repartition_topic_is_emptied_behind_its_reader(tmp_path: Path) -> None:
     """So is the topic of a source; what the user has named stays."""
     for first in (0, 50, 100):
@@ -95,7 +95,7 @@ def test_a_repartition_topic_is_emptied_behind_its_reader(tmp_path: Path) -> Non
         assert topics.topic(IN).logs[0].first_offset == 60
 
 
-@pytest.mark.spec("PRC-87", "PRC-88")
+@pytest.mark.spec("PRC-66", "PRC-67")
 @pytest.mark.parametrize("at", [1, 2, 5, 19])
 def test_a_crash_in_the_middle_of_a_removal_is_harmless(
     tmp_path: Path, armed: Callable[..., None], at: int
@@ -115,7 +115,7 @@ def test_a_crash_in_the_middle_of_a_removal_is_harmless(
     assert _kept(tmp_path, IN) == (200, 200)
 
 
-@pytest.mark.spec("PRC-87")
+@pytest.mark.spec("PRC-66")
 def test_old_records_go_and_never_those_that_are_not_committed(tmp_path: Path) -> None:
     """By when they were appended; a reader that is behind keeps what it needs."""
     _append(tmp_path, 0, 50)
@@ -137,7 +137,7 @@ def test_old_records_go_and_never_those_that_are_not_committed(tmp_path: Path) -
     assert len(_results(tmp_path)) == 40
 
 
-@pytest.mark.spec("PRC-87")
+@pytest.mark.spec("PRC-66")
 def test_the_oldest_records_beyond_a_limit_of_bytes_go(tmp_path: Path) -> None:
     """Segment by segment, of a topic that only a sink reads, too."""
     seen: list[Any] = []
@@ -161,7 +161,7 @@ def test_the_oldest_records_beyond_a_limit_of_bytes_go(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.spec("PRC-87")
+@pytest.mark.spec("PRC-66")
 def test_a_state_that_needs_what_is_gone_is_refused(tmp_path: Path) -> None:
     """A new one begins with what is there."""
     _append(tmp_path, 0, 50)

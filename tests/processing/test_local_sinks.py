@@ -75,7 +75,7 @@ def _rows(directory: Path) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: (row["partition"], row["offset"]))
 
 
-@pytest.mark.spec("PRC-84", "PRC-85")
+@pytest.mark.spec("PRC-63", "PRC-64")
 @pytest.mark.parametrize("schema", [None, PLAIN])
 def test_each_record_is_in_one_row(tmp_path: Path, schema: pa.Schema | None) -> None:
     """With its key, its value as text or in columns, and its place; whatever runs there are."""
@@ -105,7 +105,7 @@ def test_each_record_is_in_one_row(tmp_path: Path, schema: pa.Schema | None) -> 
     assert values == [each.record.value for each in stored]
 
 
-@pytest.mark.spec("PRC-85")
+@pytest.mark.spec("PRC-64")
 def test_files_are_as_large_as_is_asked_for(tmp_path: Path) -> None:
     """A commit of the runner does not make one; so many rows do, or the end of the run."""
     _append(tmp_path, _records(0, 2_500))
@@ -117,7 +117,7 @@ def test_files_are_as_large_as_is_asked_for(tmp_path: Path) -> None:
     assert len(counts) <= 6
 
 
-@pytest.mark.spec("PRC-84", "PRC-85")
+@pytest.mark.spec("PRC-63", "PRC-64")
 @pytest.mark.parametrize(
     "failpoint",
     [
@@ -154,7 +154,7 @@ def test_a_sink_that_dies_has_each_row_once(
     assert not list((tmp_path / "out").glob(".*"))
 
 
-@pytest.mark.spec("PRC-85")
+@pytest.mark.spec("PRC-64")
 def test_a_directory_has_the_files_of_one_topic_of_one_state(tmp_path: Path) -> None:
     """A state that begins anew would write everything again beside what is there."""
     _append(tmp_path, _records(0, 3))
@@ -165,7 +165,7 @@ def test_a_directory_has_the_files_of_one_topic_of_one_state(tmp_path: Path) -> 
         _run(tmp_path, ParquetSink(tmp_path / "out"))
 
 
-@pytest.mark.spec("PRC-17", "PRC-18", "PRC-19", "PRC-85")
+@pytest.mark.spec("PRC-17", "PRC-18", "PRC-19", "PRC-64")
 @pytest.mark.parametrize(
     ("value", "reason"),
     [
@@ -239,7 +239,7 @@ def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
         )
 
 
-@pytest.mark.spec("PRC-86")
+@pytest.mark.spec("PRC-65")
 def test_a_function_gets_each_record_at_least_once(
     tmp_path: Path, armed: Callable[..., None]
 ) -> None:
@@ -271,7 +271,7 @@ def test_a_function_gets_each_record_at_least_once(
         assert offsets == sorted(offsets)
 
 
-@pytest.mark.spec("PRC-80", "PRC-84")
+@pytest.mark.spec("PRC-59", "PRC-63")
 def test_a_run_from_files_to_files_needs_no_topics(tmp_path: Path) -> None:
     """A source and a sink at once."""
     progress = run(

@@ -89,7 +89,7 @@ def _write(path: Path, numbers: range) -> None:
         file.writelines(f"{_line(number)}\n" for number in numbers)
 
 
-@pytest.mark.spec("PRC-80", "PRC-81", "PRC-82")
+@pytest.mark.spec("PRC-59", "PRC-60", "PRC-61")
 @pytest.mark.parametrize("what", ["file", "directory", "pattern"])
 def test_lines_are_read_once_whatever_files_grow_and_come(tmp_path: Path, what: str) -> None:
     """A file goes on where it was, a new one comes after those that are there, in any order."""
@@ -113,7 +113,7 @@ def test_lines_are_read_once_whatever_files_grow_and_come(tmp_path: Path, what: 
     }
 
 
-@pytest.mark.spec("PRC-82")
+@pytest.mark.spec("PRC-61")
 def test_a_last_line_counts_when_it_is_whole(tmp_path: Path) -> None:
     """Without its newline an object is whole or not; a number may always grow."""
     path = tmp_path / "grows.jsonl"
@@ -129,7 +129,7 @@ def test_a_last_line_counts_when_it_is_whole(tmp_path: Path) -> None:
     assert seen == [one, two, two, two, [*two, 71]]
 
 
-@pytest.mark.spec("PRC-81")
+@pytest.mark.spec("PRC-60")
 def test_parquet_goes_on_within_a_file(tmp_path: Path, armed: Callable[..., None]) -> None:
     """At any row, of any row group; what dies before its commit is read again."""
     files = tmp_path / "in"
@@ -154,7 +154,7 @@ def _number(row: dict[str, Any]) -> dict[str, Any]:
     return {"n": row["n"]}
 
 
-@pytest.mark.spec("PRC-83")
+@pytest.mark.spec("PRC-62")
 @pytest.mark.parametrize("make", [list, iter, lambda items: lambda first: list(items)[first:]])
 def test_items_go_on_behind_those_that_are_committed(
     tmp_path: Path, make: Callable[[Any], Any]
@@ -169,7 +169,7 @@ def test_items_go_on_behind_those_that_are_committed(
     ]
 
 
-@pytest.mark.spec("PRC-83")
+@pytest.mark.spec("PRC-62")
 def test_fewer_items_than_are_committed_are_refused(tmp_path: Path) -> None:
     """They are others than before."""
     _run(tmp_path, Items([{"n": 1}, {"n": 2}]))
@@ -178,7 +178,7 @@ def test_fewer_items_than_are_committed_are_refused(tmp_path: Path) -> None:
         _run(tmp_path, Items([{"n": 1}]))
 
 
-@pytest.mark.spec("PRC-80")
+@pytest.mark.spec("PRC-59")
 @pytest.mark.parametrize("by", ["key", "file"])
 def test_records_go_to_the_partition_of_their_key_or_of_their_file(tmp_path: Path, by: Any) -> None:
     """And without key by the file, in the order of its lines."""
@@ -204,7 +204,7 @@ class _Places(Processor[str, Any, str, Any]):
         self.forward(record.with_value({"partition": self.context.partition}))
 
 
-@pytest.mark.spec("PRC-11", "PRC-80")
+@pytest.mark.spec("PRC-11", "PRC-59")
 @pytest.mark.parametrize("threads", [1, 2])
 def test_sources_are_taken_together_by_the_times_of_their_records(
     tmp_path: Path, threads: int
@@ -230,7 +230,7 @@ def test_sources_are_taken_together_by_the_times_of_their_records(
     assert [each.value for each in _read(tmp_path)] == [[at, at] for at in range(300)]
 
 
-@pytest.mark.spec("PRC-37", "PRC-80")
+@pytest.mark.spec("PRC-37", "PRC-59")
 def test_a_source_fills_a_global_table_before_it_is_joined(tmp_path: Path) -> None:
     """All of it."""
     names = Topic("names", key=ss.utf8, value=ss.json)
@@ -264,7 +264,7 @@ _BAD_LINES: dict[str, tuple[str | bytes, str]] = {
 }
 
 
-@pytest.mark.spec("PRC-17", "PRC-18", "PRC-19", "PRC-82")
+@pytest.mark.spec("PRC-17", "PRC-18", "PRC-19", "PRC-61")
 @pytest.mark.parametrize("bad", _BAD_LINES)
 def test_bad_lines_are_dealt_with_as_the_policy_says(tmp_path: Path, bad: str) -> None:
     """Fail and say where, drop and count, or send to the dead letters as they were."""
@@ -331,7 +331,7 @@ _BAD_FILES: dict[str, tuple[Callable[[Path], None], str]] = {
 }
 
 
-@pytest.mark.spec("PRC-82")
+@pytest.mark.spec("PRC-61")
 @pytest.mark.parametrize("bad", _BAD_FILES)
 def test_bad_files_are_dealt_with_as_the_policy_says(tmp_path: Path, bad: str) -> None:
     """Named in the message; or left alone, and counted once however many runs there are."""
@@ -389,7 +389,7 @@ def test_files_without_records_are_no_error(tmp_path: Path) -> None:
         assert _read(tmp_path / str(number)) == []
 
 
-@pytest.mark.spec("PRC-80")
+@pytest.mark.spec("PRC-59")
 def test_what_does_not_fit_is_refused_before_anything_is_opened(tmp_path: Path) -> None:
     """Each with the next step."""
     lines = tmp_path / "in.jsonl"
@@ -421,7 +421,7 @@ def test_what_does_not_fit_is_refused_before_anything_is_opened(tmp_path: Path) 
             )
 
 
-@pytest.mark.spec("PRC-80")
+@pytest.mark.spec("PRC-59")
 def test_a_state_that_is_removed_begins_anew(tmp_path: Path) -> None:
     """What its source has read went with it, and its topics stay where they are."""
     path = tmp_path / "in.jsonl"

@@ -39,11 +39,16 @@ class CaseDriver(Protocol):
 class InMemoryDriver:
     """The test driver."""
 
-    def __init__(self, driver: TestDriver) -> None:
-        """Use *driver*."""
+    def __init__(self, driver: TestDriver, least_column_rows: int | None = None) -> None:
+        """Use *driver*, with columns from *least_column_rows* records on."""
         self._driver = driver
-        self.to_batches, self.settle = driver.to_batches, driver.settle
+        self._least_column_rows = least_column_rows
+        self.settle = driver.settle
         self.advance_wall_clock = driver.advance_wall_clock
+
+    def to_batches(self, size: int) -> None:
+        """Process *size* records at once from now on."""
+        self._driver.to_batches(size, least_column_rows=self._least_column_rows)
 
     @property
     def dropped_total(self) -> int:

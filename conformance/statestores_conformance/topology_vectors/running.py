@@ -62,11 +62,13 @@ def differences(
     batch: int = 1,
     directory: Path | None = None,
     runner: Runner = "driver",
+    least_column_rows: int | None = None,
 ) -> list[str]:
     """Return in words what is other than expected when *case* is run; nothing when all is right.
 
     With the *runner* ``"local"`` it is run by the local runner, on durable topics, in *directory*
-    or one that is removed.
+    or one that is removed. In the test driver, batches are processed as columns from
+    *least_column_rows* records on.
     """
     if "steps" in case:
         return run_task_order(case)
@@ -78,7 +80,7 @@ def differences(
             driver = stack.enter_context(LocalDriver(steps.topology, place, backend))
         else:
             opened = steps.topology.test(backend=backend, directory=directory)
-            driver = InMemoryDriver(stack.enter_context(opened))
+            driver = InMemoryDriver(stack.enter_context(opened), least_column_rows)
         outcome = _run(case, driver, batch)
         found = [*_judged_output(case, outcome, batch), *_judged_failure(case, outcome, batch)]
         if outcome.failed_at is None:

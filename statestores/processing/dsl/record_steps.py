@@ -1,10 +1,11 @@
 """Steps of a stream that remember nothing: a record, or none, or some, for each."""
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
+from statestores.errors import InvalidTypeError
 from statestores.processing.dsl.nodes import StreamNode
-from statestores.processing.fields import Selector, selector
+from statestores.processing.fields import Expression, Selector, is_expression, selector
 from statestores.processing.operators import stateless
 from statestores.processing.operators.operator import Operator
 from statestores.processing.record import Record
@@ -23,16 +24,24 @@ class RecordSteps(StreamNode[K, V]):
     """What a stream does record by record."""
 
     def filter(
-        self, predicate: Callable[[Record[K, V]], object], *, name: str | None = None
+        self,
+        predicate: Callable[[Record[K, V]], object] | Expression,
+        *,
+        name: str | None = None,
     ) -> "Stream[K, V]":
         """Keep the records of which *predicate* is true."""
-        return self._same("filter", lambda: stateless.Filter(predicate, keep=True), name)
+        keeps = self._function(predicate)
+        return self._same("filter", lambda: stateless.Filter(keeps, keep=True), name)
 
     def filter_not(
-        self, predicate: Callable[[Record[K, V]], object], *, name: str | None = None
+        self,
+        predicate: Callable[[Record[K, V]], object] | Expression,
+        *,
+        name: str | None = None,
     ) -> "Stream[K, V]":
-        """Keep the records of which *predicate* is false."""
-        return self._same("filter_not", lambda: stateless.Filter(predicate, keep=False), name)
+        """Keep the records of which *predicate* is false, or, of an expression, null."""
+        keeps = self._function(predicate)
+        return self._same("filter_not", lambda: stateless.Filter(keeps, keep=False), name)
 
     def peek(
         self, function: Callable[[Record[K, V]], object], *, name: str | None = None
@@ -57,25 +66,52 @@ class RecordSteps(StreamNode[K, V]):
         value: Serde[V2] | None = ...,
         name: str | None = ...,
     ) -> "Stream[K, V2]": ...
+    @overload
+    def map(
+        self, function: Expression, *, value: Serde[V2], name: str | None = ...
+    ) -> "Stream[K, V2]": ...
+    @overload
+    def map(self, function: Expression, *, name: str | None = ...) -> "Stream[K, Any]": ...
     def map(
         self,
-        function: Callable[[Record[K, V]], Any],
+        function: Callable[[Record[K, V]], Any] | Expression,
         *,
         key: Any = None,
         value: Any = None,
         name: str | None = None,
     ) -> "Stream[Any, Any]":
-        """Make a record of each: what *function* returns, or its value if that is no record."""
+        """Make a record of each: what *function* returns, or its value if that is no record.
+
+        An expression gives the value; the key stays.
+        """
+        if not callable(function):
+            return self._evaluated("map", stateless.Map, function, value, name)
         return self._other("map", lambda: stateless.Map(function), key, value, name)
 
+    @overload
     def map_values(
         self,
         function: Callable[[V], V2],
         *,
-        value: Serde[V2] | None = None,
+        value: Serde[V2] | None = ...,
+        name: str | None = ...,
+    ) -> "Stream[K, V2]": ...
+    @overload
+    def map_values(
+        self, function: Expression, *, value: Serde[V2], name: str | None = ...
+    ) -> "Stream[K, V2]": ...
+    @overload
+    def map_values(self, function: Expression, *, name: str | None = ...) -> "Stream[K, Any]": ...
+    def map_values(
+        self,
+        function: Callable[[V], Any] | Expression,
+        *,
+        value: Any = None,
         name: str | None = None,
-    ) -> "Stream[K, V2]":
+    ) -> "Stream[K, Any]":
         """Give each record the value that *function* makes of its own; the key stays."""
+        if not callable(function):
+            return self._evaluated("map_values", stateless.Map, function, value, name)
         return self._revalued("map_values", lambda: stateless.MapValues(function), value, name)
 
     @overload
@@ -95,25 +131,54 @@ class RecordSteps(StreamNode[K, V]):
         value: Serde[V2] | None = ...,
         name: str | None = ...,
     ) -> "Stream[K, V2]": ...
+    @overload
+    def flat_map(
+        self, function: Expression, *, value: Serde[V2], name: str | None = ...
+    ) -> "Stream[K, V2]": ...
+    @overload
+    def flat_map(self, function: Expression, *, name: str | None = ...) -> "Stream[K, Any]": ...
     def flat_map(
         self,
-        function: Callable[[Record[K, V]], Iterable[Any]],
+        function: Callable[[Record[K, V]], Iterable[Any]] | Expression,
         *,
         key: Any = None,
         value: Any = None,
         name: str | None = None,
     ) -> "Stream[Any, Any]":
-        """Make any number of records of each: records, or values under the same key."""
+        """Make any number of records of each: records, or values under the same key.
+
+        An expression gives a list of values.
+        """
+        if not callable(function):
+            return self._evaluated("flat_map", stateless.FlatMap, function, value, name)
         return self._other("flat_map", lambda: stateless.FlatMap(function), key, value, name)
 
+    @overload
     def flat_map_values(
         self,
         function: Callable[[V], Iterable[V2]],
         *,
-        value: Serde[V2] | None = None,
+        value: Serde[V2] | None = ...,
+        name: str | None = ...,
+    ) -> "Stream[K, V2]": ...
+    @overload
+    def flat_map_values(
+        self, function: Expression, *, value: Serde[V2], name: str | None = ...
+    ) -> "Stream[K, V2]": ...
+    @overload
+    def flat_map_values(
+        self, function: Expression, *, name: str | None = ...
+    ) -> "Stream[K, Any]": ...
+    def flat_map_values(
+        self,
+        function: Callable[[V], Iterable[Any]] | Expression,
+        *,
+        value: Any = None,
         name: str | None = None,
-    ) -> "Stream[K, V2]":
+    ) -> "Stream[K, Any]":
         """Make any number of values of each; the key stays."""
+        if not callable(function):
+            return self._evaluated("flat_map_values", stateless.FlatMap, function, value, name)
         return self._revalued(
             "flat_map_values", lambda: stateless.FlatMapValues(function), value, name
         )
@@ -127,22 +192,51 @@ class RecordSteps(StreamNode[K, V]):
         name: str | None = ...,
     ) -> "Stream[K2, V]": ...
     @overload
-    def rekey(self, select: str, *, key: Serde[K2], name: str | None = ...) -> "Stream[K2, V]": ...
-    @overload
-    def rekey(self, select: str, *, name: str | None = ...) -> "Stream[Any, V]": ...
     def rekey(
-        self, select: Selector, *, key: Any = None, name: str | None = None
+        self, select: str | Expression, *, key: Serde[K2], name: str | None = ...
+    ) -> "Stream[K2, V]": ...
+    @overload
+    def rekey(self, select: str | Expression, *, name: str | None = ...) -> "Stream[Any, V]": ...
+    def rekey(
+        self, select: Selector | Expression, *, key: Any = None, name: str | None = None
     ) -> "Stream[Any, V]":
         """Give each record another key: a path such as ``value.shop``, or a function's result.
 
         What needs equal keys in one partition after that sends the records through a topic of the
         topology's own.
         """
-        chosen = selector(select)
-        node = self._step("rekey", lambda: stateless.Rekey(chosen), name)
+        if is_expression(select):
+            chosen = self._function(select)
+        else:
+            chosen = selector(cast("Selector", select))
+        path = select if isinstance(select, str) else None
+        node = self._step("rekey", lambda: stateless.Rekey(chosen, path), name)
         return self._stream(node, key, self._value, name, is_rekeyed=True)
 
     # What the methods share.
+
+    def _function(self, given: Callable[[Record[K, V]], Any] | Expression) -> Any:
+        """Return the function of a record that is given, or that an expression stands for."""
+        if callable(given):
+            return given
+        if not is_expression(given):
+            raise InvalidTypeError(
+                f"expected a function, or a pyarrow.compute.Expression, got {given!r}"
+            )
+        from statestores.processing.columns.expressions import OfRecord  # noqa: PLC0415  # Arrow
+
+        return OfRecord(given, self._key, self._value)
+
+    def _evaluated(
+        self,
+        kind: str,
+        make: Callable[[Any], Operator],
+        expression: Expression,
+        value: Serde[Any] | None,
+        name: str | None,
+    ) -> "Stream[K, Any]":
+        function = self._function(expression)
+        return self._revalued(kind, lambda: make(function), value, name)
 
     def _stream(
         self,

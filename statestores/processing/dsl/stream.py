@@ -8,7 +8,7 @@ from statestores.processing.dsl import stream_joins
 from statestores.processing.dsl.grouped import GroupedStream
 from statestores.processing.dsl.record_steps import RecordSteps
 from statestores.processing.dsl.table import GlobalTable, Table
-from statestores.processing.fields import Selector
+from statestores.processing.fields import Expression, Selector
 from statestores.processing.operators import stateless
 from statestores.processing.operators.ends import Sink
 from statestores.processing.operators.operator import Pass
@@ -192,12 +192,14 @@ class Stream(RecordSteps[K, V]):
     ) -> GroupedStream[K2, V]: ...
     @overload
     def group_by(
-        self, select: str, *, key: Serde[K2], value: Serde[V] | None = ...
+        self, select: str | Expression, *, key: Serde[K2], value: Serde[V] | None = ...
     ) -> GroupedStream[K2, V]: ...
     @overload
-    def group_by(self, select: str, *, value: Serde[V] | None = ...) -> GroupedStream[Any, V]: ...
     def group_by(
-        self, select: Selector, *, key: Any = None, value: Any = None
+        self, select: str | Expression, *, value: Serde[V] | None = ...
+    ) -> GroupedStream[Any, V]: ...
+    def group_by(
+        self, select: Selector | Expression, *, key: Any = None, value: Any = None
     ) -> GroupedStream[Any, V]:
         """Group by another key than the record's own: `rekey`, then `group_by_key`."""
         rekeyed: Stream[Any, V] = self.rekey(select, key=key)
@@ -297,7 +299,7 @@ class Stream(RecordSteps[K, V]):
     def join_as_of(
         self,
         table: Table[K, V2],
-        joiner: Callable[[V, V2], V3],
+        joiner: Callable[[V, V2], V3] | Expression,
         *,
         how: Literal["inner", "left"] = "inner",
         wait_ms: int = 0,
@@ -305,6 +307,8 @@ class Stream(RecordSteps[K, V]):
         value: Serde[V3] | None = None,
     ) -> "Stream[K, V3]":
         """Join each record with the row that its key had at the record's time.
+
+        The joiner is a function of both values, or an Arrow expression of ``value`` and ``other``.
 
         With *wait_ms*, a record waits until the stream has come so far past it, so that a row may
         come late; records then come out in the order of their times.

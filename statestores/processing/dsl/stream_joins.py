@@ -7,7 +7,7 @@ from statestores.errors import InvalidArgumentError, InvalidTopologyError, Inval
 from statestores.processing.dsl.builder import Builder, check_how
 from statestores.processing.dsl.nodes import StreamNode, TableNode
 from statestores.processing.dsl.table import GlobalTable
-from statestores.processing.fields import Selector, selector
+from statestores.processing.fields import Expression, Selector, is_expression, selector
 from statestores.processing.operators.operator import Pass
 from statestores.processing.operators.stream_stream import JoinWindow, StreamJoin, StreamJoinSide
 from statestores.processing.operators.stream_table import AsOfJoin, StreamTableJoin
@@ -159,7 +159,7 @@ def _with_global(
 def as_of(
     stream: StreamNode[Any, Any],
     table: TableNode[Any, Any],
-    joiner: Callable[[Any, Any], Any],
+    joiner: Callable[[Any, Any], Any] | Expression,
     *,
     how: Any,
     wait_ms: int,
@@ -168,7 +168,7 @@ def as_of(
     """Add a join with the rows that were valid at the records' times."""
     check_how(how, ("inner", "left"))
     check_duration("wait_ms", wait_ms)
-    if not isinstance(table, Table):
+    if not isinstance(table, TableNode):
         raise InvalidTypeError(f"a stream joins a table as of its times, got {table!r}")
     chosen = name or f"{stream._origin}-join-{table._origin}"
     store = next((each for each in table._stores if isinstance(each, Versioned)), None)
@@ -187,11 +187,12 @@ def as_of(
     codec = RecordCodec(key, stream._value or json)
     waiting = KeyValue(f"{chosen}-waiting") if wait_ms else None
     versions = store.name
+    join = _function(joiner, stream, table)
     node = stream._builder.step(
         f"{how}-join-as-of",
         (parent,),
         lambda: AsOfJoin(
-            joiner,
+            join,
             versions,
             codec,
             is_left_join=how == "left",
@@ -204,3 +205,16 @@ def as_of(
         settings=(("wait_ms", str(wait_ms)),),
     )
     return node, chosen, stream._key or table._key
+
+
+def _function(
+    joiner: Callable[[Any, Any], Any] | Expression,
+    stream: StreamNode[Any, Any],
+    table: TableNode[Any, Any],
+) -> Any:
+    """Return the function of two values that is given, or that an expression stands for."""
+    if not is_expression(joiner):
+        return joiner
+    from statestores.processing.columns.expressions import OfPair  # noqa: PLC0415  # Arrow
+
+    return OfPair(joiner, stream._value, table._value)

@@ -2,16 +2,18 @@
 
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
+from statestores.changelog import Frame
+from statestores.changelog.rows import RECORD_ROWS
 from statestores.errors import OffsetOutOfRangeError
 from statestores.processing.local.partition_log import PartitionLog
-from statestores.processing.local.record_rows import records_of
 from statestores.processing.record import RawRecord
+from statestores.processing.record_rows import records_of
 from statestores.spi import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from statestores.changelog import Frame
 
 
 class Consumer:
@@ -30,6 +32,7 @@ class Consumer:
         next_offset = first_offset if next_offset is None else next_offset
         self._next = next_offset
         self._frames: Iterator[Frame] = iter(())
+        self._rest: tuple[list[int], list[pa.RecordBatch]] = [], []
         self._end = log.end_offset
         if self._end < next_offset:
             raise OffsetOutOfRangeError(
@@ -46,15 +49,30 @@ class Consumer:
 
     def poll(self) -> list[tuple[int, RawRecord]]:
         """Return the records that come next, with their offsets: those of a frame, or none."""
+        frame = self._next_frame()
+        return [] if frame is None else list(records_of(frame))
+
+    def poll_rows(self, limit: int) -> tuple[list[int], pa.RecordBatch] | None:
+        """Return up to *limit* records that come next as columns, with their offsets, or none."""
+        offsets, batches = self._rest
+        while len(offsets) < limit and (frame := self._next_frame()) is not None:
+            offsets = offsets + list(frame.offsets)
+            batches = [*batches, frame.batch.select(range(len(RECORD_ROWS)))]
+        if not offsets:
+            return None
+        rows = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+        self._rest = offsets[limit:], [rows.slice(limit)]
+        return offsets[:limit], rows.slice(0, limit)
+
+    def _next_frame(self) -> Frame | None:
         frame = next(self._frames, None)
         if frame is None:
             self._end = self._log.end_offset
             self._frames = self._log.frames(self._next, self._end)
             frame = next(self._frames, None)
-            if frame is None:
-                return []
-        self._next = frame.last_offset + 1
-        return list(records_of(frame))
+        if frame is not None:
+            self._next = frame.last_offset + 1
+        return frame
 
     @property
     def next_offset(self) -> int:
@@ -67,7 +85,7 @@ class Consumer:
 
         At least one while a source still fills the topic: others wait for it (PRC-11).
         """
-        return max(self._end - self._next, int(self._log.is_fed()))
+        return max(self._end - self._next + len(self._rest[0]), int(self._log.is_fed()))
 
     def close(self) -> None:
         """Close the file that is being read."""

@@ -1,4 +1,4 @@
-"""Tasks at the edges of a topology: what fills a topic, and what empties one (PRC-80, PRC-84).
+"""Tasks at the edges of a topology: what fills a topic, and what empties one (PRC-59, PRC-63).
 
 They are tasks as others are: what they remember is in a store, and a commit has that, their outputs
 and their position as one.

@@ -68,6 +68,16 @@ class LocalTask(Closing):
             stream_time_ms=self.runtime.stream_time_ms,
         )
 
+        places = list(self._consumers)
+        self._alone = (
+            places[0] if len(places) == 1 and self.runtime.takes_rows(places[0].topic) else None
+        )
+
+    @property
+    def takes_rows(self) -> bool:
+        """Whether it takes all records that are there at once: they are of one partition."""
+        return self._alone is not None
+
     @property
     def counts(self) -> TaskCounts:
         """What the task has counted."""
@@ -100,6 +110,8 @@ class LocalTask(Closing):
             StateStoreError: A topic cannot be read.
         """
         self.runtime.advance_wall_clock(wall_ms)
+        if self._alone is not None:
+            return self._advance_alone(self._alone, limit)
         for place in self._consumers:
             self._fill(place)
         order, process = self._order, self.runtime.process
@@ -115,6 +127,16 @@ class LocalTask(Closing):
                 self._fill(place)
         self.uncommitted += done
         return done
+
+    def _advance_alone(self, place: TopicPartition, limit: int) -> int:
+        """Process up to *limit* records of the only partition that there is, as a batch."""
+        polled = self._consumers[place].poll_rows(limit)
+        if polled is None:
+            return 0
+        offsets, rows = polled
+        self.runtime.process_rows(place.topic, place.partition, offsets, rows)
+        self.uncommitted += len(offsets)
+        return len(offsets)
 
     def commit(self) -> bool:
         """Commit what has happened, if anything has: stores, outputs and position as one.

@@ -1,14 +1,19 @@
 """What a task of the local runner emits: in memory until its commit, and part of that (PRC-49)."""
 
 from collections.abc import Mapping
+from itertools import groupby
 from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from statestores.changelog import ChangelogReader, FileChangelog
 from statestores.changelog.rows import RECORDS
 from statestores.failpoints import reach
-from statestores.processing.local.record_rows import record_batch
 from statestores.processing.local.topics import AnyTopic
 from statestores.processing.record import RawRecord
+from statestores.processing.record_rows import record_batch
 from statestores.spi import Durability, Position, TopicPartition
 
 
@@ -29,7 +34,23 @@ class TopicOutputs:
         """The number of the commit under way; see `begin_after`."""
         self._topics = topics
         self._task_partition = task_partition
-        self._pending: dict[TopicPartition, list[RawRecord]] = {}
+        self._pending: dict[TopicPartition, list[RawRecord | pa.RecordBatch]] = {}
+
+    def emit_rows(self, topic: str, rows: pa.RecordBatch) -> None:
+        """Keep *rows* for the commit, each for the partition that its key says."""
+        target = self._topics[topic]
+        if target.partitions == 1:
+            self._pending.setdefault(TopicPartition(topic, 0), []).append(rows)
+            return
+        keys = rows.column(0)
+        chosen = pc.if_else(
+            keys.is_valid(),
+            target.partitions_of(pc.fill_null(keys, b"")),
+            self._task_partition % target.partitions,
+        )
+        for partition in pc.unique(chosen).to_pylist():
+            kept = rows.filter(pc.equal(chosen, partition))
+            self._pending.setdefault(TopicPartition(topic, partition), []).append(kept)
 
     def emit(self, topic: str, record: RawRecord, partition: int | None) -> None:
         """Keep *record* for the commit."""
@@ -55,7 +76,7 @@ class TopicOutputs:
         with FileChangelog.create(directory, RECORDS) as log:
             for place, (target, records) in enumerate(self._pending.items()):
                 log.append_batch(
-                    record_batch(records),
+                    _as_rows(records),
                     position=Position({target: self.number}),
                     durability=Durability.POWER_LOSS if place == last else Durability.PROCESS_CRASH,
                 )
@@ -72,3 +93,12 @@ class TopicOutputs:
     def forget(self) -> None:
         """Have nothing pending."""
         self._pending = {}
+
+
+def _as_rows(pending: list[RawRecord | pa.RecordBatch]) -> pa.RecordBatch:
+    """Return records and batches of them as one batch, in their order."""
+    batches: list[pa.RecordBatch] = []
+    for is_rows, group in groupby(pending, lambda each: isinstance(each, pa.RecordBatch)):
+        several: list[Any] = list(group)
+        batches += several if is_rows else [record_batch(several)]
+    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)

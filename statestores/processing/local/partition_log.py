@@ -14,9 +14,9 @@ from statestores.changelog import ChangelogReader, FileChangelog, Frame
 from statestores.changelog.rows import RECORDS
 from statestores.changelog.segment_directory import list_segments
 from statestores.errors import OffsetOutOfRangeError
-from statestores.processing.local.record_rows import records_of
 from statestores.processing.local.retention import Retention, removal_of
 from statestores.processing.record import RawRecord
+from statestores.processing.record_rows import records_of
 from statestores.spi import Durability, Position, TopicPartition
 from statestores.spi.closing import Closing
 
@@ -57,7 +57,7 @@ class PartitionLog(Closing):
         return segments[0].first_offset if segments else 0
 
     def remove(self, keep_from: int | None, retention: Retention | None) -> None:
-        """Remove records before *keep_from*, or from anywhere, that *retention* lets go (PRC-87).
+        """Remove records before *keep_from*, or from anywhere, that *retention* lets go (PRC-66).
 
         Raises:
             StoreLockedError: Another process writes the partition.

@@ -1,4 +1,4 @@
-"""How long a topic keeps its records, and which of its segments are therefore to go (PRC-87).
+"""How long a topic keeps its records, and which of its segments are therefore to go (PRC-66).
 
 Records go in whole segments, the oldest first. Nobody decides here about records that a task has
 not committed: those stay, whatever the retention says.

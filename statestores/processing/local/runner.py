@@ -260,9 +260,9 @@ class LocalRunner:
 
     def _turn(self, task: LocalTask | EdgeTask, *, is_due: bool) -> int:
         """Let *task* go on, and commit if that is due; return how much was done."""
-        done = task.advance(
-            self._wall_ms(), min(_STEP_RECORDS, self._commit_records - task.uncommitted)
-        )
+        limit = self._commit_records - task.uncommitted
+        takes_rows = isinstance(task, LocalTask) and task.takes_rows
+        done = task.advance(self._wall_ms(), limit if takes_rows else min(_STEP_RECORDS, limit))
         if task.commit_requested or task.uncommitted >= self._commit_records:
             done += self._commit(task)
         elif is_due:

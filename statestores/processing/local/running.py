@@ -41,12 +41,12 @@ def run(
         state: The state root; made when it is not there.
         topics: The directory of the topics; see `LocalTopics`.
         sources: What fills a topic that the topology reads, by the topic's name: `JsonLines`,
-            `ParquetFiles` or `Items` (PRC-80). Such a topic lies in the state, and is emptied
+            `ParquetFiles` or `Items` (PRC-59). Such a topic lies in the state, and is emptied
             behind the tasks.
         sinks: What empties a topic that the topology writes, by the topic's name: `ParquetSink`
-            or, `AtLeastOnce`, a function (PRC-84). The topic itself stays.
+            or, `AtLeastOnce`, a function (PRC-63). The topic itself stays.
         retention: Which records a topic may lose, by the topic's name; never those that the
-            topology has yet to read. Without, they stay (PRC-87).
+            topology has yet to read. Without, they stay (PRC-66).
         partitions: How many partitions a new topic has that does not say it.
         threads: Over how many threads the tasks are spread.
         backend: The backend of new stores.

@@ -15,13 +15,15 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, Generic, NamedTuple, TypeVar
 
+import pyarrow as pa
+
 from statestores.errors import InvalidArgumentError, InvalidTypeError, TopologyMismatchError
 from statestores.files.durable_json import check_format, read_fields, write_json
 from statestores.files.local_path import local_path
 from statestores.partitioning import partitioner_by_name
 from statestores.processing.local.partition_log import PartitionLog
-from statestores.processing.local.record_rows import record_batch
 from statestores.processing.record import RawRecord, Record
+from statestores.processing.record_rows import record_batch
 from statestores.processing.serdes import decoded, encoded
 from statestores.processing.topic import Topic
 from statestores.spi import Durability
@@ -137,6 +139,10 @@ class LocalTopic(Generic[K, V]):
         if self.partitions == 1:
             return 0
         return None if key is None else self._partitioner.partition(key, self.partitions)
+
+    def partitions_of(self, keys: pa.Array) -> pa.Array:
+        """Return where records with *keys* go, none of which is null."""
+        return self._partitioner.partition_array(keys, self.partitions)
 
     def _append(self, waiting: Mapping[int, list[RawRecord]]) -> None:
         for partition, records in waiting.items():

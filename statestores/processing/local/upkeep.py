@@ -1,7 +1,7 @@
 """Removes what topics need not keep: behind the tasks that read them, and by their retention.
 
 A record of a repartition topic, or of a topic that a source fills, is of no use once each of its
-readers has committed it (PRC-88). Records of other topics go by their retention, and only behind
+readers has committed it (PRC-67). Records of other topics go by their retention, and only behind
 the readers too.
 """
 

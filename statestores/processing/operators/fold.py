@@ -1,7 +1,7 @@
 """Folds: how values are gathered into one, taken out of it again, and merged."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from struct import Struct
 from typing import Any, NamedTuple, cast
 
@@ -33,6 +33,9 @@ class Fold:
 
     result: Callable[[Any], Any] | None = None
     """From the aggregate to what is forwarded; ``None``: itself."""
+
+    kernel: Any = None
+    """What does the same on columns: a name, or a numpy ufunc. ``None``: nothing."""
 
 
 class Mean(NamedTuple):
@@ -86,6 +89,7 @@ def count() -> Fold:
         add=lambda aggregate, _: aggregate + 1,
         subtract=lambda aggregate, _: aggregate - 1,
         merge=lambda one, other: one + other,
+        kernel="count",
     )
 
 
@@ -97,17 +101,18 @@ def total(of: Selector) -> Fold:
         subtract=lambda aggregate, value: aggregate - value,
         merge=lambda one, other: one + other,
         select=_selected(of),
+        kernel="sum",
     )
 
 
 def least(of: Selector) -> Fold:
     """Return the fold that keeps the lowest value."""
-    return reduction(min, None, of)
+    return replace(reduction(min, None, of), kernel="min")
 
 
 def greatest(of: Selector) -> Fold:
     """Return the fold that keeps the highest value."""
-    return reduction(max, None, of)
+    return replace(reduction(max, None, of), kernel="max")
 
 
 def mean(of: Selector) -> Fold:
@@ -119,6 +124,7 @@ def mean(of: Selector) -> Fold:
         merge=lambda one, other: Mean(one[0] + other[0], one[1] + other[1]),
         select=_selected(of),
         result=lambda aggregate: aggregate.mean,
+        kernel="mean",
     )
 
 

@@ -98,8 +98,12 @@ class Operator(ABC):
     forward: Receive
     """Gives on to every child, depth first, in the order in which they were attached."""
 
+    is_leaf: bool = False
+    """Whether there is no child: what is forwarded goes nowhere."""
+
     def wire(self, children: Mapping[str, Receive]) -> None:
         """Take the children, by the names of their nodes."""
+        self.is_leaf = not children
         self.forward = fan_out(list(children.values()))
 
     def open(self, task: TaskServices) -> None:  # noqa: B027  # most need nothing

@@ -85,9 +85,10 @@ class FlatMapValues(Operator):
 class Rekey(Operator):
     """The same record under another key."""
 
-    def __init__(self, select: OfRecord) -> None:
-        """Take the key by *select*."""
+    def __init__(self, select: OfRecord, path: str | None = None) -> None:
+        """Take the key by *select*, which follows *path* if that is said."""
         self.select = select
+        self.path = path
 
     def receive(self, item: Record[Any, Any]) -> None:
         """Give it on with its new key."""

@@ -34,6 +34,25 @@ def guarded(
     return guard
 
 
+def guarded_timer(
+    node: str,
+    callback: Callable[[int], None],
+    action: Action,
+    failed: Callable[[str, Exception, Action], None],
+) -> Callable[[int], None]:
+    """Return what calls *callback*, a timer of *node*, and tells *failed* likewise."""
+    if action == "fail":
+        return callback
+
+    def guard(now_ms: int) -> None:
+        try:
+            callback(now_ms)
+        except Exception as error:  # noqa: BLE001  # a user's function may raise anything
+            failed(node, error, action)
+
+    return guard
+
+
 def failing_operator(error: BaseException) -> str | None:
     """Return the name of the innermost operator in the traceback of *error*."""
     found = None

@@ -4,9 +4,12 @@ The rest of a runner's atomic step is its own: it opens the stores, gives the ta
 commits stores, output and position as one, by whatever it has for that.
 """
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from statestores.processing.record import RawRecord
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 class TaskLog(Protocol):
@@ -17,4 +20,16 @@ class TaskLog(Protocol):
 
         *partition* is ``None`` where the topic's partitioner decides, by the bytes of the key; a
         record without key then goes wherever the runner likes.
+        """
+
+
+@runtime_checkable
+class TakesRows(Protocol):
+    """A `TaskLog` that takes whole batches too. One that does not is given their records."""
+
+    def emit_rows(self, topic: str, rows: "pa.RecordBatch") -> None:
+        """Add *rows* to the output of *topic*, each to the partition that its key says.
+
+        The columns are those of a log of records: ``key``, ``value``, ``timestamp`` and
+        ``headers`` (PRC-48).
         """

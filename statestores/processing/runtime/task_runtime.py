@@ -8,10 +8,17 @@ left them goes on as if nothing had happened. After a failure, throw the runtime
 stores back, and make another.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from statestores.errors import InvalidArgumentError, ProcessingError, StoreNotFoundError
+from statestores.errors import (
+    InvalidArgumentError,
+    MissingDriverError,
+    ProcessingError,
+    StoreNotFoundError,
+)
 from statestores.processing.error_policy import Action, ErrorPolicy
 from statestores.processing.operators.ends import Sink, Source
 from statestores.processing.operators.operator import ObservedTime, Operator, Pass, Receive
@@ -22,14 +29,23 @@ from statestores.processing.runtime.failures import (
     dead_letter_topic,
     failing_operator,
     guarded,
+    guarded_timer,
     processing_error,
 )
-from statestores.processing.runtime.task_log import TaskLog
+from statestores.processing.runtime.task_log import TakesRows, TaskLog
 from statestores.processing.runtime.task_metrics import TaskCounts
 from statestores.processing.runtime.timers import TaskTimer, Timers
 from statestores.processing.serdes import time_bytes
 from statestores.processing.topology import Node, SubTopology
 from statestores.spi import TopicPartition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from statestores.processing.runtime.batches import Batches
+
+LEAST_COLUMN_ROWS = 1_000
+"""Below that, records are faster than columns."""
 
 _TIME = b"time/"
 _STREAM_TIME = b"stream-time"
@@ -49,6 +65,7 @@ class TaskRuntime:
         wall_ms: int,
         errors: ErrorPolicy | None = None,
         global_stores: Mapping[str, Any] | None = None,
+        least_column_rows: int = LEAST_COLUMN_ROWS,
     ) -> None:
         """Make the operators of *part*, over open stores.
 
@@ -61,6 +78,7 @@ class TaskRuntime:
             wall_ms: The wall clock now.
             errors: What becomes of records that fail; by default the task fails.
             global_stores: The stores of the global tables that ``part.global_stores`` names.
+            least_column_rows: From how many records on a batch is processed as columns.
 
         Raises:
             StoreNotFoundError: A store is missing.
@@ -74,6 +92,7 @@ class TaskRuntime:
         self.commit_requested = False
         self._has_failed = False
         self._log = log
+        self._least_column_rows = least_column_rows
         self._errors = errors or ErrorPolicy()
         self._stores = {**(global_stores or {}), **stores}
         for name in [store.name for store in part.stores] + list(part.global_stores):
@@ -93,7 +112,7 @@ class TaskRuntime:
         self._stream_timers = Timers(self._task_store, "stream")
         self._wall_timers = Timers(self._task_store, "wall")
         self._wall_listeners: list[Callable[[int], None]] = []
-        self._raw = _NO_RECORD
+        self._raw: RawRecord | Callable[[], RawRecord] = _NO_RECORD
         self._operators = self._made(part)
         self._sources = {
             operator.topic.name: operator
@@ -144,15 +163,77 @@ class TaskRuntime:
             raise self._wrapped(error) from error
 
     def process_batch(
-        self, topic: str, partition: int, first_offset: int, records: Iterable[RawRecord]
+        self, topic: str, partition: int, first_offset: int, records: Sequence[RawRecord]
     ) -> None:
         """Take several records of one partition, the first of which has *first_offset*.
 
         The stores are then as if each had been processed for itself, and for each key the last of
-        what is emitted is the same (PRC-9).
+        what is emitted is the same (PRC-9). Where there are enough of them, they are processed as
+        columns.
+
+        Raises:
+            InvalidArgumentError, ProcessingError: See `process`.
         """
+        if len(records) > 1 and self._batches is not None:
+            batch = self._batches.batch(topic, list(records))
+            if batch is not None:
+                self.process_rows(
+                    topic, partition, range(first_offset, first_offset + len(records)), batch
+                )
+                return
         for offset, record in enumerate(records, first_offset):
             self.process(topic, partition, offset, record)
+
+    def process_rows(
+        self, topic: str, partition: int, offsets: Sequence[int], batch: "pa.RecordBatch"
+    ) -> None:
+        """Take records of one partition as the columns of a log of records (PRC-48).
+
+        What becomes of them is what `process_batch` says. They are processed record by record
+        where columns could not give the same (PRC-56).
+
+        Raises:
+            InvalidArgumentError, ProcessingError: See `process`.
+        """
+        batches = self._batches if self._entries else None
+        columns = None if batches is None else batches.columns(topic, batch)
+        if batches is None or columns is None or columns.last_ms >= self._stream_timers.next_ms:
+            records = import_module("statestores.processing.record_rows").batch_records(batch)
+            for offset, record in zip(offsets, records, strict=True):
+                self.process(topic, partition, offset, record)
+            return
+        self.topic, self.partition = topic, partition
+        self.counts.processed += batch.num_rows
+        self._position[topic, partition] = offsets[-1]
+        self.stream_time_ms = max(self.stream_time_ms, columns.last_ms)
+        try:
+            batches.take(topic, offsets, batch, columns)
+        except Exception as error:
+            raise self._wrapped(error) from error
+
+    def takes_rows(self, topic: str) -> bool:
+        """Whether batches of *topic* are processed as columns when they are large enough."""
+        return self._batches is not None and self._batches.has_columns(topic, 1 << 62)
+
+    def use_columns_from(self, least_rows: int) -> None:
+        """Process batches as columns from *least_rows* on, from now on."""
+        self._least_column_rows = least_rows
+        self.__dict__.pop("_batches", None)
+
+    @property
+    def declined_columns(self) -> dict[str, dict[str, int]]:
+        """Which steps were given columns and used records, why, and how often."""
+        return {} if self._batches is None else self._batches.declined
+
+    @cached_property
+    def _batches(self) -> "Batches | None":
+        """The ways of batches; ``None`` without Arrow."""
+        try:
+            module = import_module("statestores.processing.runtime.batches")
+        except MissingDriverError:
+            return None
+        made: Batches = module.Batches(self, self._operators, self._ways, self._least_column_rows)
+        return made
 
     def advance_wall_clock(self, now_ms: int) -> None:
         """Move the wall clock to *now_ms*, and do what is due. Backward moves nothing.
@@ -217,6 +298,19 @@ class TaskRuntime:
         """Count a record that goes no further."""
         self.counts.drop(operator, reason, self.topic, self.partition, self.offset)
 
+    def at(self, offset: int, raw: Callable[[], RawRecord]) -> None:
+        """Be at one record of a batch, which came as what *raw* returns."""
+        self.offset, self._raw = offset, raw
+
+    def emit_rows(self, topic: str, rows: "pa.RecordBatch") -> None:
+        """Give records of columns to the runner's log, all at once or one by one."""
+        if isinstance(self._log, TakesRows):
+            self.counts.emitted += rows.num_rows
+            self._log.emit_rows(topic, rows)
+            return
+        for record in import_module("statestores.processing.record_rows").batch_records(rows):
+            self.emit(topic, record, None)
+
     def observed_time(self, name: str) -> ObservedTime:
         """Return the time that is kept under *name*."""
         if name not in self._times:
@@ -240,7 +334,7 @@ class TaskRuntime:
         start_ms: int | None,
     ) -> TaskTimer:
         """Add a timer of *node*."""
-        callback = self._guarded_timer(node, callback)
+        callback = guarded_timer(node, callback, self._errors.process, self.failed)
         if clock == "stream":
             return self._stream_timers.add(node, interval_ms, callback, start_ms or 0)
         first_ms = self.wall_ms + interval_ms if start_ms is None else start_ms
@@ -270,10 +364,9 @@ class TaskRuntime:
         reason = f"failed-{type(error).__name__}"
         self.counts.drop(operator, reason, self.topic, self.partition, self.offset)
         topic = dead_letter_topic(action)
-        if topic is not None and self._raw is not _NO_RECORD:
-            letter = dead_letter(
-                self._raw, operator, self.topic, self.partition, self.offset, error
-            )
+        raw = self._raw() if callable(self._raw) else self._raw
+        if topic is not None and raw is not _NO_RECORD:
+            letter = dead_letter(raw, operator, self.topic, self.partition, self.offset, error)
             self.emit(topic, letter, None)
 
     # Making operators.
@@ -296,21 +389,8 @@ class TaskRuntime:
                 sinks = isinstance(operator, Sink)
                 action = self._errors.encode if sinks else self._errors.process
                 ways[node.name] = guarded(operator, action, self.failed)
+        self._ways = ways
         return operators
-
-    def _guarded_timer(self, node: str, callback: Callable[[int], None]) -> Callable[[int], None]:
-        """Return what calls *callback*, and deals with its failure as the policy says."""
-        action = self._errors.process
-        if action == "fail":
-            return callback
-
-        def guard(now_ms: int) -> None:
-            try:
-                callback(now_ms)
-            except Exception as error:  # noqa: BLE001  # a user's function may raise anything
-                self.failed(node, error, action)
-
-        return guard
 
     def _no_record(self) -> None:
         self.topic, self.partition, self.offset = "", self.task_partition, -1

@@ -144,8 +144,11 @@ class TestDriver:
             self._drain()
         self._commit_if_each()
 
-    def to_batches(self, size: int) -> None:
+    def to_batches(self, size: int, *, least_column_rows: int | None = None) -> None:
         """Process what is piped from now on in batches of *size*.
+
+        With *least_column_rows*, batches from so many records on are processed as columns, where
+        columns can do what is asked; by default from 1,000 on.
 
         A batch that is not full is processed when something is read, the clock is moved, or
         `settle` is called.
@@ -153,6 +156,20 @@ class TestDriver:
         check_count("size", size)
         self.settle()
         self._batch_size = size
+        if least_column_rows is not None:
+            check_count("least_column_rows", least_column_rows)
+            for task in self._tasks:
+                task.runtime.use_columns_from(least_column_rows)
+
+    @property
+    def declined_columns(self) -> dict[str, dict[str, int]]:
+        """Which steps were given columns and used records, why, and how often."""
+        self.settle()
+        return {
+            step: reasons
+            for task in self._tasks
+            for step, reasons in task.runtime.declined_columns.items()
+        }
 
     def settle(self) -> None:
         """Process what waits for its batch to be full."""
@@ -218,9 +235,14 @@ class TestDriver:
             tasks[0 if is_global else partition].take(topic, partition, records)
 
     def _drain(self) -> None:
+        """Process what was emitted to internal topics: what lies there in a row as a batch."""
         while self._ahead:
             topic, partition, record = self._ahead.popleft()
-            self._give(topic, partition, [record])
+            records = [record]
+            if self._batch_size > 1:
+                while self._ahead and self._ahead[0][:2] == (topic, partition):
+                    records.append(self._ahead.popleft()[2])
+            self._give(topic, partition, records)
 
     def _partition(self, topic: str, record: RawRecord) -> int:
         count = self._partitions[topic]

@@ -25,6 +25,9 @@ class SubTopology:
     is_global: bool = False
     """Whether it keeps a global table."""
 
+    topics_read: frozenset[str] = frozenset()
+    """The topics that the topology reads, in any of its parts."""
+
     @cached_property
     def sources(self) -> tuple[Node, ...]:
         """The nodes that read topics."""
@@ -176,10 +179,11 @@ def sub_topologies(nodes: Iterable[Node]) -> tuple[SubTopology, ...]:
     for node in ordered:
         parts.setdefault(root(node.name), []).append(node)
     found = []
+    read = frozenset(node.reads.name for node in ordered if node.reads is not None)
     for members in parts.values():
         topics = [node.reads.name for node in members if node.reads is not None]
         if not topics:
             raise InvalidArgumentError(f"nothing reads a topic for {members[0].name!r}")
         is_global = any(node.is_global for node in members)
-        found.append(SubTopology(topics[0], tuple(members), is_global))
+        found.append(SubTopology(topics[0], tuple(members), is_global, read))
     return tuple(found)

@@ -1,4 +1,4 @@
-"""Parquet files as a sink, exactly once: a file becomes visible with the commit (PRC-85).
+"""Parquet files as a sink, exactly once: a file becomes visible with the commit (PRC-64).
 
 The files::
 

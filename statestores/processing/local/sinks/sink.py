@@ -1,6 +1,6 @@
 """What a sink is, and what it does for a task.
 
-A sink empties a topic (PRC-84): it gets each record of it behind its position, which is committed
+A sink empties a topic (PRC-63): it gets each record of it behind its position, which is committed
 with what it has written.
 """
 

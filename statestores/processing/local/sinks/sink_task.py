@@ -1,4 +1,4 @@
-"""The task of a sink: reads a topic, and commits its position with what it wrote (PRC-84)."""
+"""The task of a sink: reads a topic, and commits its position with what it wrote (PRC-63)."""
 
 from collections import deque
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Reading files one after the other, each from where the last commit has left it (PRC-81).
+"""Reading files one after the other, each from where the last commit has left it (PRC-60).
 
 For each file the store has how many records were taken, and what tells whether it is still the
 same file. A file is read in the order of names, and one that comes later after those before it.

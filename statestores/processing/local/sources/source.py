@@ -1,6 +1,6 @@
 """What a source is, and what reads it for a task.
 
-A source fills a topic (PRC-80). How far it has come is in a store of its task, so it is committed
+A source fills a topic (PRC-59). How far it has come is in a store of its task, so it is committed
 with what it has appended.
 """
 

@@ -1,4 +1,4 @@
-"""The task of a source: reads files or items, and appends them to the topic (PRC-80)."""
+"""The task of a source: reads files or items, and appends them to the topic (PRC-59)."""
 
 from zlib import crc32
 

@@ -1,6 +1,6 @@
 """Records as the rows of a log, and back (PRC-48)."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import repeat
 
 import pyarrow as pa
@@ -35,13 +35,20 @@ def record_batch(records: Sequence[RawRecord]) -> pa.RecordBatch:
 
 def records_of(frame: Frame) -> Iterator[tuple[int, RawRecord]]:
     """Iterate over the records of *frame*, each with its offset."""
-    keys, values, times, packed = (column.to_pylist() for column in frame.batch.columns)
-    without = frame.batch.column(3).null_count == frame.batch.num_rows
-    headers = (
-        repeat(()) if without else (() if each is None else _unpacked(each) for each in packed)
-    )
-    records = map(Record, keys, values, times, headers)
-    return zip(frame.offsets, records, strict=True)
+    return zip(frame.offsets, batch_records(frame.batch), strict=True)
+
+
+def batch_records(batch: pa.RecordBatch) -> Iterator[RawRecord]:
+    """Iterate over the records of *batch*, which has the columns of `RECORD_ROWS`."""
+    keys, values, times = (column.to_pylist() for column in batch.columns[:3])
+    return map(Record, keys, values, times, headers_of(batch.column(3), batch.num_rows))
+
+
+def headers_of(packed: pa.Array | None, count: int) -> Iterable[Headers]:
+    """Return the headers of *count* records; ``None`` stands for no headers at all."""
+    if packed is None or packed.null_count == count:
+        return repeat((), count)
+    return [() if each is None else _unpacked(each) for each in packed.to_pylist()]
 
 
 def _unpacked(data: bytes) -> Headers:

@@ -1,0 +1,1 @@
+"""Batches: what operators do with whole columns. Needs Arrow, and is loaded when a batch comes."""

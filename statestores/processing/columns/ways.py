@@ -1,0 +1,216 @@
+"""The way of a batch through the operators of a task, and where it has to go record by record.
+
+On columns, all rows pass one operator before the first passes the next. That may be done where
+nobody can tell: where no two operators behind a source share a store or a topic, where no two ways
+from it meet, and where no code of the user's asks for the time or for timers. Elsewhere the whole
+batch is a loop over its records. An operator that has no columns, or not for what it is given, is
+given the rows one by one, and so is what is behind it.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from statestores.processing.columns.aggregates import aggregated, kept, versions_kept
+from statestores.processing.columns.expressions import OnColumns
+from statestores.processing.columns.joins import joined_as_of
+from statestores.processing.columns.rows import Columns
+from statestores.processing.columns.stateless import (
+    emitted,
+    filtered,
+    flat_mapped,
+    mapped,
+    rekeyed,
+    to_stream,
+)
+from statestores.processing.columns.task_rows import TaskRows
+from statestores.processing.columns.windows import windowed
+from statestores.processing.operators.aggregates import Aggregate
+from statestores.processing.operators.ends import RepartitionSink, Sink
+from statestores.processing.operators.operator import Operator, Pass, Receive
+from statestores.processing.operators.processors import Process
+from statestores.processing.operators.stateless import (
+    Filter,
+    FlatMap,
+    Map,
+    MapValues,
+    Rekey,
+)
+from statestores.processing.operators.stream_table import AsOfJoin
+from statestores.processing.operators.table_joins import TableStore
+from statestores.processing.operators.tables import (
+    TableMapValues,
+    TableSource,
+    ToStream,
+    VersionedTableSource,
+)
+from statestores.processing.operators.windowed import TimeWindowed
+from statestores.processing.topology import Node, SubTopology
+
+Handler: TypeAlias = Callable[[Any, Any, TaskRows], Columns | None]
+"""Does what an operator does, on columns; or raises before it has changed anything."""
+
+HANDLERS: Mapping[type[Operator], Handler] = {
+    Filter: filtered,
+    Map: mapped,
+    FlatMap: flat_mapped,
+    Rekey: rekeyed,
+    ToStream: to_stream,
+    Sink: emitted,
+    RepartitionSink: emitted,
+    Aggregate: aggregated,
+    TableSource: kept,
+    VersionedTableSource: versions_kept,
+    TimeWindowed: windowed,
+    AsOfJoin: joined_as_of,
+}
+"""The operators that have columns."""
+
+_LAST_ONLY = (Aggregate, TableSource)
+"""Those that give on the last update of each key of a batch, and not each."""
+
+_CANNOT_TELL = (Pass, ToStream, TableStore, TableMapValues, MapValues)
+"""Operators behind which the last update of a key makes of the last one what all make."""
+
+
+class ColumnWay:
+    """One operator on the way of a batch."""
+
+    def __init__(
+        self,
+        operator: Operator,
+        receive: Receive,
+        handler: Handler | None,
+        children: Sequence["ColumnWay"],
+        least_rows: int,
+    ) -> None:
+        """Use *handler* from *least_rows* on; else give the rows to *receive*."""
+        self.operator = operator
+        self.receive = receive
+        self.handler = handler
+        self.children = tuple(children)
+        self.least_rows = least_rows
+        self.declined: Counter[str] = Counter()
+        """Why columns were not used, and how often."""
+
+    def take(self, columns: Columns, task: TaskRows) -> None:
+        """Take records or changes, and do with them all there is to do."""
+        if not len(columns):
+            return
+        if self.handler is not None and len(columns) >= self.least_rows:
+            try:
+                found = self.handler(self.operator, columns, task)
+            except Exception as error:  # noqa: BLE001  # the records will say it, each for itself
+                self.declined[f"{type(error).__name__}: {error}"] += 1
+            else:
+                if found is not None:
+                    for child in self.children:
+                        child.take(found, task)
+                return
+        at, receive = task.at, self.receive
+        for row, item in columns.items():
+            at(row)
+            receive(item)
+
+
+class ColumnEntry:
+    """Where the batches of one source begin."""
+
+    def __init__(
+        self,
+        part: SubTopology,
+        source: Node,
+        operators: Mapping[str, Operator],
+        ways: Mapping[str, Receive],
+        least_rows: int,
+    ) -> None:
+        """Find the ways behind *source*."""
+        below: dict[str, list[Node]] = {node.name: [] for node in part.nodes}
+        for node in part.nodes:
+            for parent in dict.fromkeys(node.parents):
+                below[parent].append(node)
+        self.why_not = _why_not(source, below, operators)
+        """Why batches of this source are taken record by record; ``None``: they are not."""
+        self.steps: list[ColumnWay] = []
+        """The operators behind the source, children first."""
+        self.declined: Counter[str] = Counter()
+        """Why batches could not be decoded as columns, and how often."""
+        self._read = part.topics_read
+
+        def made(node: Node) -> ColumnWay:
+            operator = operators[node.name]
+            handler = HANDLERS.get(type(operator))
+            if type(operator) in _LAST_ONLY and not self._nobody_can_tell(node, below, operators):
+                handler = None
+            if isinstance(operator, TimeWindowed) and not operator.emission.on_close:
+                handler = handler if self._nobody_can_tell(node, below, operators) else None
+            least = 1 if _has_expression(operator) else least_rows
+            if isinstance(operator, Pass):
+                handler = _passed
+            children = [made(child) for child in below[node.name]]
+            way = ColumnWay(operator, ways[node.name], handler, children, least)
+            self.steps.append(way)
+            return way
+
+        self.children = [made(child) for child in below[source.name]]
+        expressions = any(_has_expression(way.operator) for way in self.steps)
+        self.least_rows = min(2, least_rows) if expressions else least_rows
+        """From how many records on columns are tried."""
+        if not any(way.handler is not None for way in self.children):
+            self.why_not = self.why_not or "no operator behind it has columns"
+
+    def take(self, columns: Columns, task: TaskRows) -> None:
+        """Take the records of a batch."""
+        for child in self.children:
+            child.take(columns, task)
+
+    def _nobody_can_tell(
+        self, node: Node, below: Mapping[str, list[Node]], operators: Mapping[str, Operator]
+    ) -> bool:
+        """Whether the last update of each key is all that matters behind *node*."""
+        for child in below[node.name]:
+            operator = operators[child.name]
+            if type(operator) is Sink:
+                if operator.topic.name in self._read:
+                    return False
+            elif not isinstance(operator, _CANNOT_TELL) or not self._nobody_can_tell(
+                child, below, operators
+            ):
+                return False
+        return True
+
+
+def _passed(operator: Operator, columns: Any, task: TaskRows) -> Any:
+    del operator, task
+    return columns
+
+
+def _has_expression(operator: Operator) -> bool:
+    used = (getattr(operator, name, None) for name in ("predicate", "function", "select"))
+    return any(isinstance(each, OnColumns) for each in used)
+
+
+def _why_not(
+    source: Node, below: Mapping[str, list[Node]], operators: Mapping[str, Operator]
+) -> str | None:
+    """Return what could tell that all rows pass one operator before the first passes the next."""
+    ahead, seen = list(below[source.name]), set[str]()
+    stores: set[str] = set()
+    topics: set[str] = set()
+    while ahead:
+        node = ahead.pop()
+        if node.name in seen:
+            return f"two ways from {source.name!r} meet at {node.name!r}"
+        seen.add(node.name)
+        if type(operators[node.name]) is Process:
+            return f"{node.name!r} is code that may ask for the time"
+        own = {store.name for store in node.stores}
+        if own & stores:
+            return f"several steps use {', '.join(sorted(own & stores))}"
+        stores |= own
+        if node.writes is not None:
+            if node.writes.name in topics:
+                return f"several steps write {node.writes.name!r}"
+            topics.add(node.writes.name)
+        ahead += below[node.name]
+    return None

@@ -1,0 +1,110 @@
+"""The batches of a task: which sources take them, and from how many records on. Needs Arrow."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from statestores.errors import InvalidArgumentError
+from statestores.processing.columns.column import Numbers
+from statestores.processing.columns.rows import RecordColumns
+from statestores.processing.columns.stateless import decoded
+from statestores.processing.columns.ways import ColumnEntry
+from statestores.processing.operators.ends import Source
+from statestores.processing.operators.operator import Operator, Receive
+from statestores.processing.record import RawRecord
+from statestores.processing.record_rows import batch_records, record_batch
+
+if TYPE_CHECKING:
+    from statestores.processing.runtime.task_runtime import TaskRuntime
+
+
+class BatchTask:
+    """A task at one batch: what operators on columns ask of it (`TaskRows`)."""
+
+    def __init__(self, task: "TaskRuntime", offsets: Sequence[int], batch: pa.RecordBatch) -> None:
+        """Be at *batch*, whose rows have *offsets*."""
+        self._task = task
+        self._offsets = offsets
+        self._batch = batch
+        self.store, self.wall_ms = task.store, task.wall_ms
+        self.observed_time, self.time_queue = task.observed_time, task.time_queue
+        self.emit_rows = task.emit_rows
+
+    def at(self, row: int) -> None:
+        """Be at a row of the batch."""
+        self._task.at(
+            self._offsets[row], lambda: next(iter(batch_records(self._batch.slice(row, 1))))
+        )
+
+    def drop_rows(self, operator: str, reason: str, rows: Numbers) -> None:
+        """Count rows that go no further."""
+        for row in rows.tolist():
+            self.at(row)
+            self._task.drop(operator, reason, None)
+
+
+class Batches:
+    """The ways of batches through a task."""
+
+    def __init__(
+        self,
+        task: "TaskRuntime",
+        operators: Mapping[str, Operator],
+        ways: Mapping[str, Receive],
+        least_rows: int,
+    ) -> None:
+        """Find the ways behind every source of *task*."""
+        self._task = task
+        part = task.part
+        self.entries: dict[str, ColumnEntry] = {}
+        self._sources: dict[str, Source] = {}
+        for node in part.sources:
+            source = operators[node.name]
+            if isinstance(source, Source):
+                entry = ColumnEntry(part, node, operators, ways, least_rows)
+                self.entries[source.topic.name] = entry
+                self._sources[source.topic.name] = source
+
+    def has_columns(self, topic: str, rows: int) -> bool:
+        """Whether columns are worth trying for so many records of *topic*."""
+        entry = self.entries.get(topic)
+        return entry is not None and entry.why_not is None and rows >= entry.least_rows
+
+    def columns(self, topic: str, batch: pa.RecordBatch) -> RecordColumns | None:
+        """Return the decoded records; ``None`` when they have to be looked at one by one."""
+        if not self.has_columns(topic, batch.num_rows):
+            return None
+        try:
+            return decoded(self._sources[topic], batch)
+        except Exception as error:  # noqa: BLE001  # the records will say it, each for itself
+            self.entries[topic].declined[f"{type(error).__name__}: {error}"] += 1
+            return None
+
+    def take(
+        self, topic: str, offsets: Sequence[int], batch: pa.RecordBatch, columns: RecordColumns
+    ) -> None:
+        """Do with *columns*, decoded from *batch*, all there is to do."""
+        self.entries[topic].take(columns, BatchTask(self._task, offsets, batch))
+
+    def batch(self, topic: str, records: list[RawRecord]) -> pa.RecordBatch | None:
+        """Return *records* as rows, if columns are worth trying and the records have them."""
+        if not self.has_columns(topic, len(records)):
+            return None
+        try:
+            return record_batch(records)
+        except InvalidArgumentError:
+            return None  # each says it for itself when it is decoded
+
+    @property
+    def declined(self) -> dict[str, dict[str, int]]:
+        """Where columns were tried and not used, why, and how often; for tests and tuning."""
+        found = {
+            way.operator.name: dict(way.declined)
+            for entry in self.entries.values()
+            for way in entry.steps
+            if way.declined
+        }
+        return found | {
+            topic: dict(entry.declined) for topic, entry in self.entries.items() if entry.declined
+        }
