@@ -1,12 +1,13 @@
 """Selectors: what is taken from a record, named by a path such as ``value.shop`` or a function."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from operator import attrgetter
 from typing import Any, Protocol, TypeAlias, TypeGuard
 
 from statestores.errors import InvalidArgumentError, InvalidTypeError
 from statestores.processing.record import Record
+from statestores.spi.shown import shown
 
 Selector: TypeAlias = str | Callable[[Record[Any, Any]], Any]
 """A path from a record, or a function of it."""
@@ -35,8 +36,8 @@ def selector(path: Selector) -> Callable[[Record[Any, Any]], Any]:
     """Return the function that a selector stands for.
 
     ``key``, ``value``, ``time_ms`` or ``headers``, then names of fields of a mapping or attributes,
-    each behind a dot. A field of what is ``None`` is ``None``; a field that is missing raises
-    ``KeyError`` or ``AttributeError`` when the record comes.
+    each behind a dot: of a mapping always its own, also where it has a method of that name. A field
+    of what is ``None`` is ``None``; one that is missing raises ``KeyError`` when the record comes.
 
     Raises:
         InvalidTypeError, InvalidArgumentError: It is neither, or the path begins elsewhere.
@@ -62,7 +63,13 @@ def selector(path: Selector) -> Callable[[Record[Any, Any]], Any]:
         for name in names:
             if found is None:
                 return None
-            found = getattr(found, name) if hasattr(found, name) else found[name]
+            try:
+                if isinstance(found, Mapping) or not hasattr(found, name):
+                    found = found[name]
+                else:
+                    found = getattr(found, name)
+            except (LookupError, TypeError) as error:
+                raise KeyError(f"the path {path!r} finds no {name!r} in {shown(found)}") from error
         return found
 
     return select

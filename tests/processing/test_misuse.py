@@ -7,7 +7,13 @@ from typing import Any
 import pytest
 
 import statestores as ss
-from statestores.errors import InvalidArgumentError, InvalidTopologyError, InvalidTypeError
+from statestores.errors import (
+    InvalidArgumentError,
+    InvalidTopologyError,
+    InvalidTypeError,
+    ProcessingError,
+    StoreClosedError,
+)
 from statestores.processing import (
     DeadLetter,
     LocalRunner,
@@ -107,3 +113,57 @@ def test_what_is_no_record_is_not_appended(records: Any, tmp_path: Path) -> None
             lines.append(records)
 
         assert lines.append([]) == lines.end_offset() == 0
+
+
+def test_a_runner_runs_once(tmp_path: Path) -> None:
+    """The second time, a store was said to be closed."""
+    shop: Any = Topology("shop")
+    shop.stream(_topic()).to(_topic("out"))
+    runner = LocalRunner(shop, tmp_path / "s", tmp_path / "t", until="idle")
+    runner.run()
+
+    with pytest.raises(InvalidArgumentError, match="make another"):
+        runner.run()
+
+
+def test_a_driver_says_what_it_cannot_do() -> None:
+    """A partition beyond the last ended in an IndexError; a closed driver had "no store" words."""
+    shop: Any = Topology("shop")
+    counts = ss.KeyValue("counts", key=ss.utf8, value=ss.int64)
+    shop.stream(_topic()).group_by_key().count(counts)
+    with shop.test(partitions=2) as driver:
+        lines = driver.topic("lines")
+        for partition in (2, -1, "1"):
+            with pytest.raises(InvalidArgumentError, match="0 to 1"):
+                lines.pipe(1, "k", partition=partition)
+
+    with pytest.raises(StoreClosedError, match="inside the with block"):
+        driver.store("counts")
+    with pytest.raises(StoreClosedError, match="inside the with block"):
+        lines.pipe(1, "k")
+
+
+def test_a_topology_that_feeds_itself_ends() -> None:
+    """A retry topic is fine as long as it comes to an end; without one, a test hung."""
+    shop: Any = Topology("shop")
+    topic = Topic("lines", key=ss.utf8, value=ss.int64)
+    shop.stream(topic).filter(lambda record: record.value != 0).map_values(lambda n: n - 1).to(
+        topic
+    )
+    with shop.test() as driver:
+        driver.topic("lines").pipe(3, "k")
+        assert [record.value for record in driver.topic("lines").read_all()] == [2, 1, 0]
+        with pytest.raises(ProcessingError, match="feeds itself"):
+            driver.topic("lines").pipe(-1, "k")
+
+
+def test_a_path_takes_the_field_and_not_the_method() -> None:
+    """`value.items` was the method of the dictionary, so all orders had one key, without a word."""
+    shop: Any = Topology("shop")
+    shop.stream(_topic(), time="value.get").rekey("value.items", key=ss.utf8).to(_topic("out"))
+    with shop.test() as driver:
+        driver.topic("lines").pipe({"items": "three", "get": 7}, "k")
+        (record,) = driver.topic("out").read_all()
+        assert (record.key, record.time_ms) == ("three", 7)
+        with pytest.raises(ProcessingError, match=r"'value.items' finds no 'items' in \{'get': 8"):
+            driver.topic("lines").pipe({"get": 8}, "k")

@@ -103,6 +103,7 @@ class LocalRunner:
         self._progress = progress
         self._wall_ms = clock_ms
         self._stopping = Event()
+        self._has_begun = False
         self._lock = Lock()
         self._commits = 0
         self._tasks: list[LocalTask | EdgeTask] = []
@@ -116,6 +117,7 @@ class LocalRunner:
         """Run the topology, until it is over; return how far it came.
 
         Raises:
+            InvalidArgumentError: The runner has run before.
             TopologyMismatchError: State or topics are those of another topology.
             StoreLockedError: Another process runs a task of it, or writes one of its topics.
             OffsetOutOfRangeError: A topic has lost what the state reflects.
@@ -123,6 +125,12 @@ class LocalRunner:
                 the next run begins after it.
             StateStoreError: A store or topic could not be opened, read or written.
         """
+        if self._has_begun:
+            raise InvalidArgumentError(
+                f"this LocalRunner of {self._graph.name!r} has run; make another, which goes on "
+                "from where it committed"
+            )
+        self._has_begun = True
         with ExitStack() as stack:
             topics = stack.enter_context(
                 LocalTopics(

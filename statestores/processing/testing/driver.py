@@ -12,7 +12,12 @@ from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Any, Self
 
-from statestores.errors import InvalidArgumentError, StoreNotFoundError
+from statestores.errors import (
+    InvalidArgumentError,
+    ProcessingError,
+    StoreClosedError,
+    StoreNotFoundError,
+)
 from statestores.partitioning import partitioner_by_name
 from statestores.processing.record import RawRecord
 from statestores.processing.runtime import TaskCounts
@@ -21,6 +26,9 @@ from statestores.processing.testing.driver_task import DriverTask
 from statestores.processing.testing.topic_handle import TopicHandle
 from statestores.processing.topology import Graph
 from statestores.processing.windows import check_count, check_duration
+
+_MOST_FOLLOWING = 100_000
+"""Records that one call may lead to in topics that the topology reads; beyond, it has no end."""
 
 
 class TestDriver:
@@ -54,6 +62,7 @@ class TestDriver:
         self._batch: list[tuple[str, int, RawRecord]] = []
         self._batch_size = 1
         self._unkeyed = 0
+        self._is_closed = False
         global_stores: dict[str, Any] = {}
         try:
             for part in sorted(graph.sub_topologies, key=lambda each: not each.is_global):
@@ -117,7 +126,9 @@ class TestDriver:
 
         Raises:
             StoreNotFoundError: There is none of that name.
+            StoreClosedError: The driver is closed.
         """
+        self._check_open()
         self.settle()
         for task in self._tasks:
             if name in task.stores and task.runtime.task_partition == partition:
@@ -137,6 +148,7 @@ class TestDriver:
     def advance_wall_clock(self, by_ms: int) -> None:
         """Move the wall clock on by *by_ms*, and do what is due."""
         check_duration("by_ms", by_ms)
+        self._check_open()
         self.settle()
         self.wall_ms += by_ms
         for task in self._tasks:
@@ -172,7 +184,11 @@ class TestDriver:
         }
 
     def settle(self) -> None:
-        """Process what waits for its batch to be full."""
+        """Process what waits for its batch to be full.
+
+        Raises:
+            ProcessingError: An operator failed, or the topology feeds itself without end.
+        """
         if not self._batch:
             return
         batch, self._batch = self._batch, []
@@ -187,6 +203,7 @@ class TestDriver:
 
     def commit(self) -> None:
         """Commit every store of every task."""
+        self._check_open()
         self.settle()
         for task in self._tasks:
             task.commit()
@@ -205,6 +222,7 @@ class TestDriver:
     def close(self) -> None:
         """Close processors and stores. What waits for its batch is not processed."""
         tasks, self._tasks = self._tasks, []
+        self._is_closed = True
         try:
             for task in tasks:
                 task.close()
@@ -223,7 +241,21 @@ class TestDriver:
 
     # Inside.
 
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise StoreClosedError(
+                f"the test driver of {self.graph.name!r} is closed; pipe, and look at stores, "
+                "inside the with block"
+            )
+
     def _take(self, topic: str, partition: int | None, record: RawRecord) -> None:
+        self._check_open()
+        count = self._partitions[topic]
+        if partition is not None and not (type(partition) is int and 0 <= partition < count):
+            raise InvalidArgumentError(
+                f"the topic {topic!r} has the partitions 0 to {count - 1}, got {partition!r}; say "
+                "how many there are when the driver is made: test(partitions=...)"
+            )
         chosen = self._partition(topic, record) if partition is None else partition
         self._batch.append((topic, chosen, record))
         if len(self._batch) >= self._batch_size:
@@ -236,12 +268,21 @@ class TestDriver:
 
     def _drain(self) -> None:
         """Process what was emitted to internal topics: what lies there in a row as a batch."""
+        following = 0
         while self._ahead:
             topic, partition, record = self._ahead.popleft()
             records = [record]
             if self._batch_size > 1:
                 while self._ahead and self._ahead[0][:2] == (topic, partition):
                     records.append(self._ahead.popleft()[2])
+            following += len(records)
+            if following > _MOST_FOLLOWING:
+                self._ahead.clear()
+                raise ProcessingError(
+                    f"one call has led to more than {_MOST_FOLLOWING:,} records in topics that the "
+                    f"topology {self.graph.name!r} reads, the last in {topic!r}: it feeds itself "
+                    "without end; let what it writes there come to one"
+                )
             self._give(topic, partition, records)
 
     def _partition(self, topic: str, record: RawRecord) -> int:

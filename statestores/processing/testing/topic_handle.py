@@ -54,7 +54,9 @@ class TopicHandle:
         """Append a record as it lies in the topic: also one that its serdes cannot read.
 
         Raises:
-            InvalidArgumentError: The topology does not read the topic.
+            InvalidArgumentError: The topology does not read the topic, or it has no such partition.
+            ProcessingError: An operator failed, or the topology feeds itself without end.
+            StoreClosedError: The driver is closed.
         """
         if self._take is None:
             raise InvalidArgumentError(
