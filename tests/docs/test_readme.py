@@ -9,20 +9,21 @@ ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-def test_the_first_example_prints_what_the_readme_shows(tmp_path: Path) -> None:
+def test_each_example_prints_what_the_readme_shows(tmp_path: Path) -> None:
     """A newcomer copies it into a file and runs it."""
-    (program,) = re.findall(r"^```python\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
-    (shown,) = re.findall(r"^```text\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+    programs = re.findall(r"^```python\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+    shown = re.findall(r"^```text\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
 
-    finished = subprocess.run(
-        [sys.executable, "-W", "error", "-c", program],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-    assert (finished.returncode, finished.stdout, finished.stderr) == (0, shown, "")
+    assert len(programs) == len(shown) == 2
+    for program, lines in zip(programs, shown, strict=True):
+        finished = subprocess.run(
+            [sys.executable, "-W", "error", "-c", program],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (finished.returncode, finished.stdout, finished.stderr) == (0, lines, "")
 
 
 def test_every_link_leads_to_a_file() -> None:
