@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from os import PathLike
 from pathlib import Path
-from threading import Event
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
@@ -34,6 +33,7 @@ from statestores.kafka.restorer import Restorer
 from statestores.kafka.task_stores import TaskStores
 from statestores.kafka.writer import PlainWriter, TransactionalWriter, Writer
 from statestores.processing.dsl.topology import Topology
+from statestores.processing.stopping import StopRequest
 from statestores.processing.windows import check_count, check_duration
 from statestores.spi import Durability
 from statestores.spi.metrics.catalog import MetricDefinition, tagged
@@ -117,7 +117,7 @@ class KafkaRunner:
         self._until: Until = until
         self._progress = progress
         self._on_restore = on_restore
-        self._stopping = Event()
+        self._stopping = StopRequest()
         self._commits = self._rejoins = self._aborts = 0
         self._processed = self._emitted = self._dropped = 0
         self._membership: Membership | None = None

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from os import PathLike
-from threading import Event, Lock, Thread
+from threading import Lock, Thread
 from typing import Any, Literal, TypeAlias
 
 from statestores.errors import InvalidArgumentError, InvalidTypeError
@@ -26,6 +26,7 @@ from statestores.processing.local.sinks.sink import LocalSink
 from statestores.processing.local.sources.source import LocalSource
 from statestores.processing.local.topics import AnyTopic, LocalTopics
 from statestores.processing.local.upkeep import Upkeep
+from statestores.processing.stopping import StopRequest
 from statestores.processing.topology.checks import check_co_partitioning
 from statestores.processing.windows import check_count, check_duration
 from statestores.spi import Durability, TopicPartition
@@ -102,7 +103,7 @@ class LocalRunner:
         self._until: Until = until
         self._progress = progress
         self._wall_ms = clock_ms
-        self._stopping = Event()
+        self._stopping = StopRequest()
         self._has_begun = False
         self._lock = Lock()
         self._commits = 0
