@@ -7,6 +7,7 @@ nothing below these is undecided. The first makes sure that the transactions of 
 before are among what lies below the second.
 """
 
+import time
 from collections.abc import Callable, Iterable
 from queue import Empty, SimpleQueue
 from threading import Event, Lock, Thread
@@ -15,7 +16,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from statestores.arrow.progress import Progress
-from statestores.errors import ChangelogCorruptedError, StateStoreError
+from statestores.errors import BrokerError, ChangelogCorruptedError, StateStoreError
 from statestores.kafka.broker_errors import broker_error, error_of, settings_error
 from statestores.kafka.changelog_rows import ChangelogRow
 from statestores.kafka.client_settings import CLIENT_LOGGER, ClientSettings, OffsetReset
@@ -29,6 +30,8 @@ from statestores.tasks.task_id import TaskId
 _BATCH_RECORDS = 2_000
 _WAIT_SECONDS = 0.1
 _ASK_SECONDS = 1.0
+_HANGING_SECONDS = 120.0
+"""Beyond the time that transactions may take, how long one may stay open in a changelog."""
 
 
 class Restore:
@@ -89,6 +92,8 @@ class _Way:
         self.following = max(start, logged.next_offset)
         self.reporter = reporter
         self.rows = self.bytes = 0
+        self.waits_since: float | None = None
+        """When it had read everything but what an open transaction hides."""
         self.total = max(0, end - self.following)
 
     def take(self, messages: list[Message]) -> None:
@@ -107,6 +112,7 @@ class _Way:
         last = offset_of(messages[-1])
         self.logged.store.commit({self.logged.changelog: last})
         self.following = last + 1
+        self.waits_since = None
         self.rows += len(rows)
         total = max(self.total, self.rows)
         self.reporter(Progress(rows=self.rows, bytes=self.bytes, total_rows=total, offset=last))
@@ -140,6 +146,8 @@ class Restorer:
         self._done: SimpleQueue[Restore] = SimpleQueue()
         self._waiting: list[Restore] = []
         self._running: dict[TopicPartition, Restore] = {}
+        timeout_ms = int(settings.producer("any")["transaction.timeout.ms"])
+        self._hanging_seconds = timeout_ms / 1_000 + _HANGING_SECONDS
         self._stopping = Event()
         self._thread = Thread(target=self._work, name="restore", daemon=True)
         self._thread.start()
@@ -304,6 +312,30 @@ class Restorer:
             restore = self._running.get(place)
             if restore is not None and offset >= restore.remaining[place].end:
                 self._arrive(place, restore)
+            elif restore is not None and restore.remaining[place].waits_since is None:
+                restore.remaining[place].waits_since = time.monotonic()
+        self._give_up_hanging()
+
+    def _give_up_hanging(self) -> None:
+        """Fail what waits for a transaction that should long have ended.
+
+        Brokers may lose the end of one (KIP-664). Whether what it hides was committed is not known,
+        so a task is not run without it.
+        """
+        oldest = time.monotonic() - self._hanging_seconds
+        for place, restore in list(self._running.items()):
+            way = restore.remaining.get(place)
+            if way is not None and way.waits_since is not None and way.waits_since < oldest:
+                self._fail(
+                    restore,
+                    BrokerError(
+                        f"a transaction has been open in partition {place.partition} of the "
+                        f"changelog {place.topic!r} for {self._hanging_seconds:.0f} s, from "
+                        f"offset {way.following} on, and nobody ends it: find it with Kafka's "
+                        "`kafka-transactions.sh find-hanging`, end it with its `abort`, and start "
+                        "again"
+                    ),
+                )
 
     def _take(self, place: TopicPartition, messages: list[Message]) -> None:
         """Give the store of *place* those of *messages* that it has not got."""

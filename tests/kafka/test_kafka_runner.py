@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 import statestores as ss
 from statestores.cli.application import app
 from statestores.errors import (
+    BrokerError,
     InvalidArgumentError,
     OffsetOutOfRangeError,
     ProcessingError,
@@ -17,7 +18,7 @@ from statestores.errors import (
     TopologyMismatchError,
 )
 from statestores.files.directory_lock import DirectoryLock
-from statestores.kafka import run
+from statestores.kafka import restorer, run
 from statestores.kafka.client_settings import ClientSettings
 from statestores.kafka.cluster import Cluster
 from statestores.processing import Record, Topic, Topology, closed, session, tumbling
@@ -133,6 +134,35 @@ def test_a_task_goes_on_in_an_empty_directory(
 
     assert found == shop.expected()
     assert max(restored) > 0
+
+
+@pytest.mark.spec("KFK-12")
+def test_a_transaction_that_nobody_ends_is_told(
+    cluster: TestCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker that was killed left one behind, and two instances waited for it, without a word."""
+    monkeypatch.setattr(restorer, "_HANGING_SECONDS", -9.5)  # beside the ten of a transaction
+    shop = Shop(cluster.name("hangs"))
+    shop.create(cluster)
+    arguments: dict[str, Any] = {
+        "bootstrap_servers": cluster.address,
+        "backend": "sqlite",
+        "settings": _FAST,
+        "until": "idle",
+    }
+    run(shop.topology, state=tmp_path / "a", **arguments)
+    hanging = cluster.producer(**{"transactional.id": "x", "transaction.timeout.ms": 60_000})
+    hanging.init_transactions()
+    hanging.begin_transaction()
+    changelog = f"{shop.topology.name}-counts-changelog"
+    hanging.produce(changelog, bytes(16), b"eur", 0)
+    hanging.flush()
+
+    with pytest.raises(BrokerError, match=rf"{changelog}' for 0 s, from offset 0 .* find-hanging"):
+        run(shop.topology, state=tmp_path / "b", **arguments)
+
+    hanging.abort_transaction()
+    run(shop.topology, state=tmp_path / "b", **arguments)
 
 
 @pytest.mark.spec("KFK-5")

@@ -87,7 +87,8 @@ def die_at(failpoint: str, at: int) -> None:
 def serve(live: Callable[..., None] = commit_until_killed) -> None:
     """Answer ``start ARGUMENTS``, ``poll`` and ``kill``, line by line; one child at a time.
 
-    A child calls *live* with the arguments, and is not expected to return from it.
+    A child calls *live* with the arguments, and is not expected to return from it. One that is left
+    when there are no more lines is killed: it has our output, at whose end the parent waits.
     """
     child = 0
     for line in sys.stdin:
@@ -104,7 +105,11 @@ def serve(live: Callable[..., None] = commit_until_killed) -> None:
         else:
             os.kill(child, signal.SIGKILL)
             answer = str(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+            child = 0
         print(answer, flush=True)  # noqa: T201  # the protocol
+    if child:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
 
 
 def _live(live: Callable[..., None], arguments: dict[str, Any]) -> NoReturn:
