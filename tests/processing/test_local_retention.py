@@ -2,11 +2,12 @@
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from dying import Died, die
 
 import statestores as ss
 from statestores import failpoints
@@ -19,21 +20,6 @@ OUT = Topic("out", key=ss.utf8, value=ss.int64, partitions=1)
 STORE = ss.KeyValue("counts", key=ss.utf8, value=ss.int64)
 
 pytestmark = pytest.mark.usefixtures("no_descriptor_leaks")
-
-
-class Died(BaseException):
-    """The process ends here, as far as a runner can tell."""
-
-
-def _die() -> None:
-    raise Died
-
-
-@pytest.fixture
-def armed() -> Iterator[Callable[..., None]]:
-    """Arm failpoints, and disarm them at the end."""
-    yield failpoints.arm
-    failpoints.disarm()
 
 
 @pytest.fixture(autouse=True)
@@ -105,7 +91,7 @@ def test_a_crash_in_the_middle_of_a_removal_is_harmless(
     _run(tmp_path / "calm")
     for first in (0, 100):
         _append(tmp_path, first, 100)
-        armed("changelog.removed", _die, at=at)
+        armed("changelog.removed", die, at=at)
         with pytest.raises(Died):
             _run(tmp_path, retention={"in": Retention(max_bytes=1)})
         failpoints.disarm()

@@ -5,11 +5,12 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from dying import Died, die
 from local_lives import append_orders, expected_seen, run_all, topology, written
 
 import statestores as ss
@@ -41,21 +42,6 @@ OUT = Topic("out", key=ss.utf8, value=ss.int64)
 BYTES = Topic("bytes")
 
 pytestmark = pytest.mark.usefixtures("no_descriptor_leaks")
-
-
-class Died(BaseException):
-    """The process ends here, as far as a runner can tell."""
-
-
-def _die() -> None:
-    raise Died
-
-
-@pytest.fixture
-def armed() -> Iterator[Callable[..., None]]:
-    """Arm failpoints, and disarm them at the end."""
-    yield failpoints.arm
-    failpoints.disarm()
 
 
 def _count(name: str = "counting", store: str = "counts", **settings: Any) -> Topology:
@@ -167,7 +153,7 @@ def test_a_commit_of_outputs_alone_is_one_too(
     ).to(OUT)
     for _ in range(2):
         _append(tmp_path, "a", "b", "c")
-        armed(failpoint, _die)
+        armed(failpoint, die)
         with pytest.raises(Died):
             _run(plain, tmp_path)
         failpoints.disarm()
@@ -182,7 +168,7 @@ def test_a_task_whose_record_emits_is_not_opened_without_its_outputs(
 ) -> None:
     """What would be lost silently is an error instead, and the record stays."""
     _append(tmp_path, "a")
-    armed("task.recorded", _die)
+    armed("task.recorded", die)
     with pytest.raises(Died):
         _run(_count(), tmp_path)
     failpoints.disarm()
@@ -199,7 +185,7 @@ def test_damaged_outputs_of_a_record_are_refused(
 ) -> None:
     """A flipped bit anywhere, a file that is gone, and one too many; put back, it is finished."""
     _append(tmp_path, "a")
-    armed("task.recorded", _die)
+    armed("task.recorded", die)
     with pytest.raises(Died):
         _run(_count(), tmp_path)
     failpoints.disarm()

@@ -1,12 +1,13 @@
 """Sinks of the local runner: Parquet exactly once, and functions at least once."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from dying import Died, die
 
 import statestores as ss
 from statestores import failpoints
@@ -27,21 +28,6 @@ LETTERS = Topic("letters")
 PLAIN = pa.schema([("n", pa.int64()), ("who", pa.string())])
 
 pytestmark = pytest.mark.usefixtures("no_descriptor_leaks")
-
-
-class Died(BaseException):
-    """The process ends here, as far as a runner can tell."""
-
-
-def _die() -> None:
-    raise Died
-
-
-@pytest.fixture
-def armed() -> Iterator[Callable[..., None]]:
-    """Arm failpoints, and disarm them at the end."""
-    yield failpoints.arm
-    failpoints.disarm()
 
 
 def _copying(**settings: Any) -> Topology:
@@ -142,7 +128,7 @@ def test_a_sink_that_dies_has_each_row_once(
         file.rename(tmp_path / file.name)
     for first, at in ((10, 1), (40, 2)):
         _append(tmp_path, _records(first, 30))
-        armed(failpoint, _die, at=at)
+        armed(failpoint, die, at=at)
         with pytest.raises(Died):
             _run(tmp_path, sink)
         failpoints.disarm()

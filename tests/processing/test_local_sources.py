@@ -2,13 +2,14 @@
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from dying import Died, die
 
 import statestores as ss
 from statestores import failpoints
@@ -31,21 +32,6 @@ OUT = Topic("out", key=ss.utf8, value=ss.json)
 LETTERS = Topic("letters")
 
 pytestmark = pytest.mark.usefixtures("no_descriptor_leaks")
-
-
-class Died(BaseException):
-    """The process ends here, as far as a runner can tell."""
-
-
-def _die() -> None:
-    raise Died
-
-
-@pytest.fixture
-def armed() -> Iterator[Callable[..., None]]:
-    """Arm failpoints, and disarm them at the end."""
-    yield failpoints.arm
-    failpoints.disarm()
 
 
 @pytest.fixture(autouse=True)
@@ -139,7 +125,7 @@ def test_parquet_goes_on_within_a_file(tmp_path: Path, armed: Callable[..., None
     pq.write_table(table, files / "a.parquet", row_group_size=10)
     source = ParquetFiles(files, key=lambda row: str(row["n"] % 4), value=_number, time="at")
     for at, failpoint in ((1, "task.recording"), (3, "task.recorded"), (2, "task.output-appended")):
-        armed(failpoint, _die, at=at)
+        armed(failpoint, die, at=at)
         with pytest.raises(Died):
             _run(tmp_path, source, commit_records=3)
         failpoints.disarm()
