@@ -1,11 +1,10 @@
 """Files of JSON lines as a source: one value a line, and files that may grow."""
 
 import logging
-from dataclasses import dataclass, field
-from os import PathLike
-from typing import IO, Any, Literal
+from dataclasses import dataclass
+from typing import IO, Any
 
-from statestores.errors import InvalidArgumentError, SerializationError, StoreCorruptedError
+from statestores.errors import SerializationError, StoreCorruptedError
 from statestores.processing.local.sources.file_reader import (
     FileProgress,
     FileReader,
@@ -13,9 +12,9 @@ from statestores.processing.local.sources.file_reader import (
     proof_of,
 )
 from statestores.processing.local.sources.file_set import FileSet, FoundFile
-from statestores.processing.local.sources.record_fields import FieldOf, RecordFields
+from statestores.processing.local.sources.file_source import FileSource
+from statestores.processing.local.sources.record_fields import RecordFields
 from statestores.processing.local.sources.source import (
-    LocalSource,
     Place,
     SourceOutput,
     SourceReader,
@@ -27,58 +26,23 @@ from statestores.spi import KeyValueStore
 _LOGGER = logging.getLogger("statestores.processing")
 _SUFFIXES = (".jsonl", ".ndjson")
 
-PartitionBy = Literal["key", "file"]
-"""Whether a record's key, or the file it is from, says to which partition it goes."""
-
-
-def check_partition_by(partition_by: object) -> None:
-    """Accept one of `PartitionBy`.
-
-    Raises:
-        InvalidArgumentError: It is none.
-    """
-    if partition_by not in ("key", "file"):
-        raise InvalidArgumentError(f"partition_by must be 'key' or 'file', got {partition_by!r}")
-
 
 @dataclass(frozen=True)
-class JsonLines(LocalSource):
+class JsonLines(FileSource):
     """JSON lines of a file, of a directory (``*.jsonl``, ``*.ndjson``) or of a pattern.
 
     Files may grow: what is appended is read. A last line without a newline counts once it is whole.
     Blank lines are none. New files are found, and come after those that are there.
     """
 
-    path: str | PathLike[str]
-    """The file, the directory, or a pattern such as ``orders/*.jsonl``."""
-
-    key: FieldOf | None = field(default=None, kw_only=True)
-    """Where the key is: a field such as ``user`` or ``user.id``, or a function of what the line
-    says; without, records have no key."""
-
-    value: FieldOf | None = field(default=None, kw_only=True)
-    """Where the value is; without, it is all that the line says."""
-
-    time: FieldOf | None = field(default=None, kw_only=True)
-    """Where the time is, in milliseconds; without, it is that of the reading."""
-
-    partition_by: PartitionBy = field(default="key", kw_only=True)
-    """What chooses the partition. Records without key go by the file."""
-
     def reader(
         self, topic: Topic[Any, Any], store: KeyValueStore[str, Any], output: SourceOutput
     ) -> SourceReader:
         """Open it, where the last commit has left each file."""
-        check_partition_by(self.partition_by)
-        fields = RecordFields(topic, key=self.key, value=self.value, time=self.time)
+        fields = self.fields(topic)
         files = FileSet(self.path, _SUFFIXES)
         is_json = isinstance(topic.value, JsonSerde) and fields.takes_all
         return _LineReader(files, store, output, fields, keeps_lines=is_json)
-
-    @property
-    def is_partitioned_by_key(self) -> bool:
-        """Whether the key says so."""
-        return self.partition_by == "key"
 
 
 class _LineReader(FileReader):

@@ -1,8 +1,7 @@
 """Parquet files as a source: a record for each row. A file does not change once it is there."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from os import PathLike
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -16,10 +15,9 @@ from statestores.processing.local.sources.file_reader import (
     proof_of,
 )
 from statestores.processing.local.sources.file_set import FileSet, FoundFile
-from statestores.processing.local.sources.json_lines import PartitionBy, check_partition_by
-from statestores.processing.local.sources.record_fields import FieldOf, RecordFields
+from statestores.processing.local.sources.file_source import FileSource
+from statestores.processing.local.sources.record_fields import RecordFields
 from statestores.processing.local.sources.source import (
-    LocalSource,
     Place,
     SourceOutput,
     SourceReader,
@@ -32,40 +30,19 @@ _BATCH_ROWS = 10_000
 
 
 @dataclass(frozen=True)
-class ParquetFiles(LocalSource):
+class ParquetFiles(FileSource):
     """The rows of a Parquet file, of those in a directory (``*.parquet``), or of a pattern.
 
     A row is a dict of its columns. New files are found, and come after those that are there; write
     them under another name, or elsewhere, and rename them when they are complete.
     """
 
-    path: str | PathLike[str]
-    """The file, the directory, or a pattern such as ``flights/*.parquet``."""
-
-    key: FieldOf | None = field(default=None, kw_only=True)
-    """The column of the key, or a function of the row; without, records have no key."""
-
-    value: FieldOf | None = field(default=None, kw_only=True)
-    """The column of the value, or a function of the row; without, the row is the value."""
-
-    time: FieldOf | None = field(default=None, kw_only=True)
-    """The column of the time, a timestamp or milliseconds; without, it is that of the reading."""
-
-    partition_by: PartitionBy = field(default="key", kw_only=True)
-    """What chooses the partition. Records without key go by the file."""
-
     def reader(
         self, topic: Topic[Any, Any], store: KeyValueStore[str, Any], output: SourceOutput
     ) -> SourceReader:
         """Open it, where the last commit has left each file."""
-        check_partition_by(self.partition_by)
-        fields = RecordFields(topic, key=self.key, value=self.value, time=self.time)
+        fields = self.fields(topic)
         return _RowReader(FileSet(self.path, _SUFFIXES), store, output, fields)
-
-    @property
-    def is_partitioned_by_key(self) -> bool:
-        """Whether the key says so."""
-        return self.partition_by == "key"
 
 
 class _RowReader(FileReader):
