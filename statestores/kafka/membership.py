@@ -35,6 +35,7 @@ from statestores.kafka.plan import Plan, TaskKey
 from statestores.kafka.restorer import Restore, Restorer
 from statestores.kafka.task_stores import TaskStores
 from statestores.kafka.writer import TaskWriter, Writer
+from statestores.semantics.expiry.wall_clock import wall_clock_ms
 from statestores.spi import TopicPartition
 
 _POLL_RECORDS = 1_000
@@ -345,7 +346,7 @@ class Membership:
                 stores,
                 TaskWriter(self._writer, self._plan.written(part), key.partition),
                 restore.next_offsets,
-                wall_ms=time.time_ns() // 1_000_000,
+                wall_ms=wall_clock_ms(),
                 errors=self._plan.graph.errors,
                 max_task_idle_ms=self._plan.graph.max_task_idle_ms,
                 global_stores=self._globals.stores,
@@ -424,7 +425,7 @@ class Membership:
         """Commit, and give up: the next owner goes on where this one has stopped."""
         try:
             if not self._is_over and self._failure is None:
-                self.commit(time.time_ns() // 1_000_000)
+                self.commit(wall_clock_ms())
         except BaseException as error:  # noqa: BLE001  # raised by the poll that is under way
             self._fail(error)
         self._give_up(consumer, partitions)
@@ -435,7 +436,7 @@ class Membership:
         try:
             if not self._is_over and self._failure is None and dirty:
                 reason = BrokerError("the group has taken this member for dead")
-                self._roll_back(dirty, reason, time.time_ns() // 1_000_000)
+                self._roll_back(dirty, reason, wall_clock_ms())
         except BaseException as error:  # noqa: BLE001  # raised by the poll that is under way
             self._fail(error)
         self._give_up(consumer, partitions)

@@ -35,6 +35,7 @@ from statestores.kafka.writer import PlainWriter, TransactionalWriter, Writer
 from statestores.processing.dsl.topology import Topology
 from statestores.processing.stopping import StopRequest
 from statestores.processing.windows import check_count, check_duration
+from statestores.semantics.expiry.wall_clock import wall_clock_ms
 from statestores.spi import Durability
 from statestores.spi.metrics.catalog import MetricDefinition, tagged
 from statestores.spi.metrics.metric import MetricKind, Metrics
@@ -228,7 +229,7 @@ class KafkaRunner:
         self._membership = membership
         try:
             self._work(membership, tables, plan, cluster)
-            membership.leave(_wall_ms())
+            membership.leave(wall_clock_ms())
         except BaseException:
             membership.abandon()
             raise
@@ -261,7 +262,7 @@ class KafkaRunner:
         while not self._stopping.is_set():
             has_come = membership.poll(wait_seconds)
             tables.advance()
-            done = membership.process(_wall_ms())
+            done = membership.process(wall_clock_ms())
             now = time.monotonic()
             if now >= due or membership.wants_commit:
                 due = now + self._commit_seconds
@@ -280,7 +281,7 @@ class KafkaRunner:
 
     def _commit(self, membership: Membership) -> bool:
         """Commit what was done, and tell of it."""
-        if not membership.commit(_wall_ms()):
+        if not membership.commit(wall_clock_ms()):
             return False
         self._commits += 1
         if self._progress is not None:
@@ -318,7 +319,3 @@ class KafkaRunner:
             for logged in task.stores.logged.values():
                 found += tagged(logged.store.metrics(), tags)
         return tuple(found)
-
-
-def _wall_ms() -> int:
-    return time.time_ns() // 1_000_000

@@ -4,13 +4,13 @@ Records go in whole segments, the oldest first. Nobody decides here about record
 not committed: those stay, whatever the retention says.
 """
 
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
 from statestores.changelog.segment_directory import list_segments
 from statestores.errors import InvalidArgumentError, StorageError
 from statestores.processing.windows import check_count, check_duration
+from statestores.semantics.expiry.wall_clock import wall_clock_ms
 
 SEAL_BYTES = 8 * 1024 * 1024
 """At which size a segment is closed, of a topic whose records go when they are committed."""
@@ -68,7 +68,7 @@ def removal_of(directory: Path, keep_from: int, retention: Retention | None) -> 
     if not segments:
         return None
     sizes, ages = [], []
-    now_ms = time.time_ns() // 1_000_000
+    now_ms = wall_clock_ms()
     for segment in segments:
         try:
             about = segment.path.stat()

@@ -29,6 +29,7 @@ from statestores.processing.local.upkeep import Upkeep
 from statestores.processing.stopping import StopRequest
 from statestores.processing.topology.checks import check_co_partitioning
 from statestores.processing.windows import check_count, check_duration
+from statestores.semantics.expiry.wall_clock import wall_clock_ms
 from statestores.spi import Durability, TopicPartition
 from statestores.state_root import StateRoot
 from statestores.tasks import TaskId, open_task
@@ -41,11 +42,6 @@ _STEP_RECORDS = 500
 
 _PAUSE_SECONDS = 0.01
 """How long a thread without anything to do waits before it looks again."""
-
-
-def wall_clock_ms() -> int:
-    """Return the time of day."""
-    return time.time_ns() // 1_000_000
 
 
 class LocalRunner:
