@@ -124,6 +124,13 @@ class CommitConflictError(StateStoreError, RuntimeError):
     retryable = True
 
 
+class FencedError(StateStoreError, RuntimeError):
+    """Another process has taken the partition over; nothing of this commit was written.
+
+    Close the store. Opening it again takes the partition back, and fences the other one.
+    """
+
+
 # Querying running state.
 
 
@@ -155,6 +162,20 @@ class MisplacedKeyError(StateStoreError, LookupError):
     The message names the partition that has it. Declare the partitioner that the writer uses, or
     ask that partition.
     """
+
+
+class UnreachableInstanceError(StateStoreError, ConnectionError):
+    """An instance did not answer a query in time, or at all. Another one may, or this one later."""
+
+    retryable = True
+
+
+class AccessDeniedError(StateStoreError, PermissionError):
+    """An instance does not know who asks: the token or the certificate is missing or wrong."""
+
+
+class LimitExceededError(StateStoreError, ValueError):
+    """A query asks for more rows, bytes or time than the instance gives; ask for less at once."""
 
 
 # Processing.

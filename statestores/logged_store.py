@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from os import PathLike
 from time import perf_counter_ns
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypedDict, TypeVar, Unpack, overload
 
 from statestores.arrow.file_access import reporting
 from statestores.arrow.progress import ProgressCallback
@@ -28,22 +28,46 @@ from statestores.changelog import (
     ReadOnlyChangelog,
     changelog_partition,
 )
-from statestores.errors import StoreMismatchError
+from statestores.errors import (
+    CapabilityNotSupportedError,
+    InvalidArgumentError,
+    StoreMismatchError,
+)
 from statestores.failpoints import reach
 from statestores.metering.logged_meter import LoggedMeter
+from statestores.object_opening import open_in_objects
 from statestores.opening import BytesStore, open_bytes_store, typed_store
 from statestores.semantics.every_kind.arguments import check_store_name
 from statestores.semantics.every_kind.journal import Journal
+from statestores.semantics.every_kind.self_description import check_description
 from statestores.spi.closing import Closing
 from statestores.spi.durability import Durability
 from statestores.spi.metrics.metric import Metrics
 from statestores.spi.offsets import Position, TopicPartition
 from statestores.spi.records import Changes
-from statestores.spi.specification import StoreSpecification
+from statestores.spi.session_specification import Session
+from statestores.spi.specification import (
+    KeyValue,
+    StoreSpecification,
+    TimestampedKeyValue,
+    Versioned,
+)
+from statestores.spi.stores.key_value import KeyValueStore
+from statestores.spi.stores.session import SessionStore
+from statestores.spi.stores.timestamped_key_value import TimestampedKeyValueStore
+from statestores.spi.stores.versioned import VersionedStore
+from statestores.spi.stores.window import WindowStore
+from statestores.spi.window_specification import Window
 from statestores.staging.staged_write import finish_staged_writes, refuse_unfinished_write
 from statestores.state_root import PartitionDirectory, StateRoot
+from statestores.storage import is_storage_url
 
 S = TypeVar("S")
+K = TypeVar("K")
+V = TypeVar("V")
+
+AnyRoot: TypeAlias = StateRoot | str | PathLike[str]
+"""A state root, its path, or its URL."""
 
 
 class _ChangelogJournal(Journal):
@@ -83,11 +107,14 @@ class LoggedStore(Closing, Generic[S]):
         store: S,
         bytes_store: BytesStore,
         changelog: Changelog,
-        directory: PartitionDirectory,
+        directory: PartitionDirectory | None,
         restored: RestoreReport,
         partition: TopicPartition,
     ) -> None:
-        """Join a store with its changelog; the store has everything that the changelog holds."""
+        """Join a store with its changelog; the store has everything that the changelog holds.
+
+        There is no *directory* for snapshots where the root is in an object store.
+        """
         self._store = store
         self._bytes_store = bytes_store
         self._changelog = changelog
@@ -181,8 +208,14 @@ class LoggedStore(Closing, Generic[S]):
         """Write a snapshot of the last commit; ``None`` while there has been none.
 
         Raises:
+            CapabilityNotSupportedError: The state root is in an object store.
             StoreClosedError, StorageError: See `statestores.arrow.write_snapshot`.
         """
+        if self._directory is None:
+            raise CapabilityNotSupportedError(
+                f"the state root of {self.name!r} is in an object store, which holds no snapshots "
+                "yet; compact the changelog instead: StateRoot.object_log(name).compact()"
+            )
         if self.committed_offset is None:
             return None
         return write_snapshot(
@@ -205,9 +238,48 @@ class LoggedStore(Closing, Generic[S]):
             self._changelog.close()
 
 
+class LoggedStoreOptions(TypedDict, total=False):
+    """How a store is opened; see `open_logged_store`."""
+
+    backend: str | None
+    options: Mapping[str, object] | None
+    durability: Durability
+    changelog_options: ChangelogOptions | None
+    directory: str | PathLike[str] | None
+    storage_options: Mapping[str, object] | None
+    progress: ProgressCallback | None
+
+
+@overload
 def open_logged_store(
-    root: StateRoot | str | PathLike[str],
-    name: str,
+    root: AnyRoot,
+    name: TimestampedKeyValue[K, V],
+    partition: int = ...,
+    **how: Unpack[LoggedStoreOptions],
+) -> LoggedStore[TimestampedKeyValueStore[K, V]]: ...
+@overload
+def open_logged_store(
+    root: AnyRoot, name: KeyValue[K, V], partition: int = ..., **how: Unpack[LoggedStoreOptions]
+) -> LoggedStore[KeyValueStore[K, V]]: ...
+@overload
+def open_logged_store(
+    root: AnyRoot, name: Versioned[K, V], partition: int = ..., **how: Unpack[LoggedStoreOptions]
+) -> LoggedStore[VersionedStore[K, V]]: ...
+@overload
+def open_logged_store(
+    root: AnyRoot, name: Window[K, V], partition: int = ..., **how: Unpack[LoggedStoreOptions]
+) -> LoggedStore[WindowStore[K, V]]: ...
+@overload
+def open_logged_store(
+    root: AnyRoot, name: Session[K, V], partition: int = ..., **how: Unpack[LoggedStoreOptions]
+) -> LoggedStore[SessionStore[K, V]]: ...
+@overload
+def open_logged_store(
+    root: AnyRoot, name: str, partition: int = ..., **how: Unpack[LoggedStoreOptions]
+) -> LoggedStore[Any]: ...
+def open_logged_store(
+    root: AnyRoot,
+    name: str | StoreSpecification[Any, Any],
     partition: int = 0,
     *,
     backend: str | None = None,
@@ -215,6 +287,7 @@ def open_logged_store(
     durability: Durability = Durability.POWER_LOSS,
     changelog_options: ChangelogOptions | None = None,
     directory: str | PathLike[str] | None = None,
+    storage_options: Mapping[str, object] | None = None,
     progress: ProgressCallback | None = None,
 ) -> LoggedStore[Any]:
     """Open *partition* of the store *name* of a state root, and bring it up to its changelog.
@@ -223,30 +296,76 @@ def open_logged_store(
     or older than the changelog's beginning, is loaded from the newest valid snapshot first. A write
     by Spark that was committed but not finished is now finished.
 
+    In a root that is the URL of an object store (docs/object-stores.md), opening takes the
+    partition over: whoever has it open is fenced, and its next commit raises `FencedError`.
+
     Args:
-        root: The state root, or its path. The store has been added to it before.
-        name: The store's name.
+        root: The state root, its path, or its URL. The store has been added to it before.
+        name: The store's name; or its specification, by which a type checker knows the store.
         partition: The partition's number, from 0.
         backend: The backend; by default the one that the partition has.
         options: The backend's own options.
         durability: What each commit's append survives, and so the commit.
         changelog_options: How the changelog is written.
-        directory: Where the engine lies, when it is not beside its changelog: a local disk.
+        directory: Where the engine lies, when it is not beside its changelog: a local disk. With
+            an object store it must be given.
+        storage_options: How the object store of a URL is reached (`StateRoot.open`).
         progress: Told how far replaying has come.
 
     Raises:
         StoreNotFoundError: There is no such state root or store.
         StoreLockedError: Another process has the partition open, or writes the store.
         CommitConflictError: Another writer has meanwhile died in the middle; open again.
-        StoreMismatchError: The store's changelog is gone, or the store is another one.
+        FencedError: Another process has taken the partition over at the same time.
+        InvalidArgumentError: There is no directory for the engine of a root in an object store.
+        StoreMismatchError: The store's changelog is gone, or the store is another one, or other
+            than the specification says.
         ChangelogCorruptedError: The changelog is damaged, or ends before the store.
         OffsetOutOfRangeError: The changelog begins after what the store and the snapshots have.
         SnapshotCorruptedError: It begins after what the usable snapshots have.
         StoreCorruptedError, UnsupportedFormatError, StorageError: A file cannot be read.
     """
+    wanted = name if isinstance(name, StoreSpecification) else None
+    name = name.name if isinstance(name, StoreSpecification) else name
     check_store_name(name)
-    state = root if isinstance(root, StateRoot) else StateRoot.open(root)
+    if directory is None and (
+        is_storage_url(root) or (isinstance(root, StateRoot) and root.storage is not None)
+    ):
+        raise InvalidArgumentError(
+            f"the engine of {name!r} lies on a local disk, and its changelog in an object store; "
+            "give open_logged_store() a directory of this machine for it, one for each partition"
+        )
+    if not isinstance(root, StateRoot):
+        state = StateRoot.open(root, storage_options=storage_options)
+    elif storage_options is None:
+        state = root
+    else:
+        raise InvalidArgumentError(
+            "storage_options are for the URL of a state root, and this one is open already"
+        )
     specification = state.store(name).specification
+    if wanted is not None:
+        check_description(specification.describe(), wanted.describe(), wanted.changeable)
+    if state.storage is not None and directory is not None:
+        opened = open_in_objects(
+            state,
+            specification,
+            partition,
+            directory=directory,
+            backend=backend,
+            options=options,
+            durability=durability,
+            changelog_options=changelog_options or ChangelogOptions(),
+            progress=progress,
+        )
+        return LoggedStore(
+            typed_store(opened.store, specification),
+            opened.store,
+            opened.changelog,
+            None,
+            opened.restored,
+            changelog_partition(name, partition),
+        )
     source = state.partition(name, partition)
     finish_staged_writes(state, name)
     with reporting("read", source.changelog):

@@ -185,6 +185,7 @@ def open_bytes_store(
     engine, known = _open_engine(directory, backend, of_engine, restorable=restorable)
     with _telling(directory):
         store = _open_on(engine, specification, durability, chosen)
+        store.opened_at = directory
     if known is None and engine.capabilities.persistent:
         try:
             reach("store.engine-created")
@@ -231,6 +232,7 @@ def open_existing(
             engine.close()
             raise
         store = _open_on(engine, specification, durability, chosen)
+        store.opened_at = directory
     return typed_store(store, specification) if decoded else store
 
 

@@ -8,6 +8,9 @@ partition of each store, the live engine, the changelog and the snapshots::
     ROOT/<store>/<partition>/engine.json, engine/
     ROOT/<store>/<partition>/changelog/00000000000000000000.log
     ROOT/<store>/<partition>/snapshots/<offset>/manifest.json
+
+A root may also be the URL of an object store: then ``statestores.json`` is an object, beside it lie
+the changelogs, and the engines are on local disks (`statestores.object_log`).
 """
 
 import stat
@@ -15,50 +18,37 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from statestores.errors import (
+    CapabilityNotSupportedError,
     InvalidArgumentError,
     InvalidTypeError,
-    StoreCorruptedError,
     StoreMismatchError,
     StoreNotFoundError,
 )
-from statestores.files.directory_lock import LOCK_FILE, DirectoryLock
-from statestores.files.durable_json import (
-    ENGINE_FILE,
-    ROOT_FILE,
-    check_format,
-    read_fields,
-    write_json,
-)
+from statestores.files.directory_lock import DirectoryLock
+from statestores.files.durable_json import ENGINE_FILE, ROOT_FILE, read_fields, write_json
 from statestores.files.local_path import local_path
 from statestores.files.presence import look_for
-from statestores.files.strict_json import Fields
+from statestores.object_root import RootObject
 from statestores.partitioning import partitioner_by_name
+from statestores.root_document import (
+    FORMAT,
+    MAX_PARTITIONS,
+    RESERVED_NAMES,
+    Placement,
+    StoreEntry,
+    content_of,
+    stores_in,
+    with_entry,
+)
 from statestores.semantics.every_kind.arguments import check_specification, check_store_name
-from statestores.semantics.every_kind.self_description import check_description
-from statestores.serdes import specification_from_description
 from statestores.spi.specification import StoreSpecification
+from statestores.storage import ObjectStorage, is_storage_url, open_storage
 
-MAX_PARTITIONS = 100_000
-"""More partitions than this is a mistake: each is a directory and a file lock."""
-
-_RESERVED_NAMES = frozenset({ROOT_FILE, LOCK_FILE})
-"""Files of the state root itself: a store of that name would have to be a directory there."""
-
-_FORMAT = 1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoreEntry:
-    """One store of a state root."""
-
-    specification: StoreSpecification[Any, Any]
-    """What the store is."""
-
-    partitions: int
-    """How many partitions it has, from 1."""
+if TYPE_CHECKING:
+    from statestores.object_log import ObjectLog
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,22 +70,35 @@ class PartitionDirectory:
 
 
 class StateRoot:
-    """The directory of an application's stores."""
+    """The directory of an application's stores, or their place in an object store."""
 
-    def __init__(self, path: Path, stores: Mapping[str, StoreEntry]) -> None:
+    def __init__(self, place: Path | ObjectStorage, stores: Mapping[str, StoreEntry]) -> None:
         """Use `create` or `open`."""
-        self._path = path
+        self._place = place
         self._stores = dict(stores)
 
     @classmethod
-    def create(cls, path: str | PathLike[str]) -> Self:
+    def create(
+        cls,
+        path: str | PathLike[str],
+        *,
+        storage_options: Mapping[str, object] | None = None,
+    ) -> Self:
         """Open the state root at *path*, making an empty one when there is none.
 
+        *path* may be the URL of an object store (docs/object-stores.md), which *storage_options*
+        say how to reach.
+
         Raises:
-            InvalidTypeError, InvalidArgumentError: The path is none, or a URL.
+            InvalidTypeError, InvalidArgumentError: The path is none, or another URL.
+            InvalidOptionError, MissingDriverError: The object store cannot be used.
             StoreMismatchError: There is a single store.
             StorageError, StoreCorruptedError, UnsupportedFormatError: It cannot be made or read.
         """
+        storage = _storage(path, storage_options)
+        if storage is not None:
+            RootObject(storage).create({"format": FORMAT, "stores": {}})
+            return cls(storage, _read_stores(storage))
         root = local_path(path)
         # A link to nothing counts as well, and an empty file must not replace it.
         if look_for(root / ROOT_FILE, follow_links=False) is None:
@@ -103,27 +106,54 @@ class StateRoot:
             lock = DirectoryLock.acquire(root)
             try:
                 if look_for(root / ROOT_FILE, follow_links=False) is None:
-                    write_json(root / ROOT_FILE, {"format": _FORMAT, "stores": {}})
+                    write_json(root / ROOT_FILE, {"format": FORMAT, "stores": {}})
             finally:
                 lock.release()
         return cls.open(root)
 
     @classmethod
-    def open(cls, path: str | PathLike[str]) -> Self:
-        """Open the state root at *path*.
+    def open(
+        cls,
+        path: str | PathLike[str],
+        *,
+        storage_options: Mapping[str, object] | None = None,
+    ) -> Self:
+        """Open the state root at *path*, which may be the URL of an object store as in `create`.
 
         Raises:
-            InvalidTypeError, InvalidArgumentError: The path is none, or a URL.
+            InvalidTypeError, InvalidArgumentError: The path is none, or another URL.
+            InvalidOptionError, MissingDriverError: The object store cannot be used.
             StoreNotFoundError: There is no state root.
             StoreCorruptedError, UnsupportedFormatError: ``statestores.json`` cannot be read.
+            StorageError: The object store does not answer.
         """
-        root = local_path(path)
-        return cls(root, _read_stores(root))
+        place = _storage(path, storage_options) or local_path(path)
+        return cls(place, _read_stores(place))
 
     @property
     def path(self) -> Path:
-        """The directory."""
-        return self._path
+        """The directory.
+
+        Raises:
+            CapabilityNotSupportedError: It is in an object store.
+        """
+        if isinstance(self._place, ObjectStorage):
+            raise CapabilityNotSupportedError(
+                f"{self._place.url!r} is a state root in an object store, and this needs one in a "
+                "directory; open_logged_store() opens its partitions, and StateRoot.object_log() "
+                "reads and compacts their changelogs (docs/object-stores.md)"
+            )
+        return self._place
+
+    @property
+    def storage(self) -> ObjectStorage | None:
+        """The object store; ``None`` for a directory."""
+        return self._place if isinstance(self._place, ObjectStorage) else None
+
+    @property
+    def _shown(self) -> str:
+        """The root as messages show it."""
+        return _shown(self._place)
 
     @property
     def stores(self) -> dict[str, StoreEntry]:
@@ -143,27 +173,32 @@ class StateRoot:
         if name is None:
             if len(self._stores) != 1:
                 raise InvalidArgumentError(
-                    f"{str(self._path)!r} has {len(self._stores)} stores ({known}); name one"
+                    f"{self._shown!r} has {len(self._stores)} stores ({known}); name one"
                 )
             return next(iter(self._stores.values()))
         try:
             return self._stores[name]
         except KeyError as error:
             raise StoreNotFoundError(
-                f"{str(self._path)!r} has no store {name!r}; it has: {known}"
+                f"{self._shown!r} has no store {name!r}; it has: {known}"
             ) from error
 
     def add_store(
-        self, specification: StoreSpecification[Any, Any], *, partitions: int
+        self,
+        specification: StoreSpecification[Any, Any],
+        *,
+        partitions: int,
+        placement: Placement | Literal["partitioner", "task"] | None = None,
     ) -> StoreEntry:
         """Note a store, or check that it is already noted as such; return its entry.
 
         An existing store may get another time to live in this way (TTL-9); each of its partitions
-        has it from its next opening on.
+        has it from its next opening on. *placement* says who decides the partition of a key
+        (LAY-11); ``None`` leaves what is noted of that.
 
         Raises:
-            InvalidTypeError, InvalidArgumentError: The number of partitions or the partitioner is
-                not valid.
+            InvalidTypeError, InvalidArgumentError: The number of partitions, the partitioner or the
+                placement is not valid.
             StoreMismatchError: The store exists with another specification or partition count.
             StoreLockedError: Another process is adding a store.
         """
@@ -174,28 +209,88 @@ class StateRoot:
             raise InvalidArgumentError(
                 f"partitions must be from 1 to {MAX_PARTITIONS}, got {partitions}"
             )
-        if specification.name in _RESERVED_NAMES:
+        if specification.name in RESERVED_NAMES:
             raise InvalidArgumentError(
                 f"a state root has a file named {specification.name!r}; give the store another name"
             )
         partitioner_by_name(specification.partitioner)
-        entry = StoreEntry(specification=specification, partitions=partitions)
-        lock = DirectoryLock.acquire(self._path)
+        if placement is not None and placement not in set(Placement):
+            raise InvalidArgumentError(
+                f"placement must be one of {', '.join(map(repr, map(str, Placement)))}, got "
+                f"{placement!r}"
+            )
+        entry = StoreEntry(
+            specification=specification,
+            partitions=partitions,
+            placement=None if placement is None else Placement(placement),
+        )
+        if isinstance(self._place, ObjectStorage):
+            return self._add_to_objects(self._place, entry)
+        lock = DirectoryLock.acquire(self._place)
         try:
-            stores = _read_stores(self._path)
-            present = stores.get(specification.name)
-            if present is not None:
-                _check_entry(present, entry)
-            if present is None or present.specification != specification:
-                stores[specification.name] = entry
-                write_json(self._path / ROOT_FILE, _content(stores))
-            self._stores = stores
+            stores = _read_stores(self._place)
+            changed = with_entry(stores, entry)
+            if changed is not None:
+                write_json(self._place / ROOT_FILE, content_of(changed))
+            self._stores = stores if changed is None else changed
         finally:
             lock.release()
-        return entry
+        return self._stores[specification.name]
+
+    def _add_to_objects(self, storage: ObjectStorage, entry: StoreEntry) -> StoreEntry:
+        """Note a store in an object store: its log first, so that what is noted has one."""
+        name, root = entry.specification.name, RootObject(storage)
+        with_entry(_read_stores(storage), entry)  # refuses another store of that name
+        self._log_of(storage, entry).create()
+        while True:
+            fields, tag = root.read()
+            stores = stores_in(fields, root.shown)
+            changed = with_entry(stores, entry)
+            if changed is None or root.replace(content_of(changed), tag):
+                break
+        self._stores = stores if changed is None else changed
+        return self._stores[name]
+
+    def object_log(self, store: str) -> "ObjectLog":
+        """Return the log of *store* in this root, which is in an object store (OBJ-2).
+
+        Raises:
+            StoreNotFoundError: There is no such store.
+            CapabilityNotSupportedError: The root is a directory, whose partitions have a changelog
+                each: `statestores.changelog`.
+        """
+        entry = self.store(store)
+        if not isinstance(self._place, ObjectStorage):
+            raise CapabilityNotSupportedError(
+                f"{self._shown!r} is a directory, whose partitions have a changelog each; use "
+                "statestores.changelog, or `statestores compact`"
+            )
+        return self._log_of(self._place, entry)
+
+    @staticmethod
+    def _log_of(storage: ObjectStorage, entry: StoreEntry) -> "ObjectLog":
+        from statestores.object_log import ObjectLog  # noqa: PLC0415  # needs Arrow, an extra
+
+        return ObjectLog(
+            storage=storage,
+            store=entry.specification.name,
+            store_kind=entry.specification.kind,
+            partitions=entry.partitions,
+        )
 
     def partition(self, store: str, partition: int) -> PartitionDirectory:
         """Return where *partition* of *store* lies.
+
+        Raises:
+            StoreNotFoundError: There is no such store.
+            InvalidArgumentError: It has no such partition.
+            CapabilityNotSupportedError: The root is in an object store.
+        """
+        self.check_partition(store, partition)
+        return PartitionDirectory(self.path / store / str(partition))
+
+    def check_partition(self, store: str, partition: int) -> None:
+        """Accept the number of a partition of *store*.
 
         Raises:
             StoreNotFoundError: There is no such store.
@@ -207,7 +302,6 @@ class StateRoot:
                 f"the store {store!r} has the partitions 0 to {entry.partitions - 1}, "
                 f"got {partition!r}"
             )
-        return PartitionDirectory(self._path / store / str(partition))
 
 
 def is_state_root(path: str | PathLike[str]) -> bool:
@@ -233,57 +327,36 @@ def _refuse_engine(root: Path) -> None:
         )
 
 
-def _read_stores(root: Path) -> dict[str, StoreEntry]:
+def _storage(
+    path: str | PathLike[str], options: Mapping[str, object] | None
+) -> ObjectStorage | None:
+    """Return the object store that *path* is the URL of; ``None`` for a path.
+
+    Raises:
+        InvalidArgumentError: There are *options*, and it is a path.
+    """
+    if is_storage_url(path):
+        return open_storage(path, options)
+    if options is not None:
+        raise InvalidArgumentError(
+            "storage_options are for the URL of an object store, and the state root is none"
+        )
+    return None
+
+
+def _shown(place: Path | ObjectStorage) -> str:
+    return place.url if isinstance(place, ObjectStorage) else str(place)
+
+
+def _read_stores(place: Path | ObjectStorage) -> dict[str, StoreEntry]:
     """Return the stores that ``statestores.json`` names."""
-    file = root / ROOT_FILE
+    if isinstance(place, ObjectStorage):
+        root = RootObject(place)
+        return stores_in(root.read()[0], root.shown)
+    file = place / ROOT_FILE
     fields = read_fields(file)
     if fields is None:
         raise StoreNotFoundError(
-            f"there is no state root at {str(root)!r}: it has no {ROOT_FILE}; check the path"
+            f"there is no state root at {str(place)!r}: it has no {ROOT_FILE}; check the path"
         )
-    check_format(fields, file, _FORMAT)
-    return {name: _read_entry(file, name, entry) for name, entry in fields.inside("stores").items()}
-
-
-def _read_entry(file: Path, name: str, entry: Fields) -> StoreEntry:
-    """Return what *file* says about the store *name*, which names a directory, so it is checked."""
-    partitions = entry.integer("partitions", 1, MAX_PARTITIONS)
-    try:
-        specification = specification_from_description(entry.mapping("specification"))
-    except (InvalidArgumentError, InvalidTypeError) as error:
-        raise StoreCorruptedError(
-            f"{str(file)!r} describes the store {name!r} wrongly, or is of a later release: {error}"
-        ) from error
-    if specification.name != name or name in _RESERVED_NAMES:
-        raise StoreCorruptedError(
-            f"{str(file)!r} has the store {specification.name!r} under the name {name!r}, which is "
-            "not its own or one that no store can have; it is damaged or was edited"
-        )
-    return StoreEntry(specification=specification, partitions=partitions)
-
-
-def _content(stores: Mapping[str, StoreEntry]) -> dict[str, Any]:
-    """Return what ``statestores.json`` says about *stores*."""
-    return {
-        "format": _FORMAT,
-        "stores": {
-            name: {
-                "specification": entry.specification.describe(),
-                "partitions": entry.partitions,
-            }
-            for name, entry in stores.items()
-        },
-    }
-
-
-def _check_entry(present: StoreEntry, wanted: StoreEntry) -> None:
-    """Accept an entry that says the same as the one that is there."""
-    specification = wanted.specification
-    check_description(
-        present.specification.describe(), specification.describe(), specification.changeable
-    )
-    if present.partitions != wanted.partitions:
-        raise StoreMismatchError(
-            f"the store {wanted.specification.name!r} has {present.partitions} partitions, "
-            f"expected {wanted.partitions}; the number is fixed when a store is created"
-        )
+    return stores_in(fields, repr(str(file)))

@@ -7,7 +7,6 @@ from typing import Self
 
 import pyarrow as pa
 
-from statestores.changelog.failures import storage_error
 from statestores.changelog.segment_directory import (
     TEMPORARY_SUFFIX,
     make_names_durable,
@@ -16,6 +15,7 @@ from statestores.changelog.segment_directory import (
 from statestores.changelog.segment_head import SegmentHead
 from statestores.errors import CommitInDoubtError, StorageError
 from statestores.failpoints import reach
+from statestores.files.failures import storage_error
 
 
 class ActiveSegment:

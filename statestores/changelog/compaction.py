@@ -14,7 +14,6 @@ from pathlib import Path
 import pyarrow as pa
 
 from statestores.changelog.active_segment import ActiveSegment
-from statestores.changelog.failures import storage_error
 from statestores.changelog.file_log import FileChangelog
 from statestores.changelog.frame import Frame, FrameKind
 from statestores.changelog.merged_frames import MergedFrames
@@ -27,6 +26,7 @@ from statestores.changelog.segment_directory import (
 from statestores.changelog.segment_head import SegmentHead
 from statestores.changelog.survivors import Survivors, survivors_for
 from statestores.failpoints import reach
+from statestores.files.failures import storage_error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,47 +8,34 @@ import time
 from collections.abc import Callable, Iterator
 from os import PathLike
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Self
 
 import pyarrow as pa
 
 from statestores.changelog.active_segment import ActiveSegment
 from statestores.changelog.contract import NO_POSITION, Changelog, OffsetRange
-from statestores.changelog.frame import (
-    FRAME_FORMAT_VERSION,
-    MAX_BODY_BYTES,
-    Frame,
-    FrameHeader,
-    FrameKind,
-    pack_frame,
-)
-from statestores.changelog.frame_bodies import BodyWriter
-from statestores.changelog.opening import check_chain, open_last_segment
+from statestores.changelog.frame import Frame, FrameKind
+from statestores.changelog.log_end import LogEnd
+from statestores.changelog.opening import check_chain, open_last_segment, read_on
 from statestores.changelog.options import ChangelogOptions, check_changelog_options
 from statestores.changelog.range_reading import check_range, read_range
 from statestores.changelog.rows import batch_from_changes, change_schema, check_batch
-from statestores.changelog.segment import Segment
 from statestores.changelog.segment_directory import (
     SegmentInfo,
     has_segments,
     leftovers,
     list_segments,
-    may_be_there,
     remove_files,
-    segment_name,
 )
 from statestores.changelog.segment_head import SegmentHead
-from statestores.changelog.stored_position import pack_position
-from statestores.changelog.tail import Tail, TornTail
+from statestores.changelog.tail import TornTail
 from statestores.errors import (
     InvalidArgumentError,
-    InvalidTypeError,
     OffsetOutOfRangeError,
     StoreClosedError,
     StoreMismatchError,
     StoreNotFoundError,
 )
-from statestores.failpoints import reach
 from statestores.files.directory_lock import DirectoryLock
 from statestores.files.local_path import local_path
 from statestores.spi.durability import Durability
@@ -64,16 +51,6 @@ def wall_clock_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-class _Unnoted(NamedTuple):
-    """A frame that is being appended, and that its log's totals do not include yet."""
-
-    active: ActiveSegment
-    tail: Tail
-    start: int
-    header: FrameHeader
-    position: Position
-
-
 class FileChangelog(Changelog):
     """The writer of a changelog in a directory; it holds the directory's lock."""
 
@@ -83,21 +60,16 @@ class FileChangelog(Changelog):
         lock: DirectoryLock,
         store_kind: str,
         options: ChangelogOptions,
-        active: ActiveSegment,
-        tail: Tail,
-        clock_ms: Callable[[], int],
+        end: LogEnd,
     ) -> None:
         self._directory = directory
         self._lock = lock
         self._store_kind = store_kind
         self._schema = change_schema(store_kind)
         self._options = options
-        self._bodies = BodyWriter(self._schema, options.compression)
-        self._active = active
-        self._tail = tail
-        self._clock_ms = clock_ms
-        self._unnoted: _Unnoted | None = None
+        self._end = end
         self._open = True
+        self._is_paused = False
         disown_after_fork(self)
 
     @classmethod
@@ -145,11 +117,11 @@ class FileChangelog(Changelog):
                 compacted_to=None,
                 position=NO_POSITION,
             )
-            active, tail = _begin_segment(path, head)
+            end = LogEnd.begin(path, options, head, clock_ms)
         except BaseException:
             lock.release()
             raise
-        return cls(path, lock, store_kind, options, active, tail, clock_ms)
+        return cls(path, lock, store_kind, options, end)
 
     @classmethod
     def open_or_create(cls, directory: str | PathLike[str], store_kind: str) -> Self:
@@ -202,7 +174,8 @@ class FileChangelog(Changelog):
         except BaseException:
             lock.release()
             raise
-        return cls(path, lock, store_kind, options, active, tail, clock_ms)
+        end = LogEnd(path, store_kind, options, active, tail, clock_ms)
+        return cls(path, lock, store_kind, options, end)
 
     @property
     def directory(self) -> Path:
@@ -230,17 +203,17 @@ class FileChangelog(Changelog):
     @property
     def end_offset(self) -> int:
         self.check_open()
-        return self._tail.end_offset
+        return self._end.offset
 
     @property
     def position(self) -> Position:
         self.check_open()
-        return self._tail.position
+        return self._end.position
 
     @property
     def torn_tail(self) -> TornTail | None:
         """What opening has cut off; ``None`` when the log ended with a whole frame."""
-        return self._tail.torn
+        return self._end.tail.torn
 
     def segments(self) -> tuple[SegmentInfo, ...]:
         """Return the segments that count, in order; the last one is active."""
@@ -282,7 +255,7 @@ class FileChangelog(Changelog):
         start, stop = check_range(
             self._directory, from_offset, to_offset, self.first_offset, self.end_offset
         )
-        return read_range(self._directory, start, stop, self._tail.before, lambda: self._open)
+        return read_range(self._directory, start, stop, self._end.tail.before, lambda: self._open)
 
     def seal(self) -> None:
         """Begin a new segment, so that what is there can be compacted or deleted.
@@ -294,27 +267,7 @@ class FileChangelog(Changelog):
             StorageError: The disk is full or failed.
         """
         self.check_open()
-        tail, active = self._tail, self._active
-        if tail.end_offset == tail.first_offset:
-            return
-        active.wait_for_disk()
-        reach("changelog.roll.before")
-        head = SegmentHead(
-            store_kind=self._store_kind,
-            compression=self._options.compression,
-            base_offset=tail.end_offset,
-            previous_base=tail.first_offset,
-            compacted_to=None,
-            position=tail.position,
-        )
-        try:
-            self._active, self._tail = _begin_segment(self._directory, head)
-        except BaseException:
-            if may_be_there(self._directory / segment_name(tail.end_offset)):
-                # Nobody knows which of the two a power failure would leave as the last one.
-                active.refuse_appends("the segment after it could not be made durable")
-            raise
-        active.close()
+        self._end.seal()
 
     def delete_before(self, offset: int) -> int:
         """Delete the sealed segments that end at or before *offset*; return `first_offset`.
@@ -328,10 +281,9 @@ class FileChangelog(Changelog):
             StorageError: A segment cannot be removed.
         """
         self.check_open()
-        if offset > self._tail.end_offset:
+        if offset > self.end_offset:
             raise OffsetOutOfRangeError(
-                f"offset {offset} is not written yet: the changelog ends before "
-                f"{self._tail.end_offset}"
+                f"offset {offset} is not written yet: the changelog ends before {self.end_offset}"
             )
         listing = list_segments(self._directory)
         old = tuple(
@@ -343,10 +295,45 @@ class FileChangelog(Changelog):
         remove_files((*listing.covered, *old) if old else (), self._directory)
         return self.first_offset
 
+    def pause(self) -> None:
+        """Let others append, until `resume`. Idempotent.
+
+        Raises:
+            StoreClosedError: The changelog is closed.
+        """
+        self.check_open()
+        self._end.take_note()
+        self._is_paused = True
+        self._lock.release()
+
+    def resume(self) -> None:
+        """Take the lock again, and note what others have appended meanwhile.
+
+        That reads what they have appended, and cuts a torn tail; nothing if there is neither.
+
+        Raises:
+            StoreClosedError: The changelog is closed.
+            StoreLockedError: Another process appends.
+            StateStoreError: See `open`. The changelog stays paused.
+        """
+        self.check_open()
+        if not self._is_paused:
+            return
+        lock = DirectoryLock.acquire(self._directory)
+        try:
+            news = read_on(list_segments(self._directory), self._end.tail)
+            if news is not None:
+                self._end.move(*news)
+        except BaseException:
+            lock.release()
+            raise
+        self._lock = lock
+        self._is_paused = False
+
     def close(self) -> None:
         # Each step may be repeated, so that an interrupted close can be.
         self._open = False
-        self._active.close()
+        self._end.close()
         self._lock.release()
 
     def disown(self) -> None:
@@ -359,8 +346,6 @@ class FileChangelog(Changelog):
         Raises:
             StoreClosedError: It is closed.
         """
-        if self._unnoted is not None:
-            self._take_note()
         if not self._open:
             raise StoreClosedError(
                 f"the changelog in {str(self._directory)!r} is closed; open it again"
@@ -373,57 +358,12 @@ class FileChangelog(Changelog):
         position: Position,
         durability: Durability,
     ) -> OffsetRange:
-        """Append one frame and bring the log's totals up to date with it."""
-        if not isinstance(position, Position):
-            raise InvalidTypeError(f"position must be a Position, got {position!r}")
-        count = 0 if batch is None else batch.num_rows
-        body: pa.Buffer | bytes = self._bodies.write(batch) if count else b""
-        if len(body) > MAX_BODY_BYTES:
-            raise InvalidArgumentError(
-                f"one append is stored in at most {MAX_BODY_BYTES} bytes, got {len(body)}; commit "
-                "more often"
+        if self._is_paused:
+            raise StoreClosedError(
+                f"the changelog in {str(self._directory)!r} is paused; resume it first"
             )
-        packed = pack_position(position)
-        base = self._tail.end_offset
-        last = base + max(count, 1) - 1
-        if last >= 1 << 63:
-            raise InvalidArgumentError(f"offsets end at 2**63 - 1, and this append needs {last}")
-        header = FrameHeader(
-            version=FRAME_FORMAT_VERSION,
-            kind=kind,
-            flags=0,
-            position_bytes=len(packed),
-            body_bytes=len(body),
-            num_changes=count,
-            base_offset=base,
-            last_offset=last,
-            appended_at_ms=self._clock_ms(),
-        )
-        if self._active.end + header.frame_bytes > self._options.segment_bytes:
-            self.seal()
-        active, tail = self._active, self._tail
         durable = durability is Durability.POWER_LOSS
-        reach("changelog.append.before")
-        self._unnoted = _Unnoted(active, tail, active.end, header, position)
-        active.append([pack_frame(header, packed, body), body], durable=durable)
-        self._take_note()
-        return OffsetRange(base, last)
-
-    def _take_note(self) -> None:
-        """Add the frame appended last to the totals, if it is there; again after an interrupt."""
-        unnoted = self._unnoted
-        if unnoted is None:
-            return
-        active, tail, start, header, position = unnoted
-        if active.end > start and tail.end_offset == header.base_offset:
-            tail.index.add(header.base_offset, start)
-            if header.kind is FrameKind.CLEAR:
-                tail.position = position
-            elif position:
-                tail.position = tail.position.merge(position)
-            # Last, and in one line: until it is done, all of this is done again.
-            tail.start, tail.end_offset = active.end, header.last_offset + 1
-        self._unnoted = None
+        return self._end.append(kind, batch, position, durable=durable)
 
 
 def _check_vacant(directory: Path) -> None:
@@ -437,15 +377,3 @@ def _check_vacant(directory: Path) -> None:
             f"there is a changelog in {str(directory)!r} already; open it, or choose another "
             "directory"
         )
-
-
-def _begin_segment(directory: Path, head: SegmentHead) -> tuple[ActiveSegment, Tail]:
-    """Create the segment of *head*, durably, and return it with its tail."""
-    active = ActiveSegment.create(directory, head)
-    active.publish_or_discard()
-    try:
-        with Segment.open(active.path) as segment:
-            return active, Tail.at_beginning(segment)
-    except BaseException:
-        active.close()
-        raise

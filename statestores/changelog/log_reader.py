@@ -91,6 +91,11 @@ class ChangelogReader(ReadOnlyChangelog):
             )
         return cls(path, found, tail)
 
+    def another(self) -> Self:
+        """Return a reader for another thread, which need not read again what this one has."""
+        self._check_open()
+        return type(self)(self._directory, self._store_kind, self._tail.copy())
+
     @property
     def directory(self) -> Path:
         """Where the segments are."""

@@ -1,8 +1,10 @@
 """The frames of a compacted segment: what remains of many frames, merged into fewer."""
 
+from collections.abc import Sequence
+from typing import Protocol
+
 import pyarrow as pa
 
-from statestores.changelog.active_segment import ActiveSegment
 from statestores.changelog.frame import (
     FRAME_FORMAT_VERSION,
     HAS_OFFSETS,
@@ -20,6 +22,13 @@ _FRAME_ROWS = 16_384
 _FRAME_BYTES = 1024 * 1024
 
 
+class FrameOutput(Protocol):
+    """Where the frames go."""
+
+    def append(self, parts: Sequence[bytes | pa.Buffer]) -> None:
+        """Take one frame, which *parts* make up."""
+
+
 class MergedFrames:
     """Collects changes, and writes a frame whenever there are enough of them.
 
@@ -27,7 +36,7 @@ class MergedFrames:
     that was added.
     """
 
-    def __init__(self, output: ActiveSegment, head: SegmentHead) -> None:
+    def __init__(self, output: FrameOutput, head: SegmentHead) -> None:
         self._output = output
         self._schema = head.schema
         self._bodies = BodyWriter(head.schema, head.compression)

@@ -64,3 +64,24 @@ def open_last_segment(listing: SegmentListing, committed_offset: int | None) -> 
             )
             raise segment.damage(tail.start, tail.end_offset, reason)
         return tail, segment.frames_at
+
+
+def read_on(listing: SegmentListing, known: Tail) -> tuple[Tail, int] | None:
+    """Return the tail of the last segment, read on from *known*, and where its frames begin.
+
+    ``None`` if nothing has come since.
+
+    Raises:
+        ChangelogCorruptedError: A frame is damaged.
+        UnsupportedFormatError: A frame is of a version that is not known here.
+        StorageError: It cannot be read.
+    """
+    with Segment.open(listing.segments[-1].path) as segment:
+        check_name(segment)
+        size = segment.size()
+        is_known = known.identity == segment.identity and known.start <= size
+        if is_known and known.start == size:
+            return None
+        tail = known.copy() if is_known else Tail.at_beginning(segment)
+        tail.advance(segment)
+        return tail, segment.frames_at

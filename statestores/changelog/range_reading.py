@@ -32,7 +32,7 @@ _ATTEMPTS = 100
 
 
 def check_range(
-    directory: Path, from_offset: int | None, to_offset: int | None, first: int, end: int
+    directory: Path | str, from_offset: int | None, to_offset: int | None, first: int, end: int
 ) -> tuple[int, int]:
     """Return the bounds of a read of the log in *directory*, of the offsets from *first* to *end*.
 

@@ -10,7 +10,6 @@ from typing import NamedTuple, Self
 
 import pyarrow as pa
 
-from statestores.changelog.failures import reporting
 from statestores.changelog.frame import (
     FRAME_ALIGNMENT,
     FRAME_FORMAT_VERSION,
@@ -28,6 +27,7 @@ from statestores.changelog.rows import empty_batch
 from statestores.changelog.segment_head import DamagedHeadError, SegmentHead, head_bytes
 from statestores.changelog.stored_position import MalformedPositionError, unpack_position
 from statestores.errors import ChangelogCorruptedError, UnsupportedFormatError
+from statestores.files.failures import reporting
 from statestores.spi.closing import Closing
 from statestores.spi.offsets import Position
 

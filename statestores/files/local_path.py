@@ -36,7 +36,8 @@ def local_path(path: str | PathLike[str], what: str = "path") -> Path:
         advice = (
             "give the path without its scheme"
             if url[1].lower() == "file"
-            else "object stores and other file systems are not supported; mount it"
+            else "only StateRoot and open_logged_store() take the URL of an object store "
+            "(docs/object-stores.md); give a path, or mount it"
         )
         raise InvalidArgumentError(
             f"{what} must be a path of a local or mounted file system, got {text!r}; {advice}"

@@ -129,6 +129,10 @@ class Fields:
             self.refuse(name, "an object")
         return value
 
+    def mapping_or_none(self, name: str) -> dict[str, Any] | None:
+        """Return an object as it is, or ``None`` where the field is absent or null."""
+        return None if self._content.get(name) is None else self.mapping(name)
+
     def inside(self, name: str) -> "Fields":
         """Return the fields of the object *name*."""
         return Fields(self.mapping(name), self._where, self._below(name))

@@ -40,6 +40,7 @@ ITERATIONS: Mapping[str, str] = MappingProxyType(
         "range": "range",
         "prefix_scan": "prefix-scan",
         "history": "history",
+        "range_history": "history",
         "scan_as_of": "scan-as-of",
         "fetch_range": "fetch",
         "fetch_all": "fetch",
@@ -165,6 +166,12 @@ def set_recording_level(store: StateStore, level: RecordingLevel | str) -> None:
     for method, operation in ITERATIONS.items():
         if hasattr(store, method):
             own[method] = recorder.recorded_iteration(operation, getattr(store, method))
+
+
+def is_recorded(store: object) -> bool:
+    """Return whether the calls of *store* are recorded: then they are not to be gone round."""
+    own: Mapping[str, object] = getattr(store, "__dict__", {})
+    return "put" in own and _RECORDER in own
 
 
 def _recorder_of(store: StateStore) -> CallRecorder:

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from statestores.errors import InvalidArgumentError, OffsetOutOfRangeError
-from statestores.reading.visible_changelog import LogBeginning
+from statestores.reading.visible_log import LogBeginning
 from statestores.spi.offsets import Position
 from statestores.spi.specification import StoreSpecification, TimestampedKeyValue
 

@@ -18,7 +18,7 @@ from statestores.reading.change_details import (
     unknown_before,
 )
 from statestores.reading.partition_columns import BEFORE, decoded, serdes_of, with_types
-from statestores.reading.visible_changelog import VisibleChangelog
+from statestores.reading.visible_log import VisibleLog
 from statestores.spi.specification import StoreSpecification
 
 OPERATIONS = ("put", "delete", "clear")
@@ -56,7 +56,7 @@ class ChangeFeed:
 
     def __init__(
         self,
-        log: VisibleChangelog,
+        log: VisibleLog,
         specification: StoreSpecification[Any, Any],
         keys: KeySelection,
         content_at: ContentAt,

@@ -1,7 +1,7 @@
 """What lies at a path: a state root, a partition, a changelog or a snapshot."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from statestores.arrow.snapshots.directory import list_snapshots, offset_from_name
 from statestores.arrow.snapshots.manifest import MANIFEST_NAME
 from statestores.engine_creation import ENGINE_DIRECTORY
-from statestores.errors import StoreNotFoundError
+from statestores.errors import InvalidArgumentError, StoreNotFoundError
 from statestores.files.durable_json import ROOT_FILE
 from statestores.files.local_path import local_path
 from statestores.opening import backend_of
@@ -36,20 +36,28 @@ class Partition:
     number: int | None
     """Its number in the state root."""
 
+    local: Path | None = None
+    """Where its engine lies, if that is not where its changelog does (`restore --local`)."""
+
     @property
     def path(self) -> Path:
         """The directory."""
         return self.directory.path
 
     @property
+    def home(self) -> Path:
+        """The directory that the engine lies in, with the file that names its backend."""
+        return self.local or self.path
+
+    @property
     def engine(self) -> Path:
         """Where the engine's own files are, if it has any."""
-        return self.path / ENGINE_DIRECTORY
+        return self.home / ENGINE_DIRECTORY
 
     @property
     def has_engine(self) -> bool:
         """Whether a backend has been noted for it."""
-        return backend_of(self.path) is not None
+        return backend_of(self.home) is not None
 
     @property
     def has_changelog(self) -> bool:
@@ -72,11 +80,20 @@ class Root:
     store: str | None
     """The store that the path names; ``None`` when it names the root."""
 
+    local: Path | None = None
+    """The directory of the engines, if that is another one (`restore --local`)."""
+
     def partitions(self, name: str) -> list[Partition]:
         """Return the partitions of the store *name*."""
         entry = self.root.store(name)
         return [
-            Partition(self.root.partition(name, number), self.root, entry.specification, number)
+            Partition(
+                self.root.partition(name, number),
+                self.root,
+                entry.specification,
+                number,
+                None if self.local is None else self.local / name / str(number),
+            )
             for number in range(entry.partitions)
         ]
 
@@ -132,6 +149,28 @@ def locate(path: str | PathLike[str]) -> Location:
     raise StoreNotFoundError(
         f"{str(path)!r} is no state root (it has no {ROOT_FILE}), no partition of a store, no "
         "changelog and no snapshot; check the path"
+    )
+
+
+def with_local(location: Location, local: str | PathLike[str]) -> Location:
+    """Return *location* with its engines in *local*, as `restore --local` puts them there.
+
+    Raises:
+        InvalidArgumentError: It is no state root, store or partition of one.
+        StoreNotFoundError: There is no such directory.
+    """
+    directory = local_path(local).absolute()
+    if not directory.is_dir():
+        raise StoreNotFoundError(f"there is no directory {str(local)!r}; check --local")
+    if isinstance(location, Root):
+        return replace(location, local=directory)
+    if isinstance(location, Partition) and location.root is not None:
+        assert location.specification is not None  # noqa: S101  # the root says what it is
+        name, number = location.specification.name, str(location.number)
+        return replace(location, local=directory / name / number)
+    raise InvalidArgumentError(
+        "engines lie in another directory for a state root, its stores and their partitions only; "
+        "leave --local out"
     )
 
 

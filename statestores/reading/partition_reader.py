@@ -1,10 +1,11 @@
-"""One partition of a store, read from its files while others write: no lock, and no engine.
+"""One partition of a store, read while others write: no lock, and no engine.
 
 The content is the newest valid snapshot and the changelog after it, merged as Arrow columns. A
 staged write that is committed and not finished counts as a part of the changelog.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -24,19 +25,22 @@ from statestores.errors import (
     StoreNotFoundError,
     UnsupportedFormatError,
 )
+from statestores.object_log.view import View
 from statestores.opening import backend_of
 from statestores.reading.change_feed import ChangeFeed, feed_schema
 from statestores.reading.partition_columns import decoded, selected_fields, serdes_of, with_types
-from statestores.reading.replay import Replay
-from statestores.reading.visible_changelog import (
-    LogBeginning,
-    LogEnd,
-    VisibleChangelog,
-    consistently,
+from statestores.reading.partition_places import (
+    PartitionPlace,
+    log_at,
+    number_at,
+    shown_place,
+    snapshots_at,
 )
+from statestores.reading.replay import Replay
+from statestores.reading.visible_log import LogBeginning, LogEnd
+from statestores.reading.visible_object_log import VisibleObjectLog
 from statestores.spi.offsets import Position
 from statestores.spi.specification import StoreSpecification
-from statestores.staging.write_intent import WriteIntent
 from statestores.state_root import PartitionDirectory
 
 _ATTEMPTS = 10
@@ -46,14 +50,12 @@ _ATTEMPTS = 10
 class PartitionReader:
     """Reads one partition of a store. It holds nothing open between calls."""
 
-    def __init__(
-        self, directory: PartitionDirectory, specification: StoreSpecification[Any, Any]
-    ) -> None:
-        """Read what is in *directory*, which need not exist yet: then there is nothing."""
-        self._directory = directory
+    def __init__(self, place: PartitionPlace, specification: StoreSpecification[Any, Any]) -> None:
+        """Read what is at *place*; a directory need not exist yet: then there is nothing."""
+        self._place = place
         self._specification = specification
-        self._number = int(directory.path.name)
-        self._log = VisibleChangelog(directory, specification)
+        self._number = number_at(place)
+        self._log = log_at(place, specification)
 
     @property
     def end_offset(self) -> int:
@@ -65,6 +67,17 @@ class PartitionReader:
         """
         (offset,) = end_offsets([self])
         return offset
+
+    @property
+    def seen(self) -> View | None:
+        """What has been seen of a log in an object store: readers elsewhere need not look again.
+
+        ``None`` for a directory, where looking costs nothing worth saving.
+
+        Raises:
+            ChangelogCorruptedError, StorageError: It cannot be read.
+        """
+        return self._log.seen if isinstance(self._log, VisibleObjectLog) else None
 
     @property
     def beginning(self) -> LogBeginning:
@@ -267,8 +280,9 @@ class PartitionReader:
 
     def _newest_offset(self, offset: int | None) -> int:
         """Return the offset of the newest snapshot up to *offset*; -1 when there is none."""
-        snapshots = list_snapshots(self._directory.snapshots)
-        return max((at for at in snapshots if offset is None or at <= offset), default=-1)
+        return max(
+            (at for at in self._snapshot_paths() if offset is None or at <= offset), default=-1
+        )
 
     def _replay(self, offset: int | None, end: LogEnd, keys: KeySelection) -> Replay:
         """Return the content after the change with *offset*, the log ending at *end*."""
@@ -277,8 +291,8 @@ class PartitionReader:
         stop = self._stop(offset, start, end)
         if not end.has_log and self._is_engine_alone():
             raise StoreNotFoundError(
-                f"{str(self._directory.path)!r} has a live engine and neither a changelog nor a "
-                "snapshot, which is what is read without its lock; write a snapshot of the store"
+                f"{shown_place(self._place)!r} has a live engine and neither a changelog nor "
+                "a snapshot, which is what is read without its lock; write a snapshot of the store"
             )
         return self._followed(Replay.of(self._specification, snapshot, keys), start, stop)
 
@@ -297,9 +311,15 @@ class PartitionReader:
     # The content.
 
     def _is_engine_alone(self) -> bool:
-        return backend_of(self._directory.path) is not None and not list_snapshots(
-            self._directory.snapshots
-        )
+        place = self._place
+        if not isinstance(place, PartitionDirectory):
+            return False
+        return backend_of(place.path) is not None and not self._snapshot_paths()
+
+    def _snapshot_paths(self) -> dict[int, Path]:
+        """Return the snapshots that there are, by their offsets, ascending."""
+        directory = snapshots_at(self._place)
+        return {} if directory is None else list_snapshots(directory)
 
     def _snapshot(self, offset: int | None, end: LogEnd, keys: KeySelection) -> Snapshot | None:
         """Return the newest snapshot up to *offset* that is whole, as far as it has *keys*."""
@@ -326,7 +346,7 @@ class PartitionReader:
             return
         has = f"begins at offset {self._log.first_offset()}" if end.has_log else "is not there"
         raise SnapshotCorruptedError(
-            f"the content of {str(self._directory.path)!r} cannot be read: its changelog {has}, "
+            f"the content of {shown_place(self._place)!r} cannot be read: its changelog {has}, "
             f"and is needed from offset {start} on; {passed_over(damaged)}"
         ) from damaged[0]
 
@@ -335,7 +355,7 @@ class PartitionReader:
     ) -> Iterator[Snapshot]:
         """Yield the snapshots up to *offset*, newest first; note why others cannot be used."""
         expected = changelog_partition(self._specification.name, self._number)
-        for at, path in reversed(list_snapshots(self._directory.snapshots).items()):
+        for at, path in reversed(self._snapshot_paths().items()):
             if offset is not None and at > offset:
                 continue
             try:
@@ -358,12 +378,9 @@ class PartitionReader:
             )
         return stop
 
-    def _end_offset(self, intent: WriteIntent | None) -> int:
-        """Return the end offset, *intent* being the last staged write."""
-        end = self._log.end_with(intent)
-        if end.has_log:
-            return end.offset
-        return max(list_snapshots(self._directory.snapshots), default=-1) + 1
+    def _end_offset(self, end: LogEnd) -> int:
+        """Return the end offset where the log ends at *end*."""
+        return end.offset if end.has_log else max(self._snapshot_paths(), default=-1) + 1
 
 
 def end_offsets(readers: Sequence[PartitionReader]) -> list[int]:
@@ -378,7 +395,6 @@ def end_offsets(readers: Sequence[PartitionReader]) -> list[int]:
     """
     if not readers:
         return []
-    return consistently(
-        readers[0]._log.store_directory,  # noqa: SLF001  # of this module
-        lambda intent: [reader._end_offset(intent) for reader in readers],  # noqa: SLF001
-    )
+    logs = [reader._log for reader in readers]  # noqa: SLF001  # of this module
+    ends = logs[0].ends_of(logs)
+    return [reader._end_offset(end) for reader, end in zip(readers, ends, strict=True)]  # noqa: SLF001

@@ -23,6 +23,7 @@ from statestores.arrow.time_travel import check_has_history
 from statestores.errors import InvalidArgumentError
 from statestores.opening import open_existing
 from statestores.reading.locations import Partition
+from statestores.reading.partition_places import PartitionPlace
 from statestores.reading.partition_reader import PartitionReader
 from statestores.reading.records import Record, backwards, records_of
 from statestores.reading.replay import Replay, shown_rows
@@ -156,11 +157,11 @@ class _FileView(View):
 class LogView(_FileView):
     """A partition read from changelog and snapshots; it holds nothing open."""
 
-    def __init__(self, partition: Partition, specification: StoreSpecification[Any, Any]) -> None:
-        """Read *partition*, whose store is of *specification*."""
+    def __init__(self, place: PartitionPlace, specification: StoreSpecification[Any, Any]) -> None:
+        """Read what is at *place*, whose store is of *specification*."""
         super().__init__(specification)
         self._offset: int | None = None
-        self.reader = PartitionReader(partition.directory, specification)
+        self.reader = PartitionReader(place, specification)
 
     def stop_at(self, end_offset: int) -> None:
         """Read the content before *end_offset*, whatever is written from now on."""
@@ -201,7 +202,7 @@ class EngineView(View):
         """
         # Nothing is committed here, so no engine need promise more.
         with open_existing(
-            partition.path, options=options, durability=Durability.PROCESS_CRASH, decoded=False
+            partition.home, options=options, durability=Durability.PROCESS_CRASH, decoded=False
         ) as store:
             check_not_half_restored(store.specification, store.committed_offsets())
             yield cls(store)

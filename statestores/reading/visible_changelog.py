@@ -1,17 +1,18 @@
-"""The changelog of one partition as readers see it: with what an unfinished write appends to it.
+"""A changelog of files as readers see it: with what an unfinished write appends to it.
 
 Readers take no lock, so a staged write may be committed, appended and finished while they look. The
 intent says up to where the changelog's own frames count, and what comes after them.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from statestores.changelog import ChangelogReader, Frame, change_schema
-from statestores.changelog.failures import storage_error
 from statestores.errors import OffsetOutOfRangeError, StoreLockedError, StoreNotFoundError
+from statestores.files.failures import storage_error
+from statestores.reading.visible_log import LogBeginning, LogEnd, VisibleLog
 from statestores.spi.offsets import Position
 from statestores.spi.specification import StoreSpecification
 from statestores.staging.write_intent import WriteIntent, intended_frames, read_intent
@@ -23,11 +24,8 @@ _ATTEMPTS = 10
 
 
 @dataclass(frozen=True, slots=True)
-class LogEnd:
-    """Where a partition ends, seen while no staged write came in between."""
-
-    offset: int
-    """The end offset, with what an unfinished write appends."""
+class FilesEnd(LogEnd):
+    """Where a partition ends, an unfinished write included."""
 
     log_offset: int
     """The end offset of the changelog up to which its own frames count."""
@@ -35,26 +33,9 @@ class LogEnd:
     intent: WriteIntent | None
     """The unfinished write that appends the rest; ``None`` when there is no rest."""
 
-    position: Position
-    """The input that the changelog reflects."""
 
-    has_log: bool
-    """Whether there is a changelog, be it empty."""
-
-
-@dataclass(frozen=True, slots=True)
-class LogBeginning:
-    """Where what is left of a changelog begins."""
-
-    offset: int
-    """The first offset that can be read."""
-
-    complete_from: int
-    """The offset from which every change is there: a compaction has dropped some before it."""
-
-
-class VisibleChangelog:
-    """Reads the changelog of one partition. It holds nothing open between calls."""
+class VisibleChangelog(VisibleLog):
+    """Reads the changelog of one partition from its directory."""
 
     def __init__(
         self, directory: PartitionDirectory, specification: StoreSpecification[Any, Any]
@@ -66,14 +47,14 @@ class VisibleChangelog:
 
     @property
     def partition(self) -> int:
-        """The number of the partition."""
         return self._number
 
-    def frames(self, start: int, stop: int) -> Iterator[Frame]:
-        """Yield the frames from *start* up to *stop*; when a write is finished meanwhile, go on.
+    @property
+    def store(self) -> str:
+        return self._specification.name
 
-        Requires: *stop* is not above an end offset that was seen.
-        """
+    def frames(self, start: int, stop: int) -> Iterator[Frame]:
+        """Yield the frames from *start* up to *stop*; when a write is finished meanwhile, go on."""
         gone: str | None = None
         while start < stop:
             end = self.end()
@@ -86,7 +67,7 @@ class VisibleChangelog:
                     raise
                 gone = end.intent.write_id  # finished meanwhile, or really gone: look again
 
-    def _frames_now(self, end: LogEnd, start: int, stop: int) -> Iterator[Frame]:
+    def _frames_now(self, end: FilesEnd, start: int, stop: int) -> Iterator[Frame]:
         """Yield frames from *start* on, from where they lie at *end*; at least one."""
         if start < end.log_offset:
             with ChangelogReader.open(self._directory.changelog, self._specification.kind) as log:
@@ -105,7 +86,7 @@ class VisibleChangelog:
                 f"ends at {end.offset}: its changelog has been replaced"
             )
 
-    def end(self) -> LogEnd:
+    def end(self) -> FilesEnd:
         """Return where the partition ends.
 
         An intent that is the same before and after the changelog is read says that no staged write
@@ -113,7 +94,13 @@ class VisibleChangelog:
         """
         return consistently(self.store_directory, self.end_with)
 
-    def end_with(self, intent: WriteIntent | None) -> LogEnd:
+    @classmethod
+    def ends_of(cls, logs: Sequence[Self]) -> list[LogEnd]:
+        return consistently(
+            logs[0].store_directory, lambda intent: [log.end_with(intent) for log in logs]
+        )
+
+    def end_with(self, intent: WriteIntent | None) -> FilesEnd:
         """Return where the partition ends, *intent* being the last staged write."""
         try:
             with ChangelogReader.open(self._directory.changelog, self._specification.kind) as log:
@@ -124,38 +111,24 @@ class VisibleChangelog:
         if intent is not None and not intent.finished:
             write = intent.partitions.get(self._number)
         if intent is None or write is None or end >= write.end_offset:
-            return LogEnd(end, end, None, position, has_log)
-        return LogEnd(write.end_offset, min(end, write.base_offset), intent, position, has_log=True)
+            return FilesEnd(end, position, has_log, end, None)
+        own = min(end, write.base_offset)
+        return FilesEnd(write.end_offset, position, has_log=True, log_offset=own, intent=intent)
 
     @property
     def store_directory(self) -> Path:
         """The directory of the store, of which this is one partition."""
         return self._directory.path.parent
 
-    def check_compaction(self, start: int, stop: int) -> None:
-        """Accept a range of changes that ends where a compaction has dropped nothing yet needed.
-
-        Raises:
-            OffsetOutOfRangeError: Changes below *stop* were dropped for the sake of later ones.
-        """
+    def compacted_to(self) -> int:
         try:
             with ChangelogReader.open(self._directory.changelog, self._specification.kind) as log:
                 first = log.segments()[0]
         except StoreNotFoundError:
-            return
-        if first.compacted and first.end_offset is not None and start < first.end_offset > stop:
-            raise OffsetOutOfRangeError(
-                f"the content of partition {self._number} of {self._specification.name!r} before "
-                f"offset {first.end_offset} is gone: its changelog has been compacted; read it at "
-                "a later offset, or at that of a snapshot"
-            )
+            return 0
+        return first.end_offset or 0 if first.compacted else 0
 
     def offset_at(self, time_ms: int) -> int:
-        """Return the first offset that was appended at *time_ms* or later; the end if none was.
-
-        By the writer's clock. A frame that compaction has merged counts as its last commit does,
-        and a staged write that is not appended yet as one of now. The log is read up to there.
-        """
         end = self.end()
         for frame in self.frames(self.first_offset(), end.offset):
             if frame.appended_at_ms >= time_ms or frame.base_offset >= end.log_offset:
@@ -163,7 +136,6 @@ class VisibleChangelog:
         return end.offset
 
     def first_offset(self) -> int:
-        """Return the first offset that the changelog still has."""
         try:
             with ChangelogReader.open(self._directory.changelog, self._specification.kind) as log:
                 return log.first_offset
@@ -171,7 +143,6 @@ class VisibleChangelog:
             return 0
 
     def beginning(self) -> LogBeginning:
-        """Return what deletion and compaction have left of the beginning."""
         try:
             with ChangelogReader.open(self._directory.changelog, self._specification.kind) as log:
                 first = log.segments()[0]

@@ -126,9 +126,13 @@ def open_on_engine(
             cache = RowCache(both_bytes - both_bytes // 3)
             return EngineVersionedStore(engine, specification, durability, cache, both_bytes // 3)
         if isinstance(specification, Window):
-            return EngineWindowStore(engine, specification, durability)
+            return EngineWindowStore(
+                engine, specification, durability, _granted(read_cache_bytes, memory_budget)
+            )
         if isinstance(specification, Session):
-            return EngineSessionStore(engine, specification, durability)
+            return EngineSessionStore(
+                engine, specification, durability, _granted(read_cache_bytes, memory_budget)
+            )
         raise InvalidTypeError(  # noqa: TRY301  # the engine must be closed for it as well
             "a specification is a KeyValue, a TimestampedKeyValue, a Versioned, a Window or a "
             f"Session, got {specification!r}"

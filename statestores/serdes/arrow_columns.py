@@ -64,6 +64,14 @@ def map_chunks(function: Callable[[Any], Any], column: Any, arrow_type: Any) -> 
     )
 
 
+def cut_at(array: Any, size: int) -> tuple[Any, Any]:
+    """Return the first *size* bytes of each value of a binary array, and the rest; null stays."""
+    rows = array.to_pylist()
+    heads = [None if row is None else row[:size] for row in rows]
+    rests = [None if row is None else row[size:] for row in rows]
+    return pyarrow().array(heads, pyarrow().binary()), pyarrow().array(rests, pyarrow().binary())
+
+
 def _plain(pa: Any, array: Any) -> Any:
     """Return *array* without an encoding that only saves memory."""
     if pa.types.is_dictionary(array.type):

@@ -33,8 +33,15 @@ class Capabilities:
     a limit is not a promise but a reservation, and an engine without one need not know that there
     are any."""
 
+    refused_in_paths: str = ""
+    """The characters of a path that `Engine.open` refuses, since the driver would take them for
+    something else (ENG-42). A reservation as well; none is the default."""
+
     @property
     def promises(self) -> dict[str, bool]:
-        """Return whether each optional promise is made, by its name; the limit is none of them."""
-        names = (field.name for field in fields(self))
-        return {name: getattr(self, name) for name in names if name != "max_key_bytes"}
+        """Return whether each optional promise is made, by its name; limits are none of them."""
+        names = (field.name for field in fields(self) if field.name not in _RESERVATIONS)
+        return {name: getattr(self, name) for name in names}
+
+
+_RESERVATIONS = frozenset({"max_key_bytes", "refused_in_paths"})

@@ -13,6 +13,7 @@ Invariants that every engine keeps:
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from os import PathLike
 from typing import ClassVar, Self, TypeAlias, final
 
@@ -72,13 +73,29 @@ class EngineReader(ABC):
         raises `StoreClosedError` (ENG-10); it never ends early as if the data were over.
         """
 
+    def scan_ahead(
+        self, start: bytes, stop: bytes | None, limit: int, *, reverse: bool = False
+    ) -> tuple[Sequence[tuple[bytes, bytes]], Iterator[tuple[bytes, bytes]] | None]:
+        """Return what `scan` gives, in two parts: up to *limit* pairs, 1 or more, at once (ENG-6).
+
+        The second part is an iterator over the others, frozen at the same call, or ``None`` where
+        the first *limit* - 1 pairs were all. A short range costs no iterator this way, where an
+        engine reads it in one step; this default scans.
+        """
+        rows = self.scan(start, stop, reverse=reverse)
+        ahead = list(islice(rows, limit))
+        return ahead, rows if len(ahead) == limit else None
+
 
 class EngineSnapshot(EngineReader, Closing):
     """A view of an engine frozen at `Engine.snapshot`, usable from any one thread at a time."""
 
     @abstractmethod
     def close(self) -> None:
-        """Release the view. Idempotent; reads afterwards raise `StoreClosedError`."""
+        """Release the view. Idempotent.
+
+        Reads afterwards raise `StoreClosedError`, and so do the next steps of its scans (ENG-40).
+        """
 
 
 class Engine(EngineReader, Closing):
@@ -168,6 +185,7 @@ class Engine(EngineReader, Closing):
 
         Raises:
             CapabilityNotSupportedError: The engine does not promise it.
+            InvalidArgumentError: There is something at *path* already (ENG-41).
         """
         raise CapabilityNotSupportedError(
             f"the {self.name!r} backend has no native checkpoint; export a snapshot instead"

@@ -1,15 +1,24 @@
 """The number of the next retained duplicate, where the store itself is not open (WIN-21)."""
 
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from statestores.arrow.snapshots.reader import newest_valid_snapshot
 from statestores.changelog.contract import ReadOnlyChangelog
-from statestores.changelog.frame import FrameKind
+from statestores.changelog.frame import Frame, FrameKind
 from statestores.errors import OffsetOutOfRangeError
 from statestores.spi.offsets import TopicPartition
+from statestores.spi.specification import StoreSpecification
+from statestores.spi.window_specification import Window
+
+
+def numbers_duplicates(specification: StoreSpecification[Any, Any]) -> bool:
+    """Return whether rows of such a store get numbers, behind those that are there."""
+    return isinstance(specification, Window) and specification.retain_duplicates
 
 
 def next_sequence(snapshots: Path, changelog: ReadOnlyChangelog, partition: TopicPartition) -> int:
@@ -40,7 +49,12 @@ def next_sequence(snapshots: Path, changelog: ReadOnlyChangelog, partition: Topi
     if snapshot is not None:
         for rows in snapshot.batches():
             highest = max(highest, _highest(rows))
-    for frame in changelog.read(start) if start < changelog.end_offset else ():
+    return sequence_after(changelog.read(start) if start < changelog.end_offset else (), highest)
+
+
+def sequence_after(frames: Iterable[Frame], highest: int = -1) -> int:
+    """Return a number above those of *frames*, and above *highest*, which comes before them."""
+    for frame in frames:
         highest = -1 if frame.kind is FrameKind.CLEAR else max(highest, _highest(frame.batch))
     return highest + 1
 

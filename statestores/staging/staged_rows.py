@@ -7,6 +7,7 @@ time, so that no change makes a later one too late.
 """
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -74,30 +75,24 @@ def staged_file_from_fields(fields: Fields) -> StagedFile:
     )
 
 
-class StagedWriter:
-    """Splits rows by partition and writes them into files of one directory."""
+class PartitionedRows(ABC):
+    """Splits the rows of a task by partition, and has them written when there are enough."""
 
     def __init__(
         self,
-        directory: Path,
-        prefix: str,
         schema: pa.Schema,
         partitioner: Partitioner,
         partitions: int,
         *,
         spill_bytes: int = SPILL_BYTES,
     ) -> None:
-        """Write files whose names begin with *prefix*, which nobody else uses."""
-        self._directory = directory
-        self._prefix = prefix
+        """Take rows of *schema*, at most about *spill_bytes* of them at a time."""
         self._schema = schema
         self._partitioner = partitioner
         self._partitions = partitions
         self._spill_bytes = spill_bytes
         self._waiting: list[pa.RecordBatch] = []
         self._waiting_bytes = 0
-        self._files: list[StagedFile] = []
-        self._numbers = count()
 
     def add(self, changes: pa.RecordBatch) -> None:
         """Take *changes* with the columns of the store's changelog.
@@ -112,6 +107,47 @@ class StagedWriter:
         if self._waiting_bytes >= self._spill_bytes:
             self._spill()
 
+    def _spill(self) -> None:
+        """Have the waiting rows written, each partition's by itself."""
+        if not self._waiting:
+            return
+        rows = pa.Table.from_batches(self._waiting).combine_chunks()
+        self._waiting, self._waiting_bytes = [], 0
+        chosen = self._partitioner.partition_array(rows["key"], self._partitions)
+        places = chosen.to_numpy()
+        # Sorted by partition, and within it by time; what is equal stays in its order.
+        time = order_column(self._schema)
+        keys = [places] if time is None else [rows[time].to_numpy(), places]
+        order = np.lexsort(keys)
+        borders = np.searchsorted(places[order], np.arange(self._partitions + 1))
+        for partition in np.unique(places).tolist():
+            self._write(partition, rows, order[borders[partition] : borders[partition + 1]])
+
+    @abstractmethod
+    def _write(self, partition: int, rows: pa.Table, indices: np.ndarray) -> None:
+        """Write the *rows* at *indices*, which belong to *partition*, in order of time."""
+
+
+class StagedWriter(PartitionedRows):
+    """Splits rows by partition and writes them into files of one directory."""
+
+    def __init__(
+        self,
+        directory: Path,
+        prefix: str,
+        schema: pa.Schema,
+        partitioner: Partitioner,
+        partitions: int,
+        *,
+        spill_bytes: int = SPILL_BYTES,
+    ) -> None:
+        """Write files whose names begin with *prefix*, which nobody else uses."""
+        super().__init__(schema, partitioner, partitions, spill_bytes=spill_bytes)
+        self._directory = directory
+        self._prefix = prefix
+        self._files: list[StagedFile] = []
+        self._numbers = count()
+
     def finish(self) -> tuple[StagedFile, ...]:
         """Write what is left, and return the files, all of them durable.
 
@@ -125,24 +161,7 @@ class StagedWriter:
             reach("stage.files-durable")
         return tuple(self._files)
 
-    def _spill(self) -> None:
-        """Write the waiting rows, a file for each partition that has some."""
-        if not self._waiting:
-            return
-        rows = pa.Table.from_batches(self._waiting).combine_chunks()
-        self._waiting, self._waiting_bytes = [], 0
-        chosen = self._partitioner.partition_array(rows["key"], self._partitions)
-        places = chosen.to_numpy()
-        # Sorted by partition, and within it by time; what is equal stays in its order.
-        time = order_column(self._schema)
-        keys = [places] if time is None else [rows[time].to_numpy(), places]
-        order = np.lexsort(keys)
-        borders = np.searchsorted(places[order], np.arange(self._partitions + 1))
-        for partition in np.unique(places).tolist():
-            indices = order[borders[partition] : borders[partition + 1]]
-            self._files.append(self._write(partition, rows, indices))
-
-    def _write(self, partition: int, rows: pa.Table, indices: np.ndarray) -> StagedFile:
+    def _write(self, partition: int, rows: pa.Table, indices: np.ndarray) -> None:
         """Write the *rows* at *indices* into a new file."""
         name = f"{self._prefix}-{next(self._numbers):04d}-{partition}.arrow"
         path = self._directory / name
@@ -158,13 +177,14 @@ class StagedWriter:
                         writer.write_batch(batch)
             reach("stage.file-written")
             make_durable(path)
-            return StagedFile(
+            staged = StagedFile(
                 name=name,
                 partition=partition,
                 rows=len(indices),
                 bytes=path.stat().st_size,
                 crc32c=checksum_of(path),
             )
+        self._files.append(staged)
 
 
 def check_staged(directory: Path, files: Iterable[StagedFile]) -> None:
@@ -201,7 +221,7 @@ def staged_batches(
     runs = [_batches_of(directory / file.name) for file in files]
     time = order_column(schema)
     if time is not None:
-        return _merged(runs, schema, time)
+        return merged_by_time(runs, schema, time)
     return (batch for run in runs for batch in run)
 
 
@@ -228,7 +248,7 @@ def _batches_of(path: Path) -> Iterator[pa.RecordBatch]:
         yield batch
 
 
-def _merged(
+def merged_by_time(
     runs: list[Iterator[pa.RecordBatch]], schema: pa.Schema, time: str
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of *runs*, each in order of *time*, in that order; equal times in run order.

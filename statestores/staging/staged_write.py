@@ -35,9 +35,8 @@ from statestores.files.local_path import local_path
 from statestores.files.lock_waiting import COMMIT_TIMEOUT_MS, when_unlocked
 from statestores.partitioning import partitioner_by_name
 from statestores.spi.specification import StoreSpecification
-from statestores.spi.window_specification import Window
 from statestores.staging.committed_write import carry_out, finish, open_log, remove_write
-from statestores.staging.next_sequence import next_sequence
+from statestores.staging.next_sequence import next_sequence, numbers_duplicates
 from statestores.staging.staged_rows import StagedFile, StagedWriter, check_staged
 from statestores.staging.write_intent import (
     INTENT_FILE,
@@ -194,7 +193,7 @@ class Publisher:
         writes: dict[int, PartitionWrite] = {}
         for number, log in self._logs.items():
             own, sequence = [file for file in files if file.partition == number], None
-            if isinstance(specification, Window) and specification.retain_duplicates and own:
+            if own and numbers_duplicates(specification):
                 logged = changelog_partition(specification.name, number)
                 snapshots = self._directories[number].snapshots
                 sequence = 0 if overwrite else next_sequence(snapshots, log, logged)

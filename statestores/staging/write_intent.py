@@ -237,7 +237,7 @@ def intended_frames(
     sequence = write.first_sequence
     directory = write_directory(store_directory, intent.write_id)
     for batch in in_frames(staged_batches(directory, write.files, schema), schema):
-        changes = batch if sequence is None else _numbered(batch, sequence)
+        changes = batch if sequence is None else with_sequences(batch, sequence)
         frame = _frame(FrameKind.CHANGES, offset, changes)
         offset = frame.last_offset + 1
         if sequence is not None:
@@ -257,7 +257,7 @@ def _frame(kind: FrameKind, offset: int, batch: pa.RecordBatch) -> Frame:
     )
 
 
-def _numbered(changes: pa.RecordBatch, first_sequence: int) -> pa.RecordBatch:
+def with_sequences(changes: pa.RecordBatch, first_sequence: int) -> pa.RecordBatch:
     """Return *changes* with sequences from *first_sequence* on."""
     place = changes.schema.get_field_index("sequence")
     numbers = pa.array(np.arange(changes.num_rows, dtype=np.int64) + first_sequence)

@@ -1,6 +1,7 @@
 """Times and durations as text: milliseconds, ISO 8601 or units go in, text for people comes out."""
 
 import re
+import time
 from datetime import UTC, datetime, timedelta
 
 from statestores.errors import InvalidArgumentError
@@ -8,8 +9,10 @@ from statestores.semantics.every_kind.arguments import MAX_TIME_MS
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
+_WORD = re.compile(r"(now|today|yesterday)(?:[ T]([0-9].*))?", re.IGNORECASE)
 _DIGITS = re.compile(r"[0-9]+")
 _DURATION = re.compile(r"([0-9]+)\s*(ms|s|m|h|d|w)?")
+_AGO = re.compile(r"([0-9]+\s*(?:ms|s|m|h|d|w))(?:\s+ago)?")
 _UNITS_MS = {
     None: 1,
     "ms": 1,
@@ -52,6 +55,53 @@ def parse_time(text: str) -> int:
     if not 0 <= time_ms <= MAX_TIME_MS:
         raise InvalidArgumentError(f"a time is from 1970 on and fits into an int64, got {text!r}")
     return time_ms
+
+
+def parse_moment(text: str, now_ms: int | None = None) -> int:
+    """Return the milliseconds since the epoch that *text* says, also where it counts from now.
+
+    What `parse_time` reads; a duration, which is so long ago; and ``now``, ``today`` or
+    ``yesterday``, the latter two with a time of the day or without. Days begin in UTC. *now_ms* is
+    by default what the clock says.
+
+    >>> parse_moment("2h", 7_200_001), parse_moment("2 h ago", 7_200_001)
+    (1, 1)
+    >>> parse_moment("yesterday 14:00", 1372939200000), parse_moment("today", 1372939200000)
+    (1372860000000, 1372896000000)
+
+    Raises:
+        InvalidArgumentError: It is none of these, or before 1970.
+    """
+    now_ms = time.time_ns() // 1_000_000 if now_ms is None else now_ms
+    word, ago = _WORD.fullmatch(text.strip()), _AGO.fullmatch(text.strip())
+    if word is not None:
+        return _by_word(word[1].lower(), word[2], now_ms, text)
+    if ago is None:
+        try:
+            return parse_time(text)
+        except InvalidArgumentError as error:
+            raise InvalidArgumentError(f"{error}; also 2h, or yesterday 14:00") from error
+    time_ms = now_ms - parse_duration(ago[1])
+    if time_ms < 0:
+        raise InvalidArgumentError(f"a time is from 1970 on and fits into an int64, got {text!r}")
+    return time_ms
+
+
+def _by_word(word: str, clock: str | None, now_ms: int, text: str) -> int:
+    """Return the time that *word* says, at the time of the day *clock*; *text* is all of it."""
+    if word == "now":
+        if clock is not None:
+            raise InvalidArgumentError(f"now has no time of the day, got {text!r}")
+        return now_ms
+    day = (_EPOCH + _MILLISECOND * now_ms).date() - timedelta(days=word == "yesterday")
+    if clock is None:
+        return parse_time(day.isoformat())
+    try:
+        return parse_time(f"{day.isoformat()}T{clock}")
+    except InvalidArgumentError as error:
+        raise InvalidArgumentError(
+            f"a time of the day is as in {word} 14:00 or {word} 14:00:30, got {text!r}"
+        ) from error
 
 
 def parse_duration(text: str) -> int:

@@ -11,5 +11,6 @@ import statestores.serdes.arrow_required  # noqa: F401  # before what needs Arro
 # isort: split
 from statestores.verification.findings import Finding, Status
 from statestores.verification.location_checks import check_location, verify
+from statestores.verification.object_roots import check_object_root
 
-__all__ = ["Finding", "Status", "check_location", "verify"]
+__all__ = ["Finding", "Status", "check_location", "check_object_root", "verify"]

@@ -50,7 +50,7 @@ def check_changelog(path: Path, kind: str | None) -> tuple[Finding, LogRange | N
                 changes += frame.batch.num_rows
                 clears += frame.kind is FrameKind.CLEAR
     except StateStoreError as error:
-        return Finding("changelog", path, Status.DAMAGED, str(error)), None
+        return Finding("changelog", path, Status.DAMAGED, str(error), error), None
     words = f"frames: {frames:,}, changes: {changes:,}, offsets from {first} up to {expected}"
     if clears:
         words += f", clears: {clears}"
@@ -93,7 +93,7 @@ def check_snapshot(path: Path) -> tuple[Finding, Snapshot | None]:
         snapshot = read_snapshot(path)
         snapshot.verify()
     except StateStoreError as error:
-        return Finding("snapshot", path, Status.DAMAGED, str(error)), None
+        return Finding("snapshot", path, Status.DAMAGED, str(error), error), None
     words = f"{snapshot.rows:,} rows at offset {snapshot.offset}"
     return Finding("snapshot", path, Status.OK, words), snapshot
 

@@ -1,8 +1,13 @@
 """What a verification has looked at, and its verdict."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
+
+from statestores.errors import StateStoreError
+
+RESTORE_INTERRUPTED = "a restore was interrupted; opening the store through its changelog goes on"
+TRUNCATION_INTERRUPTED = "a truncation was interrupted; opening the store completes it"
 
 
 class Status(StrEnum):
@@ -31,14 +36,17 @@ class Finding:
     check: str
     """What was checked: store, changelog, snapshot, engine, rows, content, partition."""
 
-    path: Path
-    """Where it is."""
+    path: Path | str
+    """Where it is: a path, or a name in an object store."""
 
     status: Status
     """The outcome."""
 
     detail: str
     """The same in words."""
+
+    error: StateStoreError | None = field(default=None, compare=False)
+    """What was raised, if that is what is wrong."""
 
     @property
     def is_failure(self) -> bool:

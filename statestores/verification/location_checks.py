@@ -15,8 +15,11 @@ from statestores.reading.locations import (
     locate,
 )
 from statestores.staging.write_intent import read_intent
+from statestores.state_root import StateRoot
+from statestores.storage import is_storage_url
 from statestores.verification.files import check_changelog, check_snapshot
 from statestores.verification.findings import Finding, Status
+from statestores.verification.object_roots import check_object_root
 from statestores.verification.partition_checks import check_partition
 
 
@@ -29,7 +32,8 @@ def verify(
 ) -> Iterator[Finding]:
     """Check what lies at *path*; yield a finding for each thing, once it has been looked at.
 
-    A state root, the directory of one of its stores, a partition, a changelog or a snapshot.
+    A state root, the directory of one of its stores, a partition, a changelog or a snapshot; or the
+    URL of a state root in an object store, where there are no engines and nobody is kept out.
     Nothing is changed. A store is whole when no finding is a failure:
 
         damaged = [finding for finding in verify("state/") if finding.is_failure]
@@ -46,6 +50,8 @@ def verify(
         StoreNotFoundError: There is nothing at *path* that can be checked.
         StateStoreError: The file that says what stores there are cannot be read.
     """
+    if is_storage_url(path):
+        return check_object_root(StateRoot.open(path), meter=Meter(progress))
     return check_location(locate(path), options=options, with_engine=with_engine, progress=progress)
 
 
@@ -88,7 +94,7 @@ def _check_store(location: Root, name: str) -> Finding:
         partitioner_by_name(entry.specification.partitioner)
         intent = read_intent(directory)
     except StateStoreError as error:
-        return Finding("store", directory, Status.DAMAGED, str(error))
+        return Finding("store", directory, Status.DAMAGED, str(error), error)
     strangers = [
         each.name
         for each in (directory.iterdir() if directory.is_dir() else ())

@@ -28,7 +28,12 @@ from statestores.spi.stores.store import StateStore
 from statestores.verification.content import first_difference, living, visible
 from statestores.verification.engine_rows import examine_rows
 from statestores.verification.files import LogRange, check_changelog, check_snapshots
-from statestores.verification.findings import Finding, Status
+from statestores.verification.findings import (
+    RESTORE_INTERRUPTED,
+    TRUNCATION_INTERRUPTED,
+    Finding,
+    Status,
+)
 from statestores.verification.placement import check_placement
 
 
@@ -65,9 +70,9 @@ def check_partition(
     else:
         logged = None
     try:
-        backend = backend_of(partition.path)
+        backend = backend_of(partition.home)
     except StateStoreError as error:
-        yield Finding("engine", partition.path, Status.DAMAGED, str(error))
+        yield Finding("engine", partition.home, Status.DAMAGED, str(error), error)
         return
     if backend is None:
         return
@@ -90,20 +95,20 @@ def _check_engine(
         yield Finding("engine", path, Status.DAMAGED, "the engine's directory is gone")
         return
     try:
-        engine = load_recorded_backend(backend, partition.path / ENGINE_FILE).open(
+        engine = load_recorded_backend(backend, partition.home / ENGINE_FILE).open(
             str(path), options
         )
     except StoreLockedError as error:
-        yield Finding("engine", path, Status.NOT_CHECKED, str(error))
+        yield Finding("engine", path, Status.NOT_CHECKED, str(error), error)
         return
     except StateStoreError as error:
-        yield Finding("engine", path, Status.DAMAGED, str(error))
+        yield Finding("engine", path, Status.DAMAGED, str(error), error)
         return
     with engine:
         try:
             yield from _check_open_engine(partition, engine, logged, meter)
         except StateStoreError as error:
-            yield Finding("engine", path, Status.DAMAGED, str(error))
+            yield Finding("engine", path, Status.DAMAGED, str(error), error)
 
 
 def _check_open_engine(
@@ -124,8 +129,7 @@ def _check_open_engine(
             partition.specification.changeable,  # from the next opening on
         )
     if engine.get(TRUNCATING_ROW) is not None:
-        words = "a truncation was interrupted; opening the store completes it"
-        yield Finding("rows", path, Status.SKIPPED, words)
+        yield Finding("rows", path, Status.SKIPPED, TRUNCATION_INTERRUPTED)
         return
     if examined.problem_count:
         words = "; ".join(examined.problems)
@@ -139,8 +143,7 @@ def _check_open_engine(
         engine, examined.specification, durability=Durability.PROCESS_CRASH
     ) as store:
         if restore_mark(store.specification) in store.committed_offsets():
-            words = "a restore was interrupted; opening the store through its changelog goes on"
-            yield Finding("content", path, Status.SKIPPED, words)
+            yield Finding("content", path, Status.SKIPPED, RESTORE_INTERRUPTED)
         elif logged is not None:
             yield logged.check_store(store, path)
         elif partition.root is not None and partition.number is not None:
@@ -148,9 +151,9 @@ def _check_open_engine(
                 yield from check_placement(
                     batches_from_changes(store.specification.kind, changes),
                     path,
-                    store.specification,
+                    partition.root,
+                    store.name,
                     partition.number,
-                    partition.root.store(store.name).partitions,
                 )
 
 
@@ -183,12 +186,9 @@ class _Logged:
         partition, name = self._partition, self._specification.name
         if partition.root is None or partition.number is None:
             return
-        partitions = partition.root.store(name).partitions
         rows = self._reader.rows(columns=["key"], typed=False)
         try:
-            yield from check_placement(
-                rows, partition.path, self._specification, partition.number, partitions
-            )
+            yield from check_placement(rows, partition.path, partition.root, name, partition.number)
         except StateStoreError as error:
             words = f"the rows cannot be read: {error}"
             yield Finding("partition", partition.path, Status.SKIPPED, words)

@@ -2,7 +2,8 @@
 
 A key elsewhere is no damage, and scans show it. But a read of that key through the state root, or
 through a facade over partitions, looks in another one: where all the partitions are there it raises
-an error, and in a process that does not have them all it finds nothing. So it is a failure.
+an error, and in a process that does not have them all it finds nothing. So it is a failure; but not
+in a store that nobody partitions (LAY-11).
 """
 
 from collections.abc import Iterable, Iterator
@@ -15,24 +16,59 @@ import pyarrow.compute as pc
 
 from statestores.errors import InvalidArgumentError
 from statestores.partitioning import Partitioner, partitioner_by_name, partitioner_names
+from statestores.root_document import TOPOLOGY_NOTE, Placement, StoreEntry
 from statestores.spi.specification import StoreSpecification
+from statestores.state_root import StateRoot
 from statestores.text.values import as_text
 from statestores.verification.findings import Finding, Status
 
 
 def check_placement(
     batches: Iterable[pa.RecordBatch],
-    path: Path,
+    path: Path | str,
+    root: StateRoot,
+    store: str,
+    number: int,
+) -> Iterator[Finding]:
+    """Check the column ``key`` of *batches*, the content of partition *number* of *store*.
+
+    Yields nothing where there is one partition only, or the partitioner is not known here. A
+    topology that an earlier release has run has not noted who places the keys of its stores: keys
+    elsewhere are no failure there.
+    """
+    entry = root.store(store)
+    specification, partitions = entry.specification, entry.partitions
+    if partitions == 1:
+        return
+    if entry.placement is Placement.TASK:
+        yield Finding("partition", path, Status.SKIPPED, "the task that writes a key places it")
+        return
+    for finding in _check(batches, path, specification, number, partitions):
+        if finding.status is Status.MISPLACED and _is_unnoted(root, entry):
+            words = (
+                "an earlier release ran the topology, and did not note which stores it has that "
+                "nobody partitions; run it once, which notes it, and verify again. This may be "
+                f"one: {finding.detail}"
+            )
+            yield Finding("partition", path, Status.SKIPPED, words)
+        else:
+            yield finding
+
+
+def _is_unnoted(root: StateRoot, entry: StoreEntry) -> bool:
+    """Whether a topology owns the store, and has not noted who places its keys."""
+    if entry.placement is not None or root.storage is not None:  # no topology keeps it in objects
+        return False
+    return (root.path / TOPOLOGY_NOTE).is_file()
+
+
+def _check(
+    batches: Iterable[pa.RecordBatch],
+    path: Path | str,
     specification: StoreSpecification[Any, Any],
     number: int,
     partitions: int,
 ) -> Iterator[Finding]:
-    """Check the column ``key`` of *batches*, the content of partition *number* of *partitions*.
-
-    Yields nothing where there is one partition only, or the partitioner is not known here.
-    """
-    if partitions == 1:
-        return
     try:
         partitioner = partitioner_by_name(specification.partitioner)
     except InvalidArgumentError:

@@ -1,15 +1,25 @@
-"""The rows of a window or session store, and that each has its row in the index (LAY-20)."""
+"""The rows of a window or session store, and that each has its name in the index (LAY-20)."""
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
+from zlib import crc32
 
-from statestores.errors import StateStoreError
+from statestores.errors import StateStoreError, StoreCorruptedError
+from statestores.semantics.retained.name_groups import GROUP_KEY_BYTES, is_group, unpack_names
 from statestores.semantics.retained.progress import RetainedProgress, read_retained_progress
-from statestores.semantics.retained.rows import RetainedRows
+from statestores.semantics.retained.rows import RetainedRows, index_time
 from statestores.semantics.rows.escaped_keys import escape
-from statestores.semantics.rows.layout import DATA, END, HISTORY
+from statestores.semantics.rows.layout import (
+    DATA,
+    END,
+    FORMAT_ROW,
+    GROUPED_FORMAT_VERSION,
+    HISTORY,
+    pack_format_version,
+)
 from statestores.semantics.rows.progress import NO_STREAM_TIME
 from statestores.spi.engine import EngineReader
 from statestores.spi.session_specification import Session
@@ -18,6 +28,9 @@ from statestores.verification.row_walk import Problems, RowCounter
 
 _LOOKED_UP_ROWS = 1_024
 """Rows whose counterparts are looked up together."""
+
+_NAMES_AT_ONCE = 262_144
+"""Names of groups that are in memory together."""
 
 _TIMES = 1 << 63
 """Above every time and every sequence."""
@@ -58,13 +71,24 @@ class _Form:
         return None
 
 
+@dataclass(slots=True)
+class _Groups:
+    """What was counted of the groups in the index."""
+
+    count: int = 0
+    names: int = 0
+
+
 def check_retained(
     reader: EngineReader,
     specification: Window[Any, Any] | Session[Any, Any],
     problems: Problems,
     counted: RowCounter,
 ) -> None:
-    """Check rows and index, each against the other. Memory is that of a chunk of rows."""
+    """Check rows and index, each against the other.
+
+    Memory is that of a chunk of rows, and of some names.
+    """
     try:
         progress = read_retained_progress(reader)
     except StateStoreError as error:
@@ -74,19 +98,80 @@ def check_retained(
         problems.add(f"the cursor {progress.cursor!r} is no key of the index (LAY-21)")
     is_session = isinstance(specification, Session)
     has_number = not isinstance(specification, Window) or specification.retain_duplicates
+    horizon_ms = progress.stream_time_ms - specification.retention_ms
     form = _Form(RetainedRows(has_number=has_number), is_session, progress)
-    rows = counted.through(reader.scan(DATA, HISTORY))
-    for data_key in _without_counterpart(
-        reader, _well_formed(rows, form, problems), form.rows.index_key
-    ):
-        problems.add(f"the row {data_key!r} has none in the index (LAY-20)")
+    groups = _Groups()
     index = counted.through(reader.scan(HISTORY, END))
     for index_key in _without_counterpart(
-        reader, _in_index(index, form, problems), form.rows.indexed_key
+        reader, _in_index(index, form, problems, groups), form.rows.indexed_key
     ):
-        problems.add(f"the index row {index_key!r} stands for a row that is not there (LAY-20)")
+        if index_time(index_key) > horizon_ms:
+            problems.add(f"the index row {index_key!r} stands for a row that is not there (LAY-20)")
+    if groups.count:
+        _check_format(reader, progress, problems)
+    for data_key in _nameless(reader, form, problems, counted, groups.names):
+        problems.add(f"the row {data_key!r} has no name in the index (LAY-20)")
     if progress.stream_time_ms == NO_STREAM_TIME and counted.rows:
         problems.add("there are rows, and the stream time says that there were none (LAY-21)")
+
+
+def _nameless(
+    reader: EngineReader, form: _Form, problems: Problems, counted: RowCounter, names: int
+) -> Iterator[bytes]:
+    """Yield the keys of rows that the index does not name; its groups have so many *names*.
+
+    The rows are walked as often as the names need, so that few of them are in memory at a time.
+    """
+    passes = names // _NAMES_AT_ONCE + 1
+    for number in range(passes):
+        rows = reader.scan(DATA, HISTORY)
+        if number == 0:
+            rows = counted.through(rows)
+        keys = _well_formed(rows, form, problems if number == 0 else Problems())
+        named = _named(reader, form.progress, passes, number) if names else set()
+        alone = (
+            key
+            for key in keys
+            if (passes == 1 or crc32(key) % passes == number) and key not in named
+        )
+        yield from _without_counterpart(reader, alone, form.rows.index_key)
+
+
+def _check_format(reader: EngineReader, progress: RetainedProgress, problems: Problems) -> None:
+    """Check what is true of a store that has groups."""
+    if reader.get(FORMAT_ROW) != pack_format_version(GROUPED_FORMAT_VERSION):
+        problems.add(
+            f"the index has groups, and the format is not {GROUPED_FORMAT_VERSION} (LAY-2)"
+        )
+    if progress.gone:
+        packed = reader.get(progress.cursor) if is_group(progress.cursor) else None
+        if packed is None:
+            problems.add(
+                f"{progress.gone} names are gone of the group {progress.cursor!r}, and there is "
+                "none (LAY-21)"
+            )
+
+
+def _named(
+    reader: EngineReader, progress: RetainedProgress, passes: int, number: int
+) -> set[bytes]:
+    """Return the names in groups that are those of the pass with *number*.
+
+    Names that are gone do not count: no commit looks at them again.
+    """
+    named: set[bytes] = set()
+    for index_key, packed in reader.scan(HISTORY, END):
+        if is_group(index_key):
+            with suppress(StoreCorruptedError):  # which was told when the index was looked at
+                names = unpack_names(index_key, packed)
+                if index_key == progress.cursor:
+                    names = names[progress.gone :]
+                named.update(
+                    names
+                    if passes == 1
+                    else (name for name in names if crc32(name) % passes == number)
+                )
+    return named
 
 
 def _well_formed(
@@ -102,19 +187,50 @@ def _well_formed(
 
 
 def _in_index(
-    index: Iterable[tuple[bytes, bytes]], form: _Form, problems: Problems
+    index: Iterable[tuple[bytes, bytes]], form: _Form, problems: Problems, groups: _Groups
 ) -> Iterator[bytes]:
-    """Yield the keys of *index* that can stand for a row."""
+    """Yield the keys of *index* that can stand for a row; check and count the groups."""
     cursor = form.progress.cursor
     for index_key, held in index:
+        if index_key < cursor:
+            problems.add(f"the index row {index_key!r} is below the cursor {cursor!r} (LAY-21)")
+        if is_group(index_key):
+            groups.count += 1
+            groups.names += _check_group(index_key, held, form, problems)
+            continue
         if len(index_key) < 1 + form.rows.suffix_bytes:
             problems.add(f"the index row {index_key!r} is too short (LAY-20)")
             continue
         if held:
             problems.add(f"the index row {index_key!r} holds {held!r}, not nothing (LAY-20)")
-        if index_key < cursor:
-            problems.add(f"the index row {index_key!r} is below the cursor {cursor!r} (LAY-21)")
         yield index_key
+
+
+def _check_group(index_key: bytes, packed: bytes, form: _Form, problems: Problems) -> int:
+    """Check a group; return how many names it has."""
+    number = int.from_bytes(index_key[-8:])
+    if len(index_key) != GROUP_KEY_BYTES or number >= form.progress.next_group:
+        problems.add(
+            f"the group {index_key!r} has a number that is not below the next one, "
+            f"{form.progress.next_group} (LAY-30)"
+        )
+    try:
+        names = unpack_names(index_key, packed)
+    except StoreCorruptedError as error:
+        problems.add(str(error))
+        return 0
+    if index_key == form.progress.cursor and form.progress.gone >= len(names):
+        problems.add(
+            f"{form.progress.gone} names are gone of the group {index_key!r}, which has "
+            f"{len(names)}: it would have gone with the last (LAY-31)"
+        )
+    time_ms = index_time(index_key)
+    for name in names:
+        if not name.startswith(DATA) or form.malformed(name) is not None:
+            problems.add(f"the group {index_key!r} names {name!r}, which is no row's key (LAY-30)")
+        elif form.rows.time_of(name) > time_ms:
+            problems.add(f"the group {index_key!r} names {name!r}, which expires after it (LAY-30)")
+    return len(names)
 
 
 def _without_counterpart(

@@ -28,7 +28,7 @@ from statestores.semantics.versioned.rows import (
 )
 from statestores.semantics.versioned.store import EngineVersionedStore
 from statestores.semantics.versioned.view import VersionedView
-from statestores.serdes.raw_serde import serde_or_raw
+from statestores.serdes.raw_serde import raw, serde_or_raw
 from statestores.spi.records import VersionedRecord
 from statestores.spi.stores.versioned import ReadOnlyVersionedStore
 
@@ -93,11 +93,16 @@ class _Answers:
 
 
 def find_as_of(
-    store: ReadOnlyVersionedStore[Any, Any], keys: pa.Array, times_ms: pa.Array
+    store: ReadOnlyVersionedStore[Any, Any],
+    keys: pa.Array,
+    times_ms: pa.Array,
+    *,
+    as_bytes: bool = False,
 ) -> Found:
     """Return the version of each of the encoded *keys* that is valid at its time, inclusive.
 
-    *times_ms* is int64, from 0. Null where a key or time is null.
+    *times_ms* is int64, from 0. Null where a key or time is null. Values are those of the store's
+    serde, or *as_bytes* as they are kept.
 
     Raises:
         StoreClosedError: The store is closed.
@@ -120,7 +125,8 @@ def find_as_of(
         hits = np.flatnonzero([record is not None for record in records])
         versions = _Versions.of_records([record for record in records if record is not None])
         answers.add(hits, np.arange(len(hits)), versions)
-    return answers.found(asked, count, serde_or_raw(store.specification.value).decode_array)
+    serde = raw if as_bytes else serde_or_raw(store.specification.value)
+    return answers.found(asked, count, serde.decode_array)
 
 
 def _ask_view(

@@ -4,6 +4,7 @@ The hot paths test types in line and come here only to complain.
 """
 
 from collections.abc import Iterable
+from operator import le
 from typing import Any, NoReturn
 
 from statestores.errors import InvalidArgumentError, InvalidTypeError
@@ -105,6 +106,19 @@ def check_time(name: str, time_ms: object) -> None:
         )
 
 
+def check_times(name: str, times_ms: list[Any]) -> None:
+    """Accept a list of times; the common case is a look at their types and bounds.
+
+    Raises:
+        InvalidTypeError, InvalidArgumentError: One is not a time.
+    """
+    if times_ms and not (
+        set(map(type, times_ms)) == {int} and min(times_ms) >= 0 and max(times_ms) <= MAX_TIME_MS
+    ):
+        for time_ms in times_ms:
+            check_time(name, time_ms)
+
+
 def check_time_range(first_ms: int | None, last_ms: int | None) -> None:
     """Accept a time range, inclusive at both ends and open where ``None``.
 
@@ -134,6 +148,23 @@ def check_session(start_ms: object, end_ms: object) -> None:
         raise InvalidArgumentError(
             f"a session must not end before it starts, got start_ms={start_ms} and end_ms={end_ms}"
         )
+
+
+def check_sessions(starts_ms: list[Any], ends_ms: list[Any]) -> None:
+    """Accept two columns of equal length: the inclusive ends of sessions.
+
+    Raises:
+        InvalidTypeError, InvalidArgumentError: As for `check_session`.
+    """
+    if (
+        set(map(type, starts_ms)) | set(map(type, ends_ms)) <= {int}
+        and min(starts_ms, default=0) >= 0
+        and max(ends_ms, default=0) <= MAX_TIME_MS
+        and all(map(le, starts_ms, ends_ms))
+    ):
+        return
+    for start_ms, end_ms in zip(starts_ms, ends_ms, strict=True):
+        check_session(start_ms, end_ms)
 
 
 def check_key_range(first: object, last: object) -> None:

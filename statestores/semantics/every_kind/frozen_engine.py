@@ -30,6 +30,11 @@ class FrozenEngine(EngineSnapshot):
     ) -> Iterator[tuple[bytes, bytes]]:
         return self._snapshot.scan(start, stop, reverse=reverse)
 
+    def scan_ahead(
+        self, start: bytes, stop: bytes | None, limit: int, *, reverse: bool = False
+    ) -> tuple[Sequence[tuple[bytes, bytes]], Iterator[tuple[bytes, bytes]] | None]:
+        return self._snapshot.scan_ahead(start, stop, limit, reverse=reverse)
+
     def snapshot(self) -> "FrozenEngine":
         """Return this: it is a view of one instant already."""
         return self

@@ -6,7 +6,13 @@ from typing import Any
 
 from statestores.errors import StoreMismatchError, UnsupportedFormatError
 from statestores.files.strict_json import parse_object
-from statestores.semantics.rows.layout import FORMAT_ROW, FORMAT_VERSION, SPECIFICATION_ROW
+from statestores.semantics.rows.layout import (
+    FORMAT_ROW,
+    FORMAT_VERSION,
+    KNOWN_FORMAT_VERSIONS,
+    SPECIFICATION_ROW,
+    pack_format_version,
+)
 from statestores.spi.durability import Durability
 from statestores.spi.engine import Engine, EngineReader
 from statestores.spi.specification import StoreSpecification
@@ -27,10 +33,11 @@ def read_description(reader: EngineReader) -> dict[str, str | int] | None:
                 "the engine holds data, but no statestores store; choose another directory"
             )
         return None
-    if version != str(FORMAT_VERSION).encode():
+    if version not in map(pack_format_version, KNOWN_FORMAT_VERSIONS):
+        known = " and ".join(map(str, KNOWN_FORMAT_VERSIONS))
         raise UnsupportedFormatError(
             f"the store has format version {version.decode(errors='replace')!r}, and this release "
-            f"knows version {FORMAT_VERSION}; upgrade statestores, or restore a snapshot"
+            f"knows versions {known}; upgrade statestores, or restore a snapshot"
         )
     return parse_object(reader.get(SPECIFICATION_ROW) or b"", "the stored specification")
 
@@ -53,7 +60,8 @@ def claim(
         if engine.capabilities.durable_commit:
             durability = Durability.POWER_LOSS
         engine.apply(
-            {FORMAT_ROW: str(FORMAT_VERSION).encode(), SPECIFICATION_ROW: text.encode()}, durability
+            {FORMAT_ROW: pack_format_version(FORMAT_VERSION), SPECIFICATION_ROW: text.encode()},
+            durability,
         )
         return
     check_description(stored, wanted)

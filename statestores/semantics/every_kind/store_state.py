@@ -9,6 +9,7 @@ Invariants:
 
 from abc import abstractmethod
 from collections.abc import Generator, Iterator
+from pathlib import Path
 from typing import Generic, TypeVar
 
 from statestores.errors import CapabilityNotSupportedError, StateStoreError, StoreClosedError
@@ -42,6 +43,9 @@ class StoreState(MeteredStore, Generic[K, V]):
     _committed_position: Position
     _is_truncating: bool
     """Whether the engine has the mark of an unfinished truncation (COM-42)."""
+
+    opened_at: Path | None = None
+    """The directory of the engine, as far as whoever opened it has said it."""
 
     def __init__(
         self, engine: Engine, specification: StoreSpecification[K, V], durability: Durability
@@ -77,6 +81,12 @@ class StoreState(MeteredStore, Generic[K, V]):
         self._unsettled: WriteBatch | StateStoreError | None = None
         self._cleared_at: int | None = None  # the journal's offset of the last truncation
         self.commits = 0  # counted before and after each: see the facades of pending writes
+
+    def __repr__(self) -> str:
+        kind = self._specification.kind
+        place = "" if self.opened_at is None else f" in {str(self.opened_at)!r}"
+        state = f"{self._uncommitted_bytes} bytes pending" if self._open else "closed"
+        return f"<{kind} store {self.name!r}, {self._engine.name}{place}, {state}>"
 
     # What derived classes define.
 

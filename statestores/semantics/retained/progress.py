@@ -7,11 +7,12 @@ walks over the tombstones of rows that are gone.
 """
 
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain
 from struct import Struct, error
 
 from statestores.errors import StoreCorruptedError
 from statestores.failpoints import reach
+from statestores.semantics.retained.name_groups import is_group, unpack_names
 from statestores.semantics.retained.rows import RetainedRows, index_above, index_time
 from statestores.semantics.rows.layout import HISTORY, PROGRESS_ROW, after_prefix
 from statestores.semantics.rows.progress import NO_STREAM_TIME
@@ -28,6 +29,13 @@ _OWED_PER_COMMIT = 65_536
 """How many of the owed rows one commit removes: a batch is in memory."""
 
 _FIXED = Struct(">qQ")
+
+_GROUPED = Struct(">qQQI")
+"""The same where there are groups. The third number is never so large that its first byte could be
+the one with which a cursor begins."""
+
+_ROWS_AHEAD = 4
+"""Groups that are read at the call, of up to `MOST_BYTES` each: more than most commits remove."""
 _STOP = after_prefix(HISTORY)
 
 
@@ -44,6 +52,12 @@ class RetainedProgress:
     cursor: bytes = HISTORY
     """No row of the index is below this key."""
 
+    next_group: int = 0
+    """The number of the next group of the index; 0 if the store never had one."""
+
+    gone: int = 0
+    """How many names of the group at the cursor have been removed with their rows."""
+
     floor_ms: int = field(default=0, compare=False)
     """No stored row has a lower time, or it has not been looked up yet. Not stored."""
 
@@ -53,7 +67,10 @@ class RetainedProgress:
 
     def pack(self) -> bytes:
         """Return the stored form."""
-        return _FIXED.pack(self.stream_time_ms, self.next_sequence) + self.cursor
+        if self.next_group == 0:
+            return _FIXED.pack(self.stream_time_ms, self.next_sequence) + self.cursor
+        numbers = _GROUPED.pack(self.stream_time_ms, self.next_sequence, self.next_group, self.gone)
+        return numbers + self.cursor
 
     def remove_expired(
         self,
@@ -70,19 +87,44 @@ class RetainedProgress:
         self.owed -= besides
         budget = REMOVALS_PER_COMMIT + REMOVALS_PER_WRITE * len(batch) + besides
         above = index_above(horizon_ms)
-        found = reader.scan(self.cursor, max(self.cursor, above))
-        expired = [index_key for index_key, _ in islice(found, budget + 1)]
-        if len(expired) > budget:
-            self.cursor = expired.pop()
+        stop = max(self.cursor, above)
+        ahead, others = reader.scan_ahead(self.cursor, stop, _ROWS_AHEAD)
+        singles: list[bytes] = []
+        groups: list[bytes] = []
+        named: list[bytes] = []
+        for index_key, packed in ahead if others is None else chain(ahead, others):
+            if budget <= 0:
+                self._move(index_key)
+                break
+            if not is_group(index_key):
+                singles.append(index_key)
+                budget -= 1
+                continue
+            self._move(index_key)
+            names = unpack_names(index_key, packed)
+            due = names[self.gone : self.gone + budget]
+            named += due
+            budget -= len(due)
+            if self.gone + len(due) < len(names):
+                self.gone += len(due)
+                break
+            groups.append(index_key)
         else:
             self.owed = 0
-            self.cursor = max(self.cursor, above)
-            following = reader.first(self.cursor, _STOP)
+            self._move(stop)
+            following = reader.first(stop, _STOP)
             self.floor_ms = 1 << 63 if following is None else index_time(following[0])
         # All of the index, and then all rows: an engine that sorts has less to do this way.
-        batch.update(dict.fromkeys(expired))
-        batch.update(dict.fromkeys(rows.indexed_keys(expired)))
+        batch.update(dict.fromkeys(singles))
+        batch.update(dict.fromkeys(groups))
+        batch.update(dict.fromkeys(rows.indexed_keys(singles)))
+        batch.update(dict.fromkeys(named))
         reach("vacuum.swept")
+
+    def _move(self, cursor: bytes) -> None:
+        """Go to *cursor*, unless it is there already; of another group no name is gone yet."""
+        if cursor != self.cursor:
+            self.cursor, self.gone = cursor, 0
 
 
 def read_retained_progress(reader: EngineReader) -> RetainedProgress:
@@ -96,6 +138,11 @@ def read_retained_progress(reader: EngineReader) -> RetainedProgress:
         return RetainedProgress()
     try:
         stream_time_ms, next_sequence = _FIXED.unpack_from(row)
+        cursor = row[_FIXED.size :]
+        if cursor.startswith(HISTORY):  # format 1, or a store without groups; else a number follows
+            return RetainedProgress(stream_time_ms, next_sequence, cursor)
+        _, _, next_group, gone = _GROUPED.unpack_from(row)
     except error as failure:
         raise StoreCorruptedError(f"the stored progress {row!r} is malformed") from failure
-    return RetainedProgress(stream_time_ms, next_sequence, row[_FIXED.size :])
+    cursor = row[_GROUPED.size :]
+    return RetainedProgress(stream_time_ms, next_sequence, cursor, next_group, gone)

@@ -2,28 +2,36 @@
 
 Both kinds keep a row until stream time has passed its time by the retention. A window's time is
 its start, a session's its end; the number is a session's start, or the sequence of a retained
-duplicate. Each has two rows in the engine (spec/08):
+duplicate. In the engine (spec/08) there is
 
 * in `DATA` the value, ordered by key, time and number, as it is read;
-* in `HISTORY` no value, ordered by time, so that what expires lies together at the beginning.
+* in `HISTORY` the row's name, ordered by time, so that what expires lies together at the beginning:
+  either in a row of its own without a value, or in a group with others (`name_groups`).
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from struct import Struct
 
 from statestores.semantics.rows.escaped_keys import escape, unescape
 from statestores.semantics.rows.layout import DATA, HISTORY
 
-_TIME_BYTES = 8
+TIME_BYTES = 8
 _TIME = Struct(">Q")
-_SUFFIX_BYTES = 10
+SUFFIX_BYTES = 10
 """The key's terminator, two zero bytes, and the time: one number of ten bytes takes half the time
 of a ``Struct``."""
 _SUFFIX_AND_NUMBER = Struct(">HQQ")
 
 pack_time = _TIME.pack
 
-_NEVER = pack_time(1 << 63)
+unpack_time_from = _TIME.unpack_from
+"""Returns the time at a place in the key of a row. Faster than a slice and a number of it."""
+
+unpack_times_from = Struct(">QQ").unpack_from
+"""Returns the time and the number at a place in the key of a row."""
+
+NEVER = pack_time(1 << 63)
+"""Above every time, packed."""
 
 Row = tuple[bytes, bytes]
 """A row of `DATA`, key and value."""
@@ -36,24 +44,24 @@ def index_above(time_ms: int) -> bytes:
 
 def index_time(index_key: bytes) -> int:
     """Return the time of a row of the index."""
-    return int.from_bytes(index_key[1 : 1 + _TIME_BYTES], "big")
+    return int.from_bytes(index_key[1 : 1 + TIME_BYTES], "big")
 
 
 def unnumbered_key(key: bytes, time_ms: int) -> bytes:
     """Return the key of a row without a number: the lowest of all with this key and time."""
     # `escape`, written out: this is in the path of each fetch and put of a window.
-    return DATA + key.replace(b"\x00", b"\x00\xff") + time_ms.to_bytes(_SUFFIX_BYTES)
+    return DATA + key.replace(b"\x00", b"\x00\xff") + time_ms.to_bytes(SUFFIX_BYTES)
 
 
 class RetainedRows:
     """The keys of one store's rows: with a number after the time, or without."""
 
-    __slots__ = ("_time_from_end", "has_number", "suffix_bytes")
+    __slots__ = ("has_number", "suffix_bytes", "time_from_end")
 
     def __init__(self, *, has_number: bool) -> None:
         self.has_number = has_number
-        self.suffix_bytes = _SUFFIX_AND_NUMBER.size if has_number else _SUFFIX_BYTES
-        self._time_from_end = self.suffix_bytes - 2
+        self.suffix_bytes = _SUFFIX_AND_NUMBER.size if has_number else SUFFIX_BYTES
+        self.time_from_end = self.suffix_bytes - 2
 
     def data_key(self, key: bytes, time_ms: int, number: int = 0) -> bytes:
         """Return the key of a row."""
@@ -62,10 +70,23 @@ class RetainedRows:
         return unnumbered_key(key, time_ms)
 
     def index_key(self, data_key: bytes) -> bytes:
-        """Return the key in the index of the row *data_key*."""
-        time_at = len(data_key) - self._time_from_end
-        number_at = time_at + _TIME_BYTES
-        return HISTORY + data_key[time_at:number_at] + data_key[1:time_at] + data_key[number_at:]
+        """Return the key in the index of the row *data_key*, where it is named alone."""
+        return self.index_keys([data_key])[0]
+
+    def index_keys(self, data_keys: Iterable[bytes]) -> list[bytes]:
+        """Return the keys in the index of rows, where they are named alone."""
+        if not self.has_number:
+            return [HISTORY + key[-TIME_BYTES:] + key[1:-TIME_BYTES] for key in data_keys]
+        time_at, number_at = -self.time_from_end, -TIME_BYTES
+        return [
+            HISTORY + key[time_at:number_at] + key[1:time_at] + key[number_at:] for key in data_keys
+        ]
+
+    def highest_time(self, data_keys: Iterable[bytes]) -> bytes:
+        """Return the highest time of rows, of which there is one at least, packed."""
+        time_at = -self.time_from_end
+        time_to = (time_at + TIME_BYTES) or None
+        return max([key[time_at:time_to] for key in data_keys])
 
     def indexed_key(self, index_key: bytes) -> bytes:
         """Return the key of the row that a row of the index stands for."""
@@ -73,22 +94,22 @@ class RetainedRows:
 
     def indexed_keys(self, index_keys: list[bytes]) -> list[bytes]:
         """Return the keys of the rows that rows of the index stand for."""
-        time_end = 1 + _TIME_BYTES
+        time_end = 1 + TIME_BYTES
         if not self.has_number:
             return [DATA + key[time_end:] + key[1:time_end] for key in index_keys]
         return [
-            DATA + key[time_end:-_TIME_BYTES] + key[1:time_end] + key[-_TIME_BYTES:]
+            DATA + key[time_end:-TIME_BYTES] + key[1:time_end] + key[-TIME_BYTES:]
             for key in index_keys
         ]
 
     def time_of(self, data_key: bytes) -> int:
         """Return the time of a row."""
-        time_at = len(data_key) - self._time_from_end
-        return int.from_bytes(data_key[time_at : time_at + _TIME_BYTES], "big")
+        time_at = len(data_key) - self.time_from_end
+        return int.from_bytes(data_key[time_at : time_at + TIME_BYTES], "big")
 
     def number_of(self, data_key: bytes) -> int:
         """Return the number of a row. Requires: it has one."""
-        return int.from_bytes(data_key[-_TIME_BYTES:], "big")
+        return int.from_bytes(data_key[-TIME_BYTES:], "big")
 
     def key_of(self, data_key: bytes) -> bytes:
         """Return the key that a row belongs to."""
@@ -109,36 +130,11 @@ class RetainedRows:
             return start, HISTORY
         return start, unnumbered_key(last_key, last_ms + 1)
 
-    def batch_of(
-        self, pending: Mapping[bytes, bytes | None], horizon_ms: int
-    ) -> tuple[dict[bytes, bytes | None], int]:
-        """Return the rows that *pending* ones change, with the index, and their lowest time.
-
-        What has expired before it is committed is left out.
-        """
-        batch: dict[bytes, bytes | None] = {}
-        index: dict[bytes, bytes | None] = {}
-        # `time_of` and `index_key`, written out; as bytes, times compare like numbers.
-        horizon = pack_time(horizon_ms) if horizon_ms >= 0 else b""
-        lowest = _NEVER
-        from_end = self._time_from_end
-        for data_key, value in pending.items():
-            time_at = len(data_key) - from_end
-            time = data_key[time_at : time_at + _TIME_BYTES]
-            if time > horizon:
-                batch[data_key] = value
-                index_key = HISTORY + time + data_key[1:time_at] + data_key[time_at + _TIME_BYTES :]
-                index[index_key] = None if value is None else b""
-                if time < lowest:  # noqa: PLR1730  # a call costs a tenth
-                    lowest = time
-        batch.update(index)
-        return batch, int.from_bytes(lowest, "big")
-
     def within(self, rows: Iterable[Row], first_ms: int, last_ms: int) -> Iterator[Row]:
         """Yield the rows with times from *first_ms* to *last_ms*, both inclusive."""
         low, high = pack_time(first_ms), pack_time(last_ms)
-        from_end = self._time_from_end
+        from_end = self.time_from_end
         for row in rows:
             time_at = len(row[0]) - from_end
-            if low <= row[0][time_at : time_at + _TIME_BYTES] <= high:
+            if low <= row[0][time_at : time_at + TIME_BYTES] <= high:
                 yield row

@@ -1,15 +1,17 @@
 """The session store over an engine, and its facades: rows whose time is the session's end."""
 
-from collections.abc import Iterator, Sequence
-from typing import ClassVar
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from typing import ClassVar, cast
 
 from statestores.errors import InvalidArgumentError
 from statestores.semantics.every_kind.arguments import (
+    MAX_TIME_MS,
     check_key,
     check_key_range,
     check_keys,
     check_lengths,
     check_session,
+    check_sessions,
     check_time,
     check_time_range,
     check_value,
@@ -20,9 +22,11 @@ from statestores.semantics.retained.reads import (
     CommittedRetained,
     RetainedReads,
     UncommittedRetained,
+    new_record,
 )
-from statestores.semantics.retained.rows import RetainedRows, Row
+from statestores.semantics.retained.rows import RetainedRows, Row, unpack_times_from
 from statestores.semantics.retained.store import EngineRetainedStore, times_of
+from statestores.semantics.rows.row_cache import DEFAULT_READ_CACHE_BYTES
 from statestores.spi.durability import Durability
 from statestores.spi.engine import Engine
 from statestores.spi.records import Changes, SessionRecord
@@ -30,6 +34,9 @@ from statestores.spi.session_specification import Session
 from statestores.spi.stores.session import ReadOnlySessionStore, SessionStore
 from statestores.spi.stores.store import Isolation, Values
 from statestores.spi.values import as_list
+
+_TIMES_BYTES = 16
+"""The end and the start of a session, at the end of the key of its row."""
 
 
 class SessionReads(RetainedReads, ReadOnlySessionStore[bytes, bytes]):
@@ -75,7 +82,7 @@ class SessionReads(RetainedReads, ReadOnlySessionStore[bytes, bytes]):
         check_time_range(first_ms, last_ms)
         check_key_range(first_key, last_key)
         rows = self._visible_rows(first_key, last_key, first_ms, last_ms, reverse=reverse)
-        return self._records(rows, None)
+        return self._owner.count_iterator(self._records(rows, None))
 
     def _find(
         self,
@@ -91,16 +98,31 @@ class SessionReads(RetainedReads, ReadOnlySessionStore[bytes, bytes]):
         if latest_start_ms is not None:
             check_time("latest_start_ms", latest_start_ms)
         rows = self._visible_rows(first_key, last_key, earliest_end_ms, None, reverse=reverse)
-        return self._records(rows, latest_start_ms)
+        key = first_key if first_key == last_key else None
+        return self._owner.count_iterator(self._records(rows, latest_start_ms, key))
 
     def _records(
-        self, rows: Iterator[Row], latest_start_ms: int | None
-    ) -> Iterator[SessionRecord[bytes, bytes]]:
-        key_of, end_of, start_of = self._rows.key_of, self._rows.time_of, self._rows.number_of
+        self, rows: Iterable[Row], latest_start_ms: int | None, key: bytes | None = None
+    ) -> Generator[SessionRecord[bytes, bytes], None, None]:
+        """Yield those of *rows* that start by *latest_start_ms*, as long as the store is open.
+
+        They are of *key* if it is given.
+        """
+        owner, key_of, new, times_of_row = (
+            self._owner,
+            self._rows.key_of,
+            new_record,
+            unpack_times_from,
+        )
+        latest_ms = MAX_TIME_MS if latest_start_ms is None else latest_start_ms
+        record = cast("type[SessionRecord[bytes, bytes]]", SessionRecord)
         for data_key, value in rows:
-            start_ms = start_of(data_key)
-            if latest_start_ms is None or start_ms <= latest_start_ms:
-                yield SessionRecord(key_of(data_key), start_ms, end_of(data_key), value)
+            if not owner._open:  # noqa: SLF001  # `is_open` is a call, for each row
+                owner.check_open()
+            end_ms, start_ms = times_of_row(data_key, -_TIMES_BYTES)
+            if start_ms <= latest_ms:
+                yield new(record, (key or key_of(data_key), start_ms, end_ms, value))
+        owner.check_open()
 
 
 class CommittedSessions(CommittedRetained, SessionReads):
@@ -114,16 +136,19 @@ class UncommittedSessions(UncommittedRetained, SessionReads):
 class EngineSessionStore(EngineRetainedStore, SessionReads, SessionStore[bytes, bytes]):
     """A session store of bytes over any engine."""
 
-    _times_bytes: ClassVar[int] = 16
+    _times_bytes: ClassVar[int] = _TIMES_BYTES
 
     def __init__(
         self,
         engine: Engine,
         specification: Session[bytes, bytes],
         durability: Durability,
+        memory_bytes: int = DEFAULT_READ_CACHE_BYTES,
     ) -> None:
+        """Remember names of rows in up to *memory_bytes*."""
         rows = RetainedRows(has_number=True)
-        super().__init__(engine, specification, durability, rows, specification.retention_ms)
+        retention_ms = specification.retention_ms
+        super().__init__(engine, specification, durability, rows, retention_ms, memory_bytes)
 
     # Writes.
 
@@ -146,9 +171,11 @@ class EngineSessionStore(EngineRetainedStore, SessionReads, SessionStore[bytes, 
         check_lengths(keys=key_list, starts_ms=starts, ends_ms=ends, values=value_list)
         check_keys(key_list)
         check_values(value_list)
-        for start_ms, end_ms in zip(starts, ends, strict=True):
-            check_session(start_ms, end_ms)
-        return sum(map(self._put_checked, key_list, starts, ends, value_list))
+        check_sessions(starts, ends)
+        if not self._takes_all(ends):
+            return sum(map(self._put_checked, key_list, starts, ends, value_list))
+        data_keys = list(map(self._rows.data_key, key_list, ends, starts))
+        return self._put_rows(data_keys, value_list, ends, sum(map(len, key_list)))
 
     def remove(self, key: bytes, start_ms: int, end_ms: int) -> bool:
         return self.put(key, start_ms, end_ms, None)
@@ -187,8 +214,7 @@ class EngineSessionStore(EngineRetainedStore, SessionReads, SessionStore[bytes, 
         starts = times_of("times_ms", self.name, changes.times_ms)
         ends = times_of("end_times_ms", self.name, changes.end_times_ms)
         check_lengths(keys=keys, values=values, times_ms=starts, end_times_ms=ends)
-        for start_ms, end_ms in zip(starts, ends, strict=True):
-            check_session(start_ms, end_ms)
+        check_sessions(starts, ends)
         if changes.sequences is not None:
             raise InvalidArgumentError(
                 f"the changes carry sequences, and {self.name!r} is a session store"

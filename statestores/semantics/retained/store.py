@@ -5,7 +5,7 @@ pending row was visible when it was put, so its time is above the cursor of the 
 """
 
 from abc import abstractmethod
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import ClassVar
@@ -14,11 +14,12 @@ from statestores.errors import InvalidArgumentError
 from statestores.semantics.every_kind.arguments import check_changes, check_reverse, check_time
 from statestores.semantics.every_kind.sorted_rows import SortedRows
 from statestores.semantics.every_kind.timed_store import TimedStore
+from statestores.semantics.retained.naming import Naming
 from statestores.semantics.retained.progress import RetainedProgress, read_retained_progress
 from statestores.semantics.retained.reads import (
     PendingRows,
     RetainedReads,
-    RetainedSelection,
+    visible_times,
 )
 from statestores.semantics.retained.rows import RetainedRows, Row
 from statestores.semantics.rows.closed_rows import ClosedRows
@@ -27,9 +28,16 @@ from statestores.semantics.rows.content_chunks import (
     frozen_content,
     next_chunk_rows,
 )
-from statestores.semantics.rows.layout import DATA, HISTORY, PROGRESS_ROW
+from statestores.semantics.rows.layout import (
+    DATA,
+    FORMAT_ROW,
+    GROUPED_FORMAT_VERSION,
+    HISTORY,
+    PROGRESS_ROW,
+    pack_format_version,
+)
 from statestores.semantics.rows.progress import NO_STREAM_TIME
-from statestores.semantics.rows.write_buffer import WriteBuffer, merge
+from statestores.semantics.rows.write_buffer import WriteBuffer
 from statestores.spi.durability import Durability
 from statestores.spi.engine import Engine, EngineReader
 from statestores.spi.milliseconds import warn_of_another_unit
@@ -54,10 +62,12 @@ class EngineRetainedStore(RetainedReads, TimedStore):
         durability: Durability,
         rows: RetainedRows,
         retention_ms: int,
+        remembered_bytes: int | None,
     ) -> None:
         super().__init__(engine, specification, durability)
         self._rows = rows
         self._retention_ms = retention_ms
+        self._naming = Naming(rows, retention_ms, remembered_bytes)
         self._buffer = WriteBuffer()
         self._pending: dict[bytes, bytes | None] = self._buffer.rows
         self._stream_time = self._progress.stream_time_ms
@@ -101,11 +111,40 @@ class EngineRetainedStore(RetainedReads, TimedStore):
         self._puts += self._put_step
         return True
 
+    def _takes_all(self, times_ms: list[int]) -> bool:
+        """Return whether rows with *times_ms* are accepted in whatever order they are put."""
+        if not times_ms:
+            return False
+        highest = max(times_ms)
+        return min(times_ms) > max(self._stream_time, highest) - self._retention_ms
+
+    def _put_rows(
+        self,
+        data_keys: list[bytes],
+        values: list[bytes | None],
+        times_ms: list[int],
+        key_bytes: int,
+    ) -> int:
+        """Put rows, all of which are accepted; return how many. Their keys have *key_bytes*."""
+        self._pending.update(zip(data_keys, values, strict=True))
+        reached = max(times_ms)
+        if reached > self._stream_time:
+            self._advance_stream_time(reached)
+        count = len(data_keys)
+        self._uncommitted_bytes += key_bytes + count * self._times_bytes
+        self._uncommitted_bytes += sum(map(len, filter(None, values)))
+        self._puts += count * self._put_step
+        return count
+
     def _advance_stream_time(self, time_ms: int) -> None:
         self._stream_time = time_ms
         self._horizon = time_ms - self._retention_ms
 
     # Reads.
+
+    @property
+    def _owner(self) -> "EngineRetainedStore":
+        return self
 
     def _visible_value(self, data_key: bytes, time_ms: int) -> bytes | None:
         value = self._pending.get(data_key, _ABSENT)
@@ -125,19 +164,23 @@ class EngineRetainedStore(RetainedReads, TimedStore):
         last_ms: int | None,
         *,
         reverse: bool,
-    ) -> Generator[Row, None, None]:
+    ) -> Iterable[Row]:
         check_reverse(reverse)
-        self.check_open()
-        selection = RetainedSelection(
-            self._rows, (first_key, last_key), (first_ms, last_ms), self._horizon
-        )
-        if selection.is_below_horizon:
+        if not self._open:
+            self.check_open()
+        horizon = self._horizon
+        times = low_ms, high_ms = visible_times(first_ms, last_ms, horizon)
+        if high_ms <= horizon:
             self._below_horizon += 1
-        start, stop = selection.start, selection.stop
-        overlay = self._buffer.slice(start, stop, reverse=reverse) if self._pending else []
-        stored = self._engine.scan(start, stop, reverse=reverse)
-        rows = merge(stored, overlay, reverse=reverse)
-        return self.count_iterator(selection.of(self.guarded(rows) if overlay else rows))
+        start, stop = self._rows.bounds(first_key, last_key, low_ms, high_ms)
+        rows, _ = self._selected(
+            self._engine,
+            (start, stop),
+            self._buffer.slice(start, stop, reverse=reverse) if self._pending else [],
+            None if first_key is not None and first_key == last_key else times,
+            reverse=reverse,
+        )
+        return rows
 
     def uncommitted_rows(self) -> tuple[PendingRows, int]:
         """Return the pending rows, live, and their stream time: for facades."""
@@ -228,6 +271,10 @@ class EngineRetainedStore(RetainedReads, TimedStore):
 
     def _forget_progress(self) -> None:
         self._progress = self._next_progress = RetainedProgress()
+        self._naming.forget()
+
+    def _forget_cached(self) -> None:
+        self._naming.forget()
 
     def _pending_rows(self) -> dict[bytes, bytes | None]:
         progress = replace(
@@ -236,7 +283,11 @@ class EngineRetainedStore(RetainedReads, TimedStore):
             next_sequence=self._next_sequence,
         )
         horizon = self._horizon
-        batch, floor = self._rows.batch_of(self._pending, horizon)
+        batch, progress.next_group, floor = self._naming.batch_of(
+            self._pending, horizon, self._progress.stream_time_ms, self._progress.next_group
+        )
+        if progress.next_group and not self._progress.next_group:
+            batch[FORMAT_ROW] = pack_format_version(GROUPED_FORMAT_VERSION)
         progress.remove_expired(self._engine, self._rows, batch, horizon)
         progress.floor_ms = min(progress.floor_ms, floor)
         if progress != self._progress:
@@ -259,6 +310,7 @@ class EngineRetainedStore(RetainedReads, TimedStore):
     def _forget_pending(self, *, committed: bool) -> None:
         if committed:
             self._progress = self._next_progress
+            self._naming.committed()
         self._advance_stream_time(self._progress.stream_time_ms)
         self._next_sequence = self._progress.next_sequence
         buffer = WriteBuffer()

@@ -13,10 +13,22 @@ from statestores.spi.engine import EngineReader
 from statestores.spi.offsets import Position, TopicPartition
 
 FORMAT_VERSION = 1
-"""The version of the layout. A store with a higher one is refused (COM-14).
+"""The version of the layout of a new store.
 
 1: the first.
 """
+
+GROUPED_FORMAT_VERSION = 2
+"""The version of a window or session store from the first commit on that names rows in a group.
+
+2: the index of windows and sessions has rows that name many (LAY-30), and the progress says more
+(LAY-21). An older reader would read such stores rightly, but never remove what the groups name, and
+call them damaged when it verifies them. So it refuses them (COM-14). Nothing else differs from 1,
+and what is stored stays as it is: no store is rewritten when it is opened.
+"""
+
+KNOWN_FORMAT_VERSIONS = (FORMAT_VERSION, GROUPED_FORMAT_VERSION)
+"""A store of another version is refused (COM-14)."""
 
 METADATA = b"\x00"
 """What the store knows about itself."""
@@ -51,6 +63,11 @@ def after_prefix(prefix: bytes) -> bytes | None:
     """
     stripped = prefix.rstrip(b"\xff")
     return stripped[:-1] + bytes((stripped[-1] + 1,)) if stripped else None
+
+
+def pack_format_version(version: int) -> bytes:
+    """Return the stored form of a format version (LAY-2)."""
+    return str(version).encode()
 
 
 def offset_row(partition: TopicPartition) -> bytes:

@@ -5,7 +5,7 @@ from itertools import islice
 
 from statestores.semantics.rows.content_chunks import FIRST_CHUNK_ROWS, next_chunk_rows
 from statestores.semantics.rows.layout import DATA, HISTORY
-from statestores.semantics.timestamped.rows import living_pairs, stamped_value
+from statestores.semantics.timestamped.rows import HEADER_BYTES, living_pairs, timestamps_of
 from statestores.spi.engine import EngineReader
 from statestores.spi.records import Changes
 
@@ -18,17 +18,18 @@ def pending_columns(
     *highest* is the row that has moved stream time the furthest. When another put of its key has
     taken its place, it comes first, so that a replay sees its timestamp as well.
     """
-    changes = list(rows.items())
+    keys, several = [row_key[1:] for row_key in rows], list(rows.values())
     if highest is not None and rows[highest[0]] is not highest[1]:
-        changes.insert(0, highest)
-    keys: list[bytes] = []
-    values: list[bytes | None] = []
-    timestamps: list[int | None] = []
-    for row_key, row in changes:
-        value, timestamp_ms = (None, None) if row is None else stamped_value(row)
-        keys.append(row_key[1:])
-        values.append(value)
-        timestamps.append(timestamp_ms)
+        keys.insert(0, highest[0][1:])
+        several.insert(0, highest[1])
+    present = [row for row in several if row is not None]
+    values: list[bytes | None] = [row[HEADER_BYTES:] for row in present]
+    timestamps = timestamps_of(present)
+    if len(present) < len(several):
+        following = iter(zip(values, timestamps, strict=True))
+        nothing = None, None
+        pairs = [nothing if row is None else next(following) for row in several]
+        values, timestamps = [value for value, _ in pairs], [stamp for _, stamp in pairs]
     return Changes(keys, values, timestamps_ms=timestamps)
 
 

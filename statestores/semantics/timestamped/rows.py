@@ -1,7 +1,16 @@
-"""The rows of a timestamped key-value store: a timestamp in front of the value (TKV-7)."""
+"""The rows of a timestamped key-value store: a timestamp in front of the value (TKV-7).
 
+Many rows are packed and unpacked without a call of Python's for each: of a batch, that is half of
+what its store takes.
+"""
+
+import sys
+from array import array
 from collections.abc import Iterator
+from itertools import repeat
+from operator import add
 from struct import Struct
+from typing import Any
 
 from statestores.spi.records import TimestampedValue
 
@@ -23,6 +32,43 @@ unpack_timestamp = _HEADER.unpack_from
 def stamped_row(value: bytes, timestamp_ms: int | None) -> bytes:
     """Return the row of a value."""
     return pack_timestamp(NO_TIMESTAMP if timestamp_ms is None else timestamp_ms) + value
+
+
+def stamped_rows(values: list[bytes | None], timestamps_ms: list[int | None]) -> list[bytes | None]:
+    """Return the rows of *values*; ``None`` where there is no value."""
+    if None in values or None in timestamps_ms:
+        return [
+            None if value is None else stamped_row(value, time_ms)
+            for value, time_ms in zip(values, timestamps_ms, strict=True)
+        ]
+    return list(map(add, map(pack_timestamp, timestamps_ms), values))
+
+
+def timestamps_of(rows: list[bytes]) -> list[int | None]:
+    """Return the timestamp of each row."""
+    numbers = array("q", b"".join([row[:HEADER_BYTES] for row in rows]))
+    if sys.byteorder == "little":
+        numbers.byteswap()
+    timestamps: list[int | None] = numbers.tolist()  # type: ignore[assignment]  # none is None yet
+    if min(numbers, default=0) < 0:
+        return [None if number < 0 else number for number in numbers]
+    return timestamps
+
+
+_new_tuple: Any = tuple.__new__
+
+
+def stamped_values(rows: list[bytes | None]) -> list[TimestampedValue[bytes] | None]:
+    """Return what each row holds; ``None`` where there is none."""
+    present = [row for row in rows if row is not None]
+    parts = zip([row[HEADER_BYTES:] for row in present], timestamps_of(present), strict=True)
+    found: list[TimestampedValue[bytes] | None] = list(
+        map(_new_tuple, repeat(TimestampedValue), parts)
+    )
+    if len(found) == len(rows):
+        return found
+    following = iter(found)
+    return [None if row is None else next(following) for row in rows]
 
 
 def stamped_value(row: bytes) -> TimestampedValue[bytes]:

@@ -119,6 +119,25 @@ class CommittedVersions(TimedFacade, ReadOnlyVersionedStore[bytes, bytes]):
         rows = view.scan(*key_bounds(first, last), as_of_ms, reverse=reverse)
         return self._store.while_open(until_closed(snapshot, rows))
 
+    def range_history(
+        self,
+        first: bytes | None = None,
+        last: bytes | None = None,
+        first_ms: int | None = None,
+        last_ms: int | None = None,
+        *,
+        reverse: bool = False,
+    ) -> Iterator[tuple[bytes, VersionedRecord[bytes]]]:
+        check_reverse(reverse)
+        check_key_range(first, last)
+        check_time_range(first_ms, last_ms)
+        self._store.check_open()
+        snapshot, view = self._frozen()
+        if last_ms is not None and last_ms < view.horizon_ms:
+            self._store.count_below_horizon()
+        rows = view.range_history(*key_bounds(first, last), first_ms, last_ms, reverse=reverse)
+        return self._store.while_open(until_closed(snapshot, rows))
+
 
 class UncommittedVersions(UncommittedTimedFacade, CommittedVersions):
     """A versioned store with the writer's pending versions, which each operation copies."""

@@ -48,7 +48,7 @@ from statestores.semantics.versioned.view import (
     stored_superseded,
 )
 from statestores.spi.durability import Durability
-from statestores.spi.engine import Engine
+from statestores.spi.engine import Engine, EngineSnapshot
 from statestores.spi.milliseconds import warn_of_another_unit
 from statestores.spi.records import Changes, PutResult, VersionedRecord
 from statestores.spi.specification import Versioned
@@ -243,12 +243,29 @@ class EngineVersionedStore(TimedStore, VersionedStore[bytes, bytes]):
         if as_of_ms is not None:
             check_time("as_of_ms", as_of_ms)
         self.check_open()
-        pending = {key: dict(versions) for key, versions in self._pending.items()}
-        snapshot = self._engine.snapshot()
-        view = VersionedView(snapshot, pending, self._stream_time, self._retention_ms)
+        snapshot, view = self._frozen()
         if as_of_ms is not None and as_of_ms < view.horizon_ms:
             self._below_horizon += 1
         rows = view.scan(*key_bounds(first, last), as_of_ms, reverse=reverse)
+        return self.while_open(until_closed(snapshot, rows))
+
+    def range_history(
+        self,
+        first: bytes | None = None,
+        last: bytes | None = None,
+        first_ms: int | None = None,
+        last_ms: int | None = None,
+        *,
+        reverse: bool = False,
+    ) -> Iterator[tuple[bytes, VersionedRecord[bytes]]]:
+        check_reverse(reverse)
+        check_key_range(first, last)
+        check_time_range(first_ms, last_ms)
+        self.check_open()
+        snapshot, view = self._frozen()
+        if last_ms is not None and last_ms < view.horizon_ms:
+            self._below_horizon += 1
+        rows = view.range_history(*key_bounds(first, last), first_ms, last_ms, reverse=reverse)
         return self.while_open(until_closed(snapshot, rows))
 
     def read_only(
@@ -283,6 +300,12 @@ class EngineVersionedStore(TimedStore, VersionedStore[bytes, bytes]):
         return VersionedView(
             self._engine, self._pending, self._stream_time, self._retention_ms, self._cached
         )
+
+    def _frozen(self) -> tuple[EngineSnapshot, VersionedView]:
+        """Return what an iteration over keys reads: nothing that comes later."""
+        pending = {key: dict(versions) for key, versions in self._pending.items()}
+        snapshot = self._engine.snapshot()
+        return snapshot, VersionedView(snapshot, pending, self._stream_time, self._retention_ms)
 
     # Changes.
 

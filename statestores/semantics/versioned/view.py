@@ -267,14 +267,35 @@ class VersionedView:
 
         The reader must be frozen: this reads it more than once for each key.
         """
+        return self._as_of(self._rows(start, stop, reverse=reverse), as_of_ms)
+
+    def range_history(
+        self,
+        start: bytes,
+        stop: bytes,
+        first_ms: int | None,
+        last_ms: int | None,
+        *,
+        reverse: bool,
+    ) -> Iterator[tuple[bytes, VersionedRecord[bytes]]]:
+        """Yield `history` of each key whose latest row is from *start* to *stop*, with the key.
+
+        The reader must be frozen, as for `scan`.
+        """
+        for row_key, _ in self._rows(start, stop, reverse=reverse):
+            key = row_key[len(DATA) :]
+            for version in self.history(key, first_ms, last_ms, reverse=reverse):
+                yield key, version
+
+    def _rows(self, start: bytes, stop: bytes, *, reverse: bool) -> Iterator[tuple[bytes, bytes]]:
+        """Return the latest row of each key, an empty one for a key with pending versions."""
         chosen = [row for key in self._pending if start <= (row := data_key(key)) < stop]
         chosen.sort(reverse=reverse)
-        rows = merge(
+        return merge(
             self._reader.scan(start, stop, reverse=reverse),
             [(row, b"") for row in chosen],
             reverse=reverse,
         )
-        return self._as_of(rows, as_of_ms)
 
     def _as_of(
         self, rows: Iterator[tuple[bytes, bytes]], as_of_ms: int | None

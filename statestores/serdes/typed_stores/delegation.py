@@ -53,6 +53,9 @@ class DelegatingStateStore(DelegatingReadOnlyStore, StateStore):
 
     _store: StateStore
 
+    def __repr__(self) -> str:
+        return repr(self._store)
+
     @property
     def persistent(self) -> bool:
         return self._store.persistent

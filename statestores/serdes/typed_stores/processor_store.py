@@ -43,6 +43,9 @@ class ProcessorStore:
     who_commits: str
     """In words, for the error."""
 
+    def __repr__(self) -> str:
+        return repr(self.whole_store)
+
     def refuse(self, verb: str) -> NoReturn:
         """Raise an error that says that *verb* is not a processor's.
 

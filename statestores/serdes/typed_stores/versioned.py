@@ -81,6 +81,25 @@ class TypedReadOnlyVersionedStore(TypedTimedReads[K, V], ReadOnlyVersionedStore[
             )
         )
 
+    def range_history(
+        self,
+        first: K | None = None,
+        last: K | None = None,
+        first_ms: int | None = None,
+        last_ms: int | None = None,
+        *,
+        reverse: bool = False,
+    ) -> Iterator[tuple[K, VersionedRecord[V]]]:
+        return self._decoded_pairs(
+            self._store.range_history(
+                None if first is None else self._encode_key(first),
+                None if last is None else self._encode_key(last),
+                first_ms,
+                last_ms,
+                reverse=reverse,
+            )
+        )
+
     def _decoded(
         self, records: Iterator[VersionedRecord[bytes]]
     ) -> Generator[VersionedRecord[V], None, None]:

@@ -17,6 +17,10 @@ TASK_GROUP = "stream-task-metrics"
 """Kafka's group of what a task measures."""
 
 
+NODE_GROUP = "stream-processor-node-metrics"
+"""Kafka's group of what a step of a topology measures."""
+
+
 @dataclass(frozen=True, slots=True)
 class MetricDefinition:
     """A metric without a value."""
@@ -59,11 +63,13 @@ def count_of(
     )
 
 
-def latency_of(name: str, what: str) -> tuple[MetricDefinition, MetricDefinition]:
+def latency_of(
+    name: str, what: str, *, group: str = STATE_GROUP
+) -> tuple[MetricDefinition, MetricDefinition]:
     """Return the mean latency of *what*, and the highest."""
     return (
-        gauge(f"{name}-latency-avg", f"the mean time of {what}", "ns"),
-        gauge(f"{name}-latency-max", f"the longest time of {what}", "ns"),
+        gauge(f"{name}-latency-avg", f"the mean time of {what}", "ns", group=group),
+        gauge(f"{name}-latency-max", f"the longest time of {what}", "ns", group=group),
     )
 
 
@@ -108,6 +114,43 @@ UPDATE_REMAINING = gauge(
     "changes of the changelog that a standby has not taken",
     group=TASK_GROUP,
 )
+PROCESSED = count_of("process", "records processed", group=TASK_GROUP)
+PROCESS_LATENCY = latency_of("process", "processing a record, of a turn's", group=TASK_GROUP)
+TASK_COMMITS = count_of(
+    "commit", "commits of the task that succeeded", group=TASK_GROUP, unit="{commit}"
+)
+TASK_COMMIT_LATENCY = latency_of(
+    "commit", "a commit of the task, of stores and outputs", group=TASK_GROUP
+)
+TASK_DROPPED = count_of(
+    "dropped-records", "records that went no further at a step, by reason", group=TASK_GROUP
+)
+PUNCTUATED = count_of("punctuate", "calls of timers", group=TASK_GROUP, unit="{call}")
+PUNCTUATE_LATENCY = latency_of("punctuate", "a call of a timer", group=TASK_GROUP)
+NODE_PROCESSED = count_of("process", "records that a step was given", group=NODE_GROUP)
+NODE_PROCESS_LATENCY = latency_of(
+    "process", "a record at a step, with the steps after it", group=NODE_GROUP
+)
+E2E_LATENCY = (
+    gauge(
+        "record-e2e-latency-avg",
+        "the mean time from a record's own time to a step",
+        "ms",
+        group=NODE_GROUP,
+    ),
+    gauge(
+        "record-e2e-latency-min",
+        "the shortest time from a record's own time to a step",
+        "ms",
+        group=NODE_GROUP,
+    ),
+    gauge(
+        "record-e2e-latency-max",
+        "the longest time from a record's own time to a step",
+        "ms",
+        group=NODE_GROUP,
+    ),
+)
 
 DEFINITIONS: Mapping[str, MetricDefinition] = MappingProxyType(
     {
@@ -118,6 +161,7 @@ DEFINITIONS: Mapping[str, MetricDefinition] = MappingProxyType(
             *(UNCOMMITTED_BYTES, OPEN_ITERATORS, OLDEST_ITERATOR),
             *(APPENDS + APPEND_LATENCY + APPENDED_RECORDS),
             *(*RESTORED, RESTORE_REMAINING, *UPDATED, UPDATE_REMAINING),
+            *(PROCESSED + PROCESS_LATENCY + PUNCTUATED + PUNCTUATE_LATENCY + E2E_LATENCY),
         )
     }
 )

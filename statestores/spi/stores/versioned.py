@@ -4,6 +4,7 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from typing import Generic, TypeVar
 
+from statestores.errors import CapabilityNotSupportedError
 from statestores.spi.records import PutResult, VersionedRecord
 from statestores.spi.stores.store import Isolation, StateStore, Values
 from statestores.spi.stores.stream_time import ReadOnlyTimedStore
@@ -87,6 +88,29 @@ class ReadOnlyVersionedStore(ReadOnlyTimedStore, Generic[K, V]):
 
         Keys without a value at that time are left out. Frozen at the call.
         """
+
+    def range_history(
+        self,
+        first: K | None = None,
+        last: K | None = None,
+        first_ms: int | None = None,
+        last_ms: int | None = None,
+        *,
+        reverse: bool = False,
+    ) -> Iterator[tuple[K, VersionedRecord[V]]]:
+        """Iterate over the `history` of each key from *first* to *last*, inclusive (KIP-969).
+
+        In the order of the keys, and of one key oldest first; both the other way round if
+        *reverse*. Keys that are deleted by now are among them (SRV-10). Frozen at the call.
+
+        Raises:
+            InvalidArgumentError: ``first_ms > last_ms``, or a negative time.
+            CapabilityNotSupportedError: A store of somebody else's does not have it.
+        """
+        raise CapabilityNotSupportedError(
+            f"{self.name!r} is {type(self).__name__}, which has no history of ranges; read the "
+            "keys with scan_as_of, and the history of each"
+        )
 
 
 class VersionedStore(StateStore, ReadOnlyVersionedStore[K, V]):

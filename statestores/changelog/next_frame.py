@@ -1,0 +1,72 @@
+"""The frame that a writer appends next, wherever its log is kept: in files or in objects."""
+
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from statestores.changelog.frame import (
+    FRAME_FORMAT_VERSION,
+    MAX_BODY_BYTES,
+    FrameHeader,
+    FrameKind,
+    pack_frame,
+)
+from statestores.changelog.frame_bodies import BodyWriter
+from statestores.changelog.stored_position import pack_position
+from statestores.errors import InvalidArgumentError
+from statestores.spi.offsets import Position
+
+
+class NextFrame(NamedTuple):
+    """A frame that has its offsets."""
+
+    header: FrameHeader
+    """What it is, and how long."""
+
+    position: bytes
+    """The input position that it advances to, as it is stored."""
+
+    body: pa.Buffer | bytes
+    """The rows, as they are stored."""
+
+    def pieces(self) -> list[pa.Buffer | bytes]:
+        """Return the stored frame, in the pieces that there are of it."""
+        return [pack_frame(self.header, self.position, self.body), self.body]
+
+
+def next_frame(
+    bodies: BodyWriter,
+    kind: FrameKind,
+    batch: pa.RecordBatch | None,
+    position: Position,
+    base_offset: int,
+    appended_at_ms: int,
+) -> NextFrame:
+    """Return the frame of *batch* that begins at *base_offset*; one without rows takes one offset.
+
+    Raises:
+        InvalidArgumentError: It is too much for one frame, or offsets have come to their end.
+    """
+    count = 0 if batch is None else batch.num_rows
+    body: pa.Buffer | bytes = bodies.write(batch) if count else b""
+    if len(body) > MAX_BODY_BYTES:
+        raise InvalidArgumentError(
+            f"one append is stored in at most {MAX_BODY_BYTES} bytes, got {len(body)}; commit "
+            "more often"
+        )
+    packed = pack_position(position)
+    last = base_offset + max(count, 1) - 1
+    if last >= 1 << 63:
+        raise InvalidArgumentError(f"offsets end at 2**63 - 1, and this append needs {last}")
+    header = FrameHeader(
+        version=FRAME_FORMAT_VERSION,
+        kind=kind,
+        flags=0,
+        position_bytes=len(packed),
+        body_bytes=len(body),
+        num_changes=count,
+        base_offset=base_offset,
+        last_offset=last,
+        appended_at_ms=appended_at_ms,
+    )
+    return NextFrame(header, packed, body)

@@ -1,0 +1,89 @@
+"""The names of a log's objects, below the root of its storage (OBJ-2).
+
+    <store>/checkpoint                  the only object that is replaced
+    <store>/root/<k>                    entry k of the root log, from 0
+    <store>/own/<partition>/<grant>/<i> entry i of the owner whose grant that is
+    <store>/data/<write id>/<partition> changes that a task has staged
+    <store>/segments/<id>/<partition>   what folding or compaction has made
+
+Numbers have twenty digits, so that a listing has them in order.
+"""
+
+from dataclasses import dataclass
+
+_DIGITS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """The names of one store's log."""
+
+    store: str
+    """The store's name."""
+
+    url: str = ""
+    """Where they lie, for messages."""
+
+    def shown(self, name: str) -> str:
+        """Return *name* as messages show it."""
+        return repr(f"{self.url}/{name}")
+
+    @property
+    def checkpoint(self) -> str:
+        """The checkpoint."""
+        return f"{self.store}/checkpoint"
+
+    @property
+    def roots(self) -> str:
+        """What the entries of the root log begin with."""
+        return f"{self.store}/root/"
+
+    @property
+    def owned(self) -> str:
+        """What the entries of owners begin with."""
+        return f"{self.store}/own/"
+
+    @property
+    def staged(self) -> str:
+        """What staged changes begin with."""
+        return f"{self.store}/data/"
+
+    @property
+    def segments(self) -> str:
+        """What segments begin with."""
+        return f"{self.store}/segments/"
+
+    def root(self, number: int) -> str:
+        """Return the name of entry *number* of the root log."""
+        return f"{self.roots}{number:0{_DIGITS}d}"
+
+    def own(self, partition: int, grant: int, number: int) -> str:
+        """Return the name of entry *number* of the owner of *partition* under *grant*."""
+        return f"{self.owned}{partition}/{grant:0{_DIGITS}d}/{number:0{_DIGITS}d}"
+
+    def data(self, write: str, partition: int) -> str:
+        """Return the name of what *write* has staged for *partition*."""
+        return f"{self.staged}{write}/{partition}"
+
+    def segment(self, unique: str, partition: int) -> str:
+        """Return the name of the segment of *partition* with the *unique* id."""
+        return f"{self.segments}{unique}/{partition}"
+
+
+def numbers_in(name: str, prefix: str) -> tuple[int, ...] | None:
+    """Return the numbers in *name* after *prefix*; ``None`` if it is none of ours."""
+    parts = name.removeprefix(prefix).split("/")
+    if not all(part.isascii() and part.isdigit() for part in parts):
+        return None
+    return tuple(map(int, parts))
+
+
+def write_id(begun_at: int, nonce: str) -> str:
+    """Return the id of a write that began when the root log had *begun_at* entries."""
+    return f"{begun_at:0{_DIGITS}d}-{nonce}"
+
+
+def begun_at(write: str) -> int:
+    """Return where the root log was when *write* began; ``-1`` for what is no id of a write."""
+    number = write.partition("-")[0]
+    return int(number) if number.isascii() and number.isdigit() else -1

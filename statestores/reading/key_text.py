@@ -1,0 +1,81 @@
+"""Keys as people write them, and their bytes."""
+
+import json
+from typing import Any
+
+from statestores.errors import InvalidArgumentError, SerializationError
+from statestores.serdes.raw_serde import serde_or_raw
+from statestores.spi.specification import StoreSpecification
+
+HEX = "hex:"
+"""In front of bytes in hexadecimal."""
+
+TEXT = "text:"
+"""In front of a text that would be taken for the other."""
+
+
+def parse_key(text: str, specification: StoreSpecification[Any, Any], *, is_hex: bool) -> bytes:
+    """Return the bytes of the key that *text* says, by the key serde of *specification*.
+
+    ``hex:`` in front, or *is_hex*, says that the text is the bytes in hexadecimal; ``text:`` in
+    front, that it is not, for a key that begins with ``hex:``.
+
+    Raises:
+        InvalidArgumentError: It is no key of the serde, or no hexadecimal number.
+    """
+    if is_hex or text.startswith(HEX):
+        return parse_hex(text.removeprefix(HEX))
+    text = text.removeprefix(TEXT)
+    serde = serde_or_raw(specification.key)
+    value: Any
+    try:
+        match serde.name:
+            case "bytes":
+                value = text.encode()
+            case "utf8":
+                value = text
+            case "int64" | "int64_sorted":
+                value = int(text)
+            case "float64":
+                value = float(text)
+            case "json" | "msgpack":
+                value = json.loads(text)
+            case name:
+                raise InvalidArgumentError(
+                    f"keys of the serde {name!r} have no text form here; give the key's bytes as "
+                    "hex:..."
+                )
+        return serde.encode(value)
+    except (SerializationError, ValueError, RecursionError) as error:
+        if isinstance(error, InvalidArgumentError):
+            raise
+        hint = " (a text is in quotes there)" if serde.name in {"json", "msgpack"} else ""
+        raise InvalidArgumentError(
+            f"the store's keys are {_NAMES.get(serde.name, serde.name)}{hint}, got {text!r}; give "
+            "one, or the key's bytes as hex:..."
+        ) from error
+
+
+_NAMES = {
+    "bytes": "bytes",
+    "utf8": "text",
+    "int64": "whole numbers of 64 bits",
+    "int64_sorted": "whole numbers of 64 bits",
+    "float64": "numbers",
+    "json": "JSON",
+    "msgpack": "MessagePack, written as JSON",
+}
+
+
+def parse_hex(digits: str) -> bytes:
+    """Return the bytes that *digits* stand for.
+
+    Raises:
+        InvalidArgumentError: They stand for none.
+    """
+    try:
+        return bytes.fromhex(digits)
+    except ValueError as error:
+        raise InvalidArgumentError(
+            f"hexadecimal bytes are two of 0-9 and a-f for each byte, got {digits!r}"
+        ) from error

@@ -1,0 +1,70 @@
+"""Where a partition is read: a directory, or a place in an object store."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from statestores.object_log import ObjectLog
+from statestores.object_log.view import View
+from statestores.reading.visible_changelog import VisibleChangelog
+from statestores.reading.visible_log import VisibleLog
+from statestores.reading.visible_object_log import VisibleObjectLog
+from statestores.spi.specification import StoreSpecification
+from statestores.state_root import PartitionDirectory, StateRoot
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectPartition:
+    """One partition of a store in an object store."""
+
+    log: ObjectLog
+    """The log of the store."""
+
+    number: int
+    """The partition."""
+
+    seen: View | None = None
+    """What is known of it already."""
+
+    pinned: bool = False
+    """Whether it is read no further than that."""
+
+
+PartitionPlace: TypeAlias = PartitionDirectory | ObjectPartition
+
+
+def place_of(root: StateRoot, store: str, number: int) -> PartitionPlace:
+    """Return where partition *number* of *store* is read.
+
+    Raises:
+        StoreNotFoundError: There is no such store.
+        InvalidArgumentError: It has no such partition.
+    """
+    if root.storage is None:
+        return root.partition(store, number)
+    root.check_partition(store, number)
+    return ObjectPartition(root.object_log(store), number)
+
+
+def shown_place(place: PartitionPlace) -> str:
+    """Return *place* as messages show it."""
+    if isinstance(place, PartitionDirectory):
+        return str(place.path)
+    return f"{place.log.storage.url}/{place.log.store}, partition {place.number}"
+
+
+def number_at(place: PartitionPlace) -> int:
+    """Return the partition's number."""
+    return int(place.path.name) if isinstance(place, PartitionDirectory) else place.number
+
+
+def snapshots_at(place: PartitionPlace) -> Path | None:
+    """Return the directory of the snapshots; ``None`` where there can be none."""
+    return place.snapshots if isinstance(place, PartitionDirectory) else None
+
+
+def log_at(place: PartitionPlace, specification: StoreSpecification[Any, Any]) -> VisibleLog:
+    """Return the changelog at *place*, without looking at it yet."""
+    if isinstance(place, PartitionDirectory):
+        return VisibleChangelog(place, specification)
+    return VisibleObjectLog(place.log, place.number, place.seen, pinned=place.pinned)

@@ -1,0 +1,146 @@
+"""What ``statestores.json`` says: the stores of a state root (LAY-11)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Final
+
+from statestores.errors import (
+    InvalidArgumentError,
+    InvalidTypeError,
+    StoreCorruptedError,
+    StoreMismatchError,
+    UnsupportedFormatError,
+)
+from statestores.files.directory_lock import LOCK_FILE
+from statestores.files.durable_json import ROOT_FILE
+from statestores.files.strict_json import Fields
+from statestores.semantics.every_kind.self_description import check_description
+from statestores.serdes import specification_from_description
+from statestores.spi.specification import StoreSpecification
+
+MAX_PARTITIONS = 100_000
+"""More partitions than this is a mistake: each is a directory and a file lock."""
+
+RESERVED_NAMES = frozenset({ROOT_FILE, LOCK_FILE})
+"""Files of the state root itself: a store of that name would have to be a directory there."""
+
+TASKS_DIRECTORY: Final = "@tasks"
+"""Where tasks keep what is theirs, in a state root. No store can have such a name."""
+
+TOPOLOGY_NOTE: Final = Path(TASKS_DIRECTORY, "topology.json")
+"""Where a topology notes what it is, in the state root that it runs on."""
+
+FORMAT = 1
+"""The version of the file that is written. A release that does not know `Placement` passes over it,
+and forgets it when it writes the file; the next run of a topology notes it again."""
+
+
+class Placement(StrEnum):
+    """Who decides the partition of a key."""
+
+    PARTITIONER = "partitioner"
+    """The store's partitioner: each key is where reads of one key look for it."""
+
+    TASK = "task"
+    """The task that writes it: its keys are its own, such as those of a queue of the partition."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreEntry:
+    """One store of a state root."""
+
+    specification: StoreSpecification[Any, Any]
+    """What the store is."""
+
+    partitions: int
+    """How many partitions it has, from 1."""
+
+    placement: Placement | None = None
+    """Who decides the partition of a key; ``None`` when its writers have not said."""
+
+
+def stores_in(fields: Fields, shown: str) -> dict[str, StoreEntry]:
+    """Return the stores that *fields* name, those of ``statestores.json`` at *shown*."""
+    version = fields.integer("format")
+    if version != FORMAT:
+        raise UnsupportedFormatError(
+            f"{shown} has format {version}, and this release knows {FORMAT}; upgrade statestores"
+        )
+    return {
+        name: _read_entry(shown, name, entry) for name, entry in fields.inside("stores").items()
+    }
+
+
+def _read_entry(shown: str, name: str, entry: Fields) -> StoreEntry:
+    """Return what the file says about the store *name*, which names a directory."""
+    partitions = entry.integer("partitions", 1, MAX_PARTITIONS)
+    placement = _read_placement(entry)
+    try:
+        specification = specification_from_description(entry.mapping("specification"))
+    except (InvalidArgumentError, InvalidTypeError) as error:
+        raise StoreCorruptedError(
+            f"{shown} describes the store {name!r} wrongly, or is of a later release: {error}"
+        ) from error
+    if specification.name != name or name in RESERVED_NAMES:
+        raise StoreCorruptedError(
+            f"{shown} has the store {specification.name!r} under the name {name!r}, which is "
+            "not its own or one that no store can have; it is damaged or was edited"
+        )
+    return StoreEntry(specification=specification, partitions=partitions, placement=placement)
+
+
+def _read_placement(entry: Fields) -> Placement | None:
+    if "placement" not in entry:
+        return None
+    try:
+        return Placement(entry.text("placement"))
+    except ValueError:
+        entry.refuse("placement", f"one of {', '.join(Placement)}")
+
+
+def content_of(stores: Mapping[str, StoreEntry]) -> dict[str, Any]:
+    """Return what ``statestores.json`` says about *stores*."""
+    return {
+        "format": FORMAT,
+        "stores": {
+            name: {
+                "specification": entry.specification.describe(),
+                "partitions": entry.partitions,
+                **({} if entry.placement is None else {"placement": entry.placement.value}),
+            }
+            for name, entry in stores.items()
+        },
+    }
+
+
+def with_entry(stores: Mapping[str, StoreEntry], entry: StoreEntry) -> dict[str, StoreEntry] | None:
+    """Return *stores* with *entry*; ``None`` where it is noted already as it is.
+
+    An entry that does not say who places its keys leaves what is noted of that.
+
+    Raises:
+        StoreMismatchError: Another store is noted under its name.
+    """
+    present = stores.get(entry.specification.name)
+    if present is not None:
+        _check_entry(present, entry)
+        if entry.placement is None:
+            entry = replace(entry, placement=present.placement)
+        if (present.specification, present.placement) == (entry.specification, entry.placement):
+            return None
+    return {**stores, entry.specification.name: entry}
+
+
+def _check_entry(present: StoreEntry, wanted: StoreEntry) -> None:
+    """Accept an entry that says the same as the one that is there."""
+    specification = wanted.specification
+    check_description(
+        present.specification.describe(), specification.describe(), specification.changeable
+    )
+    if present.partitions != wanted.partitions:
+        raise StoreMismatchError(
+            f"the store {wanted.specification.name!r} has {present.partitions} partitions, "
+            f"expected {wanted.partitions}; the number is fixed when a store is created"
+        )

@@ -1,0 +1,232 @@
+"""How the rows of a commit get into the index, and which of them are in it already (LAY-20).
+
+Time is divided into spans, a 64th of the retention each. What a commit puts into a span is named in
+one group (`name_groups`), unless this opening has named it before. Invariants:
+
+* What is remembered as named was committed by this opening in a group of its span. A failure, a
+  rollback in doubt, and a commit past the write buffer make it forget.
+* Of a span up to the *frontier*, what was named is not known: it was written before this opening,
+  or forgotten. Its rows are named one by one, in rows that replace themselves. So within one
+  opening each row is named twice at most, however often it is put.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+
+from statestores.semantics.retained.name_groups import (
+    FEWEST_NAMES,
+    group_key,
+    groups_of,
+    pack_names,
+)
+from statestores.semantics.retained.rows import NEVER, TIME_BYTES, RetainedRows, pack_time
+
+Rows = dict[bytes, bytes | None]
+
+SPANS_PER_RETENTION = 64
+"""A row stays a span longer than it must, at most: a 64th of the retention."""
+
+_BYTES_OF_A_NAME = 100
+"""What a name takes in memory besides its bytes: as an object, and its place in a set."""
+
+_FREE_DEATHS = 256
+_NAMES_FOR_EACH_DEATH = 4
+"""Of rows that are deleted the names stay until their time has come. A store that deletes more than
+one in four rows that it has named names them one by one from then on, since such names go as well:
+sessions that are merged all the time."""
+
+
+_FEWEST_ROWS = 24
+"""Below this number of rows, what a commit does for groups takes longer than a row for each."""
+
+
+class Naming:
+    """The names that this opening of one store has given."""
+
+    __slots__ = (
+        "_bytes",
+        "_deaths",
+        "_frontier",
+        "_most_bytes",
+        "_named",
+        "_rows",
+        "_span_ms",
+        "_spans",
+        "_staged",
+        "_staged_bytes",
+    )
+
+    def __init__(self, rows: RetainedRows, retention_ms: int, most_bytes: int | None) -> None:
+        """Know nothing of what the store has; remember names in up to *most_bytes* of memory.
+
+        ``None``: each put is that of a new row, and nothing need be remembered.
+        """
+        self._rows = rows
+        self._most_bytes = most_bytes
+        self._span_ms = max(1, retention_ms // SPANS_PER_RETENTION)
+        self._named = self._deaths = 0
+        self.forget()
+
+    def forget(self) -> None:
+        """Know nothing of what was named so far."""
+        self._frontier: int | None = None
+        self._spans: dict[int, set[bytes]] = {}
+        self._bytes = 0
+        self._staged: list[tuple[int, list[bytes]]] = []
+        self._staged_bytes = 0
+
+    def committed(self) -> None:
+        """Remember what the last batch named: it is committed."""
+        for span, names in self._staged:
+            if self._frontier is None or span > self._frontier:
+                self._spans.setdefault(span, set()).update(names)
+                self._bytes += _size_of(names)
+        self._staged = []
+
+    def batch_of(
+        self,
+        pending: Mapping[bytes, bytes | None],
+        horizon_ms: int,
+        committed_ms: int,
+        first_group: int,
+    ) -> tuple[Rows, int, int]:
+        """Return the rows that *pending* ones change, with those of the index.
+
+        What has expired before it is committed is left out. *committed_ms* is stream time as of the
+        last commit: no stored row has a later time. Groups are numbered from *first_group* on, and
+        the number of the next one is returned too, and the lowest time in the index.
+        """
+        next_group = first_group
+        self._staged, self._staged_bytes = [], 0
+        if self._frontier is None:
+            self._frontier = committed_ms // self._span_ms
+        batch = dict(pending)
+        if len(batch) < _FEWEST_ROWS:
+            lowest = self._name_each(batch, horizon_ms)
+            return batch, first_group, int.from_bytes(lowest)
+        by_span = self._by_span(batch, pending, horizon_ms)
+        if self._spans:
+            self._drop_expired(horizon_ms)
+        has_deletions = None in batch.values()
+        index: Rows = {}
+        lowest = NEVER
+        for span, keys in by_span.items():
+            fresh, single = self._divided(span, keys, batch, has_deletions=has_deletions)
+            for part in groups_of(fresh) if fresh else ():
+                time = self._rows.highest_time(part)
+                index[group_key(time, next_group)] = pack_names(part)
+                next_group += 1
+                lowest = min(lowest, time)
+            if single:
+                index_keys = self._rows.index_keys(single)
+                index.update(dict.fromkeys(index_keys, b""))
+                if has_deletions:
+                    for index_key, data_key in zip(index_keys, single, strict=True):
+                        if batch[data_key] is None:
+                            index[index_key] = None
+                lowest = min(lowest, min(index_keys)[1 : 1 + TIME_BYTES])
+        batch.update(index)
+        return batch, next_group, int.from_bytes(lowest)
+
+    def _name_each(self, batch: Rows, horizon_ms: int) -> bytes:
+        """Add a row of the index for each in *batch*; return the lowest time in the index."""
+        visible = pack_time(max(0, horizon_ms + 1))
+        lowest = NEVER
+        data_keys = list(batch)
+        for index_key, data_key in zip(self._rows.index_keys(data_keys), data_keys, strict=True):
+            time = index_key[1 : 1 + TIME_BYTES]
+            if time < visible:
+                del batch[data_key]
+            else:
+                batch[index_key] = None if batch[data_key] is None else b""
+                if time < lowest:  # noqa: PLR1730  # a call costs a tenth
+                    lowest = time
+        return lowest
+
+    def _by_span(
+        self, batch: Rows, pending: Mapping[bytes, bytes | None], horizon_ms: int
+    ) -> dict[int, list[bytes]]:
+        """Return the keys of *pending* by span; delete from *batch* what has expired."""
+        # `time_of`, written out: this is in the path of each put. As bytes, times compare like
+        # numbers, and those of the same span as the one before need no look-up.
+        time_from = -self._rows.time_from_end
+        time_to = (time_from + TIME_BYTES) or None
+        span_ms = self._span_ms
+        visible = pack_time(max(0, horizon_ms + 1))
+        by_span: dict[int, list[bytes]] = {}
+        bounds: dict[int, tuple[bytes, bytes, Callable[[bytes], None]]] = {}
+        low = high = b""
+        append = list[bytes]().append
+        for data_key in pending:
+            time = data_key[time_from:time_to]
+            if not low <= time < high:
+                if time < visible:
+                    del batch[data_key]
+                    continue
+                span = int.from_bytes(time) // span_ms
+                found = bounds.get(span)
+                if found is None:
+                    keys: list[bytes] = []
+                    by_span[span] = keys
+                    first = max(visible, pack_time(span * span_ms))
+                    found = bounds[span] = first, pack_time((span + 1) * span_ms), keys.append
+                low, high, append = found
+            append(data_key)
+        return by_span
+
+    def _divided(
+        self, span: int, keys: list[bytes], batch: Rows, *, has_deletions: bool
+    ) -> tuple[list[bytes], list[bytes]]:
+        """Return which *keys* of *span* to name in a group, and which one by one."""
+        if self._frontier is None or span <= self._frontier:
+            return [], keys
+        known = self._spans.get(span)
+        fresh = keys if known is None else [key for key in keys if key not in known]
+        single: list[bytes] = []
+        if has_deletions:
+            # Also of those that were named in a group: few of them were named one by one as well.
+            single = [key for key in keys if batch[key] is None]
+            deleted = set(single)
+            if known is not None:
+                self._deaths += len(deleted & known)
+            fresh = [key for key in fresh if key not in deleted]
+        is_dying = self._deaths > self._named // _NAMES_FOR_EACH_DEATH + _FREE_DEATHS
+        if len(fresh) < FEWEST_NAMES or is_dying:
+            return [], single + fresh
+        self._named += len(fresh)
+        if self._most_bytes is not None:
+            self._staged.append((span, fresh))
+            self._staged_bytes += _size_of(fresh)
+            self._make_room(span, self._most_bytes)
+        return fresh, single
+
+    def _make_room(self, span: int, most_bytes: int) -> None:
+        """Forget earlier spans for what is staged up to *span*, and *span* too if need be."""
+        excess = self._bytes + self._staged_bytes - most_bytes
+        if excess <= 0:
+            return
+        for earlier in sorted(self._spans):
+            if earlier >= span or excess <= 0:
+                break
+            self._frontier = earlier
+            excess -= self._drop(earlier)
+        if excess > 0:
+            self._frontier = span
+            if span in self._spans:
+                self._drop(span)
+
+    def _drop_expired(self, horizon_ms: int) -> None:
+        """Forget the spans of which nothing is visible any more: nothing is put there again."""
+        first = (horizon_ms + 1) // self._span_ms
+        for span in [span for span in self._spans if span < first]:
+            self._drop(span)
+
+    def _drop(self, span: int) -> int:
+        """Forget what was named in *span*; return the bytes of it."""
+        size = _size_of(self._spans.pop(span))
+        self._bytes -= size
+        return size
+
+
+def _size_of(names: Collection[bytes]) -> int:
+    """Return what *names* take in memory, about."""
+    return sum(map(len, names)) + _BYTES_OF_A_NAME * len(names)

@@ -1,0 +1,70 @@
+"""The serde of a value behind its timestamp: what window stores of a topology keep."""
+
+from dataclasses import dataclass
+from struct import Struct
+from typing import Any, Generic, TypeVar
+
+from statestores.errors import CapabilityNotSupportedError, SerializationError
+from statestores.serdes.arrow_columns import cut_at, map_chunks, pyarrow
+from statestores.serdes.int64_serde import int64
+from statestores.spi.records import TimestampedValue
+from statestores.spi.serde import Serde
+
+V = TypeVar("V")
+
+STAMPED = "stamped-"
+"""What the name begins with; that of the value's serde follows."""
+
+_TIME = Struct(">q")
+
+
+@dataclass(frozen=True)
+class StampedSerde(Generic[V]):
+    """A value behind its timestamp: eight bytes, big-endian (KIP-258)."""
+
+    inner: Serde[V]
+    """The serde of the value."""
+
+    sorted = False
+
+    @property
+    def name(self) -> str:
+        """The name in stored form."""
+        return f"{STAMPED}{self.inner.name}"
+
+    def encode(self, value: TimestampedValue[V]) -> bytes:
+        """Return the stamp and the bytes of the value."""
+        return _TIME.pack(value[1] or 0) + self.inner.encode(value[0])
+
+    def decode(self, data: bytes) -> TimestampedValue[V]:
+        """Return the value with its stamp."""
+        if len(data) < _TIME.size:
+            raise SerializationError(f"{data!r} is no stamped value: it has no eight bytes of time")
+        return TimestampedValue(self.inner.decode(data[8:]), _TIME.unpack_from(data)[0])
+
+    def encode_array(self, values: Any) -> Any:
+        """Refuse: a topology writes row by row."""
+        raise CapabilityNotSupportedError(f"{self.name!r} writes no columns; encode value by value")
+
+    def decode_array(self, data: Any) -> Any:
+        """Return a column of structs of value and time.
+
+        Raises:
+            SerializationError: A value is no stamped one.
+        """
+
+        def chunk(array: Any) -> Any:
+            times, values = cut_at(array, _TIME.size)
+            return pyarrow().StructArray.from_arrays(
+                [self.inner.decode_array(values), int64.decode_array(times)],
+                fields=list(self.arrow_type()),
+                mask=array.is_null(),
+            )
+
+        return map_chunks(chunk, data, self.arrow_type())
+
+    def arrow_type(self) -> Any:
+        """Return the type of the structs."""
+        return pyarrow().struct(
+            [("value", self.inner.arrow_type()), ("timestamp_ms", pyarrow().int64())]
+        )
