@@ -19,6 +19,9 @@ with shop.test() as driver:
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from statestores.processing.any_processor import Cancellable
+from statestores.processing.batch_processor import BatchContext, BatchProcessor
+from statestores.processing.dsl.global_table import GlobalTable
 from statestores.processing.dsl.grouped import (
     Cogrouped,
     GroupedStream,
@@ -27,11 +30,11 @@ from statestores.processing.dsl.grouped import (
 )
 from statestores.processing.dsl.joining import within
 from statestores.processing.dsl.stream import Stream
-from statestores.processing.dsl.table import GlobalTable, Table
+from statestores.processing.dsl.table import Table
 from statestores.processing.dsl.topology import Topology
 from statestores.processing.dsl.windowed import WindowedStream
 from statestores.processing.error_policy import DeadLetter, ErrorPolicy
-from statestores.processing.processor import Cancellable, Context, Processor
+from statestores.processing.processor import Context, Processor
 from statestores.processing.record import Headers, RawRecord, Record, Windowed
 from statestores.processing.serdes import windowed
 from statestores.processing.topic import Topic
@@ -67,6 +70,8 @@ def __dir__() -> list[str]:
 
 
 __all__ = [
+    "BatchContext",
+    "BatchProcessor",
     "Cancellable",
     "Cogrouped",
     "Context",

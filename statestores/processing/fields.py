@@ -6,6 +6,7 @@ from operator import attrgetter
 from typing import Any, Protocol, TypeAlias, TypeGuard
 
 from statestores.errors import InvalidArgumentError, InvalidTypeError
+from statestores.processing.functions import ONE_RECORD, check_function
 from statestores.processing.record import Record
 from statestores.spi.shown import shown
 
@@ -43,6 +44,7 @@ def selector(path: Selector) -> Callable[[Record[Any, Any]], Any]:
         InvalidTypeError, InvalidArgumentError: It is neither, or the path begins elsewhere.
     """
     if callable(path):
+        check_function("a selector", path, ONE_RECORD)
         return path
     if not isinstance(path, str):
         raise InvalidTypeError(

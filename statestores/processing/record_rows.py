@@ -8,21 +8,23 @@ import pyarrow as pa
 from statestores.changelog import Frame
 from statestores.changelog.rows import RECORD_ROWS
 from statestores.errors import InvalidArgumentError
-from statestores.processing.record import Headers, RawRecord, Record
+from statestores.processing.record import Headers, RawRecord, Record, RecordFields
 from statestores.processing.serdes import Pieces, header_bytes, next_header
 
 
-def record_batch(records: Sequence[RawRecord]) -> pa.RecordBatch:
-    """Return *records* as columns.
+def record_batch(
+    records: Sequence[RecordFields],
+) -> pa.RecordBatch:
+    """Return *records*, or the fields of such, as columns.
 
     Raises:
         InvalidArgumentError: A record is none that a topic can hold.
     """
     keys, values, times, headers = zip(*records, strict=True) if records else ((), (), (), ())
-    packed = [header_bytes(each) if each else None for each in headers]
+    packed = [header_bytes(each) if each else None for each in headers] if any(headers) else None
     try:
         columns = [
-            pa.array(column, field.type)
+            pa.nulls(len(records), field.type) if column is None else pa.array(column, field.type)
             for column, field in zip((keys, values, times, packed), RECORD_ROWS, strict=True)
         ]
     except (pa.ArrowException, TypeError, OverflowError) as error:
@@ -40,8 +42,15 @@ def records_of(frame: Frame) -> Iterator[tuple[int, RawRecord]]:
 
 def batch_records(batch: pa.RecordBatch) -> Iterator[RawRecord]:
     """Iterate over the records of *batch*, which has the columns of `RECORD_ROWS`."""
+    return map(Record._make, fields_of(batch))
+
+
+def fields_of(
+    batch: pa.RecordBatch,
+) -> Iterator[RecordFields]:
+    """Iterate over the fields of the records of *batch*, which are not made for it."""
     keys, values, times = (column.to_pylist() for column in batch.columns[:3])
-    return map(Record, keys, values, times, headers_of(batch.column(3), batch.num_rows))
+    return zip(keys, values, times, headers_of(batch.column(3), batch.num_rows), strict=False)
 
 
 def headers_of(packed: pa.Array | None, count: int) -> Iterable[Headers]:

@@ -1,4 +1,4 @@
-"""Serdes of what the runtime stores: stamped values, windowed keys, changes and waiting records.
+"""Serdes of what the runtime sends and lets wait: windowed keys, changes and waiting records.
 
 Their names are those of the serdes inside with a prefix, so a store remembers both.
 """
@@ -12,10 +12,9 @@ from typing import Any, Generic, TypeVar
 from statestores.errors import CapabilityNotSupportedError, SerializationError
 from statestores.processing.change import Change
 from statestores.processing.record import Headers, Record, Windowed
-from statestores.spi import Serde, TimestampedValue
+from statestores.spi import Serde
 
 K = TypeVar("K")
-V = TypeVar("V")
 
 _TIME = Struct(">q")
 _WINDOW = Struct(">qq")
@@ -43,31 +42,6 @@ class _WithoutColumns(ABC):
     def arrow_type(self) -> Any:
         """Refuse: there is no type of a column."""
         raise CapabilityNotSupportedError(f"{self.name!r} has no columns; decode value by value")
-
-
-@dataclass(frozen=True)
-class StampedSerde(_WithoutColumns, Generic[V]):
-    """A value behind its timestamp: eight bytes, big-endian (KIP-258)."""
-
-    inner: Serde[V]
-    """The serde of the value."""
-
-    sorted = False
-
-    @property
-    def name(self) -> str:
-        """The name in stored form."""
-        return f"stamped-{self.inner.name}"
-
-    def encode(self, value: TimestampedValue[V]) -> bytes:
-        """Return the stamp and the bytes of the value."""
-        return _TIME.pack(value[1] or 0) + self.inner.encode(value[0])
-
-    def decode(self, data: bytes) -> TimestampedValue[V]:
-        """Return the value with its stamp."""
-        if len(data) < _TIME.size:
-            raise SerializationError(f"{data!r} is no stamped value: it has no eight bytes of time")
-        return TimestampedValue(self.inner.decode(data[8:]), _TIME.unpack_from(data)[0])
 
 
 @dataclass(frozen=True)

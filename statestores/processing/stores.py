@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias, TypeVar, cast
 
 from statestores.errors import InvalidTypeError
-from statestores.processing.operators.fold import Mean, MeanSerde
-from statestores.processing.serdes import StampedSerde
 from statestores.serdes import raw, register_serde
+from statestores.serdes.mean_serde import Mean
+from statestores.serdes.stamped_serde import StampedSerde
 from statestores.spi import (
     KeyValue,
     Serde,
@@ -115,10 +115,10 @@ def join_window_store(
     )
 
 
-MEANS = MeanSerde()
-"""The serde in which a mean is kept."""
-
-register_serde(MEANS)
+def store_below(store: Any) -> Any:
+    """Return the store of bytes below *store*, a typed one or a processor's."""
+    whole = getattr(store, "whole_store", store)
+    return getattr(whole, "store_of_bytes", whole)
 
 
 class PlainView:

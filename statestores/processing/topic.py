@@ -116,16 +116,16 @@ def _is_serde(value: object) -> bool:
     return able and not isinstance(value, type)
 
 
-def check_topic_name(name: object) -> None:
-    """Accept what a topic can be called.
+def check_topic_name(name: object, what: str = "topic") -> None:
+    """Accept what a topic can be called, or *what* begins the names of topics.
 
     Raises:
         InvalidTypeError, InvalidArgumentError: It cannot.
     """
     if not isinstance(name, str):
-        raise InvalidTypeError(f"a topic's name is a str, got {name!r}")
+        raise InvalidTypeError(f"a {what}'s name is a str, got {name!r}")
     if not _NAME.fullmatch(name) or name in {".", ".."} or len(name) > MAX_NAME_LENGTH:
         raise InvalidArgumentError(
-            f"a topic's name has 1 to {MAX_NAME_LENGTH} of the characters a-z, A-Z, 0-9, '.', '_' "
-            f"and '-', and is not '.' or '..'; got {name!r}"
+            f"a {what}'s name has 1 to {MAX_NAME_LENGTH} of the characters a-z, A-Z, 0-9, '.', "
+            f"'_' and '-', and is not '.' or '..'; got {name!r}"
         )

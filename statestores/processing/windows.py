@@ -93,14 +93,32 @@ Windows: TypeAlias = TimeWindows | SlidingWindows | SessionWindows
 
 
 def tumbling(size_ms: int, *, grace_ms: int = 0) -> TimeWindows:
-    """Return windows of *size_ms* that do not overlap, aligned to the epoch."""
+    """Return windows of *size_ms* that do not overlap, aligned to the epoch (PRC-20).
+
+    Args:
+        size_ms: How long a window is, from 1; its start belongs to it, its end does not.
+        grace_ms: How late a record may come; by default not at all.
+
+    Raises:
+        InvalidTypeError, InvalidArgumentError: A span is no int of milliseconds, or out of range.
+    """
     check_duration("size_ms", size_ms, least=1)
     check_duration("grace_ms", grace_ms)
     return TimeWindows(size_ms=size_ms, advance_ms=size_ms, grace_ms=grace_ms)
 
 
 def hopping(size_ms: int, advance_ms: int, *, grace_ms: int = 0) -> TimeWindows:
-    """Return windows of *size_ms* of which one starts every *advance_ms*, aligned to the epoch."""
+    """Return windows of *size_ms* of which one starts every *advance_ms*, aligned to the epoch.
+
+    Args:
+        size_ms: How long a window is, from 1; its start belongs to it, its end does not.
+        advance_ms: How far apart windows start, from 1 to *size_ms*. A record is in about
+            ``size_ms / advance_ms`` of them, and each of these is an update.
+        grace_ms: How late a record may come; by default not at all.
+
+    Raises:
+        InvalidTypeError, InvalidArgumentError: A span is no int of milliseconds, or out of range.
+    """
     check_duration("size_ms", size_ms, least=1)
     check_duration("advance_ms", advance_ms, least=1)
     check_duration("grace_ms", grace_ms)
@@ -113,14 +131,30 @@ def hopping(size_ms: int, advance_ms: int, *, grace_ms: int = 0) -> TimeWindows:
 
 
 def sliding(difference_ms: int, *, grace_ms: int = 0) -> SlidingWindows:
-    """Return a window for each set of records that are at most *difference_ms* apart."""
+    """Return a window for each set of records that are at most *difference_ms* apart (PRC-24).
+
+    Args:
+        difference_ms: From the start of a window to its end, both inclusive; from 1.
+        grace_ms: How late a record may come; by default not at all.
+
+    Raises:
+        InvalidTypeError, InvalidArgumentError: A span is no int of milliseconds, or out of range.
+    """
     check_duration("difference_ms", difference_ms, least=1)
     check_duration("grace_ms", grace_ms)
     return SlidingWindows(difference_ms=difference_ms, grace_ms=grace_ms)
 
 
 def session(gap_ms: int, *, grace_ms: int = 0) -> SessionWindows:
-    """Return sessions: they end when *gap_ms* pass without a record of the key."""
+    """Return sessions, which end when more than *gap_ms* pass without a record (PRC-25).
+
+    Args:
+        gap_ms: The longest pause within a session, inclusive; from 1.
+        grace_ms: How late a record may come; by default not at all.
+
+    Raises:
+        InvalidTypeError, InvalidArgumentError: A span is no int of milliseconds, or out of range.
+    """
     check_duration("gap_ms", gap_ms, least=1)
     check_duration("grace_ms", grace_ms)
     return SessionWindows(gap_ms=gap_ms, grace_ms=grace_ms)
@@ -138,7 +172,7 @@ class Emission:
 
 
 def updates() -> Emission:
-    """Give the result of a window again with each record that changes it."""
+    """Give the result of a window again with each record that changes it (the default)."""
     return Emission()
 
 
@@ -148,6 +182,9 @@ def closed(*, idle_ms: int | None = None) -> Emission:
     With *idle_ms*, the windows of a stream that has gone quiet are closed too, when the wall clock
     has moved that far without a record: what arrives late after that is dropped. That depends on
     the machine's clock, so it is not deterministic, and off by default.
+
+    Raises:
+        InvalidTypeError, InvalidArgumentError: *idle_ms* is no int of milliseconds from 1.
     """
     if idle_ms is not None:
         check_duration("idle_ms", idle_ms, least=1)

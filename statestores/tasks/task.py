@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, overload
 
 from statestores.changelog import ChangelogOptions
 from statestores.errors import (
@@ -17,13 +17,28 @@ from statestores.errors import (
 from statestores.failpoints import reach
 from statestores.files.directory_lock import DirectoryLock
 from statestores.logged_store import LoggedStore, join_changelog
+from statestores.root_document import TASKS_DIRECTORY
 from statestores.semantics.every_kind.arguments import check_store_name, store_names
+from statestores.semantics.every_kind.self_description import check_description
 from statestores.serdes.typed_stores.processor_store import for_processors
 from statestores.spi.closing import Closing
 from statestores.spi.durability import Durability
 from statestores.spi.metrics.catalog import tagged
 from statestores.spi.metrics.metric import Metrics
 from statestores.spi.offsets import Position, TopicPartition
+from statestores.spi.session_specification import Session
+from statestores.spi.specification import (
+    KeyValue,
+    StoreSpecification,
+    TimestampedKeyValue,
+    Versioned,
+)
+from statestores.spi.stores.key_value import KeyValueStore
+from statestores.spi.stores.session import SessionStore
+from statestores.spi.stores.timestamped_key_value import TimestampedKeyValueStore
+from statestores.spi.stores.versioned import VersionedStore
+from statestores.spi.stores.window import WindowStore
+from statestores.spi.window_specification import Window
 from statestores.staging.staged_write import finish_staged_writes
 from statestores.state_root import PartitionDirectory, StateRoot
 from statestores.tasks.lag import LATEST_OFFSET, LagInfo
@@ -41,8 +56,11 @@ from statestores.tasks.task_commit import (
 from statestores.tasks.task_id import TaskId
 from statestores.tasks.task_outputs import TaskOutputs
 
-TASKS_DIRECTORY = "@tasks"
-"""Where tasks keep what is theirs, in a state root. No store can have such a name."""
+K = TypeVar("K")
+V = TypeVar("V")
+
+PICTURE_FILE = "topology.mmd"
+"""What writes the state, as a Mermaid diagram in that directory: for people, not for decisions."""
 
 
 class Task(Closing):
@@ -90,8 +108,22 @@ class Task(Closing):
         """The stores that were damaged, and have been restored from scratch."""
         return self._rebuilds
 
-    def store(self, name: str) -> Any:
+    @overload
+    def store(self, name: TimestampedKeyValue[K, V]) -> TimestampedKeyValueStore[K, V]: ...
+    @overload
+    def store(self, name: KeyValue[K, V]) -> KeyValueStore[K, V]: ...
+    @overload
+    def store(self, name: Versioned[K, V]) -> VersionedStore[K, V]: ...
+    @overload
+    def store(self, name: Window[K, V]) -> WindowStore[K, V]: ...
+    @overload
+    def store(self, name: Session[K, V]) -> SessionStore[K, V]: ...
+    @overload
+    def store(self, name: str) -> Any: ...
+    def store(self, name: str | StoreSpecification[Any, Any]) -> Any:
         """Return the store *name* for processors, with keys and values of its serdes.
+
+        By its specification instead of its name, a type checker knows what it is.
 
         It is a store of its kind, except for what would tear a task's commit apart: `commit`,
         `rollback`, `truncate`, `clear_offsets`, `advance_position` and `close` raise
@@ -100,9 +132,15 @@ class Task(Closing):
 
         Raises:
             StoreNotFoundError: The task has no such store.
+            StoreMismatchError: It is other than the specification says.
         """
+        wanted = name if isinstance(name, StoreSpecification) else None
+        name = name.name if isinstance(name, StoreSpecification) else name
+        store = self.logged_store(name).store
+        if wanted is not None:
+            check_description(store.specification.describe(), wanted.describe(), wanted.changeable)
         return for_processors(
-            self.logged_store(name).store,
+            store,
             f"the stores of the task {self._id} commit together, by `Task.commit`; a runtime has "
             f"the whole store by `Task.logged_store({name!r}).store`",
         )

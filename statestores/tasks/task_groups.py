@@ -39,6 +39,11 @@ class TaskGroups:
                 raise InvalidArgumentError(f"the store {min(twice)!r} is in two groups")
             seen |= set(names)
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all stores, in their order."""
+        return tuple(sorted(name for names in self._groups.values() for name in names))
+
     def stores(self, task_id: TaskId) -> tuple[str, ...]:
         """Return the names of the stores of *task_id*."""
         return self._groups[task_id.group]

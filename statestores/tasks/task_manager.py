@@ -6,7 +6,7 @@ from contextlib import ExitStack, suppress
 from os import PathLike
 from typing import Any
 
-from statestores.changelog import ChangelogOptions
+from statestores.changelog import ChangelogOptions, changelog_partition
 from statestores.changelog.options import check_changelog_options
 from statestores.errors import (
     InvalidArgumentError,
@@ -22,11 +22,12 @@ from statestores.spi.closing import Closing
 from statestores.spi.durability import Durability
 from statestores.spi.metrics.catalog import tagged
 from statestores.spi.metrics.metric import Metrics
+from statestores.spi.offsets import TopicPartition
 from statestores.spi.specification import StoreSpecification
 from statestores.spi.stores.store import Isolation, ReadOnlyStore
 from statestores.state_root import StateRoot
 from statestores.tasks.idle_offsets import IdleOffsets
-from statestores.tasks.lag import LagInfo
+from statestores.tasks.lag import LagInfo, lag_behind
 from statestores.tasks.local_directory import (
     CLEANUP_DELAY_MS,
     LocalDirectory,
@@ -321,6 +322,35 @@ class TaskManager(Closing):
             for task_id, state in self._board.now().opening.items()
             if task_id.group == group
         }
+
+    def changelog_end(self, name: str, partition: int) -> tuple[TopicPartition, int]:
+        """Return the changelog of *partition* of the store *name*, and where it ends now.
+
+        Raises:
+            UnknownStateStoreError: No group has such a store.
+            ChangelogCorruptedError, StorageError: The changelog cannot be read.
+        """
+        specification = self.specification(name)
+        lag = lag_behind(0, self._root.partition(name, partition), specification)
+        return changelog_partition(name, partition), lag.end_offset
+
+    def group_of(self, name: str) -> int:
+        """Return the number of the group of the store *name*.
+
+        Raises:
+            UnknownStateStoreError: No group has such a store.
+        """
+        return self._groups.group_of(name)
+
+    @property
+    def root(self) -> StateRoot:
+        """The state root."""
+        return self._root
+
+    @property
+    def store_names(self) -> tuple[str, ...]:
+        """The stores of all groups."""
+        return self._groups.names
 
     def specification(self, name: str) -> StoreSpecification[Any, Any]:
         """Return what the store *name* is.

@@ -24,6 +24,7 @@ from statestores.processing.operators.aggregates import Aggregate
 from statestores.processing.operators.fold import Fold
 from statestores.processing.operators.tables import TableSource, VersionedTableSource
 from statestores.processing.stores import key_serde, value_serde
+from statestores.spi import Serde, TimestampedValue
 
 NO_TIME = -1
 
@@ -100,6 +101,12 @@ def check_keeps(store: Any) -> None:
         raise NotOnColumnsError("rows expire, at the time of each record")
 
 
+def decoded_values(serde: Serde[Any], stored: list[TimestampedValue[bytes] | None]) -> list[Any]:
+    """Return the values of *stored* rows; ``None`` where there is no row."""
+    data = [None if each is None else each[0] for each in stored]
+    return Column.decoded(pa.array(data, pa.binary()), serde).objects()
+
+
 def aggregated(operator: Aggregate, columns: RecordColumns, task: TaskRows) -> ChangeColumns | None:
     """Fold the records of each key; give on the last update of each."""
     if operator.fold.kernel is None:
@@ -116,12 +123,12 @@ def aggregated(operator: Aggregate, columns: RecordColumns, task: TaskRows) -> C
     groups = Groups.of(keys)
     names = keys.take(pa.array(groups.lasts)).to_pylist()
     stored = below.get_many(names)
-    decode, encode = serde.decode, serde.encode
-    before = [None if each is None else decode(each[0]) for each in stored]
+    before = decoded_values(serde, stored)
     seen = [NO_TIME if each is None or each[1] is None else each[1] for each in stored]
     times = groups.greatest(rows.times, np.array(seen, np.int64))
     after = kernel_of(operator.fold.kernel)(groups, before, values)
-    below.put_many(names, list(map(encode, after)), times.tolist())
+    encoded = Column(None, objects=after).encoded(serde)
+    below.put_many(names, encoded.to_pylist(), times.tolist())
     drop_all(operator, dropped, task)
     return changes(operator.fold, rows, groups, before, after, times)
 
@@ -163,8 +170,7 @@ def kept(operator: TableSource, columns: RecordColumns, task: TaskRows) -> Chang
     lasts = pa.array(groups.lasts)
     names = keys.take(lasts).to_pylist()
     below: Any = store_of_bytes(store)
-    decode = value_serde(specification).decode
-    before = [None if each is None else decode(each[0]) for each in below.get_many(names)]
+    before = decoded_values(value_serde(specification), below.get_many(names))
     below.put_many(names, values.take(lasts).to_pylist(), rows.times[groups.lasts].tolist())
     if no_key.any():
         task.drop_rows(operator.name, "null-key", columns.rows[no_key])

@@ -23,6 +23,15 @@ _EXACT = (raw, utf8, int64, int64_sorted, float64)
 """Serdes of which an Arrow array holds just the values that they decode."""
 
 
+_PYTHON: dict[pa.DataType, type] = {
+    pa.binary(): bytes,
+    pa.string(): str,
+    pa.int64(): int,
+    pa.float64(): float,
+}
+"""The type of the values that the serdes of those arrays take: no other one, though Arrow would."""
+
+
 class NotOnColumnsError(Exception):
     """Something cannot be done on columns exactly as on records. The runtime then uses records."""
 
@@ -30,6 +39,22 @@ class NotOnColumnsError(Exception):
 def is_exact(serde: Serde[Any] | None) -> bool:
     """Whether an Arrow array has just the values of *serde*."""
     return any(serde is each or serde == each for each in _EXACT)
+
+
+def exact_array(serde: Serde[Any], objects: list[Any]) -> pa.Array | None:
+    """Return *objects* as the array that *serde* encodes; ``None`` where it is to see them itself.
+
+    So what the serde refuses, it refuses value by value.
+    """
+    if not is_exact(serde):
+        return None
+    arrow_type = serde.arrow_type()
+    if not set(map(type, objects)) <= {_PYTHON.get(arrow_type), type(None)}:
+        return None
+    try:
+        return pa.array(objects, arrow_type)
+    except (pa.ArrowException, ValueError, OverflowError):
+        return None
 
 
 class Column:
@@ -82,6 +107,17 @@ class Column:
                 self._array = pa.array(self._objects, self.serde.arrow_type())
         return self._array
 
+    def array_of(self, arrow_type: pa.DataType) -> pa.Array:
+        """Return the values as an array, of *arrow_type* where they are objects of no known type.
+
+        Raises:
+            NotOnColumnsError: No Arrow type is known that has them exactly.
+            pyarrow.ArrowException: An object is not of that type.
+        """
+        if self._array is None and self._bytes is None and self.serde is None:
+            return pa.array(self._objects, arrow_type)
+        return self.array()
+
     def objects(self) -> list[Any]:
         """Return the values as Python's."""
         if self._objects is None:
@@ -103,8 +139,12 @@ class Column:
             return self._bytes
         if self._array is not None and is_exact(serde) and self._array.type == serde.arrow_type():
             return serde.encode_array(self._array)
+        objects = self.objects()
+        array = exact_array(serde, objects)
+        if array is not None:
+            return serde.encode_array(array)
         encode = serde.encode
-        data = [None if each is None else encode(each) for each in self.objects()]
+        data = [None if each is None else encode(each) for each in objects]
         return pa.array(data, pa.binary())
 
     def absent(self) -> Flags:

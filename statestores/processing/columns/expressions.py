@@ -70,7 +70,7 @@ class _Evaluated:
         arrays = {}
         for name, arrow_type in self._types.items():
             column = columns[name]
-            array = column.array() if isinstance(column, Column) else column
+            array = column.array_of(arrow_type) if isinstance(column, Column) else column
             if array.type != arrow_type:
                 raise NotOnColumnsError(f"{name!r} is of {array.type} and not of {arrow_type}")
             arrays[name] = array

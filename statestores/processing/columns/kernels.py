@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from statestores.processing.columns.column import NotOnColumnsError, numbers_of
 from statestores.processing.columns.groups import Groups
-from statestores.processing.operators.fold import Mean
+from statestores.serdes.mean_serde import Mean
 
 Aggregates: TypeAlias = list[Any]
 """One for each group, as Python's values; ``None`` where there is none yet."""
@@ -46,6 +46,13 @@ def summed(groups: Groups, before: Aggregates, values: Any) -> Aggregates:
         raise NotOnColumnsError("a sum may need more than 64 bits")
     np.add.at(start, groups.codes, numbers)
     return start.tolist()  # type: ignore[no-any-return]
+
+
+def added(groups: Groups, before: Aggregates, values: Any) -> Aggregates:
+    """Add the values, beginning with the first one: as a sum does with whole numbers."""
+    if _numbers(values).dtype == np.float64:
+        raise NotOnColumnsError("a sum of floats that begins with the first one has another zero")
+    return summed(groups, before, values)
 
 
 def averaged(groups: Groups, before: Aggregates, values: Any) -> Aggregates:
@@ -85,6 +92,7 @@ def reduced(ufunc: np.ufunc) -> Kernel:
 KERNELS: dict[str, Kernel] = {
     "count": counted,
     "sum": summed,
+    "add": added,
     "mean": averaged,
     "min": reduced(np.minimum),
     "max": reduced(np.maximum),

@@ -8,8 +8,9 @@ import pyarrow as pa
 
 from statestores.processing.change import Change
 from statestores.processing.columns.column import Column, Numbers
-from statestores.processing.record import Record
+from statestores.processing.record import Headers, Record
 from statestores.processing.record_rows import headers_of
+from statestores.processing.serdes import header_bytes
 
 
 class RecordColumns:
@@ -55,9 +56,13 @@ class RecordColumns:
 
     def items(self) -> Iterator[tuple[int, Record[Any, Any]]]:
         """Iterate over the records, each with its row of the input."""
+        return zip(self.rows.tolist(), map(Record._make, self.fields()), strict=True)
+
+    def fields(self) -> Iterator[tuple[Any, Any, int, Headers]]:
+        """Iterate over the fields of the records."""
         headers = headers_of(self.headers, len(self))
         parts = (self.key.objects(), self.value.objects(), self.times.tolist(), headers)
-        return zip(self.rows.tolist(), map(Record, *parts), strict=True)
+        return zip(*parts, strict=False)  # no headers at all are an endless column
 
 
 class ChangeColumns:
@@ -94,6 +99,19 @@ class ChangeColumns:
 
 
 Columns: TypeAlias = RecordColumns | ChangeColumns
+
+
+def columns_of(records: list[Record[Any, Any]], rows: Numbers) -> RecordColumns:
+    """Return *records*, at least one, as columns; *rows* says of which input each was made."""
+    keys, values, times, headers = map(list, zip(*records, strict=True))
+    packed = pa.array([header_bytes(each) if each else None for each in headers], pa.binary())
+    return RecordColumns(
+        Column(None, objects=keys),
+        Column(None, objects=values),
+        np.array(times, np.int64),
+        None if packed.null_count == len(packed) else packed,
+        rows,
+    )
 
 
 def headers_at(headers: pa.Array | None, places: Numbers) -> pa.Array | None:

@@ -5,6 +5,7 @@ anything; then the rows are given to `receive`.
 """
 
 from collections.abc import Callable
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,12 @@ import pyarrow.compute as pc
 from statestores.changelog.rows import RECORD_ROWS
 from statestores.processing.columns.column import Column, Flags, NotOnColumnsError, Numbers
 from statestores.processing.columns.expressions import OnColumns
-from statestores.processing.columns.rows import ChangeColumns, RecordColumns, places_of
+from statestores.processing.columns.rows import (
+    ChangeColumns,
+    RecordColumns,
+    columns_of,
+    places_of,
+)
 from statestores.processing.columns.task_rows import TaskRows
 from statestores.processing.operators.ends import RepartitionSink, Sink, Source
 from statestores.processing.operators.stateless import (
@@ -22,10 +28,12 @@ from statestores.processing.operators.stateless import (
     FlatMap,
     FlatMapValues,
     Map,
+    MapValues,
     Rekey,
+    several_of,
 )
 from statestores.processing.operators.tables import ToStream
-from statestores.processing.record import Record
+from statestores.processing.record import Record, check_headers
 
 _LIST_TYPES: tuple[Callable[[Any], bool], ...] = (pa.types.is_list, pa.types.is_large_list)
 _MAX_TIME_MS = (1 << 63) - 1
@@ -60,9 +68,14 @@ def _extracted(time: Callable[[Record[Any, Any]], Any], columns: RecordColumns) 
 
 
 def filtered(operator: Filter, columns: RecordColumns, task: TaskRows) -> RecordColumns:
-    """Keep the records of which the expression is true, or not true."""
+    """Keep the records of which the expression or the function is true, or not true."""
     del task
-    found = _evaluated(operator.predicate, columns)
+    predicate: Any = operator.predicate
+    if not isinstance(predicate, OnColumns):
+        keep = operator.keep
+        kept = [bool(predicate(record)) is keep for _, record in columns.items()]
+        return columns.take(places_of(np.array(kept, np.bool_)))
+    found = predicate.on_columns(columns)
     if not pa.types.is_boolean(found.type):
         raise NotOnColumnsError("a truth is no boolean")
     true: Flags = pc.fill_null(found, fill_value=False).to_numpy(zero_copy_only=False)
@@ -70,25 +83,73 @@ def filtered(operator: Filter, columns: RecordColumns, task: TaskRows) -> Record
 
 
 def mapped(operator: Map, columns: RecordColumns, task: TaskRows) -> RecordColumns:
-    """Give each record the value of the expression."""
+    """Give each record the value of the expression, or what the function makes of it."""
     del task
-    return columns.with_value(Column(None, array=_evaluated(operator.function, columns)))
+    function: Any = operator.function
+    if isinstance(function, OnColumns):
+        return columns.with_value(Column(None, array=function.on_columns(columns)))
+    made = [function(record) for _, record in columns.items()]
+    if Record in set(map(type, made)):
+        return _records(columns, made, columns.rows)
+    return columns.with_value(Column(None, objects=made))
 
 
-def flat_mapped(
-    operator: FlatMap | FlatMapValues, columns: RecordColumns, task: TaskRows
-) -> RecordColumns:
-    """Make a record of each value of the expression's lists."""
+def values_mapped(operator: MapValues, columns: RecordColumns, task: TaskRows) -> RecordColumns:
+    """Give each record the value that the function makes of its own."""
     del task
-    lists = _evaluated(operator.function, columns)
+    made = list(map(operator.function, columns.value.objects()))
+    return columns.with_value(Column(None, objects=made))
+
+
+def flat_mapped(operator: FlatMap, columns: RecordColumns, task: TaskRows) -> RecordColumns:
+    """Make a record of each value of the expression's lists, or of what the function gives."""
+    del task
+    function: Any = operator.function
+    if not isinstance(function, OnColumns):
+        several = [list(several_of(function(record))) for _, record in columns.items()]
+        return _flattened(columns, several)
+    lists = function.on_columns(columns)
     if not any(test(lists.type) for test in _LIST_TYPES) or lists.null_count:
         raise NotOnColumnsError("an expression gives no list")
     places = pc.list_parent_indices(lists).to_numpy().astype(np.int64, copy=False)
     return columns.take(places).with_value(Column(None, array=pc.list_flatten(lists)))
 
 
+def values_flat_mapped(
+    operator: FlatMapValues, columns: RecordColumns, task: TaskRows
+) -> RecordColumns:
+    """Make a record of each value that the function gives."""
+    del task
+    several = [list(several_of(operator.function(value))) for value in columns.value.objects()]
+    return _flattened(columns, several)
+
+
+def _flattened(columns: RecordColumns, several: list[list[Any]]) -> RecordColumns:
+    """Return the records that were made of each of *columns*."""
+    made = list(chain.from_iterable(several))
+    places = np.repeat(np.arange(len(columns)), list(map(len, several)))
+    origins = columns.take(places)
+    if Record in set(map(type, made)):
+        return _records(origins, made, origins.rows)
+    return origins.with_value(Column(None, objects=made))
+
+
+def _records(origins: RecordColumns, made: list[Any], rows: Numbers) -> RecordColumns:
+    """Return *made* as columns: records, or values of records that are else as *origins*."""
+    records = [
+        each if type(each) is Record else origin.with_value(each)
+        for each, (_, origin) in zip(made, origins.items(), strict=True)
+    ]
+    for each in records:
+        if each.headers:
+            check_headers(each.headers)
+    if not all(type(each.time_ms) is int and 0 <= each.time_ms <= _MAX_TIME_MS for each in records):
+        raise NotOnColumnsError("a record was made with a time that is none")
+    return columns_of(records, rows)
+
+
 def rekeyed(operator: Rekey, columns: RecordColumns, task: TaskRows) -> RecordColumns:
-    """Give each record the key that the path, or the expression, takes from it."""
+    """Give each record the key that the path, expression or function takes from it."""
     del task
     select: Any = operator.select
     if isinstance(select, OnColumns):
@@ -97,8 +158,6 @@ def rekeyed(operator: Rekey, columns: RecordColumns, task: TaskRows) -> RecordCo
         return columns.with_key(columns.value)
     if operator.path == "key":
         return columns
-    if operator.path is None:
-        raise NotOnColumnsError("a function takes the key")
     keys = [select(record) for _, record in columns.items()]
     return columns.with_key(Column(None, objects=keys))
 
@@ -130,9 +189,3 @@ def _encoded(operator: Sink, columns: RecordColumns) -> pa.RecordBatch:
     if headers is None:
         headers = pa.nulls(len(columns), pa.binary())
     return pa.RecordBatch.from_arrays([key, value, times, headers], schema=RECORD_ROWS)
-
-
-def _evaluated(function: object, columns: RecordColumns) -> pa.Array:
-    if not isinstance(function, OnColumns):
-        raise NotOnColumnsError("a Python function runs on records")
-    return function.on_columns(columns)

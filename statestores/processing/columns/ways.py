@@ -12,6 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from statestores.processing.columns.aggregates import aggregated, kept, versions_kept
+from statestores.processing.columns.batches import (
+    MapBatches,
+    ProcessBatches,
+    batches_mapped,
+    batches_processed,
+)
+from statestores.processing.columns.column import NotOnColumnsError
 from statestores.processing.columns.expressions import OnColumns
 from statestores.processing.columns.joins import joined_as_of
 from statestores.processing.columns.rows import Columns
@@ -22,24 +29,26 @@ from statestores.processing.columns.stateless import (
     mapped,
     rekeyed,
     to_stream,
+    values_flat_mapped,
+    values_mapped,
 )
 from statestores.processing.columns.task_rows import TaskRows
 from statestores.processing.columns.windows import windowed
 from statestores.processing.operators.aggregates import Aggregate
 from statestores.processing.operators.ends import RepartitionSink, Sink
+from statestores.processing.operators.last_updates import children_of, only_last_matters
 from statestores.processing.operators.operator import Operator, Pass, Receive
 from statestores.processing.operators.processors import Process
 from statestores.processing.operators.stateless import (
     Filter,
     FlatMap,
+    FlatMapValues,
     Map,
     MapValues,
     Rekey,
 )
 from statestores.processing.operators.stream_table import AsOfJoin
-from statestores.processing.operators.table_joins import TableStore
 from statestores.processing.operators.tables import (
-    TableMapValues,
     TableSource,
     ToStream,
     VersionedTableSource,
@@ -54,6 +63,8 @@ HANDLERS: Mapping[type[Operator], Handler] = {
     Filter: filtered,
     Map: mapped,
     FlatMap: flat_mapped,
+    MapValues: values_mapped,
+    FlatMapValues: values_flat_mapped,
     Rekey: rekeyed,
     ToStream: to_stream,
     Sink: emitted,
@@ -63,14 +74,17 @@ HANDLERS: Mapping[type[Operator], Handler] = {
     VersionedTableSource: versions_kept,
     TimeWindowed: windowed,
     AsOfJoin: joined_as_of,
+    MapBatches: batches_mapped,
+    ProcessBatches: batches_processed,
 }
 """The operators that have columns."""
 
 _LAST_ONLY = (Aggregate, TableSource)
 """Those that give on the last update of each key of a batch, and not each."""
 
-_CANNOT_TELL = (Pass, ToStream, TableStore, TableMapValues, MapValues)
-"""Operators behind which the last update of a key makes of the last one what all make."""
+
+_NEVER_ROWS = 1 << 60
+"""Who asks for columns from so many rows on wants none, of expressions neither."""
 
 
 class ColumnWay:
@@ -100,7 +114,9 @@ class ColumnWay:
         if self.handler is not None and len(columns) >= self.least_rows:
             try:
                 found = self.handler(self.operator, columns, task)
-            except Exception as error:  # noqa: BLE001  # the records will say it, each for itself
+            except Exception as error:
+                if type(self.operator) is ProcessBatches and type(error) is not NotOnColumnsError:
+                    raise  # its stores may have been changed
                 self.declined[f"{type(error).__name__}: {error}"] += 1
             else:
                 if found is not None:
@@ -125,25 +141,24 @@ class ColumnEntry:
         least_rows: int,
     ) -> None:
         """Find the ways behind *source*."""
-        below: dict[str, list[Node]] = {node.name: [] for node in part.nodes}
-        for node in part.nodes:
-            for parent in dict.fromkeys(node.parents):
-                below[parent].append(node)
+        below = children_of(part.nodes)
         self.why_not = _why_not(source, below, operators)
         """Why batches of this source are taken record by record; ``None``: they are not."""
         self.steps: list[ColumnWay] = []
         """The operators behind the source, children first."""
         self.declined: Counter[str] = Counter()
         """Why batches could not be decoded as columns, and how often."""
-        self._read = part.topics_read
 
         def made(node: Node) -> ColumnWay:
             operator = operators[node.name]
             handler = HANDLERS.get(type(operator))
-            if type(operator) in _LAST_ONLY and not self._nobody_can_tell(node, below, operators):
+            gives_last = type(operator) in _LAST_ONLY or (
+                isinstance(operator, TimeWindowed) and not operator.emission.on_close
+            )
+            if gives_last and not only_last_matters(node, below, operators, part.topics_read):
                 handler = None
-            if isinstance(operator, TimeWindowed) and not operator.emission.on_close:
-                handler = handler if self._nobody_can_tell(node, below, operators) else None
+            if type(operator) is ProcessBatches and ways[node.name] != operator.receive:
+                handler = None  # one that fails drops its record, and nothing else
             least = 1 if _has_expression(operator) else least_rows
             if isinstance(operator, Pass):
                 handler = _passed
@@ -154,7 +169,8 @@ class ColumnEntry:
 
         self.children = [made(child) for child in below[source.name]]
         expressions = any(_has_expression(way.operator) for way in self.steps)
-        self.least_rows = min(2, least_rows) if expressions else least_rows
+        is_never = least_rows >= _NEVER_ROWS
+        self.least_rows = min(2, least_rows) if expressions and not is_never else least_rows
         """From how many records on columns are tried."""
         if not any(way.handler is not None for way in self.children):
             self.why_not = self.why_not or "no operator behind it has columns"
@@ -164,21 +180,6 @@ class ColumnEntry:
         for child in self.children:
             child.take(columns, task)
 
-    def _nobody_can_tell(
-        self, node: Node, below: Mapping[str, list[Node]], operators: Mapping[str, Operator]
-    ) -> bool:
-        """Whether the last update of each key is all that matters behind *node*."""
-        for child in below[node.name]:
-            operator = operators[child.name]
-            if type(operator) is Sink:
-                if operator.topic.name in self._read:
-                    return False
-            elif not isinstance(operator, _CANNOT_TELL) or not self._nobody_can_tell(
-                child, below, operators
-            ):
-                return False
-        return True
-
 
 def _passed(operator: Operator, columns: Any, task: TaskRows) -> Any:
     del operator, task
@@ -186,6 +187,8 @@ def _passed(operator: Operator, columns: Any, task: TaskRows) -> Any:
 
 
 def _has_expression(operator: Operator) -> bool:
+    if isinstance(operator, (MapBatches, ProcessBatches)):
+        return True
     used = (getattr(operator, name, None) for name in ("predicate", "function", "select"))
     return any(isinstance(each, OnColumns) for each in used)
 

@@ -1,4 +1,4 @@
-"""Tumbling windows on columns: one read and one write for each key and window of a batch.
+"""Tumbling and hopping windows on columns: one read and one write a key and window of a batch.
 
 With `closed()`, what comes out is just what records give: every window once, in the order of
 starts and keys. A window that the batch closes is read before anything is put, since the puts may
@@ -66,8 +66,6 @@ def windowed(
     fold, size_ms = operator.fold, operator.windows.size_ms
     if fold.kernel is None:
         raise NotOnColumnsError("the fold is a Python function")
-    if operator.windows.advance_ms != size_ms:
-        raise NotOnColumnsError("a record is in several windows")
     observed = task.observed_time(operator.store)
     rows, values, starts, dropped, now_ms = _open(operator, columns, observed.now_ms)
     store = task.store(operator.store)
@@ -113,18 +111,33 @@ def _open(operator: TimeWindowed, columns: RecordColumns, observed_ms: int) -> _
     )
     rows, values, dropped = chosen(operator.fold, numbered)
     starts = rows.times // size_ms * size_ms
+    if windows.advance_ms != size_ms:
+        places, starts = _several(rows.times, size_ms, windows.advance_ms)
+        rows, values = rows.take(places), _taken(values, places)
     is_late = starts < now[rows.rows] - windows.closes_after_ms(size_ms)
     if is_late.any():
         dropped.append(("late", rows.rows[is_late]))
         kept = places_of(~is_late)
-        rows, starts = rows.take(kept), starts[kept]
-        if isinstance(values, list):
-            values = [values[place] for place in kept.tolist()]
-        elif values is not None:
-            values = values.take(pa.array(kept))
+        rows, starts, values = rows.take(kept), starts[kept], _taken(values, kept)
     rows.rows = columns.rows[rows.rows]
     by_input = [(reason, columns.rows[places]) for reason, places in dropped]
     return _Open(rows, values, starts, by_input, int(now[-1]))
+
+
+def _several(times: Numbers, size_ms: int, advance_ms: int) -> tuple[Numbers, Numbers]:
+    """Return for each window of each row, the earliest first, the row's place and the start."""
+    steps = np.arange(-(-size_ms // advance_ms) - 1, -1, -1, dtype=np.int64) * advance_ms
+    starts = (times // advance_ms * advance_ms)[:, None] - steps[None, :]
+    has_row = (starts >= 0) & (starts > times[:, None] - size_ms)
+    places = np.broadcast_to(np.arange(len(times))[:, None], starts.shape)
+    return places[has_row], starts[has_row]
+
+
+def _taken(values: Any, places: Numbers) -> Any:
+    """Return the values at *places*: of an Arrow array, of a list, or of none at all."""
+    if isinstance(values, list):
+        return [values[place] for place in places.tolist()]
+    return None if values is None else values.take(pa.array(places))
 
 
 def _closing(

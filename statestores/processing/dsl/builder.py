@@ -25,7 +25,7 @@ class Builder:
 
         *stream* and *grouped_table* are the classes of these, which tables make.
         """
-        check_topic_name(name)
+        check_topic_name(name, "topology")
         self.name = name
         self.stream = stream
         self.grouped_table = grouped_table

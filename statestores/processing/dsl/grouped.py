@@ -13,10 +13,12 @@ from statestores.processing.operators import fold as folds
 from statestores.processing.operators.aggregates import Aggregate, TableAggregate
 from statestores.processing.operators.fold import Fold, beginning
 from statestores.processing.operators.operator import Pass
+from statestores.processing.operators.table_extremes import TableExtreme
 from statestores.processing.operators.tables import stored_lookup
-from statestores.processing.stores import MEANS, AnyKeyValue, key_serde, timestamped, value_serde
+from statestores.processing.stores import AnyKeyValue, key_serde, timestamped, value_serde
 from statestores.processing.windows import Windows
-from statestores.spi import Serde
+from statestores.serdes.mean_serde import MEANS
+from statestores.spi import KeyValue, Serde
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -64,7 +66,11 @@ class GroupedStream(GroupNode[K, V]):
         """Fold the values of each key: *add* gets the aggregate so far and a value.
 
         *initial* is what there is before the first, or a function that makes it. When *add* returns
-        ``None`` the aggregate is deleted.
+        ``None`` the aggregate is deleted, and the next value begins anew.
+
+        Raises:
+            InvalidTypeError: A function has other arguments, *initial* would be shared by all keys,
+                or *store* is no key-value store.
         """
         return self._aggregate("aggregate", Fold(initial=beginning(initial), add=add), store)
 
@@ -148,8 +154,19 @@ class GroupedTable(Generic[K, V]):
         """Add up what *of* takes from each row."""
         return self._aggregate("sum", folds.total(of), store)
 
+    def min(self, of: Selector, store: AnyKeyValue[K, A]) -> Table[K, A]:
+        """Keep the lowest of what *of* takes from the rows there are: numbers, texts or bytes.
+
+        All values are kept beside it, in a store of its name and ``-values``, in their order.
+        """
+        return self._extreme("min", folds.least(of), store, is_highest=False)
+
+    def max(self, of: Selector, store: AnyKeyValue[K, A]) -> Table[K, A]:
+        """Keep the highest of what *of* takes from the rows there are; see `min`."""
+        return self._extreme("max", folds.greatest(of), store, is_highest=True)
+
     def mean(self, of: Selector, store: AnyKeyValue[K, float]) -> Table[K, float]:
-        """Average what *of* takes from each row."""
+        """Average what *of* takes from each row; of no row there is no mean (PRC-15)."""
         return self._aggregate("mean", folds.mean(of), store)
 
     def reduce(
@@ -175,13 +192,31 @@ class GroupedTable(Generic[K, V]):
     def _aggregate(self, kind: str, fold: Fold, store: AnyKeyValue[Any, Any]) -> Table[Any, Any]:
         own = timestamped(store, MEANS if kind == "mean" else None)
         name = own.name
-        parent = self._builder.repartition(
-            self._node, name, self._key or key_serde(own), self._change
-        )
+        parent = self._repartitioned(own)
         node = self._builder.step(
             kind, (parent,), lambda: TableAggregate(fold, name), name=name, stores=(own,)
         )
         return _table(self._builder, node, own, fold)
+
+    def _extreme(
+        self, kind: str, fold: Fold, store: AnyKeyValue[Any, Any], *, is_highest: bool
+    ) -> Table[Any, Any]:
+        own = timestamped(store)
+        name, values = own.name, KeyValue(f"{own.name}-values")
+        node = self._builder.step(
+            kind,
+            (self._repartitioned(own),),
+            lambda: TableExtreme(fold, name, values.name, is_highest=is_highest),
+            name=name,
+            stores=(own, values),
+            own_keys=(values.name,),
+        )
+        return _table(self._builder, node, own, fold)
+
+    def _repartitioned(self, own: AnyKeyValue[Any, Any]) -> str:
+        return self._builder.repartition(
+            self._node, own.name, self._key or key_serde(own), self._change
+        )
 
 
 def aggregated(

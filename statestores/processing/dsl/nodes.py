@@ -86,6 +86,10 @@ class TableNode(Generic[K, V]):
         self._is_versioned = is_versioned
         self._windows = windows
 
+    def _with_rows(self) -> "TableNode[K, V]":
+        """Return the table as one whose rows can be found, and whose changes say what a row was."""
+        return self
+
 
 class GroupNode(Generic[K, V]):
     """The node that grouped records come from, which may have to be brought together first."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 from statestores.errors import InvalidTypeError
 from statestores.processing.dsl.nodes import StreamNode
 from statestores.processing.fields import Expression, Selector, is_expression, selector
+from statestores.processing.functions import ONE_RECORD, check_function
 from statestores.processing.operators import stateless
 from statestores.processing.operators.operator import Operator
 from statestores.processing.record import Record
@@ -29,8 +30,12 @@ class RecordSteps(StreamNode[K, V]):
         *,
         name: str | None = None,
     ) -> "Stream[K, V]":
-        """Keep the records of which *predicate* is true."""
-        keeps = self._function(predicate)
+        """Keep the records of which *predicate* is true; an expression that is null is not.
+
+        Raises:
+            InvalidTypeError: It is no function of a record, and no expression.
+        """
+        keeps = self._function("filter", predicate)
         return self._same("filter", lambda: stateless.Filter(keeps, keep=True), name)
 
     def filter_not(
@@ -39,14 +44,25 @@ class RecordSteps(StreamNode[K, V]):
         *,
         name: str | None = None,
     ) -> "Stream[K, V]":
-        """Keep the records of which *predicate* is false, or, of an expression, null."""
-        keeps = self._function(predicate)
+        """Keep the records of which *predicate* is false, or, of an expression, null.
+
+        Raises:
+            InvalidTypeError: It is no function of a record, and no expression.
+        """
+        keeps = self._function("filter_not", predicate)
         return self._same("filter_not", lambda: stateless.Filter(keeps, keep=False), name)
 
     def peek(
         self, function: Callable[[Record[K, V]], object], *, name: str | None = None
     ) -> "Stream[K, V]":
-        """Show each record to *function*, and go on with it unchanged."""
+        """Show each record to *function*, and go on with it unchanged.
+
+        A task that is made anew after a crash shows those since the last commit again.
+
+        Raises:
+            InvalidTypeError: It is no function of a record.
+        """
+        check_function("peek", function, ONE_RECORD)
         return self._same("peek", lambda: stateless.Peek(function), name)
 
     @overload
@@ -82,10 +98,15 @@ class RecordSteps(StreamNode[K, V]):
     ) -> "Stream[Any, Any]":
         """Make a record of each: what *function* returns, or its value if that is no record.
 
-        An expression gives the value; the key stays.
+        An expression gives the value; the key stays. What needs equal keys in one partition goes
+        through a topic of the topology's own after a function, which may have changed the key.
+
+        Raises:
+            InvalidTypeError: It is no function of a record, and no expression.
         """
         if not callable(function):
             return self._evaluated("map", stateless.Map, function, value, name)
+        check_function("map", function, ONE_RECORD)
         return self._other("map", lambda: stateless.Map(function), key, value, name)
 
     @overload
@@ -109,9 +130,16 @@ class RecordSteps(StreamNode[K, V]):
         value: Any = None,
         name: str | None = None,
     ) -> "Stream[K, Any]":
-        """Give each record the value that *function* makes of its own; the key stays."""
+        """Give each record the value that *function* makes of its own; the key stays.
+
+        A record without value is given to it as ``None``, as any other.
+
+        Raises:
+            InvalidTypeError: It is no function of a value, and no expression.
+        """
         if not callable(function):
             return self._evaluated("map_values", stateless.Map, function, value, name)
+        check_function("map_values", function, ("value",))
         return self._revalued("map_values", lambda: stateless.MapValues(function), value, name)
 
     @overload
@@ -147,10 +175,15 @@ class RecordSteps(StreamNode[K, V]):
     ) -> "Stream[Any, Any]":
         """Make any number of records of each: records, or values under the same key.
 
-        An expression gives a list of values.
+        An expression gives a list of values. A text, a mapping or a record is no iterable of
+        results, and fails the record: give ``[text]``.
+
+        Raises:
+            InvalidTypeError: It is no function of a record, and no expression.
         """
         if not callable(function):
             return self._evaluated("flat_map", stateless.FlatMap, function, value, name)
+        check_function("flat_map", function, ONE_RECORD)
         return self._other("flat_map", lambda: stateless.FlatMap(function), key, value, name)
 
     @overload
@@ -176,9 +209,14 @@ class RecordSteps(StreamNode[K, V]):
         value: Any = None,
         name: str | None = None,
     ) -> "Stream[K, Any]":
-        """Make any number of values of each; the key stays."""
+        """Make any number of values of each, in order; the key stays.
+
+        Raises:
+            InvalidTypeError: It is no function of a value, and no expression.
+        """
         if not callable(function):
             return self._evaluated("flat_map_values", stateless.FlatMap, function, value, name)
+        check_function("flat_map_values", function, ("value",))
         return self._revalued(
             "flat_map_values", lambda: stateless.FlatMapValues(function), value, name
         )
@@ -203,10 +241,13 @@ class RecordSteps(StreamNode[K, V]):
         """Give each record another key: a path such as ``value.shop``, or a function's result.
 
         What needs equal keys in one partition after that sends the records through a topic of the
-        topology's own.
+        topology's own. A record whose new key is ``None`` is dropped there, and counted (PRC-31).
+
+        Raises:
+            InvalidTypeError, InvalidArgumentError: It is no path and no function of a record.
         """
         if is_expression(select):
-            chosen = self._function(select)
+            chosen = self._function("rekey", select)
         else:
             chosen = selector(cast("Selector", select))
         path = select if isinstance(select, str) else None
@@ -215,13 +256,14 @@ class RecordSteps(StreamNode[K, V]):
 
     # What the methods share.
 
-    def _function(self, given: Callable[[Record[K, V]], Any] | Expression) -> Any:
+    def _function(self, kind: str, given: Callable[[Record[K, V]], Any] | Expression) -> Any:
         """Return the function of a record that is given, or that an expression stands for."""
         if callable(given):
+            check_function(kind, given, ONE_RECORD)
             return given
         if not is_expression(given):
             raise InvalidTypeError(
-                f"expected a function, or a pyarrow.compute.Expression, got {given!r}"
+                f"{kind} needs a function, or a pyarrow.compute.Expression, got {given!r}"
             )
         from statestores.processing.columns.expressions import OfRecord  # noqa: PLC0415  # Arrow
 
@@ -235,7 +277,7 @@ class RecordSteps(StreamNode[K, V]):
         value: Serde[Any] | None,
         name: str | None,
     ) -> "Stream[K, Any]":
-        function = self._function(expression)
+        function = self._function(kind, expression)
         return self._revalued(kind, lambda: make(function), value, name)
 
     def _stream(

@@ -1,26 +1,33 @@
 """Streams: records that each stand for themselves."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, TypeVar, overload
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from statestores.errors import InvalidArgumentError, InvalidTopologyError, InvalidTypeError
+from statestores.processing.batch_processor import BatchProcessor
 from statestores.processing.dsl import stream_joins
+from statestores.processing.dsl.global_table import GlobalTable
 from statestores.processing.dsl.grouped import GroupedStream
 from statestores.processing.dsl.record_steps import RecordSteps
-from statestores.processing.dsl.table import GlobalTable, Table
+from statestores.processing.dsl.table import Table
 from statestores.processing.fields import Expression, Selector
+from statestores.processing.functions import ONE_RECORD, check_function
 from statestores.processing.operators import stateless
 from statestores.processing.operators.ends import Sink
-from statestores.processing.operators.operator import Pass
+from statestores.processing.operators.operator import Operator, Pass
 from statestores.processing.operators.processors import Process
 from statestores.processing.operators.stream_stream import JoinWindow
-from statestores.processing.processor import Processor, declared_stores
+from statestores.processing.processor import Processor, check_supply, declared_stores
 from statestores.processing.record import Record
 from statestores.processing.serdes import WindowedSerde
 from statestores.processing.stores import AnyKeyValue
 from statestores.processing.topic import Topic
 from statestores.serdes import float64, int64, int64_sorted, json, msgpack, raw, utf8
 from statestores.spi import Serde, StoreSpecification, Versioned
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -51,9 +58,16 @@ class Stream(RecordSteps[K, V]):
         """Give each record to the first branch whose predicate is true.
 
         Returns a stream for each predicate, and with *rest* one more for what none of them wants.
+        Without *rest*, that goes no further, and is not counted: it was not asked for.
+
+        Raises:
+            InvalidArgumentError: There is no predicate.
+            InvalidTypeError: One is no function of a record.
         """
         if not predicates:
             raise InvalidArgumentError("split needs at least one predicate")
+        for predicate in predicates:
+            check_function("split", predicate, ONE_RECORD)
         chosen = name or self._builder.unused(self._node, "split")
         children = [f"{chosen}-{number}" for number in range(len(predicates))]
         last = f"{chosen}-rest" if rest else None
@@ -69,7 +83,14 @@ class Stream(RecordSteps[K, V]):
         ]
 
     def merge(self, *others: "Stream[K, V]", name: str | None = None) -> "Stream[K, V]":
-        """Go on with the records of this stream and of *others*, in the order of their times."""
+        """Go on with the records of this stream and of *others*, as they come.
+
+        They come in the order of their times as far as the task has them at hand (PRC-11). The
+        serdes are known after it where all streams have the same.
+
+        Raises:
+            InvalidTypeError: One of *others* is no stream.
+        """
         streams = (self, *others)
         for each in streams:
             if not isinstance(each, Stream):
@@ -89,7 +110,12 @@ class Stream(RecordSteps[K, V]):
         )
 
     def to(self, topic: Topic[K, V], *, name: str | None = None) -> None:
-        """Write the records to *topic*."""
+        """Write the records to *topic*.
+
+        Raises:
+            InvalidTypeError: It is no topic.
+            InvalidTopologyError: The keys have windows, and the topic's serde of keys none.
+        """
         if not isinstance(topic, Topic):
             raise InvalidTypeError(f"records go to a Topic, such as Topic('words'), got {topic!r}")
         if isinstance(self._key, WindowedSerde) and topic.key in _PLAIN:
@@ -112,6 +138,14 @@ class Stream(RecordSteps[K, V]):
         """Send the records through a topic of the topology's own, partitioned by their keys.
 
         Records without key are dropped, and counted.
+
+        Args:
+            name: What the topic is called, between the topology's name and ``-repartition``.
+            partitions: How many it has; by default as many as what it is joined with, or as the
+                runner says.
+            key: The serde of the keys; by default as far as it is known, else JSON.
+            value: The serde of the values, likewise.
+            partitioner: The name of what chooses a key's partition.
         """
         known_key, known_value = key or self._key or json, value or self._value or json
         node = self._builder.repartition(
@@ -156,16 +190,73 @@ class Stream(RecordSteps[K, V]):
         node, chosen = self._process(supply, name, stores)
         return self._stream(node, self._key, value, chosen, is_rekeyed=self._is_rekeyed)
 
+    def batches(
+        self,
+        function: "Callable[[pa.RecordBatch], pa.RecordBatch | pa.Table]",
+        *,
+        key: Serde[K2],
+        value: Serde[V2],
+        name: str | None = None,
+    ) -> "Stream[K2, V2]":
+        """Give on what *function* makes of batches of records.
+
+        It is a function of records: where a batch ends must not matter, nor what was before. See
+        `statestores.processing.BatchProcessor` for the columns.
+
+        Raises:
+            InvalidTopologyError: The serdes of the stream are not known.
+        """
+        if not callable(function):
+            raise InvalidTypeError(
+                f"batches needs a function of a pyarrow.RecordBatch, got {function!r}"
+            )
+        from statestores.processing.columns.batches import MapBatches  # noqa: PLC0415  # Arrow
+
+        serdes = self._batch_serdes(key, value)
+        node = self._step("batches", lambda: MapBatches(function, serdes), name)
+        return self._stream(node, key, value, name, is_rekeyed=True)
+
+    def process_batches(
+        self,
+        supply: Callable[[], BatchProcessor],
+        *,
+        key: Serde[K2],
+        value: Serde[V2],
+        name: str | None = None,
+        stores: Sequence[StoreSpecification[Any, Any]] = (),
+    ) -> "Stream[K2, V2]":
+        """Run a batch processor of one's own: a class, or what returns a new one for each task.
+
+        Raises:
+            InvalidTopologyError: The serdes of the stream are not known.
+        """
+        from statestores.processing.columns.batches import ProcessBatches  # noqa: PLC0415  # Arrow
+
+        serdes = self._batch_serdes(key, value)
+        node, chosen = self._process(
+            supply, name, stores, lambda names: ProcessBatches(supply, names, serdes)
+        )
+        return self._stream(node, key, value, chosen, is_rekeyed=True)
+
+    def _batch_serdes(self, key: Serde[Any], value: Serde[Any]) -> Any:
+        from statestores.processing.columns.batches import BatchSerdes  # noqa: PLC0415  # Arrow
+
+        if self._key is None or self._value is None:
+            what = "keys" if self._key is None else "values"
+            raise InvalidTopologyError(
+                f"a batch has columns of known types, and the {what} of {self._origin!r} have no "
+                "serde; say key= or value= in the step before"
+            )
+        return BatchSerdes(self._key, self._value, key, value)
+
     def _process(
         self,
-        supply: Callable[[], Processor[Any, Any, Any, Any]],
+        supply: Callable[[], Any],
         name: str | None,
         stores: Sequence[StoreSpecification[Any, Any]],
+        make: Callable[[tuple[str, ...]], Operator] | None = None,
     ) -> tuple[str, str]:
-        if not callable(supply):
-            raise InvalidTypeError(
-                f"process needs a class of processors, or a function that makes one, got {supply!r}"
-            )
+        check_supply(supply, None if make is None else BatchProcessor)
         declared = {store.name: store for store in stores}
         if isinstance(supply, type):
             declared |= {store.name: store for store in declared_stores(supply)}
@@ -175,8 +266,13 @@ class Stream(RecordSteps[K, V]):
                 f"{supply!r} has no name for its timers and messages; give it one with name=..."
             )
         names = tuple(declared)
+        made = make or partial(Process, supply)
         node = self._step(
-            "process", lambda: Process(supply, names), chosen, stores=tuple(declared.values())
+            "process",
+            lambda: made(names),
+            chosen,
+            stores=tuple(declared.values()),
+            own_keys=names,
         )
         return node, chosen
 
@@ -278,6 +374,10 @@ class Stream(RecordSteps[K, V]):
                 streams alone: what has none on either side.
             name: The join's name, for its stores; by default made of both sides' names.
             value: The serde of the results, for what comes after.
+
+        Raises:
+            InvalidTypeError: *other* is neither, or *joiner* is no function of two values.
+            InvalidArgumentError: *within* or *key* is missing or too much, or *how* is unknown.
         """
         if isinstance(other, Stream):
             if within is None or key is not None:

@@ -5,9 +5,10 @@ from typing import Any
 
 from statestores.errors import InvalidArgumentError, InvalidTopologyError, InvalidTypeError
 from statestores.processing.dsl.builder import Builder, check_how
+from statestores.processing.dsl.global_table import GlobalTable
 from statestores.processing.dsl.nodes import StreamNode, TableNode
-from statestores.processing.dsl.table import GlobalTable
 from statestores.processing.fields import Expression, Selector, is_expression, selector
+from statestores.processing.functions import check_function
 from statestores.processing.operators.operator import Pass
 from statestores.processing.operators.stream_stream import JoinWindow, StreamJoin, StreamJoinSide
 from statestores.processing.operators.stream_table import AsOfJoin, StreamTableJoin
@@ -33,6 +34,7 @@ def with_stream(
     check_how(how, ("inner", "left", "outer"))
     if not isinstance(window, JoinWindow):
         raise InvalidTypeError(f"within is made by within, such as within(60_000), got {window!r}")
+    check_function("a joiner", joiner, ("value", "other"))
     builder: Builder = left._builder
     chosen = name or f"{left._origin}-join-{right._origin}"
     key = left._key or right._key or json
@@ -69,6 +71,7 @@ def with_stream(
                 lambda is_left=is_left: StreamJoinSide(join, is_left=is_left),  # type: ignore[misc]
                 name=f"{chosen}.{side}",
                 stores=kept,
+                own_keys=() if waiting is None else (waiting.name,),
                 settings=(
                     ("before_ms", str(window.before_ms)),
                     ("after_ms", str(window.after_ms)),
@@ -92,6 +95,7 @@ def with_table(
 ) -> Made:
     """Add a join with the rows of a table, or of a global one."""
     check_how(how, ("inner", "left"))
+    check_function("a joiner", joiner, ("value", "other"))
     is_left_join = how == "left"
     if isinstance(table, GlobalTable):
         if key is None:
@@ -105,6 +109,7 @@ def with_table(
             "a join with a table is by the record's key; rekey the stream first, or use a global "
             "table"
         )
+    table = table._with_rows()
     if table._is_versioned:
         return as_of(stream, table, joiner, how=how, wait_ms=0, name=name)
     chosen = name or f"{stream._origin}-join-{table._origin}"
@@ -201,6 +206,7 @@ def as_of(
         ),
         name=chosen,
         stores=(*table._stores, *(() if waiting is None else (waiting,))),
+        own_keys=() if waiting is None else (waiting.name,),
         co_partitioned=(parent, table._node),
         settings=(("wait_ms", str(wait_ms)),),
     )
@@ -214,6 +220,7 @@ def _function(
 ) -> Any:
     """Return the function of two values that is given, or that an expression stands for."""
     if not is_expression(joiner):
+        check_function("a joiner", joiner, ("value", "other"))
         return joiner
     from statestores.processing.columns.expressions import OfPair  # noqa: PLC0415  # Arrow
 

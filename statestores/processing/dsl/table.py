@@ -1,7 +1,7 @@
 """Tables: the last value of each key, and how it changes."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from statestores.errors import InvalidArgumentError, InvalidTopologyError, InvalidTypeError
 from statestores.processing.dsl.builder import Builder, check_how
@@ -132,13 +132,14 @@ class Table(TableNode[K, V]):
         """Give each row the value that *function* makes of its own."""
         own = None if store is None else timestamped(store)
         kept = None if own is None else own.name
+        table = self._with_rows()
 
         def make() -> TableMapValues:
-            return TableMapValues(function, kept)
+            return TableMapValues(function, kept, versioned=table._is_versioned)
 
-        lookup = make().lookup_of(self._lookup)
+        lookup = make().lookup_of(table._lookup)
         serde = value if own is None else value_serde(own)
-        return self._derived("map_values", make, lookup, own, serde, name)
+        return table._derived("map_values", make, lookup, own, serde, name)
 
     def suppress(
         self,
@@ -175,28 +176,34 @@ class Table(TableNode[K, V]):
                 f"the rows of {self._origin!r} have no windows that could close; use wait_ms"
             )
         chosen = name or f"{self._origin}-suppress"
+        table = self._with_rows()
         suppression = Suppression(
             wait_ms=wait_ms,
             windows=self._windows if until_closed else None,
             max_rows=max_rows,
             when_full=when_full,
         )
-        codec = RecordCodec(self._key or json, self._value or json)
+        codec = RecordCodec(table._key or json, table._value or json)
         store = KeyValue(f"{chosen}-waiting")
+
+        def make() -> Suppress:
+            return Suppress(suppression, codec, store.name)
+
         node = self._builder.step(
             "suppress",
-            (self._node,),
-            lambda: Suppress(suppression, codec, store.name),
+            (table._node,),
+            make,
             name=chosen,
             stores=(store,),
+            own_keys=(store.name,),
         )
         return Table(
             self._builder,
             node,
-            self._key,
-            self._value,
-            self._lookup,
-            self._stores,
+            table._key,
+            table._value,
+            make().lookup_of(table._lookup),
+            (*table._stores, store),
             origin=chosen,
             windows=self._windows,
         )
@@ -213,12 +220,13 @@ class Table(TableNode[K, V]):
     ) -> "GroupedTable[K2, V2]":
         """Group the rows by other keys: an aggregate follows each row as it changes and moves."""
         of_key, of_value, is_versioned = selector(key), selector(value), self._is_versioned
+        table = self._with_rows()
         node = self._builder.step(
             "group_by",
-            (self._node,),
+            (table._node,),
             lambda: TableRegroup(of_key, of_value, versioned=is_versioned),
         )
-        inner = value_serde or (self._value if value == "value" else None) or json
+        inner = value_serde or (table._value if value == "value" else None) or json
         group: GroupedTable[K2, V2] = self._builder.grouped_table(
             self._builder, node, key_serde, ChangeSerde(inner)
         )
@@ -255,7 +263,11 @@ class Table(TableNode[K, V]):
         how: How = "inner",
         name: str | None = None,
     ) -> "Table[K, V3]":
-        """Join with the rows of another table.
+        """Join with the rows of another table: each change of either side gives the row anew.
+
+        The result has the later time of both rows, and is deleted where there is none any more.
+        With equal keys, both tables have to be partitioned alike; with *foreign_key*, rows are sent
+        to the other side and back through two topics of the topology's own.
 
         Args:
             other: The other table.
@@ -264,19 +276,24 @@ class Table(TableNode[K, V]):
             foreign_key: What in a value names the row there; by default the keys are equal.
             how: ``inner``; ``left``: rows without match have ``None``; ``outer``: on both sides.
             name: The join's name; by default made of both sides' names.
+
+        Raises:
+            InvalidTypeError: The other side is no table, or what is to be called is no function.
+            InvalidArgumentError: *how* is none of these; with *foreign_key*, there is no ``outer``.
+            InvalidTopologyError: When the topology is built: the tables are not partitioned alike.
         """
         if not isinstance(other, Table):
             raise InvalidTypeError(f"a table joins a table, got {other!r}")
         chosen = name or f"{self._origin}-join-{other._origin}"
         own = None if store is None else timestamped(store)
+        left, right = self._with_rows(), other._with_rows()
         if foreign_key is not None:
             check_how(how, ("inner", "left"))
             node = foreign_key_join(
-                self, other, foreign_key, joiner, is_left_join=how == "left", name=chosen
+                left, right, foreign_key, joiner, is_left_join=how == "left", name=chosen
             )
             return self._joined(node, chosen, own, None)
         check_how(how, ("inner", "left", "outer"))
-        left, right = self, other
         sides = tuple(
             self._builder.step(
                 f"{how}-join-{'left' if is_left else 'right'}",
@@ -296,6 +313,9 @@ class Table(TableNode[K, V]):
 
     # What the methods share.
 
+    def _with_rows(self) -> "Table[K, V]":
+        return self
+
     def _joined(
         self,
         node: str,
@@ -304,20 +324,25 @@ class Table(TableNode[K, V]):
         lookup: MakeLookup | None,
         stores: tuple[StoreSpecification[Any, Any], ...] = (),
     ) -> "Table[Any, Any]":
-        if store is None:
-            made = lookup or _not_kept(name)
-            return Table(self._builder, node, self._key, None, made, stores, origin=name)
+        """Return the table that *node* joins; without *lookup* its rows are kept when asked for."""
+        if store is not None:
+            return self._in_store(node, store)
+        if lookup is not None:
+            return Table(self._builder, node, self._key, None, lookup, stores, origin=name)
+        return UnkeptTable(self._builder, node, self._key, name)
+
+    def _in_store(self, node: str, store: AnyKeyValue[Any, Any]) -> "Table[Any, Any]":
+        """Return the table whose changes *node* gives, kept in *store*."""
         kept = store.name
         node = self._builder.step(
             "keep", (node,), lambda: TableStore(kept), name=f"{kept}.keep", stores=(store,)
         )
-        found = stored_lookup(kept, versioned=False)
         return Table(
             self._builder,
             node,
             key_serde(store),
             value_serde(store),
-            found,
+            stored_lookup(kept, versioned=False),
             (store,),
             origin=kept,
         )
@@ -333,13 +358,14 @@ class Table(TableNode[K, V]):
     ) -> "Table[K, V]":
         own = None if store is None else timestamped(store)
         kept = None if own is None else own.name
+        table = self._with_rows()
 
         def make() -> TableFilter:
-            return TableFilter(predicate, keep=keep, store=kept)
+            return TableFilter(predicate, keep=keep, store=kept, versioned=table._is_versioned)
 
-        lookup = make().lookup_of(self._lookup)
-        serde = self._value if own is None else value_serde(own)
-        return self._derived(kind, make, lookup, own, serde, name)
+        lookup = make().lookup_of(table._lookup)
+        serde = table._value if own is None else value_serde(own)
+        return table._derived(kind, make, lookup, own, serde, name)
 
     def _derived(
         self,
@@ -369,26 +395,21 @@ class Table(TableNode[K, V]):
         )
 
 
-class GlobalTable(Generic[K, V]):
-    """A table of which every instance has all rows. Made by `Topology.global_table`."""
+class UnkeptTable(Table[K, V]):
+    """Rows that nobody keeps: a change does not say what the row was (a join by a foreign key).
 
-    def __init__(
-        self, table: Table[K, V], store: AnyKeyValue[Any, Any] | Versioned[Any, Any]
-    ) -> None:
-        """Stand for *table*, kept in *store*."""
-        self._lookup = table._lookup
-        self._origin = table._origin
-        self._store = store
+    Who needs that, or has to find the rows, has them kept, once, in a store of the join's name.
+    """
 
-    def __repr__(self) -> str:
-        return f"GlobalTable({self._origin!r})"
+    def __init__(self, builder: Builder, node: str, key: Serde[Any] | None, name: str) -> None:
+        """Stand for the rows that *node* changes, of the join *name*."""
+        lookup = stored_lookup(f"{name}-rows", versioned=False)  # once they are kept
+        super().__init__(builder, node, key, None, lookup, (), origin=name)
+        self._kept: Table[K, V] | None = None
 
-
-def _not_kept(name: str) -> MakeLookup:
-    def make(task: object) -> Any:
-        raise InvalidTopologyError(
-            f"the rows of {name!r} are not kept, so nothing can be joined with them; give the join "
-            "a store"
-        )
-
-    return make
+    def _with_rows(self) -> Table[K, V]:
+        if self._kept is None:
+            make: Any = KeyValue
+            store = timestamped(make(f"{self._origin}-rows", key=self._key or json, value=json))
+            self._kept = self._in_store(self._node, store)
+        return self._kept

@@ -6,9 +6,10 @@ from typing import Any, TypeVar
 
 from statestores.errors import InvalidTopologyError, InvalidTypeError
 from statestores.processing.dsl.builder import Builder
+from statestores.processing.dsl.global_table import GlobalTable
 from statestores.processing.dsl.grouped import GroupedTable
 from statestores.processing.dsl.stream import Stream
-from statestores.processing.dsl.table import GlobalTable, Table
+from statestores.processing.dsl.table import Table
 from statestores.processing.error_policy import Action, ErrorPolicy, error_policy
 from statestores.processing.fields import Selector
 from statestores.processing.operators.ends import Source
@@ -99,7 +100,15 @@ class Topology:
     def global_table(
         self, topic: Topic[K, V], store: AnyKeyValue[K, V] | Versioned[K, V] | None = None
     ) -> GlobalTable[K, V]:
-        """Keep the rows of all partitions of *topic* in every instance (KIP-99)."""
+        """Keep the rows of all partitions of *topic* in every instance (KIP-99).
+
+        For small tables that many streams look up by fields of theirs: nothing is repartitioned
+        for such a join, and every instance has all of it on disk.
+
+        Raises:
+            InvalidTypeError: *topic* is no topic, or *store* cannot hold a table.
+            InvalidTopologyError: The topic is read in another way already.
+        """
         chosen: Any = _named_after(topic) if store is None else store
         self._check_topic(topic)
         node = self._builder.source(topic, lambda: Source(topic), is_global=True)
@@ -136,6 +145,7 @@ class Topology:
         partitions: int = 1,
         wall_ms: int = 0,
         commit_each: bool = True,
+        cache_max_bytes: int = 0,
     ) -> TestDriver:
         """Return a driver that runs the topology in this thread, record by record (PRC-47).
 
@@ -147,6 +157,7 @@ class Topology:
             partitions: How many partitions topics have that do not say it.
             wall_ms: The wall clock to begin with.
             commit_each: Commit after every call. Else by `TestDriver.commit`.
+            cache_max_bytes: Memory in which updates wait for the commit; see `run`.
         """
         return TestDriver(
             self.build(),
@@ -156,6 +167,7 @@ class Topology:
             partitions=partitions,
             wall_ms=wall_ms,
             commit_each=commit_each,
+            cache_max_bytes=cache_max_bytes,
         )
 
     def _source(

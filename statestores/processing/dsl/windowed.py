@@ -17,7 +17,6 @@ from statestores.processing.operators.windowed import TimeWindowed
 from statestores.processing.record import Windowed
 from statestores.processing.serdes import WindowedSerde
 from statestores.processing.stores import (
-    MEANS,
     key_serde,
     session_store,
     stamped_window,
@@ -31,6 +30,7 @@ from statestores.processing.windows import (
     Windows,
     updates,
 )
+from statestores.serdes.mean_serde import MEANS
 from statestores.spi import KeyValue, Session, TimestampedValue, Window
 
 K = TypeVar("K")
@@ -39,7 +39,18 @@ A = TypeVar("A")
 
 
 class WindowedStream(Generic[K, V]):
-    """Records by key and window. Made by `GroupedStream.window`."""
+    """Records by key and window. Made by `GroupedStream.window`.
+
+    Every aggregate keeps its windows in *store*: a `statestores.Window` of the size of the windows
+    or, for sessions, a `statestores.Session`, with a retention of at least the windows' size and
+    grace. *emit* says what comes out: `updates()`, by default, each change of a window; `closed()`
+    each window once, when nothing on time can change it any more. A record that comes later than
+    the grace allows changes no window; it is dropped, and counted.
+
+    Every aggregate raises `InvalidTypeError` for a store of another kind, or an *emit* that is
+    none, and `InvalidTopologyError` where the store keeps windows for too short a time or is of
+    windows of another size.
+    """
 
     def __init__(self, group: GroupNode[K, V], windows: Windows) -> None:
         """Cut *group* by *windows*."""
@@ -54,7 +65,7 @@ class WindowedStream(Generic[K, V]):
     def count(
         self, store: Window[K, int] | Session[K, int], *, emit: Emission | None = None
     ) -> Table[Windowed[K], int]:
-        """Count the records of each key and window."""
+        """Count the records of each key and window; those without value do not count (PRC-14)."""
         return self._aggregate("count", folds.count(), store, emit)
 
     def sum(
@@ -64,7 +75,7 @@ class WindowedStream(Generic[K, V]):
         *,
         emit: Emission | None = None,
     ) -> Table[Windowed[K], A]:
-        """Add up what *of* takes from each record."""
+        """Add up what *of*, a path or a function of the record, takes from each record."""
         return self._aggregate("sum", folds.total(of), store, emit)
 
     def min(
@@ -74,7 +85,7 @@ class WindowedStream(Generic[K, V]):
         *,
         emit: Emission | None = None,
     ) -> Table[Windowed[K], A]:
-        """Keep the lowest of what *of* takes from the records."""
+        """Keep the lowest of what *of* takes from the records of a window."""
         return self._aggregate("min", folds.least(of), store, emit)
 
     def max(
@@ -84,7 +95,7 @@ class WindowedStream(Generic[K, V]):
         *,
         emit: Emission | None = None,
     ) -> Table[Windowed[K], A]:
-        """Keep the highest of what *of* takes from the records."""
+        """Keep the highest of what *of* takes from the records of a window."""
         return self._aggregate("max", folds.greatest(of), store, emit)
 
     def mean(
@@ -94,7 +105,10 @@ class WindowedStream(Generic[K, V]):
         *,
         emit: Emission | None = None,
     ) -> Table[Windowed[K], float]:
-        """Average what *of* takes from each record. The store keeps the sum and the count."""
+        """Average what *of* takes from each record of a window.
+
+        The store keeps the sum and the count, whatever serde of values it was declared with.
+        """
         return self._aggregate("mean", folds.mean(of), store, emit)
 
     def reduce(
@@ -104,7 +118,11 @@ class WindowedStream(Generic[K, V]):
         *,
         emit: Emission | None = None,
     ) -> Table[Windowed[K], V]:
-        """Make one value of all: *function* gets the one so far and the next."""
+        """Make one value of all of a window, from its first on.
+
+        *function* gets the value so far and the next; of two sessions that grow together, the
+        values of both.
+        """
         return self._aggregate("reduce", folds.reduction(function, None), store, emit)
 
     def aggregate(
@@ -116,7 +134,19 @@ class WindowedStream(Generic[K, V]):
         merge: Callable[[A, A], A] | None = None,
         emit: Emission | None = None,
     ) -> Table[Windowed[K], A]:
-        """Fold the values of each key and window; sessions need *merge* for two of them."""
+        """Fold the values of each key and window.
+
+        Args:
+            initial: What a window begins with, or a function that makes it.
+            add: From the aggregate and a value to the new aggregate; ``None`` deletes the window.
+            store: Where the windows are kept.
+            merge: From the aggregates of two sessions that grow together to one; sessions need it.
+            emit: What comes out, and when.
+
+        Raises:
+            InvalidArgumentError: The windows are sessions, and *merge* is missing.
+            InvalidTypeError, InvalidTopologyError: As every aggregate.
+        """
         fold = Fold(initial=beginning(initial), add=add, merge=merge)
         return self._aggregate("aggregate", fold, store, emit)
 
@@ -152,6 +182,7 @@ class WindowedStream(Generic[K, V]):
                     lambda fold=fold: self._operator(fold, emission, name, waiting),  # type: ignore[misc]
                     name=purpose,
                     stores=(own, *(() if pending is None else (pending,))),
+                    own_keys=() if waiting is None else (waiting,),
                     settings=(("windows", repr(windows)), ("emit", repr(emission))),
                 )
             )

@@ -33,6 +33,7 @@ class Consumer:
         self._next = next_offset
         self._frames: Iterator[Frame] = iter(())
         self._rest: tuple[list[int], list[pa.RecordBatch]] = [], []
+        self._is_fed = True
         self._end = log.end_offset
         if self._end < next_offset:
             raise OffsetOutOfRangeError(
@@ -67,6 +68,7 @@ class Consumer:
     def _next_frame(self) -> Frame | None:
         frame = next(self._frames, None)
         if frame is None:
+            self._is_fed = self._log.is_fed()  # first: what it has fed by then is there
             self._end = self._log.end_offset
             self._frames = self._log.frames(self._next, self._end)
             frame = next(self._frames, None)
@@ -85,7 +87,7 @@ class Consumer:
 
         At least one while a source still fills the topic: others wait for it (PRC-11).
         """
-        return max(self._end - self._next + len(self._rest[0]), int(self._log.is_fed()))
+        return max(self._end - self._next + len(self._rest[0]), int(self._is_fed))
 
     def close(self) -> None:
         """Close the file that is being read."""

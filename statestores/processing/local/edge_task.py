@@ -12,8 +12,10 @@ from statestores.processing.error_policy import Action
 from statestores.processing.record import RawRecord, Record
 from statestores.processing.runtime import TaskCounts
 from statestores.processing.runtime.failures import dead_letter, dead_letter_topic
+from statestores.processing.runtime.task_meter import TaskMeter
 from statestores.spi import TopicPartition
 from statestores.spi.closing import Closing
+from statestores.spi.metrics.metric import Metrics
 from statestores.tasks import Task
 
 EmitLetter = Callable[[str, RawRecord], None]
@@ -34,6 +36,12 @@ class EdgeTask(Closing):
         self.committed = dict[TopicPartition, int]()
         """Up to which offset, exclusive, each partition is committed that it reads."""
         self._action = action
+        self.meter = TaskMeter(self.counts, {"task-id": str(task.id)})
+        """What it measures."""
+
+    def metrics(self) -> Metrics:
+        """Return what the task and its store measure; any thread may ask."""
+        return (*self.meter.metrics(), *self.task.metrics())
 
     @property
     def commit_requested(self) -> bool:

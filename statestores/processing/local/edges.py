@@ -1,7 +1,8 @@
 """The sources and sinks of a run: whether they fit the topology, and their tasks."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,11 @@ from statestores.processing.local.sinks.sink import LocalSink
 from statestores.processing.local.sinks.sink_task import SinkOutputs, SinkTask
 from statestores.processing.local.sources.source import LocalSource
 from statestores.processing.local.sources.source_task import SourceTask
+from statestores.processing.local.task_plan import PlannedTask, TaskSettings
 from statestores.processing.local.topics import AnyTopic
 from statestores.processing.topology import Graph
 from statestores.serdes import json, utf8
-from statestores.spi import Durability, KeyValue, TopicPartition
+from statestores.spi import KeyValue, TopicPartition
 from statestores.state_root import StateRoot
 from statestores.tasks import Task, TaskId, open_task
 
@@ -72,74 +74,95 @@ class Edges:
     @property
     def names(self) -> tuple[str, ...]:
         """Names for their tasks, which are none of the topology's parts."""
-        sources = [f"@source/{name}" for name in self._sources]
-        return (*sources, *(f"@sink/{name}" for name in self._sinks))
+        sources = map(source_part, self._sources)
+        return (*sources, *map(sink_part, self._sinks))
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The topics that sources fill."""
+        return tuple(self._sources)
 
     def homes(self, state: str | PathLike[str]) -> dict[str, Path]:
         """Return where the topics lie that sources fill, for a state root at *state*."""
         directory = local_path(state) / SOURCES_DIRECTORY
         return {name: directory / name for name in self._sources}
 
-    def open(
+    def stores(self) -> list[KeyValue[str, Any]]:
+        """Return the store of each of their tasks."""
+        sources = [_store(name, "source") for name in self._sources]
+        return [*sources, *(_store(name, "sink") for name in self._sinks)]
+
+    def plan(
         self,
-        stack: ExitStack,
         root: StateRoot,
         identity: StateIdentity,
         topics: Mapping[str, AnyTopic],
-        *,
-        wall_ms: int,
-        **settings: Any,
-    ) -> list[EdgeTask]:
-        """Open the tasks, for *stack* to close. Those of global tables read all there is.
+        settings: TaskSettings,
+    ) -> list[PlannedTask]:
+        """Return their tasks; the root has their stores.
 
-        Raises:
-            StateStoreError: A store, a file or a directory cannot be opened.
+        A source of a global table reads all there is when it is opened.
         """
         letters = {
             topic.name: topics[topic.name] for topic in self._graph.errors.dead_letter_topics
         }
-        tasks: list[EdgeTask] = []
         whole = {
             topic.name
             for part in self._graph.sub_topologies
             if part.is_global
             for topic in part.source_topics
         }
-        for name, source in self._sources.items():
-            mark, task_id = _ids(identity, f"@source/{name}")
+        policy = self._graph.errors
+
+        def open_source(name: str, source: LocalSource, stack: ExitStack) -> EdgeTask:
+            mark, task_id = _ids(identity, source_part(name))
             outputs = TopicOutputs({name: topics[name], **letters}, mark, 0)
-            task = _opened(root, task_id, name, "source", outputs, **settings)
-            stack.callback(task.close)
+            task = _opened(root, task_id, _store(name, "source"), outputs, settings, stack)
+            wall_ms = settings.clock_ms()
             fed = stack.enter_context(
-                SourceTask(
-                    source,
-                    topics[name],
-                    task,
-                    outputs,
-                    self._graph.errors.decode,
-                    wall_ms=wall_ms,
-                )
+                SourceTask(source, topics[name], task, outputs, policy.decode, wall_ms=wall_ms)
             )
-            for log in topics[name].logs:
-                log.is_fed = _feeding(fed)
             while name in whole and fed.advance(wall_ms, _STEP):
                 fed.commit()  # others find the table as it is now (PRC-37)
-            tasks.append(fed)
-        for name, sink in self._sinks.items():
-            mark, task_id = _ids(identity, f"@sink/{name}")
+            return fed
+
+        def open_sink(name: str, sink: LocalSink, stack: ExitStack) -> EdgeTask:
+            mark, task_id = _ids(identity, sink_part(name))
             both = SinkOutputs(
                 sink.writer(topics[name].topic, identity.state), TopicOutputs(letters, mark, 0)
             )
-            task = _opened(root, task_id, name, "sink", both, **settings)
-            stack.callback(task.close)
-            tasks.append(
-                stack.enter_context(SinkTask(topics[name], task, both, self._graph.errors.encode))
+            task = _opened(root, task_id, _store(name, "sink"), both, settings, stack)
+            return stack.enter_context(SinkTask(topics[name], task, both, policy.encode))
+
+        def planned(part: str, opening: Callable[[ExitStack], EdgeTask]) -> PlannedTask:
+            return PlannedTask(
+                name=str(_ids(identity, part)[1]),
+                part=part,
+                partition=0,
+                stores=(),
+                open=lambda stack, _: opening(stack),
             )
-        return tasks
+
+        return [
+            *(
+                planned(source_part(name), partial(open_source, name, source))
+                for name, source in self._sources.items()
+            ),
+            *(
+                planned(sink_part(name), partial(open_sink, name, sink))
+                for name, sink in self._sinks.items()
+            ),
+        ]
 
 
-def _feeding(task: SourceTask) -> Any:
-    return lambda: task.is_feeding
+def source_part(topic: str) -> str:
+    """Return the name of the task that fills *topic*."""
+    return f"@source/{topic}"
+
+
+def sink_part(topic: str) -> str:
+    """Return the name of the task that empties *topic*."""
+    return f"@sink/{topic}"
 
 
 def _ids(identity: StateIdentity, name: str) -> tuple[TopicPartition, TaskId]:
@@ -148,25 +171,26 @@ def _ids(identity: StateIdentity, name: str) -> tuple[TopicPartition, TaskId]:
     return TopicPartition(f"@task/{identity.state}/{group}", 0), TaskId(group, 0)
 
 
+def _store(topic: str, edge: str) -> KeyValue[str, Any]:
+    return KeyValue(store_name_of(topic, edge), key=utf8, value=json)
+
+
 def _opened(
     root: StateRoot,
     task_id: TaskId,
-    topic: str,
-    edge: str,
+    store: KeyValue[str, Any],
     outputs: TopicOutputs | SinkOutputs,
-    *,
-    backend: str | None,
-    options: Mapping[str, object] | None,
-    durability: Durability,
+    settings: TaskSettings,
+    stack: ExitStack,
 ) -> Task:
-    store = KeyValue(store_name_of(topic, edge), key=utf8, value=json)
-    root.add_store(store, partitions=1)
-    return open_task(
+    task = open_task(
         root,
         task_id,
         [store.name],
-        backend=backend,
-        options=options,
-        durability=durability,
+        backend=settings.backend,
+        options=settings.options,
+        durability=settings.durability,
         outputs=outputs,
     )
+    stack.callback(task.close)
+    return task

@@ -6,16 +6,15 @@ it. And it has the number of each part, which stays the same when others come an
 
 import json
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
 from statestores.files.durable_json import check_format, read_fields, write_json
-from statestores.processing.topology import Graph, check_upgrade, describe
-from statestores.tasks.task import TASKS_DIRECTORY
-
-TOPOLOGY_FILE = "topology.json"
-"""The file's name."""
+from statestores.processing.topology import Graph, as_mermaid, check_upgrade, describe
+from statestores.root_document import TOPOLOGY_NOTE
+from statestores.tasks.task import PICTURE_FILE
 
 _FORMAT = 1
 
@@ -39,7 +38,7 @@ def claim(root: Path, graph: Graph, edges: Iterable[str] = ()) -> StateIdentity:
         StoreCorruptedError, UnsupportedFormatError, StorageError: The file cannot be read, or not
             be written.
     """
-    file = root / TASKS_DIRECTORY / TOPOLOGY_FILE
+    file = root / TOPOLOGY_NOTE
     description = json.loads(json.dumps(describe(graph)))
     names = [*(part.name for part in graph.sub_topologies), *edges]
     fields = read_fields(file)
@@ -51,10 +50,22 @@ def claim(root: Path, graph: Graph, edges: Iterable[str] = ()) -> StateIdentity:
         check_upgrade(before, description)
         numbers = fields.inside("groups")
         state, groups = fields.text("state"), {name: numbers.integer(name) for name in numbers}
+        _keep_picture(file.parent, as_mermaid(graph))
         if before == description and groups.keys() >= set(names):
             return StateIdentity(state=state, groups=groups)
     for name in names:
         groups.setdefault(name, len(groups))
     file.parent.mkdir(parents=True, exist_ok=True)
+    _keep_picture(file.parent, as_mermaid(graph))
     write_json(file, {"format": _FORMAT, "state": state, "groups": groups, "topology": description})
     return StateIdentity(state=state, groups=groups)
+
+
+def _keep_picture(directory: Path, picture: str) -> None:
+    """Leave *picture* for whoever looks into the state. A run does not fail for it."""
+    file = directory / PICTURE_FILE
+    with suppress(OSError):
+        if not file.exists() or file.read_text("utf-8") != picture:
+            temporary = file.with_suffix(f".{uuid4().hex}")
+            temporary.write_text(picture, "utf-8")
+            temporary.replace(file)

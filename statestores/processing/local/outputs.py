@@ -1,7 +1,6 @@
 """What a task of the local runner emits: in memory until its commit, and part of that (PRC-49)."""
 
 from collections.abc import Mapping
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -34,13 +33,20 @@ class TopicOutputs:
         """The number of the commit under way; see `begin_after`."""
         self._topics = topics
         self._task_partition = task_partition
-        self._pending: dict[TopicPartition, list[RawRecord | pa.RecordBatch]] = {}
+        self._rows: dict[TopicPartition, list[Any]] = {}
+        self._batches: dict[TopicPartition, list[pa.RecordBatch]] = {}
+        # Of a partition, the batches come before the rows.
+
+    def outbox(self, topic: str) -> list[Any] | None:
+        """Return the list of the records of *topic*, if it has one partition."""
+        target = self._topics[topic]
+        return self._rows_for(TopicPartition(topic, 0)) if target.partitions == 1 else None
 
     def emit_rows(self, topic: str, rows: pa.RecordBatch) -> None:
         """Keep *rows* for the commit, each for the partition that its key says."""
         target = self._topics[topic]
         if target.partitions == 1:
-            self._pending.setdefault(TopicPartition(topic, 0), []).append(rows)
+            self._keep(TopicPartition(topic, 0), rows)
             return
         keys = rows.column(0)
         chosen = pc.if_else(
@@ -50,15 +56,30 @@ class TopicOutputs:
         )
         for partition in pc.unique(chosen).to_pylist():
             kept = rows.filter(pc.equal(chosen, partition))
-            self._pending.setdefault(TopicPartition(topic, partition), []).append(kept)
+            self._keep(TopicPartition(topic, partition), kept)
 
     def emit(self, topic: str, record: RawRecord, partition: int | None) -> None:
         """Keep *record* for the commit."""
         target = self._topics[topic]
-        chosen = target.partition_of(record.key) if partition is None else partition
+        chosen = target.partition_of(record[0]) if partition is None else partition
         if chosen is None:
             chosen = self._task_partition % target.partitions
-        self._pending.setdefault(TopicPartition(topic, chosen), []).append(record)
+        self._rows_for(TopicPartition(topic, chosen)).append(record)
+
+    def _rows_for(self, place: TopicPartition) -> list[Any]:
+        rows = self._rows.get(place)
+        if rows is None:
+            rows = self._rows[place] = []
+            self._batches[place] = []
+        return rows
+
+    def _keep(self, place: TopicPartition, batch: pa.RecordBatch) -> None:
+        """Keep *batch* behind the rows of *place*."""
+        rows = self._rows_for(place)
+        if rows:
+            self._batches[place].append(record_batch(rows))
+            rows.clear()
+        self._batches[place].append(batch)
 
     def begin_after(self, number: int) -> None:
         """Number the next commit higher than *number*, and than what any topic has seen."""
@@ -68,17 +89,18 @@ class TopicOutputs:
     @property
     def has_pending(self) -> bool:
         """Whether something was emitted since the last commit."""
-        return bool(self._pending)
+        return any(self._rows.values()) or any(self._batches.values())
 
     def record(self, directory: Path) -> None:
         """Write what is pending into *directory*."""
-        last = len(self._pending) - 1
+        pending = [place for place, rows in self._rows.items() if rows or self._batches[place]]
         with FileChangelog.create(directory, RECORDS) as log:
-            for place, (target, records) in enumerate(self._pending.items()):
+            for place in pending:
+                is_last = place == pending[-1]
                 log.append_batch(
-                    _as_rows(records),
-                    position=Position({target: self.number}),
-                    durability=Durability.POWER_LOSS if place == last else Durability.PROCESS_CRASH,
+                    self._as_batch(place),
+                    position=Position({place: self.number}),
+                    durability=Durability.POWER_LOSS if is_last else Durability.PROCESS_CRASH,
                 )
 
     def publish(self, directory: Path) -> None:
@@ -92,13 +114,13 @@ class TopicOutputs:
 
     def forget(self) -> None:
         """Have nothing pending."""
-        self._pending = {}
+        for rows in (*self._rows.values(), *self._batches.values()):
+            rows.clear()
 
-
-def _as_rows(pending: list[RawRecord | pa.RecordBatch]) -> pa.RecordBatch:
-    """Return records and batches of them as one batch, in their order."""
-    batches: list[pa.RecordBatch] = []
-    for is_rows, group in groupby(pending, lambda each: isinstance(each, pa.RecordBatch)):
-        several: list[Any] = list(group)
-        batches += several if is_rows else [record_batch(several)]
-    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+    def _as_batch(self, place: TopicPartition) -> pa.RecordBatch:
+        """Return what is pending for *place* as one batch, in its order."""
+        rows, batches = self._rows[place], self._batches[place]
+        if not batches:
+            return record_batch(rows)
+        several = [*batches, record_batch(rows)] if rows else batches
+        return several[0] if len(several) == 1 else pa.concat_batches(several)

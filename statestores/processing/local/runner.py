@@ -1,38 +1,58 @@
-"""The local runner: a topology in one process, on durable stores and topics, exactly once.
+"""The local runner: a topology on durable stores and topics in directories, exactly once.
 
-One thread runs a task at a time, and each thread its own tasks. A task takes records, and from
-time to time commits its stores, what it has emitted, and its position as one (PRC-49). Others see
-what it emits when that is committed.
+Several processes share its tasks (PRC-68). One thread runs a task at a time, and each thread its
+own tasks. A task takes records, and from time to time commits its stores, what it has emitted, and
+its position as one (PRC-49). Others see what it emits when that is committed.
 """
 
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from functools import partial
 from os import PathLike
+from pathlib import Path
 from threading import Lock, Thread
-from typing import Any, Literal, TypeAlias
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from statestores.errors import InvalidArgumentError, InvalidTypeError
+from statestores.metrics import RecordingLevel
 from statestores.processing.dsl.topology import Topology
-from statestores.processing.local.edge_task import EdgeTask
+from statestores.processing.local.answering import begin_to_answer, checked
 from statestores.processing.local.edges import Edges
-from statestores.processing.local.identity import claim
 from statestores.processing.local.idle import IdleWatch
+from statestores.processing.local.joining import join
 from statestores.processing.local.local_task import LocalTask
-from statestores.processing.local.outputs import TopicOutputs
 from statestores.processing.local.progress import RunProgress
 from statestores.processing.local.retention import Retention
+from statestores.processing.local.sharing.copies import Copies, OpenCopy
+from statestores.processing.local.sharing.global_tables import GlobalTables
+from statestores.processing.local.sharing.patience import Patience
+from statestores.processing.local.sharing.shared_stores import SharedStores
+from statestores.processing.local.sharing.task_share import TaskShare
 from statestores.processing.local.sinks.sink import LocalSink
 from statestores.processing.local.sources.source import LocalSource
+from statestores.processing.local.task_plan import (
+    PlannedTask,
+    RunningTask,
+    TaskSettings,
+    plan_parts,
+)
 from statestores.processing.local.topics import AnyTopic, LocalTopics
 from statestores.processing.local.upkeep import Upkeep
-from statestores.processing.stopping import StopRequest
-from statestores.processing.topology.checks import check_co_partitioning
+from statestores.processing.runtime import LEAST_COLUMN_ROWS
 from statestores.processing.windows import check_count, check_duration
+from statestores.query.running_stores import RunningStore
 from statestores.semantics.expiry.wall_clock import wall_clock_ms
-from statestores.spi import Durability, TopicPartition
+from statestores.spi import Durability
+from statestores.spi.metrics.metric import Metrics
 from statestores.state_root import StateRoot
-from statestores.tasks import TaskId, open_task
+from statestores.stopping import StopRequest
+from statestores.tasks import Standby, open_standby
+
+if TYPE_CHECKING:
+    from statestores.processing.runtime import TaskCounts
+    from statestores.serving import ApplicationServer, Serving
 
 Until: TypeAlias = Literal["stopped", "idle"]
 """When a run ends: when it is told to, or when everything that is there is processed."""
@@ -63,7 +83,13 @@ class LocalRunner:
         durability: Durability = Durability.POWER_LOSS,
         commit_interval_ms: int = 500,
         commit_records: int = 10_000,
+        least_column_rows: int = LEAST_COLUMN_ROWS,
+        cache_max_bytes: int = 0,
         until: Until = "stopped",
+        endpoint: str | None = None,
+        standbys: int = 0,
+        serve: "Serving | str | None" = None,
+        recording_level: RecordingLevel | str = RecordingLevel.INFO,
         progress: Callable[[RunProgress], object] | None = None,
         clock_ms: Callable[[], int] = wall_clock_ms,
     ) -> None:
@@ -77,10 +103,17 @@ class LocalRunner:
         check_count("threads", threads)
         check_duration("commit_interval_ms", commit_interval_ms)
         check_count("commit_records", commit_records)
+        check_count("least_column_rows", least_column_rows)
+        check_count("cache_max_bytes", cache_max_bytes, least=0)
         if until not in ("stopped", "idle"):
             raise InvalidArgumentError(f"until must be 'stopped' or 'idle', got {until!r}")
         if progress is not None and not callable(progress):
             raise InvalidTypeError(f"progress is a function of a RunProgress, got {progress!r}")
+        if Path(state).resolve() == Path(topics).resolve():
+            raise InvalidArgumentError(
+                f"state and topics need a directory each, got {str(state)!r} for both; give "
+                "state='.../state' and topics='.../topics'"
+            )
         self._graph = topology.build()
         if threads > 1 and any(part.is_global for part in self._graph.sub_topologies):
             raise InvalidArgumentError(
@@ -96,14 +129,23 @@ class LocalRunner:
         self._partitions, self._threads = partitions, threads
         self._backend, self._options, self._durability = backend, options, durability
         self._commit_seconds, self._commit_records = commit_interval_ms / 1000, commit_records
+        self._least_column_rows, self._cache_max_bytes = least_column_rows, cache_max_bytes
         self._until: Until = until
+        self._endpoint = endpoint
+        check_count("standbys", standbys, least=0)
+        self._standbys = standbys
+        self._serve = checked(serve, endpoint)
+        self._server: ApplicationServer | None = None
+        self._level = RecordingLevel(recording_level)
+        self._share: TaskShare | None = None
         self._progress = progress
         self._wall_ms = clock_ms
         self._stopping = StopRequest()
         self._has_begun = False
         self._lock = Lock()
         self._commits = 0
-        self._tasks: list[LocalTask | EdgeTask] = []
+        self._counts: list[TaskCounts] = []
+        self._is_all_done = False
         self._failures: list[BaseException] = []
 
     def stop(self) -> None:
@@ -116,7 +158,7 @@ class LocalRunner:
         Raises:
             InvalidArgumentError: The runner has run before.
             TopologyMismatchError: State or topics are those of another topology.
-            StoreLockedError: Another process runs a task of it, or writes one of its topics.
+            StoreLockedError: At the end, somebody does not let go of what is needed to commit.
             OffsetOutOfRangeError: A topic has lost what the state reflects.
             ProcessingError: A record failed, and the policy is to fail. What was committed stands;
                 the next run begins after it.
@@ -128,92 +170,101 @@ class LocalRunner:
                 "from where it committed"
             )
         self._has_begun = True
+        patience = Patience(self._stopping.is_set)
         with ExitStack() as stack:
             topics = stack.enter_context(
                 LocalTopics(
                     self._topics_directory,
                     durability=self._durability,
                     homes=self._edges.homes(self._state),
+                    patience=patience,
                 )
             )
-            self._open(stack, topics)
+            share = self._join(stack, topics, patience)
+            if self._serve is not None:
+                stack.callback(setattr, self, "_server", None)
+                self._server = begin_to_answer(stack, self, share, self._graph, self._serve)
+            share.poll()
             watch = IdleWatch(self._threads)
             if self._threads == 1:
-                self._work(0, topics, watch)
+                self._work(0, topics, share, watch)
             else:
-                self._work_in_threads(topics, watch)
+                self._work_in_threads(topics, share, watch)
             if self._failures:
                 raise self._failures[0]
             return self.report()
 
-    def _open(self, stack: ExitStack, topics: LocalTopics) -> None:
-        """Open every task, those of global tables first."""
+    def _join(self, stack: ExitStack, topics: LocalTopics, patience: Patience) -> TaskShare:
+        """Join those who run the topology; no task is opened yet."""
         graph = self._graph
-        present = {
-            name: topics.topic(topic).partitions  # which checks those that are there
-            for name, topic in graph.topics.items()
-            if topics.partitions(name) is not None
-        }
-        check_co_partitioning(graph.nodes, present)
-        counts = graph.partitions(self._partitions, present=present)
-        root = StateRoot.create(self._state)
-        identity = claim(root.path, graph, self._edges.names)
-        opened = self._opened = {
-            name: topics.topic(topic, partitions=counts[name])
-            for name, topic in graph.topics.items()
-        }
-        edges = self._edges.open(
-            stack,
-            root,
-            identity,
-            opened,
-            wall_ms=self._wall_ms(),
+        root, identity, file, opened, counts = join(
+            graph,
+            self._edges,
+            topics,
+            self._state,
+            self._topics_directory,
+            partitions=self._partitions,
+            patience=patience,
+        )
+        stack.enter_context(file)
+        self._opened = opened
+        settings = TaskSettings(
             backend=self._backend,
             options=self._options,
             durability=self._durability,
+            clock_ms=self._wall_ms,
+            is_detailed=self._level is RecordingLevel.DEBUG,
+            least_column_rows=self._least_column_rows,
+            cache_max_bytes=self._cache_max_bytes,
         )
-        self._tasks += edges
         global_stores: dict[str, Any] = {}
-        for part in sorted(graph.sub_topologies, key=lambda each: not each.is_global):
-            tasks = graph.task_count(part, counts)
-            for store in part.stores:
-                root.add_store(store, partitions=tasks)
-            for number in range(tasks):
-                task_id = TaskId(identity.groups[part.name], number)
-                mark = TopicPartition(f"@task/{identity.state}/{task_id.group}", number)
-                written = {topic.name: opened[topic.name] for topic in part.sink_topics}
-                letters = graph.errors.dead_letter_topics
-                written |= {topic.name: opened[topic.name] for topic in letters}
-                outputs = TopicOutputs(written, mark, number)
-                task = open_task(
-                    root,
-                    task_id,
-                    [store.name for store in part.stores],
-                    backend=self._backend,
-                    options=self._options,
-                    durability=self._durability,
-                    outputs=outputs,
-                )
-                stack.callback(task.close)
-                local = LocalTask(
-                    part,
-                    task,
-                    opened,
-                    outputs,
-                    wall_ms=self._wall_ms(),
-                    errors=graph.errors,
-                    max_task_idle_ms=graph.max_task_idle_ms,
-                    global_stores=global_stores,
-                )
-                self._tasks.append(stack.enter_context(local))
-                if part.is_global:
-                    global_stores |= local.stores
-                    while local.advance(self._wall_ms(), _STEP_RECORDS):
-                        pass  # others find the table as it is now (PRC-37)
+        plan = [
+            *self._edges.plan(root, identity, opened, settings),
+            *plan_parts(graph, counts, root, identity, opened, settings, global_stores),
+        ]
+        share = TaskShare(
+            plan,
+            opened,
+            root,
+            file,
+            threads=self._threads,
+            endpoint=self._endpoint,
+            tables=GlobalTables(
+                plan,
+                opened,
+                Copies(root.path, self._copy_opener(root), is_following=False),
+                global_stores,
+            ),
+            copies=Copies(root.path, self._copy_opener(root)) if self._standbys else None,
+            standbys=self._standbys,
+            is_stopping=self._stopping.is_set,
+        )
+        for name in self._edges.sources:
+            for log in opened[name].logs:
+                log.is_fed = partial(share.is_feeding, name)
+        self._counts = share.counts
+        self._share = stack.enter_context(share)
+        return share
 
-    def _work_in_threads(self, topics: LocalTopics, watch: IdleWatch) -> None:
+    def _copy_opener(self, root: StateRoot) -> OpenCopy:
+        """Return what opens the copy of a store, as its own task would open it."""
+
+        def open_copy(task: PlannedTask, store: str, directory: Path) -> Standby:
+            return open_standby(
+                root,
+                store,
+                task.partition,
+                directory,
+                backend=self._backend,
+                options=self._options,
+                durability=self._durability,
+            )
+
+        return open_copy
+
+    def _work_in_threads(self, topics: LocalTopics, share: TaskShare, watch: IdleWatch) -> None:
         threads = [
-            Thread(target=self._guarded, args=(number, topics, watch), name=f"task-{number}")
+            Thread(target=self._guarded, args=(number, topics, share, watch), name=f"task-{number}")
             for number in range(self._threads)
         ]
         for thread in threads:
@@ -227,27 +278,32 @@ class LocalRunner:
             for thread in threads:
                 thread.join()
 
-    def _guarded(self, number: int, topics: LocalTopics, watch: IdleWatch) -> None:
+    def _guarded(
+        self, number: int, topics: LocalTopics, share: TaskShare, watch: IdleWatch
+    ) -> None:
         """Work; keep what is raised for the thread that waits, and have the others stop."""
         try:
-            self._work(number, topics, watch)
+            self._work(number, topics, share, watch)
         except BaseException as error:  # noqa: BLE001  # raised again by `run`
             with self._lock:
                 self._failures.append(error)
             self.stop()
 
-    def _work(self, number: int, topics: LocalTopics, watch: IdleWatch) -> None:
+    def _work(self, number: int, topics: LocalTopics, share: TaskShare, watch: IdleWatch) -> None:
         """Run the tasks of one thread, and commit them at the end."""
-        tasks = self._tasks[number :: self._threads]
         due = time.monotonic() + self._commit_seconds
-        while not self._stopping.is_set():
+        while not self._stopping.is_set() and not self._is_all_done:
+            if number == 0:
+                share.poll()
+            share.give_up(number, self._commit)
+            tasks = share.tasks(number)
             appends = topics.appends
             is_due = time.monotonic() >= due
             done = sum(self._turn(task, is_due=is_due) for task in tasks)
             if is_due:
                 due = time.monotonic() + self._commit_seconds
                 if number == 0:
-                    self._upkeep.do(self._opened, self._tasks)
+                    self._upkeep.do(self._opened, share.readers)
             if done or (self._until == "idle" and sum(map(self._commit, tasks))):
                 watch.busy(number)
                 continue
@@ -255,42 +311,78 @@ class LocalRunner:
                 watch.busy(number)
             else:
                 watch.idle(number, appends)
-            if self._until == "idle" and watch.is_over(topics.appends):
+            if self._until == "idle" and watch.is_over(topics.appends) and share.is_all_done():
+                self._is_all_done = True
                 break
             self._stopping.wait(_PAUSE_SECONDS)
-        for task in tasks:
+        for task in share.tasks(number):
             self._commit(task)
         if number == 0:
-            self._upkeep.remove(self._opened, self._tasks)
+            self._upkeep.remove(self._opened, share.readers())
 
-    def _turn(self, task: LocalTask | EdgeTask, *, is_due: bool) -> int:
+    def _turn(self, task: RunningTask, *, is_due: bool) -> int:
         """Let *task* go on, and commit if that is due; return how much was done."""
         limit = self._commit_records - task.uncommitted
         takes_rows = isinstance(task, LocalTask) and task.takes_rows
+        began_ns = perf_counter_ns()
         done = task.advance(self._wall_ms(), limit if takes_rows else min(_STEP_RECORDS, limit))
+        if done:
+            task.meter.turn(began_ns, done)
         if task.commit_requested or task.uncommitted >= self._commit_records:
             done += self._commit(task)
         elif is_due:
-            done += self._noted(is_committed=task.commit_when_due())
+            done += self._noted(task, task.commit_when_due)
         return done
 
-    def _commit(self, task: LocalTask | EdgeTask) -> bool:
+    def _commit(self, task: RunningTask) -> bool:
         """Commit *task*, if it has done anything, and say so."""
-        return self._noted(is_committed=task.commit())
+        return self._noted(task, task.commit)
 
-    def _noted(self, *, is_committed: bool) -> bool:
-        """Count a commit, and tell of it."""
-        if not is_committed:
+    def _noted(self, task: RunningTask, commit: Callable[[], bool]) -> bool:
+        """Commit; measure that, count it, and tell of it."""
+        began_ns = perf_counter_ns()
+        if not commit():
             return False
+        ended_ns = perf_counter_ns()
+        task.meter.commits.record(ended_ns - began_ns, ended_ns)
         with self._lock:
             self._commits += 1
             if self._progress is not None:
                 self._progress(self.report())
         return True
 
+    def metrics(self) -> Metrics:
+        """Return what the tasks measure that are here now (PRC-75); any thread may ask."""
+        share = self._share
+        if share is None:
+            return ()
+        copies = [metric for each in share.all_copies() for metric in each.metrics()]
+        return (*(metric for task in share.all_tasks() for metric in task.metrics()), *copies)
+
+    @property
+    def stores(self) -> SharedStores:
+        """The stores that are here, for `statestores.query.QueryableStores`: standbys as well."""
+        return SharedStores(lambda: self._share)
+
+    @property
+    def server(self) -> "ApplicationServer | None":
+        """What answers for this process, with ``serve``; ``None`` before and after the run."""
+        return self._server
+
+    def running_stores(self) -> dict[str, RunningStore]:
+        """Return the topology's stores, as they are here now (SRV-22); any thread may ask."""
+        return self.stores.running(
+            store.name for part in self._graph.sub_topologies for store in part.stores
+        )
+
+    def not_begun(self) -> str | None:
+        """Return, in words, why nothing runs yet; ``None`` once what was free is open here."""
+        share = self._share
+        return None if share is not None and share.has_polled else "the run has not begun"
+
     def report(self) -> RunProgress:
         """Return how far the run has come; any thread may ask."""
-        counts = [task.counts for task in self._tasks]
+        counts = list(self._counts)
         return RunProgress(
             processed=sum(each.processed for each in counts),
             emitted=sum(each.emitted for each in counts),

@@ -2,15 +2,21 @@
 
 from collections.abc import Callable, Mapping
 from os import PathLike
+from typing import TYPE_CHECKING
 
+from statestores.metrics import RecordingLevel
 from statestores.processing.dsl.topology import Topology
 from statestores.processing.local.progress import RunProgress
 from statestores.processing.local.retention import Retention
 from statestores.processing.local.runner import LocalRunner, Until
 from statestores.processing.local.sinks.sink import LocalSink
 from statestores.processing.local.sources.source import LocalSource
-from statestores.processing.stopping import stopped_by_signals
+from statestores.processing.runtime import LEAST_COLUMN_ROWS
 from statestores.spi import Durability
+from statestores.stopping import stopped_by_signals
+
+if TYPE_CHECKING:
+    from statestores.serving import Serving
 
 
 def run(
@@ -28,10 +34,19 @@ def run(
     durability: Durability = Durability.POWER_LOSS,
     commit_interval_ms: int = 500,
     commit_records: int = 10_000,
+    least_column_rows: int = LEAST_COLUMN_ROWS,
+    cache_max_bytes: int = 0,
     until: Until = "stopped",
+    endpoint: str | None = None,
+    standbys: int = 0,
+    serve: "Serving | str | None" = None,
+    recording_level: RecordingLevel | str = RecordingLevel.INFO,
     progress: Callable[[RunProgress], object] | None = None,
 ) -> RunProgress:
     """Run *topology* in this process, exactly once (PRC-49); return how far it came.
+
+    Other processes may run the same topology on the same state and topics, on this machine: they
+    share its tasks, and take over those of one that ends or dies (PRC-68).
 
     It goes on where an earlier run has stopped, in whatever way. SIGINT and SIGTERM have it commit
     and end, when it is called in the main thread; elsewhere, use `LocalRunner` and its `stop`.
@@ -55,7 +70,20 @@ def run(
             of the process alone: a power failure may take from a topic what a store reflects.
         commit_interval_ms: How long a task goes on before it commits.
         commit_records: After how many records it commits in any case.
-        until: ``"idle"`` ends the run when everything that is there is processed.
+        least_column_rows: From how many records on a batch is processed as columns (PRC-55).
+        cache_max_bytes: Memory of a task in which updates of aggregates and tables wait until it
+            commits, so that of each key one comes out, where nobody could tell (PRC-82).
+        until: ``"idle"`` ends the run when everything that is there is processed, by this process
+            and the others.
+        endpoint: Where this process can be asked; others find it with `read_instances`.
+        standbys: How many other processes keep a copy of the stores of each task (PRC-77); the same
+            in each of them. They take over in no time, also with a backend that keeps nothing, and
+            can be queried.
+        serve: Where stores are read from elsewhere while it runs, as ``host:port`` for HTTP, or a
+            `statestores.serving.Serving` (SRV-22): of all processes that share the state. It needs
+            the extra ``serve``.
+        recording_level: ``"DEBUG"`` also measures each call of a store and each record of a step,
+            and processes no columns (PRC-76). `LocalRunner.metrics` has the metrics.
         progress: Called after each commit, on the thread that has committed.
 
     Raises:
@@ -75,7 +103,13 @@ def run(
         durability=durability,
         commit_interval_ms=commit_interval_ms,
         commit_records=commit_records,
+        least_column_rows=least_column_rows,
+        cache_max_bytes=cache_max_bytes,
         until=until,
+        endpoint=endpoint,
+        standbys=standbys,
+        serve=serve,
+        recording_level=recording_level,
         progress=progress,
     )
     with stopped_by_signals(runner.stop):

@@ -22,13 +22,14 @@ from statestores.files.durable_json import check_format, read_fields, write_json
 from statestores.files.local_path import local_path
 from statestores.partitioning import partitioner_by_name
 from statestores.processing.local.partition_log import PartitionLog
+from statestores.processing.local.sharing.patience import Patience
 from statestores.processing.record import RawRecord, Record
 from statestores.processing.record_rows import record_batch
 from statestores.processing.serdes import decoded, encoded
 from statestores.processing.topic import Topic
+from statestores.root_document import MAX_PARTITIONS
 from statestores.spi import Durability
 from statestores.spi.closing import Closing
-from statestores.state_root import MAX_PARTITIONS
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -179,14 +180,17 @@ class LocalTopics(Closing):
         *,
         durability: Durability = Durability.POWER_LOSS,
         homes: Mapping[str, Path] | None = None,
+        patience: Patience | None = None,
     ) -> None:
         """Use *directory*, which need not be there yet.
 
-        The topics that *homes* names lie in those directories instead.
+        The topics that *homes* names lie in those directories instead. With *patience*, which a
+        runner has, others that have it too may append to the same partitions.
         """
         self._directory = local_path(directory, "topics")
         self._homes = dict(homes or {})
         self._durability = durability
+        self._patience = patience
         self._logs: dict[str, tuple[PartitionLog, ...]] = {}
         self._lock = Lock()
         self._appends = 0
@@ -232,7 +236,10 @@ class LocalTopics(Closing):
             if topic.name not in self._logs:
                 self._logs[topic.name] = tuple(
                     PartitionLog(
-                        self._home(topic.name) / str(number), self._durability, self._count
+                        self._home(topic.name) / str(number),
+                        self._durability,
+                        self._count,
+                        self._patience,
                     )
                     for number in range(count)
                 )

@@ -7,9 +7,9 @@ the readers too.
 
 import time
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from typing import Protocol
+from typing import TypeAlias
 
 from statestores.errors import InvalidArgumentError, InvalidTypeError, StoreLockedError
 from statestores.processing.local.retention import Retention
@@ -21,12 +21,8 @@ INTERVAL_SECONDS = 1.0
 """How often a run looks for what may go."""
 
 
-class Reader(Protocol):
-    """A task, as far as it reads topics."""
-
-    @property
-    def committed(self) -> Mapping[TopicPartition, int]:
-        """Up to which offset, exclusive, each partition that it reads is committed."""
+Readers: TypeAlias = Mapping[str, Mapping[TopicPartition, int]]
+"""Up to which offset, exclusive, each task has committed each partition that it reads."""
 
 
 class Upkeep:
@@ -64,7 +60,7 @@ class Upkeep:
             self._readers.update(topic.name for topic in part.source_topics)
         self._due = 0.0
 
-    def do(self, topics: Mapping[str, AnyTopic], readers: Iterable[Reader]) -> None:
+    def do(self, topics: Mapping[str, AnyTopic], readers: Callable[[], Readers]) -> None:
         """Remove what may go, if it is time to look.
 
         Raises:
@@ -74,17 +70,17 @@ class Upkeep:
         if now < self._due:
             return
         self._due = now + INTERVAL_SECONDS
-        self.remove(topics, readers)
+        self.remove(topics, readers())
 
-    def remove(self, topics: Mapping[str, AnyTopic], readers: Iterable[Reader]) -> None:
-        """Remove what may go: of partitions of which every reader is here to say where it is.
+    def remove(self, topics: Mapping[str, AnyTopic], readers: Readers) -> None:
+        """Remove what may go: of partitions of which it is known where every reader is.
 
         Raises:
             StateStoreError: A log cannot be read or changed.
         """
         reached: dict[TopicPartition, list[int]] = {}
-        for reader in readers:
-            for place, offset in dict(reader.committed).items():
+        for places in readers.values():
+            for place, offset in places.items():
                 reached.setdefault(place, []).append(offset)
         for name, retention in self._retention.items():
             for number, log in enumerate(topics[name].logs):

@@ -2,10 +2,12 @@
 
 from typing import Any
 
+from statestores.metrics.call_recording import is_recorded
 from statestores.processing.change import Change
 from statestores.processing.operators.fold import Fold
 from statestores.processing.operators.operator import Operator, TaskServices
-from statestores.processing.record import Record
+from statestores.processing.record import Record, new_tuple
+from statestores.processing.stores import key_serde, store_below, value_serde
 
 
 class Aggregate(Operator):
@@ -17,9 +19,15 @@ class Aggregate(Operator):
         self.store = store
 
     def open(self, task: TaskServices) -> None:
-        """Take the store's methods, once."""
+        """Take the methods of the store of bytes, once: so a key is encoded once for two calls."""
         store = task.store(self.store)
-        self._get, self._put, self._drop = store.get, store.put, task.drop
+        key, value = key_serde(store.specification), value_serde(store.specification)
+        coders: tuple[Any, Any, Any] = key.encode, value.encode, value.decode
+        below = store_below(store)
+        if is_recorded(getattr(store, "whole_store", store)):
+            coders, below = (_as_it_is,) * 3, store  # its calls are to be seen
+        self._encode_key, self._encode, self._decode = coders
+        self._get, self._put, self._drop = below.get, below.put, task.drop
         self._initial, self._add = self.fold.initial, self.fold.add
         self._select, self._result = self.fold.select, self.fold.result
 
@@ -34,18 +42,20 @@ class Aggregate(Operator):
             if value is None:
                 self._drop(self.name, "null-value", item)
                 return
-        stored = self._get(key)
+        name = self._encode_key(key)
+        stored = self._get(name)
         if stored is None:
             old, new = None, self._add(self._initial(), value)
         else:
-            old, seen_ms = stored
+            data, seen_ms = stored
+            old = self._decode(data)
             new = self._add(old, value)
             if seen_ms is not None and seen_ms > time_ms:
                 time_ms = seen_ms
-        self._put(key, new, time_ms)
+        self._put(name, None if new is None else self._encode(new), time_ms)
         if self._result is not None:
             new, old = _of(self._result, new), _of(self._result, old)
-        self.forward(Change(key, new, old, time_ms, headers))
+        self.forward(new_tuple(Change, (key, new, old, time_ms, headers, True)))
 
 
 class TableAggregate(Operator):
@@ -71,16 +81,20 @@ class TableAggregate(Operator):
             self._drop(self.name, "null-key", item)
             return
         fold = self.fold
+        before, after = self._selected(item, change.old), self._selected(item, change.new)
+        if before is None and after is None:
+            self._drop(self.name, "null-value", item)
+            return
         stored = self._get(key)
         aggregate = old = None
         if stored is not None:
             aggregate = old = stored[0]
             time_ms = max(time_ms, stored[1] or 0)
-        if change.old is not None and aggregate is not None and fold.subtract is not None:
-            aggregate = fold.subtract(aggregate, self._selected(item, change.old))
-        if change.new is not None:
+        if before is not None and aggregate is not None and fold.subtract is not None:
+            aggregate = fold.subtract(aggregate, before)
+        if after is not None:
             aggregate = fold.initial() if aggregate is None else aggregate
-            aggregate = fold.add(aggregate, self._selected(item, change.new))
+            aggregate = fold.add(aggregate, after)
         self._put(key, aggregate, time_ms)
         if fold.result is not None:
             aggregate, old = _of(fold.result, aggregate), _of(fold.result, old)
@@ -88,7 +102,11 @@ class TableAggregate(Operator):
 
     def _selected(self, item: Record[Any, Any], value: Any) -> Any:
         select = self.fold.select
-        return value if select is None else select(item.with_value(value))
+        return value if select is None or value is None else select(item.with_value(value))
+
+
+def _as_it_is(item: Any) -> Any:
+    return item
 
 
 def _of(result: Any, aggregate: Any) -> Any:

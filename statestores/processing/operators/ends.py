@@ -3,10 +3,10 @@
 from typing import TYPE_CHECKING, Any
 
 from statestores.errors import InvalidTimeError
+from statestores.processing.change import Change
 from statestores.processing.fields import Selector, selector
 from statestores.processing.operators.operator import Operator, TaskServices
-from statestores.processing.record import RawRecord, Record
-from statestores.processing.serdes import encoded
+from statestores.processing.record import RawRecord, Record, check_headers, new_tuple
 from statestores.processing.topic import Topic
 
 if TYPE_CHECKING:
@@ -35,6 +35,8 @@ class Source(Operator):
             None if time is None else selector(time)
         )
         self.use_partition_time = use_partition_time
+        self.is_plain = time is None and not use_partition_time
+        """Whether a record's time is its own stamp, if that is one."""
         self._decode_key, self._decode_value = topic.key.decode, topic.value.decode
 
     def open(self, task: TaskServices) -> None:
@@ -51,12 +53,17 @@ class Source(Operator):
             InvalidTimeError: It has no time from 0 to 2**63 - 1.
         """
         key, value, time_ms, headers = raw
-        record = Record(
-            None if key is None else self._decode_key(key),
-            None if value is None else self._decode_value(value),
-            time_ms,
-            headers,
+        record: Record[Any, Any] = new_tuple(
+            Record,
+            (
+                None if key is None else self._decode_key(key),
+                None if value is None else self._decode_value(value),
+                time_ms,
+                headers,
+            ),
         )
+        if self.is_plain and type(time_ms) is int and 0 <= time_ms <= _MAX_TIME_MS:
+            return record
         if self.time is not None:
             time_ms = self.time(record)
             record = Record(record.key, record.value, time_ms, headers)
@@ -83,21 +90,39 @@ class Sink(Operator):
     def __init__(self, topic: Topic[Any, Any]) -> None:
         """Write *topic*."""
         self.topic = topic
-        self._key = topic.key
-        self._value = topic.value
+        self._encode_key, self._encode_value = topic.key.encode, topic.value.encode
 
     def open(self, task: TaskServices) -> None:
         """Emit through the task."""
-        self._emit = task.emit
-        self._topic_name = self.topic.name
+        self._emit = task.emitter(self.topic.name)
 
     def receive(self, item: Record[Any, Any]) -> None:
         """Encode and emit."""
         key, value, time_ms, headers = item
-        raw: RawRecord = Record(
-            encoded(self._key, key), encoded(self._value, value), time_ms, headers
+        if headers != ():
+            check_headers(headers)
+        self._emit(
+            (
+                None if key is None else self._encode_key(key),
+                None if value is None else self._encode_value(value),
+                time_ms,
+                headers,
+            )
         )
-        self._emit(self._topic_name, raw, None)
+
+    def receive_change(self, item: Change) -> None:
+        """Encode and emit the record that `ToStream` would make of a change."""
+        key, new, _, time_ms, headers, _ = item
+        if headers != ():
+            check_headers(headers)
+        self._emit(
+            (
+                None if key is None else self._encode_key(key),
+                None if new is None else self._encode_value(new),
+                time_ms,
+                headers,
+            )
+        )
 
 
 class RepartitionSink(Sink):
@@ -110,7 +135,11 @@ class RepartitionSink(Sink):
 
     def receive(self, item: Record[Any, Any]) -> None:
         """Encode and emit, or drop."""
-        if item[0] is None:
+        key, value, time_ms, headers = item
+        if key is None:
             self._task.drop(self.name, "null-key", item)
-        else:
-            super().receive(item)
+            return
+        if headers != ():
+            check_headers(headers)
+        data = None if value is None else self._encode_value(value)
+        self._emit((self._encode_key(key), data, time_ms, headers))

@@ -1,15 +1,18 @@
 """Folds: how values are gathered into one, taken out of it again, and merged."""
 
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from struct import Struct
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
-from statestores.errors import InvalidTypeError, SerializationError
+from statestores.errors import InvalidTypeError
 from statestores.processing.fields import Selector, selector
+from statestores.processing.functions import check_function
 from statestores.processing.record import Record
+from statestores.serdes.mean_serde import Mean
 
-_MEAN = Struct(">dq")
+_REDUCERS = ((min, "min"), (max, "max"), (operator.add, "add"))
+"""Functions of two values that have a kernel."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,49 +40,17 @@ class Fold:
     kernel: Any = None
     """What does the same on columns: a name, or a numpy ufunc. ``None``: nothing."""
 
+    def __post_init__(self) -> None:
+        """Check the functions that are given.
 
-class Mean(NamedTuple):
-    """What a mean is made of."""
-
-    total: float
-    """The sum of the values."""
-
-    values: int
-    """How many there were."""
-
-    @property
-    def mean(self) -> float:
-        """The mean; 0.0 of nothing."""
-        return self.total / self.values if self.values else 0.0
-
-
-class MeanSerde:
-    """A `Mean` as sixteen bytes."""
-
-    name = "mean"
-    sorted = False
-
-    def encode(self, value: Mean) -> bytes:
-        """Return the sum and the count."""
-        return _MEAN.pack(*value)
-
-    def decode(self, data: bytes) -> Mean:
-        """Return the mean of *data*."""
-        if len(data) != _MEAN.size:
-            raise SerializationError(f"{data!r} is no mean: it has not {_MEAN.size} bytes")
-        return Mean(*_MEAN.unpack(data))
-
-    def encode_array(self, values: Any) -> Any:
-        """Refuse: means have no columns."""
-        raise SerializationError("means have no columns; encode them one by one")
-
-    def decode_array(self, data: Any) -> Any:
-        """Refuse: means have no columns."""
-        raise SerializationError("means have no columns; decode them one by one")
-
-    def arrow_type(self) -> Any:
-        """Refuse: means have no columns."""
-        raise SerializationError("means have no columns")
+        Raises:
+            InvalidTypeError: One cannot be called with what it is for.
+        """
+        check_function("an aggregate", self.add, ("aggregate", "value"))
+        if self.subtract is not None:
+            check_function("an aggregate of a table", self.subtract, ("aggregate", "value"))
+        if self.merge is not None:
+            check_function("merge", self.merge, ("one", "other"))
 
 
 def count() -> Fold:
@@ -120,12 +91,18 @@ def mean(of: Selector) -> Fold:
     return Fold(
         initial=lambda: Mean(0.0, 0),
         add=lambda aggregate, value: Mean(aggregate[0] + value, aggregate[1] + 1),
-        subtract=lambda aggregate, value: Mean(aggregate[0] - value, aggregate[1] - 1),
+        subtract=_less,
         merge=lambda one, other: Mean(one[0] + other[0], one[1] + other[1]),
         select=_selected(of),
         result=lambda aggregate: aggregate.mean,
         kernel="mean",
     )
+
+
+def _less(aggregate: Mean, value: Any) -> Mean | None:
+    """Return the mean without a value; of nothing there is none."""
+    values = aggregate.values - 1
+    return Mean(aggregate.total - value, values) if values > 0 else None
 
 
 def reduction(
@@ -134,6 +111,7 @@ def reduction(
     of: Selector = "value",
 ) -> Fold:
     """Return the fold that begins with the first value."""
+    check_function("reduce", function, ("aggregate", "value"))
 
     def add(aggregate: Any, value: Any) -> Any:
         return value if aggregate is None else function(aggregate, value)
@@ -141,7 +119,14 @@ def reduction(
     def merge(one: Any, other: Any) -> Any:
         return other if one is None else one if other is None else function(one, other)
 
-    return Fold(initial=_nothing, add=add, subtract=subtract, merge=merge, select=_selected(of))
+    return Fold(
+        initial=_nothing,
+        add=add,
+        subtract=subtract,
+        merge=merge,
+        select=_selected(of),
+        kernel=next((name for each, name in _REDUCERS if each is function), None),
+    )
 
 
 def beginning(initial: Any) -> Callable[[], Any]:
@@ -151,6 +136,7 @@ def beginning(initial: Any) -> Callable[[], Any]:
         InvalidTypeError: It is a value that changes in place: all keys would share it.
     """
     if callable(initial):
+        check_function("initial", initial, ())
         return cast("Callable[[], Any]", initial)
     if isinstance(initial, (list, dict, set, bytearray)):
         raise InvalidTypeError(

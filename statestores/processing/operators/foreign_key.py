@@ -3,6 +3,10 @@
 The left side subscribes at the partition of the right row, which keeps the subscriptions and
 answers each with the row, and again whenever that changes. An answer counts only while the left row
 is the one that asked: a hash of it goes along.
+
+So the answer that would delete an inner join's result may not count any more when it comes. Until
+one has counted, the left side owes a deletion: whatever its row asks for then is answered, also
+where there is nothing to join with.
 """
 
 from collections.abc import Callable
@@ -41,18 +45,22 @@ class Subscribe(Operator):
         left_value: Serde[Any],
         right_key: Serde[Any],
         *,
-        is_left_join: bool,
         versioned: bool,
+        owed: str | None,
     ) -> None:
-        """Take the foreign key of a left value by *foreign_key*."""
+        """Take the foreign key of a left value by *foreign_key*.
+
+        *owed* is the store of left keys whose result may have to be deleted; none in a left join.
+        """
         self.foreign_key = foreign_key
         self.left_key, self.left_value, self.right_key = left_key, left_value, right_key
-        self.is_left_join = is_left_join
         self.versioned = versioned
+        self.owed = owed
 
     def open(self, task: TaskServices) -> None:
-        """Count what is dropped."""
+        """Take the store of what is owed, and count what is dropped."""
         self._drop = task.drop
+        self._owed = None if self.owed is None else task.store(self.owed)
 
     def receive(self, item: Change) -> None:
         """Leave the old right row if it is another, and subscribe to the new one."""
@@ -62,23 +70,34 @@ class Subscribe(Operator):
         old_key = None if item.old is None else self.foreign_key(item.old)
         new_key = None if item.new is None else self.foreign_key(item.new)
         left_it = old_key is not None and old_key != new_key
-        if left_it:
-            # Of an inner join, the end of a row's subscription deletes its result; else the new
-            # subscription is answered, or the row itself.
-            is_gone = item.new is None and not self.is_left_join
-            self._say(old_key, item, None, answer=is_gone)
-        if new_key is not None:
-            self._say(new_key, item, item.new, answer=self.is_left_join or left_it)
-        elif self.is_left_join:
-            if item.new is not None or item.old is not None:
-                self._say(None, item, item.new, answer=True)
-        elif item.new is not None:
-            self._drop(self.name, "null-foreign-key", item)
+        if self._owed is None:
             if left_it:
-                self._say(None, item, item.new, answer=True)
+                self._say(old_key, item, None, answer=False)
+            if item.new is not None or item.old is not None:
+                self._say(new_key, item, item.new, answer=True)
+            return
+        # Of an inner join, what leaves a right row has its result deleted, unless there is another.
+        is_owed = left_it or self._is_owed(item)
+        if left_it:
+            self._say(old_key, item, None, answer=item.new is None)
+            if item.new is None:
+                return
+        if new_key is not None:
+            self._say(new_key, item, item.new, answer=is_owed)
+            return
+        if item.new is not None:
+            self._drop(self.name, "null-foreign-key", item)
+        if is_owed:
+            self._say(None, item, item.new, answer=True)
+
+    def _is_owed(self, item: Change) -> bool:
+        left_key = encoded(self.left_key, item.key) or b""
+        return self._owed is not None and self._owed.get(left_key) is not None
 
     def _say(self, foreign_key: Any, item: Change, value: Any, *, answer: bool) -> None:
-        left_key = encoded(self.left_key, item.key)
+        left_key = encoded(self.left_key, item.key) or b""
+        if answer and self._owed is not None:
+            self._owed.put(left_key, b"")
         told = row_hash(self.left_value, value) if value is not None else None
         flags = piece(b"1" if answer else b"") + piece(b"" if foreign_key is None else b"1")
         content = piece(left_key) + piece(told) + flags
@@ -178,17 +197,19 @@ class JoinAnswer(Operator):
         right_value: Serde[Any],
         joiner: Callable[[Any, Any], Any],
         *,
-        is_left_join: bool,
+        owed: str | None,
     ) -> None:
-        """Look the left row up in *left*."""
+        """Look the left row up in *left*; *owed* is as in `Subscribe`."""
         self.left = left
         self.left_key, self.left_value, self.right_value = left_key, left_value, right_value
         self.joiner = joiner
-        self.is_left_join = is_left_join
+        self.is_left_join = owed is None
+        self.owed = owed
 
     def open(self, task: TaskServices) -> None:
-        """Take the lookup."""
+        """Take the lookup, and the store of what is owed."""
         self._look: Lookup = self.left(task)
+        self._owed = None if self.owed is None else task.store(self.owed)
 
     def receive(self, item: Record[bytes, bytes]) -> None:
         """Join, or delete the result; an answer to a row that is gone is nobody's."""
@@ -200,6 +221,8 @@ class JoinAnswer(Operator):
         left = None if row is None else row[0]
         if row_hash(self.left_value, left) != (told or b""):
             return
+        if self._owed is not None:
+            self._owed.put(item.key, None)
         joined = None
         if left is not None and (right is not None or self.is_left_join):
             joined = self.joiner(left, right)

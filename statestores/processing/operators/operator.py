@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeAlias
 
 from statestores.errors import InvalidArgumentError
 from statestores.processing.operators.time_queue import TimeQueue
-from statestores.processing.record import Record
+from statestores.processing.record import Record, RecordFields
 
 Receive: TypeAlias = Callable[[Any], None]
 """Takes a `Record` or a `Change`."""
@@ -84,6 +84,9 @@ class TaskServices(Protocol):
         self, topic: str, record: Record[bytes | None, bytes | None], partition: int | None
     ) -> None:
         """Send a record to a topic, to a partition that is said or that its key says."""
+
+    def emitter(self, topic: str) -> Callable[[RecordFields], None]:
+        """Return what sends the fields of a record to *topic*, to the partition of its key."""
 
     def request_commit(self) -> None:
         """Ask for a commit soon."""

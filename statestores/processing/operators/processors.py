@@ -1,9 +1,12 @@
 """The operator that runs a processor, and the context that it gives it."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from functools import partial
+from typing import Any, Protocol
 
 from statestores.errors import InvalidArgumentError, InvalidTypeError, StoreNotFoundError
+from statestores.processing.any_processor import Clock
+from statestores.processing.functions import check_function
 from statestores.processing.operators.operator import (
     Operator,
     Receive,
@@ -11,7 +14,7 @@ from statestores.processing.operators.operator import (
     Timer,
     one_child,
 )
-from statestores.processing.processor import Clock, Processor
+from statestores.processing.processor import Processor
 from statestores.processing.record import Record
 from statestores.processing.windows import check_duration
 
@@ -24,6 +27,7 @@ class Process(Operator):
     ) -> None:
         """Make a processor by *supply*; it may use the stores named."""
         self.stores = stores
+        self.context: TaskContext | None = None
         self.processor = supply()
         if not isinstance(self.processor, Processor):
             raise InvalidTypeError(
@@ -38,11 +42,18 @@ class Process(Operator):
 
     def open(self, task: TaskServices) -> None:
         """Open the processor."""
+        if self.processor._stores is not None:  # noqa: SLF001  # the runtime's door
+            raise InvalidTypeError(
+                f"{self.name!r} was given one processor for two tasks, {self.processor!r}; each "
+                "task needs its own: hand over the class, or a function that makes a new one"
+            )
         self.task = task
-        self.processor._stores = self._store  # noqa: SLF001  # the runtime's door
+        processor_store = partial(declared_store, self)
+        self.processor._stores = processor_store  # noqa: SLF001  # the runtime's door
         self.processor._name = self.name  # noqa: SLF001  # for the message of a failure
-        self.processor.context = TaskContext(self, task)
-        self.processor.open(self.processor.context)
+        context = self.context = self.processor.context = TaskContext(self, task)
+        self.processor.open(context)
+        context.begin()
 
     def receive(self, item: Record[Any, Any]) -> None:
         """Give it to the processor."""
@@ -50,26 +61,62 @@ class Process(Operator):
 
     def close(self) -> None:
         """Close the processor."""
+        if self.context is not None:
+            self.context.end()
         self.processor.close()
+        self.processor._stores = None  # noqa: SLF001  # it may be opened again
 
-    def _store(self, name: str) -> Any:
-        if name not in self.stores:
-            raise StoreNotFoundError(
-                f"{self.name!r} has not declared the store {name!r}; it has declared: "
-                f"{', '.join(self.stores) or 'none'}. Declare it as an attribute of the class, or "
-                "in stores=[...]"
-            )
-        return self.task.store(name)
+
+class RunsProcessor(Protocol):
+    """An operator that runs a processor, of records or of batches."""
+
+    name: str
+    stores: tuple[str, ...]
+    task: TaskServices
+    forward: Receive
+    children: dict[str, Receive]
+    """Those that it can forward to by name."""
+
+
+def declared_store(operator: RunsProcessor, name: str) -> Any:
+    """Return the store *name* for the processor of *operator*.
+
+    Raises:
+        StoreNotFoundError: It has not declared it.
+    """
+    if name not in operator.stores:
+        raise StoreNotFoundError(
+            f"{operator.name!r} has not declared the store {name!r}; it has declared: "
+            f"{', '.join(operator.stores) or 'none'}. Declare it as an attribute of the class, or "
+            "in stores=[...]"
+        )
+    return operator.task.store(name)
 
 
 class TaskContext:
     """The context of one processor in one task."""
 
-    def __init__(self, operator: Process, task: TaskServices) -> None:
+    def __init__(self, operator: RunsProcessor, task: TaskServices) -> None:
         """Speak for *operator*."""
         self._operator = operator
         self._task = task
-        self._forward = operator.forward
+        self._forward: Receive = self._not_now
+        self._children: Mapping[str, Receive] = {}
+
+    def begin(self) -> None:
+        """Let records be forwarded from here on."""
+        self._forward, self._children = self._operator.forward, self._operator.children
+
+    def end(self) -> None:
+        """Let no more records be forwarded."""
+        self._forward = self._not_now
+        self._children = dict.fromkeys(self._children, self._not_now)
+
+    def _not_now(self, item: Any) -> None:
+        raise InvalidArgumentError(
+            f"{self._operator.name!r} can forward in process(record) and in a timer, and not in "
+            f"open, in close or after it; got {item!r}"
+        )
 
     @property
     def topic(self) -> str:
@@ -98,10 +145,15 @@ class TaskContext:
 
     def forward(self, record: Record[Any, Any], to: str | None = None) -> None:
         """Give *record* on."""
+        if type(record) is not Record:
+            raise InvalidTypeError(
+                f"{self._operator.name!r} can forward a Record, such as record.with_value(...), "
+                f"got {record!r}"
+            )
         if to is None:
             self._forward(record)
         else:
-            one_child(self._operator.children, to, self._operator.name)(record)
+            one_child(self._children, to, self._operator.name)(record)
 
     def every(
         self,
@@ -113,6 +165,7 @@ class TaskContext:
     ) -> Timer:
         """Call *callback* again and again."""
         check_duration("interval_ms", interval_ms, least=1)
+        check_function("a timer", callback, ("now_ms",))
         if clock not in ("stream", "wall"):
             raise InvalidArgumentError(f"clock must be 'stream' or 'wall', got {clock!r}")
         return self._task.every(self._operator.name, interval_ms, callback, clock, start_ms)

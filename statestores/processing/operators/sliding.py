@@ -121,7 +121,7 @@ class SlidingWindowed(StampedWindows):
         else:
             new = self.fold.add(inherited.value, self._value)
             self._enqueue(key, start_ms)
-            self.keep(key, start_ms, new, inherited.value, self._item.time_ms, headers)
+            self.keep(key, start_ms, new, None, self._item.time_ms, headers)
 
     def _make_right(
         self, key: Any, time_ms: int, after: TimestampedValue[Any] | None, headers: Headers

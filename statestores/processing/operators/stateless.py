@@ -3,8 +3,9 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from statestores.errors import InvalidTypeError
 from statestores.processing.operators.operator import Operator, Receive, fan_out
-from statestores.processing.record import Record
+from statestores.processing.record import Record, new_tuple
 
 OfRecord = Callable[[Record[Any, Any]], Any]
 
@@ -34,7 +35,7 @@ class Map(Operator):
         """Give on what becomes of it."""
         made = self.function(item)
         if type(made) is not Record:
-            made = Record(item[0], made, item[2], item[3])
+            made = new_tuple(Record, (item[0], made, item[2], item[3]))
         self.forward(made)
 
 
@@ -48,7 +49,26 @@ class MapValues(Operator):
     def receive(self, item: Record[Any, Any]) -> None:
         """Give on what becomes of it."""
         key, value, time_ms, headers = item
-        self.forward(Record(key, self.function(value), time_ms, headers))
+        self.forward(new_tuple(Record, (key, self.function(value), time_ms, headers)))
+
+
+_ONE = frozenset({str, bytes, bytearray, dict, Record, type(None)})
+"""What has parts, or none, and is no number of records: a record's parts are its fields."""
+
+
+def several_of(made: Any) -> Iterable[Any]:
+    """Return *made*.
+
+    Raises:
+        InvalidTypeError: It is one thing, whose parts nobody wants.
+    """
+    if type(made) in _ONE:
+        raise InvalidTypeError(
+            f"a flat map gives an iterable of records or of values, got {made!r}; give [{made!r}] "
+            "for one, and [] for none"
+        )
+    found: Iterable[Any] = made
+    return found
 
 
 class FlatMap(Operator):
@@ -61,11 +81,12 @@ class FlatMap(Operator):
     def receive(self, item: Record[Any, Any]) -> None:
         """Give on what becomes of it, in order."""
         key, _, time_ms, headers = item
-        for made in self.function(item):
+        forward = self.forward
+        for made in several_of(self.function(item)):
             if type(made) is Record:
-                self.forward(made)
+                forward(made)
             else:
-                self.forward(Record(key, made, time_ms, headers))
+                forward(new_tuple(Record, (key, made, time_ms, headers)))
 
 
 class FlatMapValues(Operator):
@@ -78,8 +99,9 @@ class FlatMapValues(Operator):
     def receive(self, item: Record[Any, Any]) -> None:
         """Give on what becomes of it, in order."""
         key, value, time_ms, headers = item
-        for made in self.function(value):
-            self.forward(Record(key, made, time_ms, headers))
+        forward = self.forward
+        for made in several_of(self.function(value)):
+            forward(new_tuple(Record, (key, made, time_ms, headers)))
 
 
 class Rekey(Operator):
@@ -93,7 +115,7 @@ class Rekey(Operator):
     def receive(self, item: Record[Any, Any]) -> None:
         """Give it on with its new key."""
         _, value, time_ms, headers = item
-        self.forward(Record(self.select(item), value, time_ms, headers))
+        self.forward(new_tuple(Record, (self.select(item), value, time_ms, headers)))
 
 
 class Peek(Operator):

@@ -106,16 +106,15 @@ class AsOfJoin(StreamTableJoin):
         if queue is None:
             super().receive(item)
             return
-        observed.now_ms = max(observed.now_ms, item.time_ms)
         if not self.can_join(item):
             return
-        over_ms = observed.now_ms - self.wait_ms
-        if item.time_ms < over_ms or item.key is None:
+        if item.key is None or item.time_ms < observed.now_ms - self.wait_ms:
             self.join(item)
             return
+        observed.now_ms = max(observed.now_ms, item.time_ms)
         name = encoded(self.codec.key, item.key) or b""
         queue.put(item.time_ms, name + time_bytes(self._next_number()), self.codec.encode(item))
-        for _, _, content in queue.pop_until(over_ms):
+        for _, _, content in queue.pop_until(observed.now_ms - self.wait_ms):
             self.join(self.codec.decode(content)[0])
 
     def _next_number(self) -> int:

@@ -6,9 +6,11 @@ from typing import Any, Literal
 from statestores.errors import ProcessingError
 from statestores.processing.change import Change
 from statestores.processing.operators.operator import Operator, TaskServices
+from statestores.processing.operators.tables import Lookup, MakeLookup
 from statestores.processing.record import Record
 from statestores.processing.serdes import RecordCodec, decoded, encoded, time_bytes
 from statestores.processing.windows import Windows
+from statestores.spi import TimestampedValue
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +61,28 @@ class Suppress(Operator):
                         "max_rows, or let it emit the oldest with when_full='emit'"
                     )
                 self._give_out_first()
+
+    def lookup_of(self, parent: MakeLookup) -> MakeLookup:
+        """Return the lookup of the rows as they have come out: while one waits, as it was before.
+
+        The time of what it was before is not kept: it is as if there were none.
+        """
+
+        def make(task: TaskServices) -> Lookup:
+            get, store, queue = parent(task), task.store(self.store), task.time_queue(self.store)
+
+            def look(key: Any) -> TimestampedValue[Any] | None:
+                name = encoded(self.codec.key, key) or b""
+                kept = store.get(b"k" + name)
+                content = None if kept is None else queue.get(int.from_bytes(kept, "big"), name)
+                if content is None:
+                    return get(key)
+                old = decoded(self.codec.value, self.codec.decode(content)[1].piece())
+                return None if old is None else TimestampedValue(old, None)
+
+            return look
+
+        return make
 
     def _over_ms(self, now_ms: int) -> int:
         """Return the last queued time that need not wait any longer."""

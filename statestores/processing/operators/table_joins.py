@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any, Literal, TypeAlias
 
 from statestores.processing.change import Change
+from statestores.processing.functions import check_function
 from statestores.processing.operators.operator import Operator, TaskServices
 from statestores.processing.operators.tables import Lookup, MakeLookup
 from statestores.spi import TimestampedValue
@@ -77,7 +78,8 @@ class TableStore(Operator):
 
 
 def joined_lookup(left: MakeLookup, right: MakeLookup, joiner: Joiner, how: How) -> MakeLookup:
-    """Return the lookup of a join that keeps no rows."""
+    """Return the lookup of a join that keeps no rows; *joiner* is checked."""
+    check_function("a joiner", joiner, ("value", "other"))
 
     def make(task: TaskServices) -> Lookup:
         get_left, get_right = left(task), right(task)

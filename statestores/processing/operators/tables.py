@@ -1,11 +1,13 @@
 """Tables: rows that change, and what is made of them row by row."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from statestores.processing.change import Change
-from statestores.processing.operators.operator import Operator, TaskServices
-from statestores.processing.record import Record
+from statestores.processing.functions import ONE_RECORD, check_function
+from statestores.processing.operators.ends import Sink
+from statestores.processing.operators.operator import Operator, Receive, TaskServices
+from statestores.processing.record import Record, new_tuple
 from statestores.spi import TimestampedValue
 
 Lookup: TypeAlias = Callable[[Any], TimestampedValue[Any] | None]
@@ -53,7 +55,7 @@ class TableSource(Operator):
         stored = self._get(key)
         self._put(key, value, time_ms)
         old = None if stored is None else stored[0]
-        self.forward(Change(key, value, old, time_ms, headers))
+        self.forward(new_tuple(Change, (key, value, old, time_ms, headers, True)))
 
 
 class VersionedTableSource(TableSource):
@@ -74,26 +76,55 @@ class VersionedTableSource(TableSource):
         self.forward(Change(key, value, old, time_ms, headers, result.valid_to_ms is None))
 
 
-class TableFilter(Operator):
+class DerivedRows(Operator):
+    """Rows that are made of a table's, one by one, and may have a store of their own.
+
+    That store has the last row that arrived (PRC-41). Of *versioned* rows a late one may have come
+    last, so what a row was is what the store has, not what would be made of the version before.
+    """
+
+    def __init__(self, store: str | None, *, versioned: bool) -> None:
+        """Keep the rows in *store*, if there is one."""
+        self.store = store
+        self.versioned = versioned
+
+    def open(self, task: TaskServices) -> None:
+        """Take the store's methods, once."""
+        store = None if self.store is None else task.store(self.store)
+        self._put = None if store is None else store.put
+        self._get = store.get if store is not None and self.versioned else None
+        self._gives_versions = self.versioned and store is None
+
+    def _was(self, key: Any, old: Any) -> Any:
+        """Return what the row was, where it would have been *old* by the versions."""
+        if self._get is None:
+            return old
+        stored = self._get(key)
+        return None if stored is None else stored[0]
+
+
+class TableFilter(DerivedRows):
     """Keeps the rows of which the predicate is true, or false; others are deleted."""
 
     def __init__(
-        self, predicate: Callable[[Record[Any, Any]], Any], *, keep: bool, store: str | None
+        self,
+        predicate: Callable[[Record[Any, Any]], Any],
+        *,
+        keep: bool,
+        store: str | None,
+        versioned: bool = False,
     ) -> None:
         """Keep those of which *predicate* is *keep*, in the store *store* if there is one."""
+        super().__init__(store, versioned=versioned)
+        check_function("filter", predicate, ONE_RECORD)
         self.predicate = predicate
         self.keep = keep
-        self.store = store
-
-    def open(self, task: TaskServices) -> None:
-        """Take the store's method, once."""
-        self._put = None if self.store is None else task.store(self.store).put
 
     def receive(self, item: Change) -> None:
-        """Give on a row that was kept or is."""
+        """Give on a row that was kept or is; of versions all, as each ends the one before it."""
         key, new, old, time_ms, headers, is_latest = item
-        new, old = self._kept(item, new), self._kept(item, old)
-        if new is None and old is None:
+        new, old = self._kept(item, new), self._was(key, self._kept(item, old))
+        if new is None and old is None and not self._gives_versions:
             return
         if self._put is not None:
             self._put(key, new, time_ms)
@@ -123,23 +154,22 @@ class TableFilter(Operator):
         return make
 
 
-class TableMapValues(Operator):
+class TableMapValues(DerivedRows):
     """The same rows with other values; a deletion stays one."""
 
-    def __init__(self, function: Callable[[Any], Any], store: str | None) -> None:
+    def __init__(
+        self, function: Callable[[Any], Any], store: str | None, *, versioned: bool = False
+    ) -> None:
         """Map by *function*, into the store *store* if there is one."""
+        super().__init__(store, versioned=versioned)
+        check_function("map_values", function, ("value",))
         self.function = function
-        self.store = store
-
-    def open(self, task: TaskServices) -> None:
-        """Take the store's method, once."""
-        self._put = None if self.store is None else task.store(self.store).put
 
     def receive(self, item: Change) -> None:
         """Give on the mapped row."""
         key, new, old, time_ms, headers, is_latest = item
         new = None if new is None else self.function(new)
-        old = None if old is None else self.function(old)
+        old = self._was(key, None if old is None else self.function(old))
         if self._put is not None:
             self._put(key, new, time_ms)
         self.forward(Change(key, new, old, time_ms, headers, is_latest))
@@ -163,9 +193,19 @@ class TableMapValues(Operator):
 class ToStream(Operator):
     """Gives on each change as a record with the new value."""
 
+    def wire(self, children: Mapping[str, Receive]) -> None:
+        """Take the children; the only one may take changes itself, and save a record for each."""
+        super().wire(children)
+        if len(children) == 1:
+            (child,) = children.values()
+            sink = getattr(child, "__self__", None)
+            if type(sink) is Sink and child == sink.receive:
+                self.receive = sink.receive_change  # type: ignore[method-assign]  # a call less
+
     def receive(self, item: Change) -> None:
         """Give it on; a deletion has no value."""
-        self.forward(Record(item[0], item[1], item[3], item[4]))
+        key, new, _, time_ms, headers, _ = item
+        self.forward(new_tuple(Record, (key, new, time_ms, headers)))
 
 
 class TableRegroup(Operator):

@@ -1,6 +1,7 @@
 """The batches of a task: which sources take them, and from how many records on. Needs Arrow."""
 
-from collections.abc import Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -12,11 +13,15 @@ from statestores.processing.columns.stateless import decoded
 from statestores.processing.columns.ways import ColumnEntry
 from statestores.processing.operators.ends import Source
 from statestores.processing.operators.operator import Operator, Receive
-from statestores.processing.record import RawRecord
+from statestores.processing.record import RawRecord, RecordFields
 from statestores.processing.record_rows import batch_records, record_batch
 
 if TYPE_CHECKING:
     from statestores.processing.runtime.task_runtime import TaskRuntime
+
+
+_LEAST_DECODED_ROWS = 50
+"""Below that, Arrow's calls take longer than it takes to decode one by one."""
 
 
 class BatchTask:
@@ -80,6 +85,29 @@ class Batches:
         except Exception as error:  # noqa: BLE001  # the records will say it, each for itself
             self.entries[topic].declined[f"{type(error).__name__}: {error}"] += 1
             return None
+
+    def items(self, topic: str, batch: pa.RecordBatch) -> Iterator[RecordFields] | None:
+        """Return the fields of the decoded records, each of which is then processed by itself.
+
+        ``None`` when they have to be decoded one by one: one of them cannot be, or has no time.
+        """
+        source = self._sources.get(topic)
+        if source is None or not source.is_plain or batch.num_rows < _LEAST_DECODED_ROWS:
+            return None
+        try:
+            return decoded(source, batch).fields()
+        except Exception:  # noqa: BLE001  # the records will say it, each for itself
+            return None
+
+    def raw_at(self, offsets: Sequence[int], batch: pa.RecordBatch) -> Callable[[], RawRecord]:
+        """Return what finds the record that the task is at, as it came."""
+        task = self._task
+
+        def raw() -> RawRecord:
+            row = bisect_left(offsets, task.offset)
+            return next(iter(batch_records(batch.slice(row, 1))))
+
+        return raw
 
     def take(
         self, topic: str, offsets: Sequence[int], batch: pa.RecordBatch, columns: RecordColumns

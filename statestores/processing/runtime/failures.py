@@ -69,7 +69,11 @@ def processing_error(
     operator: str, topic: str, partition: int, offset: int, error: BaseException
 ) -> ProcessingError:
     """Return the error that names where *error* happened."""
-    where = f"at {topic!r}, partition {partition}, offset {offset}" if topic else "in a timer"
+    where = (
+        f"at {topic!r}, partition {partition}, offset {offset}"
+        if topic
+        else "in a timer or a commit"
+    )
     return ProcessingError(
         f"{operator!r} failed {where}: {type(error).__name__}: {error}; mend it, or choose another "
         "error policy than 'fail'"

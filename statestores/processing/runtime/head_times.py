@@ -19,10 +19,15 @@ def head_times(part: SubTopology) -> dict[str, HeadTime]:
     }
 
 
+def own_stamp(raw: RawRecord) -> int:
+    """Return the time that a record has been written with."""
+    return raw.time_ms
+
+
 def _head_time(source: object) -> HeadTime:
     """Return by what time records of *source* are ordered: that which an extractor finds."""
     if not isinstance(source, Source) or source.time is None:
-        return lambda raw: raw.time_ms
+        return own_stamp
     topic, time = source.topic, source.time
 
     def extracted(raw: RawRecord) -> int:

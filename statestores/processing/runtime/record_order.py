@@ -6,10 +6,10 @@ out to have been too early, so a task may wait for it (KIP-353, KIP-695).
 
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
 from statestores.errors import InvalidArgumentError
+from statestores.processing.runtime.partition_lags import PartitionLags
 from statestores.spi import TopicPartition
 
 T = TypeVar("T")
@@ -41,15 +41,6 @@ class NextRecord(NamedTuple, Generic[T]):
     """How far behind stream time it is."""
 
 
-@dataclass(slots=True)
-class _Lag:
-    records: int | None = None
-    """How many records the partition has beyond those that are buffered; ``None``: not known."""
-
-    idle_since_ms: int | None = None
-    """Since when the task waits for it."""
-
-
 class RecordOrder(Generic[T]):
     """The buffers of one task."""
 
@@ -60,16 +51,11 @@ class RecordOrder(Generic[T]):
         max_task_idle_ms: int = 0,
         stream_time_ms: int = -1,
     ) -> None:
-        """Begin with empty buffers.
-
-        With *max_task_idle_ms* of 0, the task waits only for partitions that are known to have more
-        records. Negative: it waits for none.
-        """
+        """Begin with empty buffers; *max_task_idle_ms* is that of `PartitionLags`."""
         self._buffers: dict[TopicPartition, deque[Waiting[T]]] = {
             partition: deque() for partition in partitions
         }
-        self._lags = {partition: _Lag() for partition in self._buffers}
-        self._max_idle_ms = max_task_idle_ms
+        self._lags = PartitionLags(self._buffers, max_task_idle_ms)
         self.stream_time_ms = stream_time_ms
 
     def buffer(self, partition: TopicPartition, records: Iterable[tuple[int, T]]) -> None:
@@ -86,42 +72,22 @@ class RecordOrder(Generic[T]):
         waiting = self._buffers[partition]
         before = len(waiting)
         waiting.extend(Waiting(time_ms, item) for time_ms, item in records)
-        lag = self._lags[partition]
-        if lag.records is not None:
-            lag.records = max(0, lag.records - (len(waiting) - before))
-        if waiting:
-            lag.idle_since_ms = None
+        self._lags.buffered(partition, len(waiting) - before, len(waiting))
 
     def set_lag(self, partition: TopicPartition, records: int | None) -> None:
         """Say how many records *partition* has beyond those that are buffered, if it is known."""
-        self._lags[partition].records = records
+        self._lags.set(partition, records)
 
     def buffered(self, partition: TopicPartition) -> int:
         """Return how many records of *partition* wait."""
         return len(self._buffers[partition])
 
     def is_ready(self, wall_ms: int) -> bool:
-        """Whether the task may take a record now.
-
-        Yes if every partition has one. Else it waits for an empty partition that has more to come,
-        however long, and for one of which that is not known for `max_task_idle_ms`.
-        """
+        """Whether the task may take a record now: one is there, and it waits for no other."""
         if not any(self._buffers.values()):
             return False
-        if self._max_idle_ms < 0:
-            return True
-        for partition, waiting in self._buffers.items():
-            lag = self._lags[partition]
-            if waiting:
-                continue
-            if lag.records:
-                return False
-            if self._max_idle_ms > 0:
-                if lag.idle_since_ms is None:
-                    lag.idle_since_ms = wall_ms
-                if wall_ms - lag.idle_since_ms < self._max_idle_ms:
-                    return False
-        return True
+        empty = [partition for partition, waiting in self._buffers.items() if not waiting]
+        return not empty or not self._lags.waits_for(empty, wall_ms)
 
     def take(self) -> NextRecord[T] | None:
         """Remove and return the record with the least time at a head; ``None`` without any.

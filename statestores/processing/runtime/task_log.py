@@ -6,7 +6,7 @@ commits stores, output and position as one, by whatever it has for that.
 
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from statestores.processing.record import RawRecord
+from statestores.processing.record import RawRecord, RecordFields
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -20,6 +20,18 @@ class TaskLog(Protocol):
 
         *partition* is ``None`` where the topic's partitioner decides, by the bytes of the key; a
         record without key then goes wherever the runner likes.
+        """
+
+
+@runtime_checkable
+class TakesTuples(Protocol):
+    """A `TaskLog` that need not be called for each record. One that is not is given all of them."""
+
+    def outbox(self, topic: str) -> list[RecordFields] | None:
+        """Return the list behind which the fields of records for *topic* go, always the same one.
+
+        The log empties it in `TakesRows.emit_rows` of the topic, and when it has committed.
+        ``None`` where each record has to be looked at, for the partition that it goes to.
         """
 
 

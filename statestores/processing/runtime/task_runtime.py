@@ -8,51 +8,34 @@ left them goes on as if nothing had happened. After a failure, throw the runtime
 stores back, and make another.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from statestores.errors import (
-    InvalidArgumentError,
-    MissingDriverError,
-    ProcessingError,
-    StoreNotFoundError,
-)
-from statestores.processing.error_policy import Action, ErrorPolicy
-from statestores.processing.operators.ends import Sink, Source
-from statestores.processing.operators.operator import ObservedTime, Operator, Pass, Receive
-from statestores.processing.operators.time_queue import TimeQueue
-from statestores.processing.record import RawRecord, Record
-from statestores.processing.runtime.failures import (
-    dead_letter,
-    dead_letter_topic,
-    failing_operator,
-    guarded,
-    guarded_timer,
-    processing_error,
-)
-from statestores.processing.runtime.task_log import TakesRows, TaskLog
-from statestores.processing.runtime.task_metrics import TaskCounts
-from statestores.processing.runtime.timers import TaskTimer, Timers
-from statestores.processing.serdes import time_bytes
-from statestores.processing.topology import Node, SubTopology
+from statestores.errors import InvalidArgumentError, MissingDriverError, ProcessingError
+from statestores.processing.error_policy import ErrorPolicy
+from statestores.processing.operators.ends import Source
+from statestores.processing.record import Headers, RawRecord, Record, new_tuple
+from statestores.processing.runtime.operator_side import NO_RECORD, OperatorSide
+from statestores.processing.runtime.task_log import TaskLog
+from statestores.processing.runtime.update_cache import cache_of
+from statestores.processing.runtime.wiring import wired
+from statestores.processing.topology import SubTopology
 from statestores.spi import TopicPartition
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from statestores.processing.runtime.batches import Batches
+    from statestores.processing.runtime.blocks import Blocks
+    from statestores.processing.runtime.row_order import Block
 
 LEAST_COLUMN_ROWS = 1_000
 """Below that, records are faster than columns."""
 
-_TIME = b"time/"
-_STREAM_TIME = b"stream-time"
-_NO_RECORD: RawRecord = Record(None, None, 0)
 
-
-class TaskRuntime:
+class TaskRuntime(OperatorSide):
     """One part of a topology for one partition. One thread at a time uses it."""
 
     def __init__(
@@ -66,6 +49,8 @@ class TaskRuntime:
         errors: ErrorPolicy | None = None,
         global_stores: Mapping[str, Any] | None = None,
         least_column_rows: int = LEAST_COLUMN_ROWS,
+        cache_max_bytes: int = 0,
+        tags: Mapping[str, str] | None = None,
     ) -> None:
         """Make the operators of *part*, over open stores.
 
@@ -79,51 +64,38 @@ class TaskRuntime:
             errors: What becomes of records that fail; by default the task fails.
             global_stores: The stores of the global tables that ``part.global_stores`` names.
             least_column_rows: From how many records on a batch is processed as columns.
+            cache_max_bytes: Memory in which updates wait for later ones of their keys (PRC-82).
+            tags: Those of the task's metrics.
 
         Raises:
             StoreNotFoundError: A store is missing.
         """
-        self.part = part
-        self.task_partition = self.partition = partition
-        self.topic, self.offset = "", -1
-        self.wall_ms = wall_ms
-        self._moved_to_ms: int | None = None
-        self.counts = TaskCounts()
-        self.commit_requested = False
-        self._has_failed = False
-        self._log = log
-        self._least_column_rows = least_column_rows
-        self._errors = errors or ErrorPolicy()
-        self._stores = {**(global_stores or {}), **stores}
-        for name in [store.name for store in part.stores] + list(part.global_stores):
-            if name not in self._stores:
-                raise StoreNotFoundError(
-                    f"the part {part.name!r} needs the store {name!r}, and was given: "
-                    f"{', '.join(self._stores) or 'none'}"
-                )
-        self._task_store = self._stores[part.task_store.name]
-        kept = self._task_store.get(_STREAM_TIME)
-        self.stream_time_ms = self._saved_stream_time_ms = (
-            -1 if kept is None else int.from_bytes(kept, "big")
+        super().__init__(
+            part,
+            partition,
+            {**(global_stores or {}), **stores},
+            log,
+            wall_ms=wall_ms,
+            errors=errors or ErrorPolicy(),
+            tags=tags or {"task-id": f"{part.name}-{partition}"},
         )
-        self._times: dict[str, ObservedTime] = {}
-        self._queues: dict[str, TimeQueue] = {}
+        self._least_column_rows = least_column_rows
         self._position: dict[tuple[str, int], int] = {}
-        self._stream_timers = Timers(self._task_store, "stream")
-        self._wall_timers = Timers(self._task_store, "wall")
-        self._wall_listeners: list[Callable[[int], None]] = []
-        self._raw: RawRecord | Callable[[], RawRecord] = _NO_RECORD
-        self._operators = self._made(part)
+        self._moved_to_ms: int | None = None
+        self._operators, self._ways = wired(part, self._errors, self.failed)
         self._sources = {
             operator.topic.name: operator
             for operator in self._operators.values()
             if isinstance(operator, Source)
         }
-        self._entries: dict[str, tuple[Any, Receive]] = {
+        self._entries = {
             name: (source.decode, source.forward) for name, source in self._sources.items()
         }
         for operator in self._operators.values():
             operator.open(self)
+        self._cache = cache_of(
+            part, self._operators, self.store, cache_max_bytes, self._flush_full_cache
+        )
 
     # The runner's side.
 
@@ -153,7 +125,8 @@ class TaskRuntime:
         except Exception as error:  # noqa: BLE001  # serdes and extractors may raise anything
             self.failed(self._sources[topic].name, error, self._errors.decode)
             return
-        self.stream_time_ms = max(self.stream_time_ms, item[2])
+        if item[2] > self.stream_time_ms:  # noqa: PLR1730  # max() takes three times as long
+            self.stream_time_ms = item[2]
         try:
             forward(item)
             if self.stream_time_ms >= self._stream_timers.next_ms:
@@ -181,8 +154,59 @@ class TaskRuntime:
                     topic, partition, range(first_offset, first_offset + len(records)), batch
                 )
                 return
-        for offset, record in enumerate(records, first_offset):
-            self.process(topic, partition, offset, record)
+        self.process_each(
+            topic, partition, range(first_offset, first_offset + len(records)), records
+        )
+
+    def process_each(  # noqa: C901  # a call less for each record
+        self,
+        topic: str,
+        partition: int,
+        offsets: Sequence[int],
+        records: Iterable[tuple[Any, Any, int, Headers]],
+        raw: Callable[[], RawRecord] | None = None,
+    ) -> None:
+        """Take records of one partition, given as their fields, one by one: `process`, in a loop.
+
+        They are those of raw records; or of decoded ones, if *raw* returns the one at hand as it
+        came. What differs by record is looked at for each, and the rest before the first.
+        """
+        entry = self._entries.get(topic)
+        if entry is None:
+            for offset, record in zip(offsets, records, strict=True):
+                self.process(topic, partition, offset, Record(*record))  # which says what is wrong
+            return
+        (decode, forward), timers = entry, self._stream_timers
+        self.topic, self.partition, self._raw = topic, partition, raw or NO_RECORD
+        offset, done = -1, 0
+        try:
+            for offset, record in zip(offsets, records, strict=True):
+                self.offset = offset
+                done += 1
+                if raw is not None:
+                    item = new_tuple(Record, record)
+                else:
+                    self._raw = record
+                    try:
+                        item = decode(record)
+                    except Exception as error:  # noqa: BLE001  # serdes may raise anything
+                        self.failed(self._sources[topic].name, error, self._errors.decode)
+                        continue
+                if item[2] > self.stream_time_ms:  # noqa: PLR1730  # as in `process`
+                    self.stream_time_ms = item[2]
+                forward(item)
+                if self.stream_time_ms >= timers.next_ms:
+                    self._no_record()
+                    timers.fire(self.stream_time_ms)
+                    self.topic, self.partition, self._raw = topic, partition, raw or NO_RECORD
+        except ProcessingError:
+            raise
+        except Exception as error:
+            raise self._wrapped(error) from error
+        finally:
+            self.counts.processed += done
+            if done:
+                self._position[topic, partition] = offset
 
     def process_rows(
         self, topic: str, partition: int, offsets: Sequence[int], batch: "pa.RecordBatch"
@@ -198,10 +222,15 @@ class TaskRuntime:
         batches = self._batches if self._entries else None
         columns = None if batches is None else batches.columns(topic, batch)
         if batches is None or columns is None or columns.last_ms >= self._stream_timers.next_ms:
-            records = import_module("statestores.processing.record_rows").batch_records(batch)
-            for offset, record in zip(offsets, records, strict=True):
-                self.process(topic, partition, offset, record)
+            items = None if batches is None else batches.items(topic, batch)
+            if batches is None or items is None:
+                fields = import_module("statestores.processing.record_rows").fields_of(batch)
+                self.process_each(topic, partition, offsets, fields)
+            else:
+                raw = batches.raw_at(offsets, batch)
+                self.process_each(topic, partition, offsets, items, raw)
             return
+        self._flush_cache()
         self.topic, self.partition = topic, partition
         self.counts.processed += batch.num_rows
         self._position[topic, partition] = offsets[-1]
@@ -211,6 +240,24 @@ class TaskRuntime:
         except Exception as error:
             raise self._wrapped(error) from error
 
+    def process_block(self, block: "Block", *, stops: bool = True) -> list[int]:
+        """Take rows of several partitions, in the order in which they come up (PRC-87).
+
+        What becomes of them is what `process_batch` says of each run of rows of one partition.
+        Return how many of each lot were taken: all, unless it *stops* where a processor has asked
+        for a commit.
+
+        Requires: Arrow is there, or nobody could have made the block.
+
+        Raises:
+            InvalidArgumentError, ProcessingError: See `process`.
+        """
+        if len(block.lots) > 1 and self._entries:
+            return self._blocks.take(block, stops=stops)
+        for lot in block.lots:
+            self.process_rows(*lot.partition, lot.offsets, lot.batch)
+        return [len(lot.offsets) for lot in block.lots]
+
     def takes_rows(self, topic: str) -> bool:
         """Whether batches of *topic* are processed as columns when they are large enough."""
         return self._batches is not None and self._batches.has_columns(topic, 1 << 62)
@@ -219,6 +266,7 @@ class TaskRuntime:
         """Process batches as columns from *least_rows* on, from now on."""
         self._least_column_rows = least_rows
         self.__dict__.pop("_batches", None)
+        self.__dict__.pop("_blocks", None)
 
     @property
     def declined_columns(self) -> dict[str, dict[str, int]]:
@@ -233,6 +281,15 @@ class TaskRuntime:
         except MissingDriverError:
             return None
         made: Batches = module.Batches(self, self._operators, self._ways, self._least_column_rows)
+        return made
+
+    @cached_property
+    def _blocks(self) -> "Blocks":
+        """What takes blocks."""
+        module = import_module("statestores.processing.runtime.blocks")
+        made: Blocks = module.Blocks(
+            self, self._operators, self._batches, self._errors, self._least_column_rows
+        )
         return made
 
     def advance_wall_clock(self, now_ms: int) -> None:
@@ -258,6 +315,11 @@ class TaskRuntime:
             raise self._wrapped(error) from error
 
     @property
+    def next_stream_ms(self) -> int:
+        """When the next timer of stream time is due; beyond 2**63 - 1 when there is none."""
+        return self._stream_timers.next_ms
+
+    @property
     def next_wall_ms(self) -> int:
         """When the next timer of the wall clock is due; beyond 2**63 - 1 when there is none."""
         return self._wall_timers.next_ms
@@ -271,141 +333,34 @@ class TaskRuntime:
             ProcessingError: The task has failed: what is in its stores is not whole.
         """
         self._check_whole()
+        self._flush_cache()
         for operator in self._operators.values():
             operator.prepare_commit()
-        if self.stream_time_ms != self._saved_stream_time_ms:
-            self._task_store.put(_STREAM_TIME, time_bytes(self.stream_time_ms))
-            self._saved_stream_time_ms = self.stream_time_ms
-        for name, time in self._times.items():
-            if time.now_ms != time.saved_ms:
-                self._task_store.put(_TIME + name.encode(), time_bytes(time.now_ms))
-                time.saved_ms = time.now_ms
+        self._keep_times()
+        self._emission.count_waiting()
         self.commit_requested = False
         return {TopicPartition(*place): last for place, last in self._position.items()}
+
+    def committed(self) -> None:
+        """Hear that the commit came about; one that failed is prepared again."""
+        self._emission.committed()
 
     def close(self) -> None:
         """Close the operators; the stores are the runner's."""
         for operator in self._operators.values():
             operator.close()
 
-    # The operators' side: see `TaskServices`.
+    def _flush_cache(self) -> None:
+        """Give on the updates that wait."""
+        if self._cache is not None:
+            self._no_record()
+            try:
+                self._cache.flush()
+            except Exception as error:
+                raise self._wrapped(error) from error
 
-    def store(self, name: str) -> Any:
-        """Return the store *name*."""
-        return self._stores[name]
-
-    def drop(self, operator: str, reason: str, record: Any) -> None:
-        """Count a record that goes no further."""
-        self.counts.drop(operator, reason, self.topic, self.partition, self.offset)
-
-    def at(self, offset: int, raw: Callable[[], RawRecord]) -> None:
-        """Be at one record of a batch, which came as what *raw* returns."""
-        self.offset, self._raw = offset, raw
-
-    def emit_rows(self, topic: str, rows: "pa.RecordBatch") -> None:
-        """Give records of columns to the runner's log, all at once or one by one."""
-        if isinstance(self._log, TakesRows):
-            self.counts.emitted += rows.num_rows
-            self._log.emit_rows(topic, rows)
-            return
-        for record in import_module("statestores.processing.record_rows").batch_records(rows):
-            self.emit(topic, record, None)
-
-    def observed_time(self, name: str) -> ObservedTime:
-        """Return the time that is kept under *name*."""
-        if name not in self._times:
-            kept = self._task_store.get(_TIME + name.encode())
-            now_ms = -1 if kept is None else int.from_bytes(kept, "big")
-            self._times[name] = ObservedTime(now_ms, self.wall_ms)
-        return self._times[name]
-
-    def time_queue(self, store: str) -> TimeQueue:
-        """Return the queue over the store of bytes *store*."""
-        if store not in self._queues:
-            self._queues[store] = TimeQueue(self._stores[store])
-        return self._queues[store]
-
-    def every(
-        self,
-        node: str,
-        interval_ms: int,
-        callback: Callable[[int], None],
-        clock: str,
-        start_ms: int | None,
-    ) -> TaskTimer:
-        """Add a timer of *node*."""
-        callback = guarded_timer(node, callback, self._errors.process, self.failed)
-        if clock == "stream":
-            return self._stream_timers.add(node, interval_ms, callback, start_ms or 0)
-        first_ms = self.wall_ms + interval_ms if start_ms is None else start_ms
-        return self._wall_timers.add(node, interval_ms, callback, first_ms)
-
-    def on_wall_clock(self, callback: Callable[[int], None]) -> None:
-        """Call *callback* whenever the wall clock has moved."""
-        self._wall_listeners.append(callback)
-
-    def emit(self, topic: str, record: RawRecord, partition: int | None) -> None:
-        """Give *record* to the runner's log."""
-        self.counts.emitted += 1
-        self._log.emit(topic, record, partition)
-
-    def request_commit(self) -> None:
-        """Ask the runner for a commit soon."""
-        self.commit_requested = True
-
-    def failed(self, operator: str, error: Exception, action: Action) -> None:
-        """Do with the record at hand what *action* says.
-
-        Raises:
-            ProcessingError: It says to fail.
-        """
-        if action == "fail":
-            raise self._wrapped(error, operator) from error
-        reason = f"failed-{type(error).__name__}"
-        self.counts.drop(operator, reason, self.topic, self.partition, self.offset)
-        topic = dead_letter_topic(action)
-        raw = self._raw() if callable(self._raw) else self._raw
-        if topic is not None and raw is not _NO_RECORD:
-            letter = dead_letter(raw, operator, self.topic, self.partition, self.offset, error)
-            self.emit(topic, letter, None)
-
-    # Making operators.
-
-    def _made(self, part: SubTopology) -> dict[str, Operator]:
-        """Make the operators and wire them, children first."""
-        children: dict[str, list[Node]] = {node.name: [] for node in part.nodes}
-        for node in part.nodes:
-            for parent in node.parents:
-                children[parent].append(node)
-        operators: dict[str, Operator] = {}
-        ways: dict[str, Receive] = {}
-        for node in reversed(part.nodes):
-            operator = operators[node.name] = node.make()
-            operator.name = node.name
-            operator.wire({child.name: ways[child.name] for child in children[node.name]})
-            if isinstance(operator, Pass):
-                ways[node.name] = operator.forward
-            else:
-                sinks = isinstance(operator, Sink)
-                action = self._errors.encode if sinks else self._errors.process
-                ways[node.name] = guarded(operator, action, self.failed)
-        self._ways = ways
-        return operators
-
-    def _no_record(self) -> None:
-        self.topic, self.partition, self.offset = "", self.task_partition, -1
-        self._raw = _NO_RECORD
-
-    def _wrapped(self, error: Exception, operator: str | None = None) -> ProcessingError:
-        """Return what the runner is told, and do nothing more from here on."""
-        self._has_failed = True
-        self._entries = {}  # so that `process` need not ask each time
-        named = operator or failing_operator(error) or self.part.name
-        return processing_error(named, self.topic, self.partition, self.offset, error)
-
-    def _check_whole(self) -> None:
-        if self._has_failed:
-            raise ProcessingError(
-                f"the part {self.part.name!r} has failed, and a part of a record is in its stores; "
-                "roll them back and make the task anew"
-            )
+    def _flush_full_cache(self) -> None:
+        """Give on the updates that wait, while a record is processed that has not made them."""
+        at = self.topic, self.partition, self.offset, self._raw
+        self._flush_cache()
+        self.topic, self.partition, self.offset, self._raw = at

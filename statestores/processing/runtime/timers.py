@@ -2,7 +2,9 @@
 
 from collections.abc import Callable
 from struct import Struct
+from time import perf_counter_ns
 
+from statestores.metering.operation_meter import OperationMeter
 from statestores.processing.operators.time_queue import NEVER
 from statestores.spi import KeyValueStore
 
@@ -50,8 +52,11 @@ class Timers:
     Invariant: no timer is due before `next_ms`.
     """
 
-    def __init__(self, store: KeyValueStore[bytes, bytes], clock: str) -> None:
-        """Keep timers in *store*."""
+    def __init__(
+        self, store: KeyValueStore[bytes, bytes], clock: str, calls: OperationMeter
+    ) -> None:
+        """Keep timers in *store*; *calls* measures them."""
+        self._calls = calls
         self._store = store
         self._clock = clock
         self._timers: list[TaskTimer] = []
@@ -93,7 +98,10 @@ class Timers:
             if timer.next_ms <= now_ms and not timer.is_cancelled:
                 timer.move_past(now_ms)
                 self.keep(timer)
+                began_ns = perf_counter_ns()
                 timer.callback(now_ms)
+                ended_ns = perf_counter_ns()
+                self._calls.record(ended_ns - began_ns, ended_ns)
 
     def _look(self) -> None:
         times = [timer.next_ms for timer in self._timers if not timer.is_cancelled]

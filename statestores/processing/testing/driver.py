@@ -5,7 +5,7 @@ way to test one's own topology: no broker, no waiting, and by default no files.
 """
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from os import PathLike
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -46,9 +46,11 @@ class TestDriver:
         partitions: int = 1,
         wall_ms: int = 0,
         commit_each: bool = True,
+        cache_max_bytes: int = 0,
     ) -> None:
         """Open the stores of every task. See `Topology.test`."""
         check_count("partitions", partitions)
+        check_count("cache_max_bytes", cache_max_bytes, least=0)
         self.graph = graph
         self.wall_ms = wall_ms
         self._commit_each = commit_each
@@ -78,6 +80,7 @@ class TestDriver:
                         wall_ms=wall_ms,
                         errors=graph.errors,
                         global_stores=global_stores,
+                        cache_max_bytes=cache_max_bytes,
                     )
                     tasks.append(task)
                     self._tasks.append(task)
@@ -142,7 +145,7 @@ class TestDriver:
                 return PlainView(store) if keeps_stamps and not stamped else store
         raise StoreNotFoundError(
             f"the topology {self.graph.name!r} has no store {name!r} in partition {partition}; it "
-            f"has: {', '.join(self.graph.stores)}"
+            f"has: {', '.join(self.graph.stores) or 'none'}"
         )
 
     def advance_wall_clock(self, by_ms: int) -> None:
@@ -192,14 +195,45 @@ class TestDriver:
         if not self._batch:
             return
         batch, self._batch = self._batch, []
+        for stretch in self._stretches(batch):
+            topic, partition, _ = stretch[0]
+            if len({each for each, _, _ in stretch}) > 1:
+                (tasks,) = self._readers[topic]
+                tasks[partition].take_several([(each, record) for each, _, record in stretch])
+            else:
+                self._give(topic, partition, [record for _, _, record in stretch])
+            self._drain()
+        self._commit_if_each()
+
+    def _stretches(
+        self, batch: list[tuple[str, int, RawRecord]]
+    ) -> Iterator[list[tuple[str, int, RawRecord]]]:
+        """Yield what is given to tasks at once: records of one partition that follow each other.
+
+        They may be of several topics, where one task reads those and nobody reads what it writes:
+        in between, nothing else is to be processed.
+        """
         start = 0
         for end in range(1, len(batch) + 1):
-            if end == len(batch) or batch[end][:2] != batch[start][:2]:
-                topic, partition, _ = batch[start]
-                self._give(topic, partition, [record for _, _, record in batch[start:end]])
-                self._drain()
+            if end == len(batch) or not self._go_together(batch[start], batch[end]):
+                yield batch[start:end]
                 start = end
-        self._commit_if_each()
+
+    def _go_together(
+        self, one: tuple[str, int, RawRecord], other: tuple[str, int, RawRecord]
+    ) -> bool:
+        if one[:2] == other[:2]:
+            return True
+        is_one_task = one[1] == other[1] and self._readers[one[0]] == self._readers[other[0]]
+        return is_one_task and self._ends_there(one[0])
+
+    def _ends_there(self, topic: str) -> bool:
+        """Whether one part reads *topic*, partition by partition, and nobody what it writes."""
+        if len(self._readers[topic]) != 1:
+            return False
+        part = self._readers[topic][0][0].part
+        written = {node.writes.name for node in part.nodes if node.writes is not None}
+        return not part.is_global and not written & self._readers.keys()
 
     def commit(self) -> None:
         """Commit every store of every task."""

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from statestores.errors import InvalidArgumentError
-from statestores.processing.record import Headers, RawRecord, Record
+from statestores.processing.record import Headers, RawRecord, Record, check_headers
 from statestores.processing.serdes import decoded, encoded
 from statestores.processing.topic import Topic
 
@@ -39,6 +39,7 @@ class TopicHandle:
 
         Without *time_ms*, it has the time of the one piped before.
         """
+        check_headers(headers)
         self._last_ms = self._last_ms if time_ms is None else time_ms
         raw: RawRecord = Record(
             encoded(self.topic.key, key), encoded(self.topic.value, value), self._last_ms, headers

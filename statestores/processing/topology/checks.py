@@ -4,10 +4,11 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from statestores.errors import InvalidTopologyError
+from statestores.errors import InvalidArgumentError, InvalidTopologyError
+from statestores.partitioning import partitioner_by_name
 from statestores.processing.error_policy import ErrorPolicy
 from statestores.processing.topic import Topic
-from statestores.processing.topology.graph import Graph, sub_topologies
+from statestores.processing.topology.graph import Graph, SubTopology, sub_topologies
 from statestores.processing.topology.node import Node
 
 _NONE: Mapping[str, int] = {}
@@ -28,7 +29,9 @@ def build_graph(
     check_stores(ordered)
     check_topics(ordered, errors)
     check_co_partitioning(ordered)
-    return Graph(name, ordered, sub_topologies(ordered), errors, max_task_idle_ms)
+    parts = sub_topologies(ordered)
+    check_task_stores(ordered, parts)
+    return Graph(name, ordered, parts, errors, max_task_idle_ms)
 
 
 def check_names(nodes: Sequence[Node]) -> None:
@@ -97,6 +100,18 @@ def check_stores(nodes: Sequence[Node]) -> None:
                 )
 
 
+def check_task_stores(nodes: Sequence[Node], parts: Sequence[SubTopology]) -> None:
+    """Refuse a store of the name of one that a task has for its times and timers."""
+    owners = {store.name: node.name for node in nodes for store in node.stores}
+    for part in parts:
+        name = part.task_store.name
+        if name in owners:
+            raise InvalidTopologyError(
+                f"{owners[name]!r} declares the store {name!r}, where the tasks of {part.name!r} "
+                "keep their times and timers; give it another name"
+            )
+
+
 def check_topics(nodes: Sequence[Node], errors: ErrorPolicy) -> None:
     """Refuse a topic that is described in two ways, or read by two sources."""
     declared: dict[str, Topic[Any, Any]] = {}
@@ -105,6 +120,7 @@ def check_topics(nodes: Sequence[Node], errors: ErrorPolicy) -> None:
         declared[topic.name] = topic
     for node in nodes:
         for topic in filter(None, (node.reads, node.writes)):
+            _check_partitioner(topic)
             before = declared.setdefault(topic.name, topic)
             if before != topic:
                 raise InvalidTopologyError(
@@ -118,6 +134,15 @@ def check_topics(nodes: Sequence[Node], errors: ErrorPolicy) -> None:
                     f"the topic {node.reads.name!r} is read by {other!r} and by {node.name!r}; use "
                     "the first stream or table twice"
                 )
+
+
+def _check_partitioner(topic: Topic[Any, Any]) -> None:
+    try:
+        partitioner_by_name(topic.partitioner)
+    except InvalidArgumentError as error:
+        raise InvalidTopologyError(
+            f"the topic {topic.name!r} cannot be partitioned: {error}"
+        ) from error
 
 
 def check_co_partitioning(nodes: Sequence[Node], present: Mapping[str, int] = _NONE) -> None:

@@ -9,6 +9,7 @@ from statestores.errors import InvalidArgumentError
 from statestores.processing.error_policy import ErrorPolicy
 from statestores.processing.topic import Topic
 from statestores.processing.topology.node import Node
+from statestores.root_document import Placement
 from statestores.spi import KeyValue, StoreSpecification
 
 
@@ -54,6 +55,15 @@ class SubTopology:
     def task_store(self) -> KeyValue[bytes, bytes]:
         """Where a task keeps its times and timers (PRC-12)."""
         return KeyValue(f"{self.name}-task")
+
+    def placement_of(self, store: str) -> Placement:
+        """Return who decides the partition of a key of *store*, one of `stores` (PRC-90)."""
+        is_keyed = any(
+            each.name == store and store not in node.own_keys
+            for node in self.nodes
+            for each in node.stores
+        )
+        return Placement.PARTITIONER if is_keyed else Placement.TASK
 
     @cached_property
     def global_stores(self) -> tuple[str, ...]:

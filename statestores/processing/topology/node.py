@@ -31,6 +31,10 @@ class Node:
     stores: tuple[StoreSpecification[Any, Any], ...] = ()
     """The stores that it reads or writes, as they are opened."""
 
+    own_keys: tuple[str, ...] = ()
+    """Those of them whose keys are none of records, as far as it writes them: queues, for example.
+    The partition of such a key is that of the task that writes it."""
+
     global_stores: tuple[str, ...] = ()
     """The stores of global tables that it reads."""
 

@@ -1,0 +1,138 @@
+"""Joining those who run a topology on a state: one at a time, and all the same topology."""
+
+import json
+from collections.abc import Mapping
+from functools import partial
+from hashlib import sha256
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from statestores.errors import TopologyMismatchError
+from statestores.files.directory_lock import DirectoryLock
+from statestores.files.local_path import local_path
+from statestores.processing.local.edges import Edges
+from statestores.processing.local.identity import StateIdentity, claim
+from statestores.processing.local.resetting import refuse_unfinished_reset
+from statestores.processing.local.sharing.instances import (
+    INSTANCES_DIRECTORY,
+    Instance,
+    InstanceFile,
+    read_instances,
+)
+from statestores.processing.local.sharing.patience import Patience
+from statestores.processing.local.topics import AnyTopic, LocalTopics
+from statestores.processing.topology import Graph, describe
+from statestores.processing.topology.checks import check_co_partitioning
+from statestores.root_document import Placement
+from statestores.state_root import StateRoot
+
+if TYPE_CHECKING:
+    from statestores.spi import StoreSpecification
+
+
+class Joined(NamedTuple):
+    """What a process has once it has joined."""
+
+    root: StateRoot
+    """The state root, with every store."""
+
+    identity: StateIdentity
+    """Whose state it is."""
+
+    file: InstanceFile
+    """By which the others see this process."""
+
+    topics: dict[str, AnyTopic]
+    """The topics, all of which are there."""
+
+    counts: dict[str, int]
+    """How many partitions they have."""
+
+
+def join(
+    graph: Graph,
+    edges: Edges,
+    topics: LocalTopics,
+    state: str | PathLike[str],
+    topics_directory: str | PathLike[str],
+    *,
+    partitions: int,
+    patience: Patience,
+) -> Joined:
+    """Join those who run *graph* on *state*; nothing is opened but the topics.
+
+    Raises:
+        TopologyMismatchError: State or topics are those of another topology, or of another run
+            that is under way.
+        StateStoreError: The state cannot be read or written.
+    """
+    _counts(graph, topics, partitions)  # before anything is made
+    refuse_unfinished_reset(local_path(state))
+    root = patience.wait_for(lambda: StateRoot.create(state))
+    joining = patience.wait_for(lambda: DirectoryLock.acquire(root.path / INSTANCES_DIRECTORY))
+    try:
+        refuse_unfinished_reset(root.path)
+        root = StateRoot.create(root.path)  # a reset may have come in between
+        form = _form(graph, edges, local_path(topics_directory))
+        for other in read_instances(root.path):
+            _check_other(other, graph, form, root.path)
+        identity = claim(root.path, graph, edges.names)
+        counts = _counts(graph, topics, partitions)
+        opened = {
+            name: topics.topic(topic, partitions=counts[name])
+            for name, topic in graph.topics.items()
+        }
+        stores: list[tuple[StoreSpecification[Any, Any], int, Placement]]
+        stores = [(store, 1, Placement.TASK) for store in edges.stores()]
+        for part in graph.sub_topologies:
+            tasks = graph.task_count(part, counts)
+            stores += [(store, tasks, part.placement_of(store.name)) for store in part.stores]
+        for store, tasks, placement in stores:
+            patience.wait_for(partial(root.add_store, store, partitions=tasks, placement=placement))
+        return Joined(root, identity, InstanceFile(root.path, graph.name, form), opened, counts)
+    finally:
+        joining.release()
+
+
+def _counts(graph: Graph, topics: LocalTopics, partitions: int) -> dict[str, int]:
+    """Return how many partitions each topic has, once those that are there have been checked."""
+    present = {
+        name: topics.topic(topic).partitions
+        for name, topic in graph.topics.items()
+        if topics.partitions(name) is not None
+    }
+    check_co_partitioning(graph.nodes, present)
+    return graph.partitions(partitions, present=present)
+
+
+def _form(graph: Graph, edges: Edges, topics: Path) -> dict[str, str]:
+    """Return what two processes on one state have to have in common."""
+    description = json.dumps(describe(graph), sort_keys=True)
+    return {
+        "topology": sha256(description.encode()).hexdigest(),
+        "sources and sinks": ", ".join(sorted(edges.names)) or "none",
+        "topics": str(topics.resolve()),
+    }
+
+
+def _check_other(other: Instance, graph: Graph, form: Mapping[str, str], state: Path) -> None:
+    """Accept another process that runs the same, and could share it.
+
+    Raises:
+        TopologyMismatchError: It does not.
+    """
+    who = f"process {other.process} on {other.host!r}"
+    for name, own in form.items():
+        theirs = other.form.get(name, "nothing")
+        if own != theirs:
+            difference = (
+                f"runs {other.topology!r} on {str(state)!r}, which is another topology than "
+                f"{graph.name!r}, or another form of it"
+                if name == "topology"
+                else f"runs {other.topology!r} on {str(state)!r} with other {name}: {theirs}, "
+                f"and not {own}"
+            )
+            raise TopologyMismatchError(
+                f"{who} {difference}; run the same in both, or stop that one first"
+            )
