@@ -21,7 +21,7 @@ from struct import Struct
 from typing import Any, NamedTuple, TypeAlias
 
 from statestores.errors import ChangelogCorruptedError
-from statestores.processing.serdes import StampedSerde
+from statestores.serdes.stamped_serde import StampedSerde
 from statestores.spi import Changes, StoreSpecification
 
 _TIME = Struct(">q")

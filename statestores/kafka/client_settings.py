@@ -72,19 +72,26 @@ class ClientSettings:
             target[bare] = value
 
     def consumer(
-        self, group: str, *, protocol: GroupProtocol, assignor: str, offset_reset: OffsetReset
+        self,
+        group: str,
+        *,
+        protocol: GroupProtocol,
+        assignor: str,
+        offset_reset: OffsetReset,
+        instance: str,
     ) -> dict[str, Any]:
-        """Return the settings of a member of *group*."""
+        """Return the settings of a member of *group*; its client's name ends with *instance*."""
         chosen = (
             {"group.protocol": "consumer", "group.remote.assignor": assignor}
             if protocol == "consumer"
             else {"group.protocol": "classic", "partition.assignment.strategy": assignor}
         )
+        own = {**self._common, **self._own["consumer"]}
         return {
-            **self._common,
-            **self._own["consumer"],
+            **own,
             **_READS_COMMITTED,
             **chosen,
+            "client.id": f"{own.get('client.id', group)}-{instance}",
             "auto.offset.reset": offset_reset,
             "bootstrap.servers": self.bootstrap_servers,
             "group.id": group,

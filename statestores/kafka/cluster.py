@@ -28,6 +28,7 @@ PATIENCE_SECONDS = 60.0
 """How long requests are repeated that may succeed later: longer than a broker takes to restart."""
 
 _PAUSE_SECONDS = 0.05
+_SHORT_SECONDS = 2.0
 
 
 class Cluster:
@@ -149,6 +150,23 @@ class Cluster:
         """
         return self._offsets(partitions, _LATEST, committed=committed)
 
+    def end_now(self, partition: TopicPartition) -> int:
+        """Return the high watermark of *partition*, asked once, for whoever cannot wait.
+
+        Raises:
+            KafkaException: There is no answer in a short time.
+        """
+        level = IsolationLevel.READ_UNCOMMITTED
+        [asked] = self._admin.list_offsets(
+            {KafkaPartition(*partition): _LATEST},
+            isolation_level=level,
+            request_timeout=_SHORT_SECONDS,
+        ).values()
+        offset: int = asked.result().offset
+        if offset < 0:
+            raise KafkaException(KafkaError(KafkaError.OFFSET_NOT_AVAILABLE))
+        return offset
+
     def beginnings(
         self, partitions: Iterable[TopicPartition], reset: OffsetReset
     ) -> dict[TopicPartition, int]:
@@ -168,7 +186,7 @@ class Cluster:
                 asked, isolation_level=level, request_timeout=REQUEST_SECONDS
             )
             try:
-                return {
+                offsets = {
                     TopicPartition(place.topic, place.partition): future.result().offset
                     for place, future in found.items()
                 }
@@ -177,8 +195,19 @@ class Cluster:
                     # The client asks with what it knew before the broker failed, again and again.
                     self._admin = self._client()
                 raise
+            if any(offset < 0 for offset in offsets.values()):
+                # Seen of a broker that has just started: no error, and no offset either.
+                raise KafkaException(KafkaError(KafkaError.OFFSET_NOT_AVAILABLE))
+            return offsets
 
         return repeated("ask for the offsets of partitions", ask) if asked else {}
+
+    def members(self, group: str) -> "Future[Any]":
+        """Ask for the members of *group*; `owners` reads the answer."""
+        [asked] = self._admin.describe_consumer_groups(
+            [group], request_timeout=REQUEST_SECONDS
+        ).values()
+        return asked
 
     def delete_before(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Have the records before *offsets* deleted, some time; failures go to the log.
@@ -195,13 +224,23 @@ class Cluster:
             self._deletions += self._admin.delete_records(asked).values()
 
 
-def repeated(doing: str, ask: Callable[[], T], patience_seconds: float = PATIENCE_SECONDS) -> T:
+def owners(described: Any) -> tuple[dict[TopicPartition, str], set[str]]:
+    """Return which client has which partition, and all clients, of the answer of `members`."""
+    found = {
+        TopicPartition(place.topic, place.partition): str(member.client_id)
+        for member in described.members
+        for place in member.assignment.topic_partitions
+    }
+    return found, {str(member.client_id) for member in described.members}
+
+
+def repeated(doing: str, ask: Callable[[], T]) -> T:
     """Return what *ask* returns, which is tried again while its failure may pass.
 
     Raises:
         BrokerError: It fails for good, or for too long.
     """
-    deadline = time.monotonic() + patience_seconds
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while True:
         try:
             return ask()

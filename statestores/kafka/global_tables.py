@@ -17,6 +17,7 @@ from statestores.kafka.client_settings import CLIENT_LOGGER, ClientSettings
 from statestores.kafka.cluster import Cluster, may_pass
 from statestores.kafka.messages import offset_of, record_of
 from statestores.kafka.plan import Plan
+from statestores.kafka.undecided import UndecidedEnds
 from statestores.opening import open_store
 from statestores.processing.record import RawRecord
 from statestores.processing.runtime import TaskRuntime
@@ -96,6 +97,8 @@ class GlobalTables(Closing):
         """
         self._stack = ExitStack()
         self._tables: dict[str, _GlobalTable] = {}
+        self.opened: dict[str, StateStore] = {}
+        """The stores by name, for whoever reads them from another thread."""
         self._consumer: Consumer | None = None
         if not plan.global_parts:
             return
@@ -117,6 +120,11 @@ class GlobalTables(Closing):
                 for topic in part.source_topics:
                     self._tables[topic.name] = table
             self._begin(plan, settings, cluster)
+            self.opened = {
+                name: store
+                for table in self._tables.values()
+                for name, store in table.stores.items()
+            }
         except BaseException:
             self._stack.close()
             raise
@@ -178,15 +186,15 @@ class GlobalTables(Closing):
             for name in self._tables
             for number in range(plan.counts[name])
         ]
-        starts, ends = cluster.starts(places), cluster.ends(places, committed=True)
+        starts, ends = cluster.starts(places), cluster.ends(places, committed=False)
         begin = {
             place: max(starts[place], self._tables[place.topic].next_offset(place))
             for place in places
         }
         self._consumer.assign([KafkaPartition(*place, offset) for place, offset in begin.items()])
-        missing = {place for place in places if begin[place] < ends[place]}
-        while missing:
-            for place, offset in self.advance(_WAIT_SECONDS).items():
-                if offset >= ends[place]:
-                    missing.discard(place)
+        undecided = UndecidedEnds(cluster)
+        found: dict[TopicPartition, int] = {}
+        missing = {place: end for place, end in ends.items() if begin[place] < end}
+        while not (missing.keys() <= found.keys() and undecided.are_reached(found, missing)):
+            found |= self.advance(_WAIT_SECONDS)
         self.commit()

@@ -1,4 +1,4 @@
-"""One stay of an instance in its group: what it is assigned, and the tasks that come of it.
+"""One stay of an instance in its group: what it is assigned, and what it reads.
 
 Everything here is called by one thread, the callbacks too: they come while it polls. Partitions
 are paused from their assignment until their task is restored (KFK-12), and read from where the
@@ -8,7 +8,6 @@ group's committed offsets are. What was polled and no task has accepted is read 
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from functools import partial
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaPartition
@@ -19,33 +18,20 @@ from statestores.errors import (
     OffsetOutOfRangeError,
     TopologyMismatchError,
 )
-from statestores.failpoints import reach
-from statestores.kafka.broker_errors import (
-    TransactionAbortedError,
-    broker_error,
-    error_of,
-    settings_error,
-)
+from statestores.kafka.broker_errors import broker_error, error_of, settings_error
 from statestores.kafka.client_settings import CLIENT_LOGGER
 from statestores.kafka.cluster import may_pass
-from statestores.kafka.global_tables import GlobalTables
-from statestores.kafka.kafka_task import KafkaTask
 from statestores.kafka.messages import offset_of
 from statestores.kafka.plan import Plan, TaskKey
-from statestores.kafka.restorer import Restore, Restorer
-from statestores.kafka.task_stores import TaskStores
-from statestores.kafka.writer import TaskWriter, Writer
-from statestores.semantics.expiry.wall_clock import wall_clock_ms
+from statestores.kafka.tasks.assigned_tasks import AssignedTasks
+from statestores.kafka.writer import Writer
 from statestores.spi import TopicPartition
 
 _POLL_RECORDS = 1_000
-_STEP_RECORDS = 500
-"""Records that a task takes before the next one has its turn, and the clock is looked at."""
 _PAUSE_AT = 10_000
 _RESUME_AT = 1_000
 """How many records wait for another partition's when theirs is paused, and resumed."""
-_MOST_ABORTS = 20
-"""Aborts without a commit in between, after which the run ends: it is not going to get better."""
+_WAKE_SECONDS = 0.2
 _CO_PARTITION_SECONDS = 60.0
 """How long a task may have a part of its partitions: longer than any rebalance."""
 
@@ -57,39 +43,30 @@ class Membership:
         self,
         plan: Plan,
         settings: dict[str, object],
-        open_stores: Callable[[TaskKey], TaskStores],
-        restorer: Restorer,
+        tasks: AssignedTasks,
         writer: Writer,
-        global_tables: GlobalTables,
         *,
         is_eager: bool,
-        commit_records: int,
+        clock_ms: Callable[[], int],
     ) -> None:
-        """Join the group, with the *settings* of a consumer.
+        """Join the group, with the *settings* of a consumer; what comes of it is among *tasks*.
 
         Raises:
             InvalidOptionError: The client refuses its settings.
         """
         self._plan = plan
-        self._open_stores = open_stores
-        self._restorer = restorer
+        self.tasks = tasks
         self._writer = writer
-        self._globals = global_tables
         self._is_eager = is_eager
-        self._commit_records = commit_records
-        self.tasks: dict[TaskKey, KafkaTask] = {}
-        self.restoring: dict[TaskKey, Restore] = {}
-        self.aborts = 0
-        self.finished: list[KafkaTask] = []
-        """Tasks that were closed, for their counts."""
-        self._aborts_in_a_row = 0
+        self._clock_ms = clock_ms
+        self.is_paused = False
+        """Whether nothing is read and processed, by the user's wish."""
         self._owned: dict[TopicPartition, float] = {}
-        self._by_place: dict[TopicPartition, KafkaTask] = {}
-        self._to_seek: dict[TopicPartition, int] = {}
         self._asleep: set[TopicPartition] = set()
         self._held: set[TopicPartition] = set()
         self._ends: dict[TopicPartition, int] = {}
         self._has_changed = False
+        self._is_assigned = False
         self._is_over = False
         self._failure: BaseException | None = None
         try:
@@ -119,13 +96,11 @@ class Membership:
             raise self._failure
         self._writer.poll()
         self._dispatch(messages)
-        restored = self._restorer.finished()
-        for restore in restored:
-            self._begin(restore)
-        if self.restoring or len(self._by_place) < len(self._owned):
+        has_begun = self.tasks.begin_restored()
+        if self.tasks.restoring or len(self.tasks.by_place) < len(self._owned):
             self._check_whole()
         self._seek()
-        return bool(messages or restored)
+        return bool(messages) or has_begun
 
     def process(self, wall_ms: int) -> int:
         """Let each task process what waits; return how many records that were.
@@ -134,12 +109,10 @@ class Membership:
             ProcessingError: A record failed, and the policy is to fail.
             BrokerError: Something could not be written.
         """
-        done = 0
-        for task in self.tasks.values():
-            done += task.advance(
-                wall_ms, min(_STEP_RECORDS, max(0, self._commit_records - task.uncommitted))
-            )
-        for place, task in self._by_place.items():
+        if self.is_paused:
+            return 0
+        done = self.tasks.process(wall_ms)
+        for place, task in self.tasks.by_place.items():
             waiting = task.waiting(place)
             if waiting == 0 and len(task.processed) > 1:
                 behind = self.behind(place, task.accepted[place])
@@ -154,41 +127,28 @@ class Membership:
         return done
 
     @property
-    def wants_commit(self) -> bool:
-        """Whether a task has asked for a commit, or has as many records as it may."""
-        return any(
-            task.runtime.commit_requested or task.uncommitted >= self._commit_records
-            for task in self.tasks.values()
-        )
+    def has_begun(self) -> bool:
+        """Whether the group has assigned what it assigns, and all of it runs; any thread may ask.
+
+        An instance for which no partition is left has begun, too.
+        """
+        return self._is_assigned and len(self.tasks.by_place) >= len(self._owned)
 
     def commit(self, wall_ms: int) -> bool:
-        """Commit what all tasks have done, if anything, as one; return whether it is committed.
+        """Commit what all tasks have done; see `AssignedTasks.commit`."""
+        return self.tasks.commit(wall_ms, self._consumer)
 
-        Raises:
-            BrokerError, InstanceFencedError: See `Writer.commit`.
-            StateStoreError: It is committed, and a store could not follow: open it again.
-        """
-        dirty = [task for task in self.tasks.values() if task.has_uncommitted]
-        for task in self.tasks.values():
-            task.runtime.commit_requested = False
-        if not dirty:
-            return False
-        offsets: dict[TopicPartition, int] = {}
-        try:
-            for task in dirty:
-                offsets |= task.append_changes()
-            reach("kafka.changes-written")
-            self._writer.commit(offsets, self._consumer)
-        except TransactionAbortedError as error:
-            self._roll_back(dirty, error, wall_ms)
-            return False
-        reach("kafka.committed")
-        for task in dirty:
-            task.commit_stores()
-            reach("kafka.store-committed")
-        self._writer.commit_offsets(offsets, self._consumer)
-        self._aborts_in_a_row = 0
-        return True
+    def pause(self) -> None:
+        """Read nothing more, and process nothing, until `resume`; the group keeps the member."""
+        self.is_paused = True
+        awake = [place for place in self.tasks.by_place if place not in self._asleep]
+        if awake:
+            self._consumer.pause([KafkaPartition(*place) for place in awake])
+            self._held.update(awake)
+
+    def resume(self) -> None:
+        """Go on; partitions are read again as soon as little of them waits."""
+        self.is_paused = False
 
     def behind(self, place: TopicPartition, offset: int) -> int | None:
         """Return how many offsets *place* has from *offset* on; ``None`` while nobody knows."""
@@ -200,36 +160,27 @@ class Membership:
     def lag(self) -> dict[TopicPartition, int]:
         """Return how far the partitions that are read here are ahead of what was processed."""
         found = {}
-        for place, task in self._by_place.copy().items():
+        for place, task in self.tasks.by_place.copy().items():
             waiting = task.accepted[place] - task.processed[place]
             behind = self.behind(place, task.accepted[place])
             if behind is not None:
                 found[place] = waiting + behind
         return found
 
-    def is_at_end(
-        self, ends: Callable[[Iterable[TopicPartition]], dict[TopicPartition, int]]
-    ) -> bool:
-        """Whether all is processed that *ends* says is there, of all that is assigned here."""
-        if not self._owned or len(self._by_place) < len(self._owned) or self._to_seek:
-            return False
-        if any(task.has_waiting for task in self.tasks.values()):
-            return False
-        if self._ends.keys() != self._by_place.keys():
-            return False
-        reached = {
-            place: max(task.accepted[place], self._ends[place])
-            for place, task in self._by_place.items()
-        }
-        return all(reached[place] >= end for place, end in ends(reached).items())
+    def reached(self) -> dict[TopicPartition, int] | None:
+        """Return how far each partition was read when all that came of them is processed.
 
-    def offsets_of(self, topics: Iterable[str]) -> dict[TopicPartition, int]:
-        """Return the committed next offsets of the partitions of *topics* that are read here."""
-        names = set(topics)
+        ``None`` while something waits, or is not known to have been read to its end.
+        """
+        if not self._owned or len(self.tasks.by_place) < len(self._owned) or self.tasks.to_seek:
+            return None
+        if any(task.has_waiting for task in self.tasks.running.values()):
+            return None
+        if self._ends.keys() != self.tasks.by_place.keys():
+            return None
         return {
-            place: task.committed[place]
-            for place, task in self._by_place.items()
-            if place.topic in names
+            place: max(task.accepted[place], self._ends[place])
+            for place, task in self.tasks.by_place.items()
         }
 
     def leave(self, wall_ms: int) -> None:
@@ -251,8 +202,10 @@ class Membership:
 
     def _end(self) -> None:
         self._is_over = True
-        self._drop(list(self._owned))
-        self._consumer.close()
+        try:
+            self._drop([*self._owned, *self.tasks.by_place])
+        finally:
+            self._consumer.close()
 
     # Records.
 
@@ -268,12 +221,12 @@ class Membership:
             else:
                 self._judge(error, place)
         for place, found in by_place.items():
-            task = self._by_place.get(place)
+            task = self.tasks.by_place.get(place)
             if task is None:
                 continue  # its task begins by seeking
-            if self._has_changed or place in self._to_seek:
+            if self._has_changed or place in self.tasks.to_seek:
                 # Polled before what is now; a part of it may be missing in front.
-                self._to_seek[place] = task.accepted[place]
+                self.tasks.to_seek[place] = task.accepted[place]
             else:
                 task.accept(place, found)
 
@@ -293,18 +246,29 @@ class Membership:
 
     def _seek(self) -> None:
         """Set partitions to where their tasks go on, and have those run that were asleep."""
-        for place, offset in list(self._to_seek.items()):
+        if self.is_paused:
+            return
+        woken = []
+        for place, offset in list(self.tasks.to_seek.items()):
             try:
                 self._consumer.seek(KafkaPartition(*place, offset))
             except KafkaException as error:
                 if error_of(error).code() != KafkaError._STATE:  # noqa: SLF001  # its name
                     raise broker_error(f"go to offset {offset} of {place}", error) from error
                 continue  # it is not being read yet
-            del self._to_seek[place]
+            del self.tasks.to_seek[place]
             self._ends.pop(place, None)
             if place in self._asleep:
                 self._consumer.resume([KafkaPartition(*place)])
                 self._asleep.discard(place)
+                woken.append(place)
+        for place in woken:
+            # The client's threads look for what was resumed once a second, or when they have to
+            # send something: this is something.
+            try:
+                self._consumer.get_watermark_offsets(KafkaPartition(*place), _WAKE_SECONDS)
+            except KafkaException:
+                break  # then it takes that second
 
     # Tasks.
 
@@ -314,13 +278,11 @@ class Membership:
             TaskKey(self._plan.part_of(each.topic).name, each.partition) for each in self._owned
         }
         now = time.monotonic()
-        for key in wanted - self.tasks.keys() - self.restoring.keys():
+        for key in wanted - self.tasks.running.keys() - self.tasks.restoring.keys():
             places = self._plan.places(key)
             missing = [place for place in places if place not in self._owned]
             if not missing:
-                restore = Restore(self._plan.task_id(key), partial(self._open_stores, key), places)
-                self.restoring[key] = restore
-                self._restorer.begin(restore)
+                self.tasks.restore(key)
             elif any(
                 now - self._owned[each] > _CO_PARTITION_SECONDS
                 for each in places
@@ -333,71 +295,14 @@ class Membership:
                     f"in the group {self._plan.application!r}"
                 )
 
-    def _begin(self, restore: Restore) -> None:
-        """Run a task whose stores are restored."""
-        key = next(key for key, each in self.restoring.items() if each is restore)
-        del self.restoring[key]
-        if restore.failure is not None or restore.stores is None:
-            raise restore.failure or BrokerError(f"the task {key} was not restored")
-        part = self._plan.part(key)
-        stores = restore.stores
-        try:
-            task = KafkaTask(
-                stores,
-                TaskWriter(self._writer, self._plan.written(part), key.partition),
-                restore.next_offsets,
-                wall_ms=wall_clock_ms(),
-                errors=self._plan.graph.errors,
-                max_task_idle_ms=self._plan.graph.max_task_idle_ms,
-                global_stores=self._globals.stores,
-            )
-        except BaseException:
-            stores.close()
-            raise
-        self.tasks[key] = task
-        for place, offset in restore.next_offsets.items():
-            self._by_place[place] = task
-            self._to_seek[place] = offset
-            task.set_lag(place, max(0, restore.input_ends[place] - offset))
-
-    def _roll_back(self, tasks: list[KafkaTask], error: Exception, wall_ms: int) -> None:
-        """Take back the transaction under way, and go on from the last commit.
-
-        Raises:
-            BrokerError, InstanceFencedError: That cannot be done, or was done too often.
-        """
-        self.aborts += 1
-        self._aborts_in_a_row += 1
-        if self._aborts_in_a_row > _MOST_ABORTS:
-            raise BrokerError(
-                f"{_MOST_ABORTS} transactions in a row could not be committed; the last: {error}"
-            ) from error
-        CLIENT_LOGGER.warning("a transaction is taken back: %s", error)
-        self._writer.abort()
-        for task in tasks:
-            task.rollback(wall_ms)
-            self._to_seek |= task.accepted
-
     def _drop(self, places: Iterable[TopicPartition]) -> None:
         """Have the tasks no more that read *places*; what they have not committed is forgotten."""
         gone = set(places)
-        for key, task in list(self.tasks.items()):
-            if gone.intersection(task.processed):
-                del self.tasks[key]
-                task.close()
-                self.finished.append(task)
-                for place in task.processed:
-                    self._by_place.pop(place, None)
-                    self._to_seek.pop(place, None)
-                    self._held.discard(place)
-                left = [place for place in task.processed if place not in gone]
-                if left:  # they wait until the rest comes back
-                    self._consumer.pause([KafkaPartition(*place) for place in left])
-                    self._asleep.update(left)
-        for key, restore in list(self.restoring.items()):
-            if gone.intersection(restore.inputs):
-                del self.restoring[key]
-                restore.cancel()
+        left = self.tasks.drop(gone)
+        if left:  # they wait until the rest comes back
+            self._consumer.pause([KafkaPartition(*place) for place in left])
+            self._asleep.update(left)
+        self._held.intersection_update(self.tasks.by_place)
         for place in gone:
             self._owned.pop(place, None)
             self._asleep.discard(place)
@@ -419,24 +324,24 @@ class Membership:
         for place in map(_place, partitions):
             self._owned[place] = now
             self._asleep.add(place)
-        self._has_changed = True
+        self._has_changed = self._is_assigned = True
 
     def _on_revoke(self, consumer: Consumer, partitions: list[KafkaPartition]) -> None:
         """Commit, and give up: the next owner goes on where this one has stopped."""
         try:
             if not self._is_over and self._failure is None:
-                self.commit(wall_clock_ms())
+                self.commit(self._clock_ms())
         except BaseException as error:  # noqa: BLE001  # raised by the poll that is under way
             self._fail(error)
         self._give_up(consumer, partitions)
 
     def _on_lost(self, consumer: Consumer, partitions: list[KafkaPartition]) -> None:
         """Forget what was not committed: somebody else has the partitions by now."""
-        dirty = [task for task in self.tasks.values() if task.has_uncommitted]
+        dirty = self.tasks.dirty()
         try:
             if not self._is_over and self._failure is None and dirty:
                 reason = BrokerError("the group has taken this member for dead")
-                self._roll_back(dirty, reason, wall_clock_ms())
+                self.tasks.roll_back(dirty, reason, self._clock_ms())
         except BaseException as error:  # noqa: BLE001  # raised by the poll that is under way
             self._fail(error)
         self._give_up(consumer, partitions)
@@ -455,6 +360,8 @@ class Membership:
     def _fail(self, error: BaseException) -> None:
         if self._failure is None:
             self._failure = error
+        else:
+            CLIENT_LOGGER.warning("after a failure, also: %s: %s", type(error).__name__, error)
 
 
 def _place(partition: KafkaPartition) -> TopicPartition:

@@ -1,7 +1,8 @@
 """Which tasks there are, and what each reads and writes: the same for every instance."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import NamedTuple
 
 from statestores.partitioning import Partitioner, partitioner_by_name
@@ -64,6 +65,34 @@ class Plan:
     def part(self, key: TaskKey) -> SubTopology:
         """Return the part that a task runs."""
         return next(part for part in self.parts if part.name == key.part)
+
+    @property
+    def task_keys(self) -> list[TaskKey]:
+        """All tasks of the application."""
+        return [
+            TaskKey(part.name, partition)
+            for part in self.parts
+            for partition in range(self.graph.task_count(part, self.counts))
+        ]
+
+    def standbys(
+        self, owners: Mapping[TopicPartition, str], instances: Collection[str], copies: int
+    ) -> dict[TaskKey, list[str]]:
+        """Return which of *instances* keep a standby of each task that has an owner (KFK-17).
+
+        The order of instances is another one for each task, made of names alone: who comes or goes
+        changes nothing between the others, and who is started again finds what it had.
+        """
+        found = {}
+        for key in self.task_keys:
+            owner = owners.get(self.places(key)[0])
+            if owner is not None:
+                others = sorted(
+                    (each for each in instances if each != owner),
+                    key=lambda each: sha256(f"{key.part} {key.partition} {each}".encode()).digest(),
+                )
+                found[key] = others[:copies]
+        return found
 
     def task_id(self, key: TaskKey) -> TaskId:
         """Return the name of a task: its part's number in the topology, and its partition."""

@@ -34,5 +34,8 @@ class KafkaProgress:
     restoring: tuple[str, ...]
     """The tasks whose stores are being brought up."""
 
+    standbys: tuple[str, ...]
+    """The tasks of other instances whose stores are kept up to date here."""
+
     lag: Mapping[TopicPartition, int]
     """How many offsets each partition that is read here is ahead of what was processed."""

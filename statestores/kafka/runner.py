@@ -11,11 +11,19 @@ from contextlib import ExitStack
 from os import PathLike
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from statestores.errors import InstanceFencedError, InvalidArgumentError, InvalidTypeError
+from statestores.errors import (
+    InstanceFencedError,
+    InvalidArgumentError,
+    InvalidStateStoreError,
+    InvalidTypeError,
+)
 from statestores.files.directory_lock import DirectoryLock
 from statestores.files.local_path import local_path
+from statestores.kafka.answering.open_stores import OpenStores
+from statestores.kafka.answering.server import begin_to_answer, checked
+from statestores.kafka.answering.topic_membership import TopicMembership
 from statestores.kafka.client_settings import (
     CLIENT_LOGGER,
     ClientSettings,
@@ -29,17 +37,25 @@ from statestores.kafka.internal_topics import check_present, internal_topics, to
 from statestores.kafka.membership import Membership
 from statestores.kafka.plan import Plan, TaskKey
 from statestores.kafka.progress import KafkaProgress
-from statestores.kafka.restorer import Restorer
-from statestores.kafka.task_stores import TaskStores
+from statestores.kafka.standbys import Standbys
+from statestores.kafka.task_places import TaskPlace, names_of, task_places
+from statestores.kafka.tasks.assigned_tasks import AssignedTasks
+from statestores.kafka.tasks.restorer import Restorer
+from statestores.kafka.tasks.task_stores import TaskStores
+from statestores.kafka.undecided import UndecidedEnds
 from statestores.kafka.writer import PlainWriter, TransactionalWriter, Writer
 from statestores.processing.dsl.topology import Topology
-from statestores.processing.stopping import StopRequest
 from statestores.processing.windows import check_count, check_duration
+from statestores.query.running_stores import RunningStore
 from statestores.semantics.expiry.wall_clock import wall_clock_ms
-from statestores.spi import Durability
+from statestores.spi import Durability, TopicPartition
 from statestores.spi.metrics.catalog import MetricDefinition, tagged
 from statestores.spi.metrics.metric import MetricKind, Metrics
+from statestores.stopping import StopRequest
 from statestores.tasks.restore_progress import RestoreListener
+
+if TYPE_CHECKING:
+    from statestores.serving import ApplicationServer, Serving
 
 Guarantee: TypeAlias = Literal["exactly_once", "at_least_once"]
 """What becomes of a record when an instance dies: it counts once, or once or more."""
@@ -80,11 +96,17 @@ class KafkaRunner:
         commit_interval_ms: int = 100,
         commit_records: int = 10_000,
         replication_factor: int = -1,
+        standby_replicas: int = 0,
+        serve: "Serving | str | None" = None,
         until: Until = "stopped",
         progress: Callable[[KafkaProgress], object] | None = None,
         on_restore: RestoreListener | None = None,
+        clock_ms: Callable[[], int] = wall_clock_ms,
     ) -> None:
-        """Check the arguments; nothing is opened or asked yet. See `run`."""
+        """Check the arguments; nothing is opened or asked yet. See `run`.
+
+        *clock_ms* is the wall clock, for those who test with one of their own.
+        """
         if not isinstance(topology, Topology):
             raise InvalidTypeError(f"expected a Topology, got {topology!r}")
         check_duration("commit_interval_ms", commit_interval_ms)
@@ -106,8 +128,16 @@ class KafkaRunner:
                 "replication_factor must be -1, for the brokers' own, or an int from 1, got "
                 f"{replication_factor!r}"
             )
+        if type(standby_replicas) is not int or standby_replicas < 0:
+            raise InvalidArgumentError(
+                f"standby_replicas must be an int from 0, got {standby_replicas!r}"
+            )
+        self._standby_replicas = standby_replicas
+        self._serve = checked(serve)
+        self._server: ApplicationServer | None = None
         self._graph = topology.build()
         self._settings = ClientSettings(bootstrap_servers, settings)
+        self._more_settings = settings
         self._directory = local_path(state)
         self._guarantee: Guarantee = guarantee
         self._protocol: GroupProtocol = group_protocol
@@ -118,15 +148,32 @@ class KafkaRunner:
         self._until: Until = until
         self._progress = progress
         self._on_restore = on_restore
+        self._clock_ms = clock_ms
         self._stopping = StopRequest()
         self._commits = self._rejoins = self._aborts = 0
         self._processed = self._emitted = self._dropped = 0
         self._membership: Membership | None = None
+        self._tables: GlobalTables | None = None
+        self._cluster: Cluster | None = None
+        self._restorer: Restorer | None = None
+        self._plan: Plan | None = None
+        self._is_paused = False
         self._lag = MappingProxyType[Any, int]({})
 
     def stop(self) -> None:
         """Have the run commit, leave the group and end. Returns at once; any thread may call."""
         self._stopping.set()
+
+    def pause(self) -> None:
+        """Have nothing more read and processed until `resume`; any thread may call.
+
+        What was done is committed, and the instance keeps its tasks.
+        """
+        self._is_paused = True
+
+    def resume(self) -> None:
+        """Go on after `pause`."""
+        self._is_paused = False
 
     def run(self) -> KafkaProgress:
         """Run until it is over; return how far it came.
@@ -146,6 +193,9 @@ class KafkaRunner:
             identity = claim(self._directory, self._graph)
             cluster = Cluster(self._settings)
             plan = self._planned(cluster)
+            self._cluster, self._plan = cluster, plan
+            if self._serve is not None:
+                self._begin_to_serve(stack, identity.instance, self._serve)
             tables = stack.enter_context(
                 GlobalTables(
                     plan,
@@ -165,6 +215,7 @@ class KafkaRunner:
                 listener=self._on_restore,
             )
             stack.callback(restorer.stop)
+            self._restorer, self._tables = restorer, tables
             fenced_at = -1
             fenced = 0
             while True:
@@ -179,6 +230,16 @@ class KafkaRunner:
                     CLIENT_LOGGER.warning("this instance joins the group anew: %s", error)
                 else:
                     return self.report()
+
+    def _begin_to_serve(self, stack: ExitStack, instance: str, serve: "Serving") -> None:
+        stack.callback(setattr, self, "_server", None)
+        membership = TopicMembership(
+            self._graph.name,
+            self._settings.bootstrap_servers,
+            settings=self._more_settings,
+            replication_factor=self._replication_factor,
+        )
+        self._server = begin_to_answer(stack, self, membership, instance, self._graph, serve)
 
     def _planned(self, cluster: Cluster) -> Plan:
         """See that all topics are there."""
@@ -211,35 +272,48 @@ class KafkaRunner:
         )
         is_classic = self._protocol == "classic"
         is_eager = is_classic and plan.needs_co_partitioning
-        membership = Membership(
+        tasks = AssignedTasks(
             plan,
-            self._settings.consumer(
-                plan.application,
-                protocol=self._protocol,
-                assignor="cooperative-sticky" if is_classic and not is_eager else "range",
-                offset_reset=self._offset_reset,
-            ),
             lambda key: self._opened(plan, key),
             restorer,
             writer,
-            tables,
-            is_eager=is_eager,
+            lambda: tables.stores,
             commit_records=self._commit_records,
+            clock_ms=self._clock_ms,
+        )
+        settings = self._settings.consumer(
+            plan.application,
+            protocol=self._protocol,
+            assignor="cooperative-sticky" if is_classic and not is_eager else "range",
+            offset_reset=self._offset_reset,
+            instance=instance,
+        )
+        membership = Membership(
+            plan, settings, tasks, writer, is_eager=is_eager, clock_ms=self._clock_ms
+        )
+        standbys = Standbys(
+            plan,
+            cluster,
+            restorer,
+            lambda key: self._opened(plan, key),
+            copies=self._standby_replicas,
+            client=settings["client.id"],
         )
         self._membership = membership
         try:
-            self._work(membership, tables, plan, cluster)
-            membership.leave(wall_clock_ms())
+            self._work(membership, tables, plan, cluster, standbys)
+            membership.leave(self._clock_ms())
         except BaseException:
             membership.abandon()
             raise
         finally:
-            self._aborts += membership.aborts
-            for task in membership.finished:
+            self._aborts += tasks.aborts
+            for task in tasks.finished:
                 self._processed += task.counts.processed
                 self._emitted += task.counts.emitted
                 self._dropped += task.counts.dropped_total
             self._membership = None
+            writer.close()
 
     def _opened(self, plan: Plan, key: TaskKey) -> TaskStores:
         return TaskStores(
@@ -253,35 +327,46 @@ class KafkaRunner:
         )
 
     def _work(
-        self, membership: Membership, tables: GlobalTables, plan: Plan, cluster: Cluster
+        self,
+        membership: Membership,
+        tables: GlobalTables,
+        plan: Plan,
+        cluster: Cluster,
+        standbys: Standbys,
     ) -> None:
         internal = [topic.name for topic in plan.graph.internal_topics]
         due = time.monotonic() + self._commit_seconds
         purge_due = time.monotonic() + _PURGE_SECONDS
+        undecided = UndecidedEnds(cluster)
         wait_seconds = 0.0
         while not self._stopping.is_set():
+            if self._is_paused is not membership.is_paused:
+                (membership.pause if self._is_paused else membership.resume)()
             has_come = membership.poll(wait_seconds)
+            standbys.look(membership.tasks)
             tables.advance()
-            done = membership.process(wall_clock_ms())
+            done = membership.process(self._clock_ms())
             now = time.monotonic()
-            if now >= due or membership.wants_commit:
+            if now >= due or membership.tasks.wants_commit:
                 due = now + self._commit_seconds
                 tables.commit()
                 self._commit(membership)
                 self._lag = MappingProxyType(membership.lag())
             if now >= purge_due:
                 purge_due = now + _PURGE_SECONDS
-                cluster.delete_before(membership.offsets_of(internal))
+                cluster.delete_before(membership.tasks.offsets_of(internal))
             wait_seconds = 0.0 if done else min(_WAIT_SECONDS, max(0.0, due - now))
             if self._until == "idle" and not (done or has_come or self._commit(membership)):
                 wait_seconds = _WAIT_SECONDS
-                is_over = membership.is_at_end(lambda places: cluster.ends(places, committed=True))
-                if is_over:
+                reached = membership.reached()
+                if reached is not None and undecided.are_reached(
+                    reached, cluster.ends(reached, committed=False)
+                ):
                     return
 
     def _commit(self, membership: Membership) -> bool:
         """Commit what was done, and tell of it."""
-        if not membership.commit(wall_clock_ms()):
+        if not membership.commit(self._clock_ms()):
             return False
         self._commits += 1
         if self._progress is not None:
@@ -291,21 +376,68 @@ class KafkaRunner:
     def report(self) -> KafkaProgress:
         """Return how far the run has come; any thread may ask."""
         membership = self._membership
-        tasks = [] if membership is None else [*membership.finished, *membership.tasks.values()]
-        counts = [task.counts for task in tasks]
-        running = [] if membership is None else list(membership.tasks)
-        restoring = [] if membership is None else list(membership.restoring)
+        tasks = None if membership is None else membership.tasks
+        counts = (
+            [] if tasks is None else [t.counts for t in (*tasks.finished, *tasks.running.values())]
+        )
+        places = self.snapshot()
         return KafkaProgress(
             processed=self._processed + sum(each.processed for each in counts),
             emitted=self._emitted + sum(each.emitted for each in counts),
             dropped=self._dropped + sum(each.dropped_total for each in counts),
             commits=self._commits,
-            aborts=self._aborts + (0 if membership is None else membership.aborts),
+            aborts=self._aborts + (0 if tasks is None else tasks.aborts),
             rejoins=self._rejoins,
-            running=tuple(f"{part}_{partition}" for part, partition in sorted(running)),
-            restoring=tuple(f"{part}_{partition}" for part, partition in sorted(restoring)),
+            running=names_of(places, "running"),
+            restoring=names_of(places, "restoring"),
+            standbys=names_of(places, "standby"),
             lag=self._lag,
         )
+
+    def snapshot(self) -> tuple[TaskPlace, ...]:
+        """Return the tasks of which this instance has stores, and how far these are (KFK-19).
+
+        Any thread may ask; each task is as it was at some moment of the call.
+        """
+        membership, restorer, plan = self._membership, self._restorer, self._plan
+        if membership is None or restorer is None or plan is None:
+            return ()
+        return task_places(plan, membership.tasks, restorer)
+
+    @property
+    def server(self) -> "ApplicationServer | None":
+        """What answers for this instance, with ``serve``; ``None`` before and after the run."""
+        return self._server
+
+    def _open_stores(self) -> OpenStores | None:
+        membership, plan, cluster = self._membership, self._plan, self._cluster
+        if plan is None or cluster is None:
+            return None
+        tasks = None if membership is None else membership.tasks
+        return OpenStores(plan, cluster, self._tables, self._restorer, tasks)
+
+    def running_stores(self) -> dict[str, RunningStore]:
+        """Return the topology's stores, as they are here now (SRV-22); any thread may ask."""
+        stores = self._open_stores()
+        return {} if stores is None else stores.running()
+
+    def changelog_end(self, name: str, partition: int) -> tuple[TopicPartition, int]:
+        """Return a partition's changelog, and where it ends, to judge a lag; any thread may ask.
+
+        Raises:
+            StateStoreError: See `OpenStores.changelog_end`.
+        """
+        stores = self._open_stores()
+        if stores is None:
+            raise InvalidStateStoreError(f"{name!r} is not here yet; try again")
+        return stores.changelog_end(name, partition)
+
+    def not_begun(self) -> str | None:
+        """Return, in words, why it is not known what is to run here; ``None`` once it is."""
+        membership = self._membership
+        if membership is None:
+            return "the instance has not joined the group"
+        return None if membership.has_begun else "the group's assignment does not run yet"
 
     def metrics(self) -> Metrics:
         """Return the metrics of the stores of running tasks, and consumer lag by partition."""
@@ -314,7 +446,7 @@ class KafkaRunner:
             _LAG.of(behind, MappingProxyType({"topic": topic, "partition": str(partition)}))
             for (topic, partition), behind in self._lag.items()
         ]
-        for key, task in [] if membership is None else list(membership.tasks.items()):
+        for key, task in [] if membership is None else list(membership.tasks.running.items()):
             tags = {"task-id": f"{key.part}_{key.partition}", "partition": str(key.partition)}
             for logged in task.stores.logged.values():
                 found += tagged(logged.store.metrics(), tags)

@@ -2,15 +2,18 @@
 
 from collections.abc import Callable, Mapping
 from os import PathLike
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from statestores.kafka.client_settings import GroupProtocol, OffsetReset
 from statestores.kafka.progress import KafkaProgress
 from statestores.kafka.runner import Guarantee, KafkaRunner, Until
 from statestores.processing.dsl.topology import Topology
-from statestores.processing.stopping import stopped_by_signals
 from statestores.spi import Durability
+from statestores.stopping import stopped_by_signals
 from statestores.tasks.restore_progress import RestoreListener
+
+if TYPE_CHECKING:
+    from statestores.serving import Serving
 
 
 def run(
@@ -28,6 +31,8 @@ def run(
     commit_interval_ms: int = 100,
     commit_records: int = 10_000,
     replication_factor: int = -1,
+    standby_replicas: int = 0,
+    serve: "Serving | str | None" = None,
     until: Until = "stopped",
     progress: Callable[[KafkaProgress], object] | None = None,
     on_restore: RestoreListener | None = None,
@@ -57,6 +62,11 @@ def run(
         commit_interval_ms: How long the instance goes on before it commits.
         commit_records: After how many records of a task it commits in any case.
         replication_factor: Copies of created topics; -1: as many as the brokers say.
+        standby_replicas: How many other instances keep a copy of each task's stores up to date
+            (KFK-17). A task that comes to one of these goes on almost at once.
+        serve: Where the stores of the application are read from elsewhere while it runs, as
+            ``host:port`` for HTTP, or a `statestores.serving.Serving` (SRV-22). Instances find
+            each other in the topic ``<application>-instances``. It needs the extra ``serve``.
         until: ``"idle"`` ends the run when everything that is there for this instance is
             processed.
         progress: Called after each commit, on the thread that has committed.
@@ -80,6 +90,8 @@ def run(
         commit_interval_ms=commit_interval_ms,
         commit_records=commit_records,
         replication_factor=replication_factor,
+        standby_replicas=standby_replicas,
+        serve=serve,
         until=until,
         progress=progress,
         on_restore=on_restore,

@@ -6,12 +6,13 @@ they are flushed, and the offsets are committed when the stores are.
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
 from confluent_kafka import TopicPartition as KafkaPartition
 
-from statestores.errors import BrokerError, InstanceFencedError
+from statestores.errors import BrokerError, InstanceFencedError, StateStoreError
 from statestores.kafka.broker_errors import (
     FENCED,
     TransactionAbortedError,
@@ -23,13 +24,17 @@ from statestores.kafka.changelog_rows import ChangelogRow
 from statestores.kafka.client_settings import CLIENT_LOGGER, ClientSettings
 from statestores.kafka.cluster import PATIENCE_SECONDS, REQUEST_SECONDS, may_pass
 from statestores.kafka.messages import timestamp_and_headers
-from statestores.kafka.task_stores import LoggedStore
+from statestores.kafka.patient_calls import CallStuckError, PatientCalls
+from statestores.kafka.tasks.task_stores import LoggedStore
 from statestores.partitioning import Partitioner
 from statestores.processing.record import Headers, RawRecord
 from statestores.spi import TopicPartition
 
+_OF_A_RECORD = frozenset({KafkaError.MSG_SIZE_TOO_LARGE})
 _ROOM_SECONDS = 0.05
 _CALL_SECONDS = 5.0
+_STUCK_SECONDS = 5.0
+"""How much longer than it was told a call may take before it is given up with its producer."""
 
 
 class Writer(Protocol):
@@ -46,8 +51,12 @@ class Writer(Protocol):
     ) -> None:
         """Add a record to what the next commit makes visible.
 
+        It is called while a record is processed, whose policy would take what is raised here for
+        the record's own failure, and may skip it. So only that is raised; of anything else the next
+        commit tells, and what is written until then is forgotten.
+
         Raises:
-            BrokerError: The record is too large, or the producer has failed.
+            BrokerError: The record is too large.
         """
 
     def commit(self, offsets: Mapping[TopicPartition, int], consumer: Consumer) -> None:
@@ -72,6 +81,16 @@ class Writer(Protocol):
     def poll(self) -> None:
         """Let the client tell of deliveries."""
 
+    markers: int
+    """How many offsets of a partition `commit` takes behind the records."""
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the next commit will raise."""
+
+    def close(self) -> None:
+        """Use it no more."""
+
 
 class _Producing:
     """What both writers have in common."""
@@ -81,10 +100,6 @@ class _Producing:
             self._producer = Producer(settings, logger=CLIENT_LOGGER)
         except KafkaException as error:
             raise settings_error(error) from error
-
-    def poll(self) -> None:
-        """Let the client tell of deliveries."""
-        self._producer.poll(0)
 
     def _produce(
         self,
@@ -107,13 +122,17 @@ class _Producing:
             except BufferError:  # as many as may wait: some will be delivered, or time out
                 self._producer.poll(_ROOM_SECONDS)
             except KafkaException as error:
-                raise broker_error(f"write to {place[0]!r}", error) from error
+                if error_of(error).code() in _OF_A_RECORD:
+                    raise broker_error(f"write to {place[0]!r}", error) from error
+                raise
             else:
                 return
 
 
 class TransactionalWriter(_Producing):
     """Exactly once: a transaction for each commit."""
+
+    markers = 1
 
     def __init__(self, settings: ClientSettings, transactional_id: str) -> None:
         """Take over *transactional_id*: what an earlier process has left open under it is aborted.
@@ -124,6 +143,8 @@ class TransactionalWriter(_Producing):
         """
         super().__init__(settings.producer(transactional_id))
         self._is_open = False
+        self._failure: StateStoreError | None = None
+        self._calls = PatientCalls("transactions")
         self._call("begin with transactions", self._producer.init_transactions, PATIENCE_SECONDS)
 
     def write(
@@ -136,20 +157,49 @@ class TransactionalWriter(_Producing):
         delivered: Callable[[KafkaError | None, Message], None] | None = None,
     ) -> None:
         """See `Writer.write`."""
-        if not self._is_open:
-            self._begin()
-        self._produce(place, key, value, time_ms, headers, delivered)
+        if self._failure is not None:
+            return
+        doing = f"write to {place[0]!r}"
+        try:
+            if not self._is_open:
+                self._begin()
+            self._produce(place, key, value, time_ms, headers, delivered)
+        except KafkaException as raised:
+            error = error_of(raised)
+            if _is_for_good(error):
+                self._failure = _fatal(doing, raised)
+            elif error.code() == KafkaError._STATE:  # noqa: SLF001  # its name
+                self._failure = _taken_back(doing, error)
+            else:
+                self._failure = broker_error(doing, raised)
+
+    def poll(self) -> None:
+        """See `Writer.poll`."""
+        try:
+            self._producer.poll(0)
+        except KafkaException as raised:  # a failure for good is told wherever the client is called
+            self._failure = self._failure or _fatal("write", raised)
+
+    @property
+    def has_failed(self) -> bool:
+        """See `Writer.has_failed`."""
+        return self._failure is not None
 
     def commit(self, offsets: Mapping[TopicPartition, int], consumer: Consumer) -> None:
         """See `Writer.commit`."""
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
         if not self._is_open:
-            self._begin()
+            try:
+                self._begin()
+            except KafkaException as raised:
+                raise _fatal("begin a transaction", raised) from raised
         places = [KafkaPartition(*place, offset) for place, offset in offsets.items()]
+        member = consumer.consumer_group_metadata()
         self._call(
             "commit consumed offsets with the transaction",
-            lambda seconds: self._producer.send_offsets_to_transaction(
-                places, consumer.consumer_group_metadata(), seconds
-            ),
+            lambda seconds: self._producer.send_offsets_to_transaction(places, member, seconds),
         )
         self._call("commit the transaction", self._producer.commit_transaction)
         self._is_open = False
@@ -159,15 +209,17 @@ class TransactionalWriter(_Producing):
 
     def abort(self) -> None:
         """See `Writer.abort`."""
+        self._failure = None
         if self._is_open:
             self._call("abort the transaction", self._producer.abort_transaction)
             self._is_open = False
 
+    def close(self) -> None:
+        """See `Writer.close`."""
+        self._calls.end()
+
     def _begin(self) -> None:
-        try:
-            self._producer.begin_transaction()
-        except KafkaException as error:
-            raise broker_error("begin a transaction", error) from error
+        self._producer.begin_transaction()
         self._is_open = True
 
     def _call(
@@ -181,16 +233,18 @@ class TransactionalWriter(_Producing):
         deadline = time.monotonic() + patience_seconds
         while True:
             try:
-                call(_CALL_SECONDS)
+                self._calls.do(partial(call, _CALL_SECONDS), _CALL_SECONDS + _STUCK_SECONDS)
+            except CallStuckError as stuck:
+                raise InstanceFencedError(
+                    f"the client does not come back from an attempt to {doing}; a new producer "
+                    "finds out what has become of it"
+                ) from stuck
             except KafkaException as raised:
                 error = error_of(raised)
                 if error.fatal():
                     raise _fatal(doing, raised) from raised
                 if error.txn_requires_abort():
-                    raise TransactionAbortedError(
-                        f"could not {doing}: {error.name()}: {error.str()}; it is taken back, and "
-                        "the records are processed again"
-                    ) from raised
+                    raise _taken_back(doing, error) from raised
                 if not may_pass(error):
                     raise broker_error(doing, raised) from raised
                 if time.monotonic() > deadline:
@@ -200,6 +254,17 @@ class TransactionalWriter(_Producing):
                     ) from raised
             else:
                 return
+
+
+def _is_for_good(error: KafkaError) -> bool:
+    return error.fatal() or error.code() == KafkaError._FATAL or error.code() in FENCED  # noqa: SLF001  # its name
+
+
+def _taken_back(doing: str, error: KafkaError) -> TransactionAbortedError:
+    return TransactionAbortedError(
+        f"could not {doing}: {error.name()}: {error.str()}; the transaction is taken back, and the "
+        "records are processed again"
+    )
 
 
 def _fatal(doing: str, raised: KafkaException) -> BrokerError | InstanceFencedError:
@@ -214,6 +279,8 @@ def _fatal(doing: str, raised: KafkaException) -> BrokerError | InstanceFencedEr
 
 class PlainWriter(_Producing):
     """At least once: what was written is flushed, and then the stores and the offsets commit."""
+
+    markers = 0
 
     def __init__(self, settings: ClientSettings) -> None:
         """Make the producer.
@@ -235,12 +302,27 @@ class PlainWriter(_Producing):
     ) -> None:
         """See `Writer.write`."""
         tell = self._delivered if delivered is None else self._and_then(delivered)
-        self._produce(place, key, value, time_ms, headers, tell)
+        try:
+            self._produce(place, key, value, time_ms, headers, tell)
+        except KafkaException as error:
+            self._failure = self._failure or error_of(error)
+
+    def poll(self) -> None:
+        """See `Writer.poll`."""
+        try:
+            self._producer.poll(0)
+        except KafkaException as error:
+            self._failure = self._failure or error_of(error)
+
+    @property
+    def has_failed(self) -> bool:
+        """See `Writer.has_failed`."""
+        return self._failure is not None
 
     def commit(self, offsets: Mapping[TopicPartition, int], consumer: Consumer) -> None:
         """See `Writer.commit`."""
         deadline = time.monotonic() + PATIENCE_SECONDS
-        while self._producer.flush(REQUEST_SECONDS):
+        while self._flushed():
             if time.monotonic() > deadline:
                 raise BrokerError(
                     f"the cluster has not taken what was written within {PATIENCE_SECONDS:.0f} s; "
@@ -249,6 +331,14 @@ class PlainWriter(_Producing):
         failure, self._failure = self._failure, None
         if failure is not None:
             raise broker_error("write records", KafkaException(failure))
+
+    def _flushed(self) -> int:
+        """Return how many records still wait."""
+        try:
+            return self._producer.flush(REQUEST_SECONDS)
+        except KafkaException as error:
+            self._failure = self._failure or error_of(error)
+            return 0
 
     def commit_offsets(self, offsets: Mapping[TopicPartition, int], consumer: Consumer) -> None:
         """Commit *offsets*. Should the group refuse, their next owner repeats the records."""
@@ -261,6 +351,9 @@ class PlainWriter(_Producing):
     def abort(self) -> None:
         """Forget failures; what was written stays."""
         self._failure = None
+
+    def close(self) -> None:
+        """See `Writer.close`."""
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is not None and self._failure is None:
@@ -287,6 +380,8 @@ class TaskWriter:
     ) -> None:
         """Emit to *topics* by *writer*; records without key go by the *task_partition*."""
         self._write = writer.write
+        self.markers = writer.markers
+        """See `Writer`."""
         self._topics = topics
         self._task_partition = task_partition
         self.has_emitted = False

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import Message
 
 from statestores.kafka.messages import offset_of, record_of
-from statestores.kafka.task_stores import TaskStores
+from statestores.kafka.tasks.task_stores import TaskStores
 from statestores.kafka.writer import TaskWriter
 from statestores.processing.error_policy import ErrorPolicy
 from statestores.processing.runtime import RecordOrder, TaskCounts, TaskRuntime, head_times
@@ -140,7 +140,7 @@ class KafkaTask(Closing):
         Raises:
             StateStoreError: One of them failed; the task is to be opened again.
         """
-        self.stores.commit(self._position)
+        self.stores.commit(self._position, self._writer.markers)
         self.committed = dict(self.processed)
         self.uncommitted = 0
         self._writer.has_emitted = False

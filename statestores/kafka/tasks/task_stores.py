@@ -32,6 +32,12 @@ class LoggedStore:
         self.rows = RowFormat(store.specification)
         self.appended: int | None = None
         """The offset of the last record of the commit under way, once the broker has said it."""
+        self.reflected = self.next_offset
+        """As `next_offset`, for any thread."""
+        self.reached = self.reflected
+        """From where on the changelog may have a change that the store lacks; for any thread.
+
+        Ends of transactions and what was taken back may lie between `reflected` and this."""
 
     @property
     def next_offset(self) -> int:
@@ -57,6 +63,7 @@ class LoggedStore:
                 "has lost its end; remove the local store to begin with what the topic has"
             )
         if 0 < following < start:
+            self.reflected = self.reached = 0
             self.store.truncate()
             return False
         return True
@@ -64,6 +71,20 @@ class LoggedStore:
     def take(self, rows: list[ChangelogRow]) -> None:
         """Replay *rows* of the changelog, as pending writes."""
         self.store.replay(self.rows.changes(rows))
+
+    def commit(self, offset: int | None, markers: int = 0) -> None:
+        """Commit what is pending, with the *offset* of its last record.
+
+        Behind it are so many *markers* of the transaction that the record is the last one of.
+        """
+        self.store.commit({} if offset is None else {self.changelog: offset})
+        if offset is not None:
+            self.reflected = offset + 1
+            self.has_read_to(offset + 1 + markers)
+
+    def has_read_to(self, offset: int) -> None:
+        """Note that the store lacks no change of the changelog before *offset*."""
+        self.reached = max(self.reached, offset)
 
 
 class TaskStores(Closing):
@@ -124,8 +145,10 @@ class TaskStores(Closing):
             if len(changes):
                 yield logged, logged.rows.rows(changes, now_ms)
 
-    def commit(self, position: Mapping[TopicPartition, int]) -> None:
+    def commit(self, position: Mapping[TopicPartition, int], markers: int) -> None:
         """Commit what is pending, with the offset of its last record and the input's *position*.
+
+        A transaction has so many *markers* behind its records.
 
         Raises:
             BrokerError: A changelog's offset is not known.
@@ -139,7 +162,21 @@ class TaskStores(Closing):
                     "the store is brought up when its task is opened again"
                 )
             logged.store.advance_position(position)
-            logged.store.commit({} if offset is None else {logged.changelog: offset})
+            logged.commit(offset, markers)
+
+    def note_position(self, next_offsets: Mapping[TopicPartition, int]) -> None:
+        """Commit that restored stores reflect their inputs before *next_offsets* (KFK-23).
+
+        Changelogs say nothing of inputs: without this, nobody could be told so before the task has
+        processed a record of each.
+
+        Raises:
+            StateStoreError: A store cannot be written.
+        """
+        position = {place: offset - 1 for place, offset in next_offsets.items() if offset > 0}
+        for logged in self.logged.values():
+            logged.store.advance_position(position)
+            logged.commit(None)
 
     def rollback(self) -> None:
         """Forget what is pending."""

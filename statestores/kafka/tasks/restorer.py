@@ -5,24 +5,27 @@ in this order: the group's committed offsets are asked for, which waits for thos
 is still committing; then the high watermarks of the changelogs; then the changelogs are read until
 nothing below these is undecided. The first makes sure that the transactions of whoever had the task
 before are among what lies below the second.
+
+The same thread keeps standbys: stores that follow their changelogs while another instance has the
+task. A task that comes here takes its standby over, and reads what that lacks (KFK-17).
 """
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from queue import Empty, SimpleQueue
-from threading import Event, Lock, Thread
+from threading import Event, Thread
+from typing import TypeAlias
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaPartition
 
-from statestores.arrow.progress import Progress
-from statestores.errors import BrokerError, ChangelogCorruptedError, StateStoreError
+from statestores.errors import BrokerError, StateStoreError
 from statestores.kafka.broker_errors import broker_error, error_of, settings_error
-from statestores.kafka.changelog_rows import ChangelogRow
 from statestores.kafka.client_settings import CLIENT_LOGGER, ClientSettings, OffsetReset
 from statestores.kafka.cluster import Cluster, may_pass
-from statestores.kafka.messages import offset_of, time_of
-from statestores.kafka.task_stores import LoggedStore, TaskStores
+from statestores.kafka.messages import offset_of
+from statestores.kafka.tasks.restore import Restore, Way
+from statestores.kafka.tasks.task_stores import TaskStores
 from statestores.spi import TopicPartition
 from statestores.tasks.restore_progress import RestoreListener, RestoreReporter
 from statestores.tasks.task_id import TaskId
@@ -30,92 +33,13 @@ from statestores.tasks.task_id import TaskId
 _BATCH_RECORDS = 2_000
 _WAIT_SECONDS = 0.1
 _ASK_SECONDS = 1.0
+_LOOK_SECONDS = 0.5
+"""How often it is looked how far changelogs are ahead of standbys."""
 _HANGING_SECONDS = 120.0
 """Beyond the time that transactions may take, how long one may stay open in a changelog."""
 
 
-class Restore:
-    """What is to be done for one task, and what has become of it."""
-
-    def __init__(
-        self, task: TaskId, open_stores: Callable[[], TaskStores], inputs: Iterable[TopicPartition]
-    ) -> None:
-        """Open by *open_stores*; the task reads *inputs*."""
-        self.task = task
-        self.inputs = tuple(inputs)
-        self.open_stores = open_stores
-        self.stores: TaskStores | None = None
-        """The stores; the restorer's until `is_done`, then whoever asked for them."""
-        self.next_offsets: dict[TopicPartition, int] = {}
-        """Where each input goes on."""
-        self.input_ends: dict[TopicPartition, int] = {}
-        """Where each input ended when it was looked at."""
-        self.failure: BaseException | None = None
-        """Why it has failed."""
-        self.remaining: dict[TopicPartition, _Way] = {}
-        self._lock = Lock()
-        self._is_over = False
-        self.is_cancelled = False
-        """Whether nobody wants the task any more."""
-
-    def cancel(self) -> None:
-        """Want the task no more: its stores are closed before the next restore begins."""
-        with self._lock:
-            self.is_cancelled = True
-            if self._is_over:
-                self.let_go()
-
-    def end(self, failure: BaseException | None) -> bool:
-        """Note that it is over; return whether somebody still wants to know."""
-        with self._lock:
-            self._is_over = True
-            self.failure = failure
-            if failure is not None or self.is_cancelled:
-                self.let_go()
-            return not self.is_cancelled
-
-    def let_go(self) -> None:
-        """Close the stores, if they are open."""
-        stores, self.stores = self.stores, None
-        if stores is not None:
-            stores.close()
-
-
-class _Way:
-    """How far one store has come."""
-
-    def __init__(
-        self, logged: LoggedStore, start: int, end: int, reporter: RestoreReporter
-    ) -> None:
-        self.logged = logged
-        self.end = end
-        self.following = max(start, logged.next_offset)
-        self.reporter = reporter
-        self.rows = self.bytes = 0
-        self.waits_since: float | None = None
-        """When it had read everything but what an open transaction hides."""
-        self.total = max(0, end - self.following)
-
-    def take(self, messages: list[Message]) -> None:
-        """Replay and commit *messages*: a crash of the process repeats nothing of it."""
-        rows = []
-        for message in messages:
-            key, value = message.key(), message.value()
-            if key is None:
-                raise ChangelogCorruptedError(
-                    f"the record at offset {message.offset()} of partition {message.partition()} "
-                    f"of {message.topic()!r} has no key: something else writes to this changelog"
-                )
-            rows.append(ChangelogRow(key, value, time_of(message)))
-            self.bytes += len(key) + len(value or b"")
-        self.logged.take(rows)
-        last = offset_of(messages[-1])
-        self.logged.store.commit({self.logged.changelog: last})
-        self.following = last + 1
-        self.waits_since = None
-        self.rows += len(rows)
-        total = max(self.total, self.rows)
-        self.reporter(Progress(rows=self.rows, bytes=self.bytes, total_rows=total, offset=last))
+_Copies: TypeAlias = Mapping[TaskId, Callable[[], TaskStores]]
 
 
 class Restorer:
@@ -142,10 +66,12 @@ class Restorer:
             self._consumer = Consumer(settings.reader(application), logger=CLIENT_LOGGER)
         except KafkaException as error:
             raise settings_error(error) from error
-        self._asked: SimpleQueue[Restore] = SimpleQueue()
+        self._asked: SimpleQueue[Restore | _Copies] = SimpleQueue()
         self._done: SimpleQueue[Restore] = SimpleQueue()
         self._waiting: list[Restore] = []
         self._running: dict[TopicPartition, Restore] = {}
+        self._standbys: dict[TaskId, Restore] = {}
+        self._look_due = 0.0
         timeout_ms = int(settings.producer("any")["transaction.timeout.ms"])
         self._hanging_seconds = timeout_ms / 1_000 + _HANGING_SECONDS
         self._stopping = Event()
@@ -155,6 +81,14 @@ class Restorer:
     def begin(self, restore: Restore) -> None:
         """Have *restore* done, after those before it have begun."""
         self._asked.put(restore)
+
+    def follow(self, copies: _Copies) -> None:
+        """Have standbys of exactly the tasks *copies*, each with what opens its stores."""
+        self._asked.put(copies)
+
+    def standbys(self) -> list[Restore]:
+        """Return the standbys that there are; any thread may ask."""
+        return list(self._standbys.values())
 
     def finished(self) -> list[Restore]:
         """Return what has ended since the last call: restored, or failed; not what is cancelled."""
@@ -189,21 +123,31 @@ class Restorer:
 
     def _unfinished(self) -> list[Restore]:
         running = list(dict.fromkeys(self._running.values()))
-        waiting, self._waiting, self._running = self._waiting, [], {}
+        running += [each for each in self._standbys.values() if each not in running]
+        waiting, self._waiting, self._running, self._standbys = self._waiting, [], {}, {}
         while not self._asked.empty():
-            waiting.append(self._asked.get())
+            asked = self._asked.get()
+            if isinstance(asked, Restore):
+                waiting.append(asked)
         return running + waiting
 
     def _step(self) -> None:
         """Take up what is asked for, and read on."""
+        asked: list[Restore | _Copies] = []
         if not self._running and not self._waiting:
             try:
-                self._waiting.append(self._asked.get(timeout=_WAIT_SECONDS))
+                asked.append(self._asked.get(timeout=_WAIT_SECONDS))
             except Empty:
                 return
         while not self._asked.empty():
-            self._waiting.append(self._asked.get())
+            asked.append(self._asked.get())
+        # First what is wanted no more, among it what has just come: the next one of the same task
+        # may have come as well.
+        self._waiting += [each for each in asked if isinstance(each, Restore)]
         changed = self._drop_cancelled()
+        for each in asked:
+            if not isinstance(each, Restore):
+                changed |= self._follow(each)
         for restore in self._waiting.copy():
             if self._prepare(restore):
                 self._waiting.remove(restore)
@@ -229,33 +173,94 @@ class Restorer:
         """Find out what *restore* has to read; False when the group's offsets are undecided."""
         try:
             if not self._ask_offsets(restore):
+                self._give_up_undecided(restore)
                 return False
-            stores = restore.stores = restore.open_stores()
-            changelogs = {logged.changelog: logged for logged in stores.logged.values()}
-            ends = self._cluster.ends(changelogs, committed=False)
-            starts = self._cluster.starts(changelogs)
-            for place, logged in changelogs.items():
-                if not logged.begin_restore(starts[place], ends[place]):
-                    CLIENT_LOGGER.warning(
-                        "the store %r of task %s has missed what its changelog no longer has; it "
-                        "is restored from the beginning",
-                        logged.store.name,
-                        restore.task,
-                    )
-                reporter = RestoreReporter(self._listener, restore.task, logged.store.name)
-                reporter.start()
-                way = _Way(logged, starts[place], ends[place], reporter)
-                if way.following < way.end:
-                    restore.remaining[place] = way
-                    self._running[place] = restore
-                else:
-                    reporter.end()
+            standby = self._standbys.pop(restore.task, None)
+            if standby is not None:
+                self._forget(standby)
+                restore.stores, standby.stores = standby.stores, None
+            if restore.stores is None:
+                restore.stores = restore.open_stores()
+            self._find_ways(restore, restore.stores)
         except BaseException as error:  # noqa: BLE001  # told to the thread that polls
             self._end(restore, error)
             return True
         if not restore.remaining:
             self._end(restore, None)
         return True
+
+    def _give_up_undecided(self, restore: Restore) -> None:
+        """Fail what waits for the group's offsets as long as no transaction may take."""
+        now = time.monotonic()
+        if restore.undecided_since is None:
+            restore.undecided_since = now
+        elif now - restore.undecided_since > self._hanging_seconds:
+            raise BrokerError(
+                f"the group's committed offsets of {', '.join(map(str, restore.inputs))} have been "
+                f"undecided for {self._hanging_seconds:.0f} s: a transaction holds them, and "
+                "nobody ends it; look for it with Kafka's `kafka-transactions.sh`, restart the "
+                "broker that coordinates the group if there is none, and start again"
+            )
+
+    def _find_ways(self, restore: Restore, stores: TaskStores) -> None:
+        """Find out what the changelogs have that *stores* lack, and read it from now on."""
+        changelogs = {logged.changelog: logged for logged in stores.logged.values()}
+        ends = self._cluster.ends(changelogs, committed=False)
+        starts = self._cluster.starts(changelogs)
+        for place, logged in changelogs.items():
+            if not logged.begin_restore(starts[place], ends[place]):
+                CLIENT_LOGGER.warning(
+                    "the store %r of task %s has missed what its changelog no longer has; it "
+                    "is restored from the beginning",
+                    logged.store.name,
+                    restore.task,
+                )
+            reporter = None
+            if not restore.is_standby:
+                reporter = RestoreReporter(self._listener, restore.task, logged.store.name)
+                reporter.start()
+            way = Way(logged, starts[place], ends[place], reporter)
+            if restore.is_standby or way.following < way.end:
+                restore.remaining[place] = way
+                self._running[place] = restore
+            elif reporter is not None:
+                reporter.end()
+
+    def _follow(self, copies: _Copies) -> bool:
+        """Begin and end standbys; return whether other changelogs are to be read."""
+        changed = False
+        # What is about to be taken over is not closed before.
+        wanted = {each.task for each in (*self._waiting, *self._running.values())}
+        wanted -= self._standbys.keys() - {each.task for each in self._waiting}
+        for task in self._standbys.keys() - copies.keys() - wanted:
+            standby = self._standbys.pop(task)
+            self._forget(standby)
+            standby.let_go()
+            changed = True
+        for task in copies.keys() - self._standbys.keys() - wanted:
+            standby = Restore(task, copies[task], ())
+            standby.is_standby = True
+            try:
+                standby.stores = standby.open_stores()
+                self._find_ways(standby, standby.stores)
+            except StateStoreError as error:  # it is wanted again with the next assignment
+                self._lose(standby, error)
+            else:
+                self._standbys[task] = standby
+            changed = True
+        return changed
+
+    def _lose(self, standby: Restore, error: StateStoreError) -> None:
+        CLIENT_LOGGER.warning("the standby of task %s is given up: %s", standby.task, error)
+        self._standbys.pop(standby.task, None)
+        self._forget(standby)
+        standby.let_go()
+
+    def _forget(self, restore: Restore) -> None:
+        """Read the changelogs of *restore* no more."""
+        self._running = {
+            place: each for place, each in self._running.items() if each is not restore
+        }
 
     def _ask_offsets(self, restore: Restore) -> bool:
         """Find out where the inputs go on; False while a transaction is about to say it."""
@@ -278,6 +283,7 @@ class Restorer:
             for found in committed
             if found.offset >= 0
         }
+        restore.committed = dict(known)
         unknown = [place for place in restore.inputs if place not in known]
         known |= self._cluster.beginnings(unknown, self._offset_reset)
         restore.next_offsets = known
@@ -310,11 +316,32 @@ class Restorer:
             self._take(place, found)
         for place, offset in ended.items():
             restore = self._running.get(place)
-            if restore is not None and offset >= restore.remaining[place].end:
-                self._arrive(place, restore)
-            elif restore is not None and restore.remaining[place].waits_since is None:
-                restore.remaining[place].waits_since = time.monotonic()
+            if restore is not None and not restore.is_cancelled:
+                self._note_end(place, offset, restore)
         self._give_up_hanging()
+        self._look_ahead()
+
+    def _note_end(self, place: TopicPartition, offset: int, restore: Restore) -> None:
+        """Note that nothing decided is left of *place*, up to *offset*."""
+        way = restore.remaining[place]
+        way.logged.has_read_to(offset)
+        if restore.is_standby:
+            return
+        if offset >= way.end:
+            self._arrive(place, restore)
+        elif way.waits_since is None:
+            way.waits_since = time.monotonic()
+
+    def _look_ahead(self) -> None:
+        """Note how far changelogs are ahead of standbys."""
+        now = time.monotonic()
+        if now < self._look_due:
+            return
+        self._look_due = now + _LOOK_SECONDS
+        for standby in self._standbys.values():
+            for place, way in standby.remaining.items():
+                _, end = self._consumer.get_watermark_offsets(KafkaPartition(*place), cached=True)
+                way.end = max(way.end, end, way.following)
 
     def _give_up_hanging(self) -> None:
         """Fail what waits for a transaction that should long have ended.
@@ -348,23 +375,29 @@ class Restorer:
             if following:
                 way.take(following)
         except StateStoreError as failure:
-            self._fail(restore, failure)
+            if restore.is_standby:
+                self._lose(restore, failure)
+                self._assign()
+            else:
+                self._fail(restore, failure)
 
     def _arrive(self, place: TopicPartition, restore: Restore) -> None:
         """Note that one store has everything."""
-        restore.remaining.pop(place).reporter.end()
+        reporter = restore.remaining.pop(place).reporter
+        if reporter is not None:
+            reporter.end()
         del self._running[place]
         if not restore.remaining:
             self._end(restore, None)
         self._assign()
 
     def _fail(self, restore: Restore, failure: BaseException) -> None:
-        self._running = {
-            place: each for place, each in self._running.items() if each is not restore
-        }
+        self._forget(restore)
         self._assign()
         self._end(restore, failure)
 
     def _end(self, restore: Restore, failure: BaseException | None) -> None:
-        if restore.end(failure):
+        if restore.is_standby:
+            restore.let_go()
+        elif restore.end(failure):
             self._done.put(restore)

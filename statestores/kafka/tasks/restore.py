@@ -1,0 +1,109 @@
+"""What is to be restored: the stores of one task, and how far each of them has come."""
+
+from collections.abc import Callable, Iterable
+from threading import Lock
+
+from confluent_kafka import Message
+
+from statestores.arrow.progress import Progress
+from statestores.errors import ChangelogCorruptedError
+from statestores.kafka.changelog_rows import ChangelogRow
+from statestores.kafka.messages import offset_of, time_of
+from statestores.kafka.tasks.task_stores import LoggedStore, TaskStores
+from statestores.spi import TopicPartition
+from statestores.tasks.restore_progress import RestoreReporter
+from statestores.tasks.task_id import TaskId
+
+
+class Restore:
+    """What is to be done for one task, and what has become of it."""
+
+    def __init__(
+        self, task: TaskId, open_stores: Callable[[], TaskStores], inputs: Iterable[TopicPartition]
+    ) -> None:
+        """Open by *open_stores*; the task reads *inputs*."""
+        self.task = task
+        self.inputs = tuple(inputs)
+        self.open_stores = open_stores
+        self.stores: TaskStores | None = None
+        """The stores; the restorer's until `is_done`, then whoever asked for them."""
+        self.next_offsets: dict[TopicPartition, int] = {}
+        """Where each input goes on."""
+        self.committed: dict[TopicPartition, int] = {}
+        """Those of them that the group has committed: the restored stores reflect what is before.
+        """
+        self.input_ends: dict[TopicPartition, int] = {}
+        """Where each input ended when it was looked at."""
+        self.failure: BaseException | None = None
+        """Why it has failed."""
+        self.remaining: dict[TopicPartition, Way] = {}
+        """How far each store has come that has not arrived; of a standby, all of them."""
+        self.undecided_since: float | None = None
+        """When the group's offsets were first found to be undecided."""
+        self.is_standby = False
+        """Whether the stores are to follow their changelogs without an end."""
+        self._lock = Lock()
+        self._is_over = False
+        self.is_cancelled = False
+        """Whether nobody wants the task any more."""
+
+    def cancel(self) -> None:
+        """Want the task no more: its stores are closed before the next restore begins."""
+        with self._lock:
+            self.is_cancelled = True
+            if self._is_over:
+                self.let_go()
+
+    def end(self, failure: BaseException | None) -> bool:
+        """Note that it is over; return whether somebody still wants to know."""
+        with self._lock:
+            self._is_over = True
+            self.failure = failure
+            if failure is not None or self.is_cancelled:
+                self.let_go()
+            return not self.is_cancelled
+
+    def let_go(self) -> None:
+        """Close the stores, if they are open."""
+        stores, self.stores = self.stores, None
+        if stores is not None:
+            stores.close()
+
+
+class Way:
+    """How far one store has come."""
+
+    def __init__(
+        self, logged: LoggedStore, start: int, end: int, reporter: RestoreReporter | None
+    ) -> None:
+        """Go from where *logged* is, at least *start*, to *end*, and tell the *reporter*."""
+        self.logged = logged
+        self.end = end
+        self.following = max(start, logged.next_offset)
+        self.reporter = reporter
+        self.rows = self.bytes = 0
+        self.waits_since: float | None = None
+        """When it had read everything but what an open transaction hides."""
+        self.total = max(0, end - self.following)
+
+    def take(self, messages: list[Message]) -> None:
+        """Replay and commit *messages*: a crash of the process repeats nothing of it."""
+        rows = []
+        for message in messages:
+            key, value = message.key(), message.value()
+            if key is None:
+                raise ChangelogCorruptedError(
+                    f"the record at offset {message.offset()} of partition {message.partition()} "
+                    f"of {message.topic()!r} has no key: something else writes to this changelog"
+                )
+            rows.append(ChangelogRow(key, value, time_of(message)))
+            self.bytes += len(key) + len(value or b"")
+        self.logged.take(rows)
+        last = offset_of(messages[-1])
+        self.logged.commit(last)
+        self.following = last + 1
+        self.waits_since = None
+        self.rows += len(rows)
+        if self.reporter is not None:
+            total = max(self.total, self.rows)
+            self.reporter(Progress(rows=self.rows, bytes=self.bytes, total_rows=total, offset=last))
