@@ -10,6 +10,9 @@ A composite store holds nothing: each operation looks anew for the partitions th
 from statestores.query.local_partitions import LocalPartitions, StoreSource
 from statestores.query.position_bound import AtLeast
 from statestores.query.queryable_stores import QueryableStores
+from statestores.query.questions import Question, RemoteStores
+from statestores.query.routed_stores import RoutedStores
+from statestores.query.running_stores import Runner, RunningStore
 from statestores.query.store_types import (
     QueryableStoreType,
     key_value_store,
@@ -24,6 +27,11 @@ __all__ = [
     "LocalPartitions",
     "QueryableStoreType",
     "QueryableStores",
+    "Question",
+    "RemoteStores",
+    "RoutedStores",
+    "Runner",
+    "RunningStore",
     "StoreSource",
     "key_value_store",
     "session_store",

@@ -42,6 +42,21 @@ class CompositeVersionedStore(
             key, lambda store: store.history(key, first_ms, last_ms, reverse=reverse)
         )
 
+    def range_history(
+        self,
+        first: bytes | None = None,
+        last: bytes | None = None,
+        first_ms: int | None = None,
+        last_ms: int | None = None,
+        *,
+        reverse: bool = False,
+    ) -> Iterator[tuple[bytes, VersionedRecord[bytes]]]:
+        return self._partitions.merge(
+            lambda store: store.range_history(first, last, first_ms, last_ms, reverse=reverse),
+            lambda pair: (pair[0], pair[1].valid_from_ms),
+            reverse=reverse,
+        )
+
     def scan_as_of(
         self,
         as_of_ms: int | None = None,

@@ -13,7 +13,6 @@ from contextlib import ExitStack, contextmanager
 from typing import Any, Generic, Protocol, TypeVar, cast
 
 from statestores.errors import (
-    CapabilityNotSupportedError,
     InvalidArgumentError,
     InvalidStateStoreError,
     MisplacedKeyError,
@@ -21,8 +20,8 @@ from statestores.errors import (
     UnknownStateStoreError,
 )
 from statestores.partitioning import partitioner_by_name, placed_elsewhere
-from statestores.query.position_bound import AtLeast, PositionBound
-from statestores.semantics.every_kind.facade import EngineFacade
+from statestores.query.commit_bound import CommitBound
+from statestores.query.read_terms import ANY_TERMS, ReadTerms
 from statestores.semantics.rows.content_chunks import until_closed
 from statestores.serdes.typed_stores.delegation import DelegatingReadOnlyStore
 from statestores.spi.offsets import Position
@@ -79,19 +78,18 @@ class LocalPartitions(Generic[S]):
         source: StoreSource,
         name: str,
         accepts: Callable[[ReadOnlyStore], bool],
-        *,
-        include_stale: bool = False,
-        partition: int | None = None,
-        at_least: AtLeast | None = None,
+        terms: ReadTerms = ANY_TERMS,
     ) -> None:
-        """Look for *name* in *source*, or only for one *partition* of it.
+        """Look for *name* in *source*, on *terms*.
 
         Raises:
             UnknownStateStoreError: There is no store of that name.
-            InvalidTypeError: *at_least* is neither a position nor a mapping of such.
-            InvalidArgumentError: The store has no such partition.
+            InvalidTypeError: The bound is neither a position nor a mapping of such.
+            InvalidArgumentError: The store has no such partition, or the lag is none.
+            CapabilityNotSupportedError: *source* cannot judge a lag.
         """
         count = source.partition_count(name)
+        partition = terms.partition
         if partition is not None and (type(partition) is not int or not 0 <= partition < count):
             raise InvalidArgumentError(
                 f"{name!r} has the partitions 0 to {count - 1}, got {partition!r}"
@@ -99,10 +97,9 @@ class LocalPartitions(Generic[S]):
         self._source = source
         self._name = name
         self._accepts = accepts
-        self._include_stale = include_stale
+        self._terms = terms
         self._partition = partition
-        self._bound = PositionBound(name, count, at_least)
-        self._is_bounded = at_least is not None
+        self._bound = CommitBound(source, name, count, terms.at_least, terms.max_lag)
         self._specification = source.specification(name)
         self._partitions = count
         self._partition_of = partitioner_by_name(self._specification.partitioner).partition
@@ -126,7 +123,7 @@ class LocalPartitions(Generic[S]):
             InvalidStateStoreError: No partition is here, or they are moving.
             UnknownStateStoreError: What is here is of another type than was asked for.
         """
-        found = self._source.local_stores(self._name, include_stale=self._include_stale)
+        found = self._source.local_stores(self._name, include_stale=self._terms.include_stale)
         chosen: dict[int, Any] = {
             number: store
             for number, store in sorted(found.items())
@@ -345,7 +342,7 @@ class LocalPartitions(Generic[S]):
 
     def _held(self, held: ExitStack, items: Iterator[T]) -> Iterator[T]:
         """Return *items*; at their end everything that *held* closes is closed."""
-        return until_closed(held.pop_all(), items) if self._is_bounded else items
+        return until_closed(held.pop_all(), items) if self._bound.is_bounded else items
 
     def of_bytes(self, store: S) -> S:
         """Return *store* without its serdes: partitions are merged by the bytes of their keys."""
@@ -357,23 +354,9 @@ class LocalPartitions(Generic[S]):
     def _as_read(self, number: int, store: S, held: ExitStack) -> S:
         """Return *store*, partition *number*, as a read sees it: of bytes, and up to the bound.
 
-        With a bound it is frozen at one commit, the position of which was judged. *held* closes
-        what that takes.
+        With a bound it is frozen at one commit, which was judged. *held* closes what that takes.
         """
-        inner = self.of_bytes(store)
-        wanted = self._bound.of(number)
-        if wanted is None:
-            return inner
-        facade: object = inner
-        if not isinstance(facade, EngineFacade):
-            raise CapabilityNotSupportedError(
-                f"partition {number} of {self._name!r} is {type(facade).__name__}, which cannot be "
-                "read at one commit, so no bound can be judged; read it without at_least"
-            )
-        frozen, snapshot = facade.at_one_commit()
-        held.enter_context(snapshot)
-        self._bound.check(number, wanted, frozen.position)
-        return frozen  # type: ignore[return-value]  # of the same class as *inner*
+        return self._bound.as_read(number, self.of_bytes(store), held)
 
 
 @contextmanager

@@ -1,15 +1,33 @@
-"""Finding stores by name and type (KIP-67)."""
+"""Finding stores by name and type, or by what they are (KIP-67)."""
 
-from typing import Any, TypeVar
+from collections.abc import Callable
+from typing import Any, TypeVar, overload
 
 from statestores.errors import InvalidTypeError, UnknownStateStoreError
 from statestores.query.local_partitions import LocalPartitions, StoreSource
 from statestores.query.position_bound import AtLeast
-from statestores.query.store_types import QueryableStoreType
+from statestores.query.read_terms import ReadTerms
+from statestores.query.store_types import QueryableStoreType, type_of_kind
 from statestores.semantics.every_kind.arguments import check_store_name
 from statestores.spi.offsets import Position
+from statestores.spi.session_specification import Session
+from statestores.spi.specification import (
+    KeyValue,
+    StoreSpecification,
+    TimestampedKeyValue,
+    Versioned,
+)
+from statestores.spi.stores.key_value import ReadOnlyKeyValueStore
+from statestores.spi.stores.session import ReadOnlySessionStore
+from statestores.spi.stores.store import ReadOnlyStore
+from statestores.spi.stores.timestamped_key_value import ReadOnlyTimestampedKeyValueStore
+from statestores.spi.stores.versioned import ReadOnlyVersionedStore
+from statestores.spi.stores.window import ReadOnlyWindowStore
+from statestores.spi.window_specification import Window
 
 T = TypeVar("T")
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 class QueryableStores:
@@ -25,6 +43,67 @@ class QueryableStores:
             raise InvalidTypeError(f"stores come from a TaskManager or the like, got {source!r}")
         self._source = source
 
+    @overload
+    def store(
+        self,
+        name: KeyValue[K, V],
+        store_type: None = None,
+        *,
+        include_stale: bool = False,
+        partition: int | None = None,
+        at_least: AtLeast | None = None,
+        max_lag: int | None = None,
+    ) -> ReadOnlyKeyValueStore[K, V]: ...
+
+    @overload
+    def store(
+        self,
+        name: TimestampedKeyValue[K, V],
+        store_type: None = None,
+        *,
+        include_stale: bool = False,
+        partition: int | None = None,
+        at_least: AtLeast | None = None,
+        max_lag: int | None = None,
+    ) -> ReadOnlyTimestampedKeyValueStore[K, V]: ...
+
+    @overload
+    def store(
+        self,
+        name: Versioned[K, V],
+        store_type: None = None,
+        *,
+        include_stale: bool = False,
+        partition: int | None = None,
+        at_least: AtLeast | None = None,
+        max_lag: int | None = None,
+    ) -> ReadOnlyVersionedStore[K, V]: ...
+
+    @overload
+    def store(
+        self,
+        name: Window[K, V],
+        store_type: None = None,
+        *,
+        include_stale: bool = False,
+        partition: int | None = None,
+        at_least: AtLeast | None = None,
+        max_lag: int | None = None,
+    ) -> ReadOnlyWindowStore[K, V]: ...
+
+    @overload
+    def store(
+        self,
+        name: Session[K, V],
+        store_type: None = None,
+        *,
+        include_stale: bool = False,
+        partition: int | None = None,
+        at_least: AtLeast | None = None,
+        max_lag: int | None = None,
+    ) -> ReadOnlySessionStore[K, V]: ...
+
+    @overload
     def store(
         self,
         name: str,
@@ -33,7 +112,19 @@ class QueryableStores:
         include_stale: bool = False,
         partition: int | None = None,
         at_least: AtLeast | None = None,
-    ) -> T:
+        max_lag: int | None = None,
+    ) -> T: ...
+
+    def store(
+        self,
+        name: str | StoreSpecification[Any, Any],
+        store_type: QueryableStoreType[Any] | None = None,
+        *,
+        include_stale: bool = False,
+        partition: int | None = None,
+        at_least: AtLeast | None = None,
+        max_lag: int | None = None,
+    ) -> Any:
         """Return the partitions of the store *name* that are here, read as one.
 
         The result holds nothing: each of its operations looks for the partitions anew, sees one
@@ -43,8 +134,9 @@ class QueryableStores:
         that is missed there and is in another partition here raises `MisplacedKeyError`.
 
         Args:
-            name: The store's name.
-            store_type: How it is read, such as `key_value_store`.
+            name: The store's name; or its specification, which also says how it is read, and of
+                which types keys and values are.
+            store_type: How it is read, such as `key_value_store`; left out with a specification.
             include_stale: Whether standbys are read as well, which may be behind (KIP-535).
             partition: Read only this one, with keys too that the partitioner gives to another.
             at_least: The position that what is read must have reached (KIP-796): one for every
@@ -52,27 +144,31 @@ class QueryableStores:
                 partition without one is read as it is. It is judged on the commit that is read, by
                 each operation, which raises `NotUpToBoundError` before anything is read. An input
                 of which a partition has seen nothing has not been reached.
+            max_lag: How many changes what is read may lack of those that its changelog had when the
+                read began (KIP-535). Judged likewise.
 
         Raises:
-            UnknownStateStoreError: There is no store of that name, or it is not of that type.
+            UnknownStateStoreError: There is no store of that name, or it is not of that type, or
+                other than the specification says.
             InvalidTypeError: The name is no ``str``, the type no `QueryableStoreType`, or
                 *at_least* neither a position nor a mapping of such.
             InvalidArgumentError: The store has no such partition.
         """
+        wanted: StoreSpecification[Any, Any] | None = None
+        if isinstance(name, StoreSpecification):
+            wanted, name = name, name.name
+            store_type = type_of_kind(wanted.kind) if store_type is None else store_type
         check_store_name(name)
         if not isinstance(store_type, QueryableStoreType):
             raise InvalidTypeError(
-                "store_type must be a QueryableStoreType, such as key_value_store(), got "
-                f"{store_type!r}"
+                "store_type must be a QueryableStoreType, such as key_value_store(), or left out "
+                f"where a specification is given; got {store_type!r}"
             )
-        partitions: LocalPartitions[Any] = LocalPartitions(
-            self._source,
-            name,
-            store_type.accepts,
-            include_stale=include_stale,
-            partition=partition,
-            at_least=at_least,
+        terms = ReadTerms(
+            include_stale=include_stale, partition=partition, at_least=at_least, max_lag=max_lag
         )
+        partitions = self._partitions(name, store_type.accepts, terms)
+        self._check_specification(partitions.specification, wanted)
         accepted = [
             store_type.accepts(store)
             for store in self._source.local_stores(name, include_stale=True).values()
@@ -83,6 +179,31 @@ class QueryableStores:
                 f"{type(store_type).__name__.strip('_')} does not accept"
             )
         return store_type.create(partitions)
+
+    def _partitions(
+        self, name: str, accepts: Callable[[ReadOnlyStore], bool], terms: ReadTerms
+    ) -> LocalPartitions[Any]:
+        """Return what finds the partitions of the store *name*."""
+        return LocalPartitions(self._source, name, accepts, terms)
+
+    @staticmethod
+    def _check_specification(
+        present: StoreSpecification[Any, Any], wanted: StoreSpecification[Any, Any] | None
+    ) -> None:
+        """Accept a store that is what the caller says, but for what may change at an opening.
+
+        Raises:
+            UnknownStateStoreError: It is another one.
+        """
+        if wanted is None:
+            return
+        has, asked = present.describe(), wanted.describe()
+        for field in sorted(has.keys() | asked.keys()):
+            if has.get(field) != asked.get(field) and field not in wanted.changeable:
+                raise UnknownStateStoreError(
+                    f"the store {wanted.name!r} has {field} {has.get(field)!r}, and was asked for "
+                    f"with {asked.get(field)!r}"
+                )
 
     def positions(self, name: str, *, include_stale: bool = False) -> dict[int, Position]:
         """Return the input offsets that each partition of *name* here reflects, by its number.
@@ -100,6 +221,6 @@ class QueryableStores:
         """
         check_store_name(name)
         partitions: LocalPartitions[Any] = LocalPartitions(
-            self._source, name, lambda _: True, include_stale=include_stale
+            self._source, name, lambda _: True, ReadTerms(include_stale=include_stale)
         )
         return partitions.positions()

@@ -16,6 +16,8 @@ from statestores.serdes.typed_stores.session import TypedReadOnlySessionStore
 from statestores.serdes.typed_stores.timestamped import TypedReadOnlyTimestampedStore
 from statestores.serdes.typed_stores.versioned import TypedReadOnlyVersionedStore
 from statestores.serdes.typed_stores.window import TypedReadOnlyWindowStore
+from statestores.spi import kinds
+from statestores.spi.kinds import Kind
 from statestores.spi.stores.key_value import ReadOnlyKeyValueStore
 from statestores.spi.stores.session import ReadOnlySessionStore
 from statestores.spi.stores.store import ReadOnlyStore
@@ -117,3 +119,15 @@ def window_store() -> QueryableStoreType[ReadOnlyWindowStore[Any, Any]]:
 def session_store() -> QueryableStoreType[ReadOnlySessionStore[Any, Any]]:
     """Return the type of session stores."""
     return _SessionType()
+
+
+def type_of_kind(kind: Kind) -> QueryableStoreType[Any]:
+    """Return the built-in type of stores of *kind*."""
+    types: dict[Kind, QueryableStoreType[Any]] = {
+        kinds.KEY_VALUE: key_value_store(),
+        kinds.TIMESTAMPED_KEY_VALUE: timestamped_key_value_store(),
+        kinds.VERSIONED: versioned_store(),
+        kinds.WINDOW: window_store(),
+        kinds.SESSION: session_store(),
+    }
+    return types[kind]

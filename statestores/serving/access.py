@@ -1,0 +1,129 @@
+"""Who may ask, and where: an address that others reach wants encryption and a credential."""
+
+import hmac
+import ipaddress
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from os import PathLike
+from pathlib import Path
+
+from statestores.errors import AccessDeniedError, InvalidArgumentError, StorageError
+
+_LEAST_TOKEN = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """What a server asks of those who ask it."""
+
+    token: str | None = field(default=None, repr=False)
+    """What they send as ``Authorization: Bearer ...``; ``None``: nothing is asked. From 16
+    characters, since it can be guessed at."""
+
+    certificate: str | PathLike[str] | None = None
+    """The file of the server's certificate chain, as PEM: the connection is encrypted."""
+
+    private_key: str | PathLike[str] | None = None
+    """The file of its private key."""
+
+    client_authority: str | PathLike[str] | None = None
+    """The file of certificates that those of clients come from: they must have one (mTLS)."""
+
+    insecure: bool = False
+    """Whether an address that others reach may do without encryption or a credential."""
+
+    def __post_init__(self) -> None:
+        """Refuse what makes no sense.
+
+        Raises:
+            InvalidArgumentError: A certificate without key, a client's authority without a
+                certificate, or a token that is too short.
+        """
+        if (self.certificate is None) != (self.private_key is None):
+            raise InvalidArgumentError("a certificate and its private key are given together")
+        if self.client_authority is not None and self.certificate is None:
+            raise InvalidArgumentError(
+                "certificates of clients need encryption; give a certificate and a private key"
+            )
+        if self.token is not None and (
+            len(self.token) < _LEAST_TOKEN
+            or not self.token.isascii()
+            or not self.token.isprintable()
+        ):
+            raise InvalidArgumentError(
+                f"a token has {_LEAST_TOKEN} or more characters of ASCII, none of them a control"
+            )
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether the connection is."""
+        return self.certificate is not None
+
+    def check_address(self, address: str) -> None:
+        """Accept an address to listen at.
+
+        Raises:
+            InvalidArgumentError: Others reach it, and it lacks encryption or a credential.
+        """
+        if self.insecure or is_loopback(address):
+            return
+        if not self.is_encrypted:
+            raise InvalidArgumentError(
+                f"{address!r} is reached by other machines: give a certificate and a private key, "
+                "or listen at 127.0.0.1, or say that insecure is meant"
+            )
+        if self.token is None and self.client_authority is None:
+            raise InvalidArgumentError(
+                f"{address!r} is reached by other machines: give a token or the authority of "
+                "clients' certificates, or say that insecure is meant"
+            )
+
+    def check_header(self, authorization: str | bytes | None) -> None:
+        """Accept what came as the ``Authorization`` header.
+
+        Raises:
+            AccessDeniedError: It is not the token.
+        """
+        if self.token is None:
+            return
+        if isinstance(authorization, str):
+            authorization = authorization.encode("utf-8", "surrogateescape")
+        if authorization is None or not hmac.compare_digest(
+            authorization, b"Bearer " + self.token.encode("ascii")
+        ):
+            raise AccessDeniedError(
+                "this instance asks for a token, as 'Authorization: Bearer ...'"
+            )
+
+
+def is_loopback(address: str) -> bool:
+    """Return whether only this machine reaches *address*."""
+    if address == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(address.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def read_pem(path: str | PathLike[str]) -> bytes:
+    """Return the bytes of a file of certificates or keys.
+
+    Raises:
+        StorageError: It cannot be read.
+    """
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise StorageError(f"cannot read {str(path)!r}: {error.strerror or error}") from error
+
+
+def allowed_hosts(address: str) -> Iterable[str] | None:
+    """Return the names under which a browser may call a server at *address*; ``None``: any.
+
+    A page from elsewhere can have its own name point to this machine, and would be let in by the
+    browser of whoever looks at it.
+    """
+    if not is_loopback(address):
+        return None
+    return ("localhost", "127.0.0.1", "[::1]", address)

@@ -1,0 +1,1 @@
+"""The Arrow Flight face: instances ask each other by it, and Python from elsewhere."""

@@ -1,0 +1,80 @@
+"""What every request goes through: who asks, by which name, how, and what a browser may do.
+
+It is the outermost: nothing of a request is read before it was let in.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from typing import Any, TypeAlias
+
+from starlette.responses import Response
+
+from statestores.errors import AccessDeniedError
+from statestores.serving.access import Access, allowed_hosts
+from statestores.serving.errors_on_wire import as_document, status_of
+from statestores.serving.http.rendering import json_response
+
+Scope: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+OPEN = ("/health", "/ready", "/", "/page.css", "/page.js", "/topology.js", "/icon.svg")
+"""What is answered without a token: none of it says anything of a store."""
+
+_POLICY = (
+    b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+    b"connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+
+_HEADERS = [
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cache-control", b"no-store"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"content-security-policy", _POLICY),
+]
+
+
+class Guard:
+    """An ASGI application around another one."""
+
+    def __init__(self, app: Any, access: Access, address: str) -> None:
+        """Let in to *app*, which listens at *address*, whom *access* lets in."""
+        self._app = app
+        self._access = access
+        names: Iterable[str] | None = allowed_hosts(address)
+        self._names = None if names is None else {name.lower() for name in names}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or refuse it."""
+        if scope["type"] != "http":
+            return  # no web sockets, and no lifespan
+
+        async def guarded(message: MutableMapping[str, Any]) -> None:
+            if message["type"] == "http.response.start":
+                message = {**message, "headers": [*message.get("headers", ()), *_HEADERS]}
+            await send(message)
+
+        refusal = self._refusal(scope)
+        await (self._app if refusal is None else refusal)(scope, receive, guarded)
+
+    def _refusal(self, scope: Scope) -> Response | None:
+        headers = dict(scope["headers"])
+        if self._names is not None:
+            host = headers.get(b"host", b"").decode("latin-1").lower()
+            name = host if host.endswith("]") else host.rpartition(":")[0] or host
+            if name not in self._names:
+                words = "this instance is called by another name than that of this machine"
+                return json_response({"error": "AccessDeniedError", "message": words}, 421)
+        if scope["method"] not in {"GET", "HEAD", "POST"}:
+            return json_response(
+                {"error": "InvalidArgumentError", "message": "only reads are answered here"},
+                405,
+                allow="GET, HEAD, POST",
+            )
+        try:
+            if scope["path"] not in OPEN:
+                self._access.check_header(headers.get(b"authorization"))
+        except AccessDeniedError as error:
+            document = as_document(error)
+            return json_response(document, status_of(error), **{"www-authenticate": "Bearer"})
+        return None
