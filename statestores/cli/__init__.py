@@ -9,8 +9,8 @@ from importlib import import_module
 
 from statestores.errors import MissingDriverError
 
-_PACKAGES = frozenset({"typer", "rich", "pyarrow", "numpy", "google_crc32c"})
-"""What the command line needs on top of the library."""
+_PACKAGES = frozenset({"typer", "rich"})
+"""What the command line needs on top of the library; most commands need Arrow as well."""
 
 
 def main() -> None:
@@ -25,7 +25,7 @@ def main() -> None:
             raise
         sys.exit(
             f"statestores: the command line needs the package {name!r}, which is not "
-            "installed; try: pip install 'statestores[cli,arrow]'"
+            "installed; try: pip install 'statestores[cli]'"
         )
     application.app(prog_name="statestores")
 

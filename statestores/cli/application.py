@@ -5,33 +5,25 @@ Whoever stops reading our output early is not told that this is an error.
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from importlib import import_module
 from importlib.metadata import version
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 from typer.core import TyperGroup
 
-from statestores.cli.commands.backends import backends
-from statestores.cli.commands.changelog import changelog
-from statestores.cli.commands.compact import compact
-from statestores.cli.commands.export import export
-from statestores.cli.commands.export_spark import export_spark
-from statestores.cli.commands.get import get
-from statestores.cli.commands.history import history
-from statestores.cli.commands.import_file import import_
-from statestores.cli.commands.import_kafka import import_kafka
-from statestores.cli.commands.info import info
-from statestores.cli.commands.new_backend import new_backend
-from statestores.cli.commands.orphans import orphans
-from statestores.cli.commands.restore import restore
-from statestores.cli.commands.scan import scan
-from statestores.cli.commands.snapshot import snapshot
-from statestores.cli.commands.topologies import describe, run
-from statestores.cli.commands.verify import verify
-from statestores.cli.installed_commands import add_installed_commands
+from statestores.cli.installed_commands import (
+    add_command_without_package,
+    add_installed_commands,
+)
 from statestores.cli.sentences import FAILURE, SETTINGS, USAGE, complain, exit_code
-from statestores.errors import InvalidArgumentError, InvalidOptionError, StateStoreError
+from statestores.errors import (
+    InvalidArgumentError,
+    InvalidOptionError,
+    MissingDriverError,
+    StateStoreError,
+)
 from statestores.registry import load_backend
 
 _BROKEN_PIPE = 128 + 13  # like a program that SIGPIPE has ended
@@ -95,7 +87,6 @@ def _let_go_of_output() -> None:
 
 app = typer.Typer(
     cls=SentenceGroup,
-    add_completion=False,
     invoke_without_command=True,
     rich_markup_mode=None,
     context_settings=SETTINGS,
@@ -138,22 +129,91 @@ def statestores(
         typer.echo(context.get_help())
 
 
-app.command(short_help="List the registered backends, usable or not.")(backends)
-app.command(short_help="Say what lies at a path, and how it is.")(info)
-app.command(short_help="Print the value of one key.")(get)
-app.command(short_help="Print keys and values in key order.")(scan)
-app.command(short_help="Print the versions of one key.")(history)
-app.command(short_help="Print the changes of a changelog.")(changelog)
-app.command(short_help="Write a store into an Arrow or Parquet file.")(export)
-app.command("export-spark", short_help="Write a store as a checkpoint of Spark's.")(export_spark)
-app.command(short_help="Check everything; say in words what is wrong.")(verify)
-app.command("import", short_help="WRITES: put the rows of a file into a store.")(import_)
-app.command("import-kafka", short_help="WRITES: import the state of Kafka Streams.")(import_kafka)
-app.command(short_help="Say what lies about and belongs to no store.")(orphans)
-app.command(short_help="WRITES: bring local engines up to their changelogs.")(restore)
-app.command(short_help="WRITES: copy partitions as they are.")(snapshot)
-app.command(short_help="WRITES: make a package for a backend of your own.")(new_backend)
-app.command(short_help="WRITES: drop void changes from changelogs.")(compact)
-app.command(short_help="Print a topology: its parts, steps, stores and topics.")(describe)
-app.command(short_help="WRITES: run a topology on topics in a directory.")(run)
+_ARROW = "pip install 'statestores[cli,arrow]'"
+
+
+class _Command(NamedTuple):
+    """One command: where it is, and what the list of commands says of it."""
+
+    name: str
+    place: str
+    """Module and function, in `statestores.cli`."""
+    short_help: str
+
+
+_COMMANDS = (
+    _Command(
+        "backends", "commands.backends:backends", "List the registered backends, usable or not."
+    ),
+    _Command("info", "commands.info:info", "Say what lies at a path, and how it is."),
+    _Command("get", "commands.get:get", "Print the value of one key."),
+    _Command("scan", "commands.scan:scan", "Print keys and values in key order."),
+    _Command("history", "commands.history:history", "Print the versions of one key."),
+    _Command("changelog", "commands.changelog:changelog", "Print the changes of a changelog."),
+    _Command("export", "commands.export:export", "Write a store into an Arrow or Parquet file."),
+    _Command(
+        "export-spark",
+        "commands.export_spark:export_spark",
+        "Write a store as a checkpoint of Spark's.",
+    ),
+    _Command("verify", "commands.verify:verify", "Check everything; say in words what is wrong."),
+    _Command(
+        "doctor", "operating.doctor:doctor", "Say what is wrong, what it means, and what mends it."
+    ),
+    _Command("lag", "operating.lag:lag", "Say how far engines are behind their changelogs."),
+    _Command("top", "operating.top:top", "Show the partitions of a state root live."),
+    _Command("diff", "operating.diff:diff", "Print what two stores or snapshots do not share."),
+    _Command("du", "operating.du:du", "Say where the bytes of a state root are."),
+    _Command(
+        "import", "commands.import_file:import_", "WRITES: put the rows of a file into a store."
+    ),
+    _Command(
+        "import-kafka",
+        "commands.import_kafka:import_kafka",
+        "WRITES: import the state of Kafka Streams.",
+    ),
+    _Command(
+        "serve", "commands.serve:serve", "Serve the stores of a state root over HTTP, with a page."
+    ),
+    _Command("orphans", "commands.orphans:orphans", "Say what lies about and belongs to no store."),
+    _Command(
+        "restore", "commands.restore:restore", "WRITES: bring local engines up to their changelogs."
+    ),
+    _Command("snapshot", "commands.snapshot:snapshot", "WRITES: copy partitions as they are."),
+    _Command(
+        "new-backend",
+        "commands.new_backend:new_backend",
+        "WRITES: make a package for a backend of your own.",
+    ),
+    _Command("compact", "commands.compact:compact", "WRITES: drop void changes from changelogs."),
+    _Command(
+        "describe",
+        "commands.topologies:describe",
+        "Print a topology: its parts, steps, stores and topics.",
+    ),
+    _Command("run", "commands.topologies:run", "WRITES: run a topology on topics in a directory."),
+    _Command(
+        "reset", "commands.reset:reset", "WRITES: remove what a topology has left, to begin anew."
+    ),
+)
+
+_ARROW_PACKAGES = frozenset({"pyarrow", "numpy", "google_crc32c"})
+
+
+def _add(command: _Command) -> None:
+    """Add *command*; without Arrow, which most need, one that says what to install."""
+    module, _, function = command.place.partition(":")
+    try:
+        found: Callable[..., object] = getattr(import_module(f"statestores.cli.{module}"), function)
+    except (ModuleNotFoundError, MissingDriverError) as error:
+        package = (error.name or "").partition(".")[0]
+        if package not in _ARROW_PACKAGES:
+            raise
+        add_command_without_package(app, command.name, command.short_help, package, _ARROW)
+        return
+    app.command(command.name, short_help=command.short_help)(found)
+
+
+for _each in _COMMANDS:
+    _add(_each)
 add_installed_commands(app)

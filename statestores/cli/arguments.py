@@ -34,6 +34,9 @@ StoreOption: TypeAlias = Annotated[
 JsonOption: TypeAlias = Annotated[
     bool, typer.Option("--json", help="Print JSON: a line for each row, or one document.")
 ]
+CsvOption: TypeAlias = Annotated[
+    bool, typer.Option("--csv", help="Print CSV with the fields of --json, headings first.")
+]
 RawOption: TypeAlias = Annotated[
     bool, typer.Option("--raw", help="Leave the serdes out: keys and values are bytes.")
 ]
@@ -52,7 +55,9 @@ PartitionOption: TypeAlias = Annotated[
 AsOfOption: TypeAlias = Annotated[
     str | None,
     typer.Option(
-        "--as-of", metavar="TIME", help="As of this time: milliseconds, or ISO 8601 (UTC)."
+        "--as-of",
+        metavar="TIME",
+        help="As of this time: milliseconds, ISO 8601 (UTC), 2h ago, or yesterday 14:00.",
     ),
 ]
 LimitOption: TypeAlias = Annotated[

@@ -33,7 +33,7 @@ def partition_facts(
         "partition": partition.number,
         "path": str(partition.path),
         "store": None if specification is None else specification.describe(),
-        "backend": backend_of(partition.path),
+        "backend": backend_of(partition.home),
         "engine": None,
         "lag": None,
         "engine_bytes": size_of(partition.engine),
@@ -90,7 +90,7 @@ def engine_facts(partition: Partition, options: Mapping[str, object] | None) -> 
     """Return what the store itself says; its engine is open for the moment that this takes."""
     try:
         with open_existing(
-            partition.path, options=options, durability=Durability.PROCESS_CRASH, decoded=False
+            partition.home, options=options, durability=Durability.PROCESS_CRASH, decoded=False
         ) as store:
             facts: Facts = {
                 "store": store.specification.describe(),

@@ -29,17 +29,34 @@ _EXTRAS = {"import-spark": "spark"}
 """Where what a command needs is not in the extra of its name."""
 
 
+_TAKES_ANYTHING = {
+    "allow_extra_args": True,
+    "ignore_unknown_options": True,
+    "help_option_names": [],
+}
+
+
+def add_command_without_package(
+    app: typer.Typer, name: str, short_help: str, package: str, install: str
+) -> None:
+    """Add to *app* a command that cannot be imported: it says that *package* is missing."""
+
+    def run(context: typer.Context) -> None:
+        raise MissingDriverError(
+            f"the command {name!r} needs the package {package!r}, which is not installed; "
+            f"try: {install}"
+        )
+
+    app.command(name, short_help=short_help, context_settings=_TAKES_ANYTHING)(run)
+
+
 def add_installed_commands(app: typer.Typer) -> None:
     """Add every installed command to *app*; it parses its own arguments, ``--help`` too."""
     for entry in sorted({*_OWN, *entry_points(group=GROUP)}):
         app.command(
             entry.name,
             short_help=_SHORT_HELP.get(entry.name, f"Of {entry.value.partition('.')[0]}."),
-            context_settings={
-                "allow_extra_args": True,
-                "ignore_unknown_options": True,
-                "help_option_names": [],
-            },
+            context_settings=_TAKES_ANYTHING,
         )(_runner_of(entry))
 
 

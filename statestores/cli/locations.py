@@ -1,7 +1,14 @@
 """Which store or partitions of a path are meant, as the path and ``--store`` say."""
 
 from statestores.errors import InvalidArgumentError
-from statestores.reading.locations import ChangelogDirectory, Location, Partition, Root, locate
+from statestores.reading.locations import (
+    ChangelogDirectory,
+    Location,
+    Partition,
+    Root,
+    locate,
+    with_local,
+)
 
 
 def choose_store(location: Root, name: str | None) -> str:
@@ -36,14 +43,19 @@ def choose_stores(location: Root, name: str | None) -> list[str]:
     return [choose_store(location, name)]
 
 
-def locate_store(path: str, name: str | None) -> Location:
+def locate_store(path: str, name: str | None, local: str | None = None) -> Location:
     """Return what lies at *path*, unless it is of another store than *name*.
 
+    With *local*, the engines are those in that directory.
+
     Raises:
-        StoreNotFoundError: Nothing of this library's lies there.
-        InvalidArgumentError: It is a partition of another store, or its changelog.
+        StoreNotFoundError: Nothing of this library's lies there, or there is no such directory.
+        InvalidArgumentError: It is a partition of another store, or its changelog; or what lies
+            there has no engines in another directory.
     """
     location = locate(path)
+    if local is not None:
+        location = with_local(location, local)
     partition = location.partition if isinstance(location, ChangelogDirectory) else location
     specification = partition.specification if isinstance(partition, Partition) else None
     if name is not None and specification is not None and name != specification.name:

@@ -1,25 +1,30 @@
 """What a command prints: rows and documents on standard output, remarks on standard error.
 
 A terminal gets tables. A pipe gets a line for each row, its cells separated by tabs, as the rows
-come: nothing is cut, and nothing is held back. With ``--json`` both get JSON.
+come: nothing is cut, and nothing is held back. With ``--json`` both get JSON, and with ``--csv``
+rows are CSV (RFC 4180) with the same fields and the same values.
 """
 
+import csv
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain, islice
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
-from statestores.arrow.progress import Progress as RowProgress
-from statestores.arrow.progress import ProgressCallback
+from statestores.errors import InvalidArgumentError
 from statestores.text.times import format_time
 from statestores.text.values import as_json, as_text, dump_json
+
+if TYPE_CHECKING:  # Arrow is an extra that not every command needs
+    from statestores.arrow.progress import Progress as RowProgress
+    from statestores.arrow.progress import ProgressCallback
 
 _CELL_CHARACTERS = 200
 """Longer cells are cut in tables, and in tables only."""
@@ -64,16 +69,28 @@ class Quiet(Console):
 class Output:
     """Where a command prints to, as one call wants it."""
 
-    def __init__(self, *, json: bool) -> None:
-        """Print JSON, or for people."""
+    def __init__(self, *, json: bool, csv: bool = False) -> None:
+        """Print JSON, CSV, or for people.
+
+        Raises:
+            InvalidArgumentError: Both are wanted.
+        """
+        if json and csv:
+            raise InvalidArgumentError("the output is JSON or CSV; leave --json or --csv out")
         self.json = json
+        self.csv = csv
         self._console = Quiet(file=sys.stdout, highlight=False, soft_wrap=True)
         self._remarks: Console = Quiet(file=sys.stderr, highlight=False, soft_wrap=True)
 
     @property
     def is_terminal(self) -> bool:
         """Whether a table for people is wanted."""
-        return self._console.is_terminal and not self.json
+        return self._console.is_terminal and not self.json and not self.csv
+
+    @property
+    def console(self) -> Console:
+        """Where a command draws that draws more than once: standard output."""
+        return self._console
 
     @property
     def remarks_console(self) -> Console:
@@ -104,7 +121,8 @@ class Output:
 
     def finding(self, status: str, check: str, path: str, detail: str) -> None:
         """Print the outcome of a check, the damaged ones in red."""
-        styles = {"ok": "green", "skipped": "dim", "misplaced": "yellow"}
+        styles = {"ok": "green", "misplaced": "yellow", "warning": "yellow"}
+        styles |= dict.fromkeys(("skipped", "note"), "dim")
         style = styles.get(status, "bold red")
         line = Text(f"{status:<11}", style=style)
         line.append(f"  {check:<9}  {path}: {as_text(detail)}", style="")
@@ -125,6 +143,8 @@ class Output:
         shown = islice(wanted, limit) if limit else wanted
         if self.json:
             count = self._json_lines(columns, shown)
+        elif self.csv:
+            count = self._csv_lines(columns, shown)
         elif self.is_terminal:
             count = self._tables(columns, shown)
         else:
@@ -133,11 +153,35 @@ class Output:
             self.remark(f"the first {limit}; there are more: --limit N, or --limit 0 for all")
         return count
 
+    def live_rows(
+        self, columns: Sequence[Column], rows: Iterable[tuple[Any, ...]], *, limit: int = 0
+    ) -> None:
+        """Print *rows* as they come, at most *limit* if that is not 0; a table would hold them.
+
+        Whoever gives the rows flushes standard output before waiting for the next one.
+        """
+        shown = islice(rows, limit) if limit else rows
+        if self.json:
+            self._json_lines(columns, shown)
+        elif self.csv:
+            self._csv_lines(columns, shown)
+        else:
+            self._lines(columns, shown)
+
     def _json_lines(self, columns: Sequence[Column], rows: Iterable[tuple[Any, ...]]) -> int:
         count = 0
         for count, row in enumerate(rows, 1):  # noqa: B007  # the last one is the number of rows
             fields = {column.name: as_json(cell) for column, cell in zip(columns, row, strict=True)}
             self.line(dump_json(fields))
+        return count
+
+    def _csv_lines(self, columns: Sequence[Column], rows: Iterable[tuple[Any, ...]]) -> int:
+        """Print a heading, also when there are no rows, and the rows as they come."""
+        writer = csv.writer(sys.stdout, lineterminator="\n")
+        writer.writerow([column.name for column in columns])
+        count = 0
+        for count, row in enumerate(rows, 1):  # noqa: B007  # the last one is the number of rows
+            writer.writerow([_csv_cell(cell) for cell in row])
         return count
 
     def _lines(self, columns: Sequence[Column], rows: Iterable[tuple[Any, ...]]) -> int:
@@ -152,17 +196,13 @@ class Output:
         count = 0
         remaining = iter(rows)
         for row in remaining:
-            table = Table(box=None, pad_edge=False, header_style="bold")
-            for column in columns:
-                table.add_column(column.title, overflow="fold")
-            for each in chain([row], islice(remaining, _TABLE_ROWS - 1)):
-                table.add_row(*(Text(_cut(cell)) for cell in _cells(columns, each)))
-                count += 1
+            table = table_of(columns, chain([row], islice(remaining, _TABLE_ROWS - 1)))
+            count += table.row_count
             self._console.print(table, soft_wrap=False)
         return count
 
     @contextmanager
-    def progress(self, what: str) -> Iterator[ProgressCallback | None]:
+    def progress(self, what: str) -> "Iterator[ProgressCallback | None]":
         """Show how far a long operation has come, if standard error is a terminal.
 
         Where standard output is one too, lines and bar share it, and so they share a console, which
@@ -185,7 +225,7 @@ class Output:
         with self._bar_on(shared), bar:
             task = bar.add_task(what, total=None)
 
-            def update(progress: RowProgress) -> None:
+            def update(progress: "RowProgress") -> None:
                 bar.update(task, completed=progress.rows, total=progress.total_rows)
 
             yield update
@@ -200,10 +240,28 @@ class Output:
             self._remarks = remarks
 
 
+def table_of(columns: Sequence[Column], rows: Iterable[tuple[Any, ...]]) -> Table:
+    """Return *rows* as a table for people, in which long cells are cut."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(column.title, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(_cut(cell)) for cell in _cells(columns, row)))
+    return table
+
+
 def _cells(columns: Sequence[Column], row: tuple[Any, ...]) -> list[str]:
     return [
         "" if cell is None else column.text(cell) for column, cell in zip(columns, row, strict=True)
     ]
+
+
+def _csv_cell(cell: object) -> object:
+    """Return *cell* as JSON has it, lists and objects as a JSON text; ``None`` is empty."""
+    if isinstance(cell, bool):
+        return dump_json(cell)
+    plain = as_json(cell)
+    return dump_json(plain) if isinstance(plain, dict | list) else plain
 
 
 def _cut(text: str) -> str:

@@ -6,10 +6,10 @@ from typing import Any
 
 from statestores.arrow.snapshots.reader import Snapshot, newest_valid_snapshot, read_snapshot
 from statestores.cli.arguments import parse_backend_options
-from statestores.cli.keys import parse_key
 from statestores.cli.locations import choose_store, locate_store
 from statestores.errors import InvalidArgumentError, MisplacedKeyError, StoreNotFoundError
 from statestores.partitioning import partitioner_by_name, placed_elsewhere
+from statestores.reading.key_text import parse_key
 from statestores.reading.locations import (
     ChangelogDirectory,
     Location,
@@ -17,9 +17,12 @@ from statestores.reading.locations import (
     Root,
     SnapshotDirectory,
 )
+from statestores.reading.partition_places import place_of
 from statestores.reading.partition_reader import end_offsets
 from statestores.reading.views import EngineView, LogView, SnapshotView, View
 from statestores.spi.specification import StoreSpecification
+from statestores.state_root import StateRoot
+from statestores.storage import is_storage_url
 
 
 class StoreViews:
@@ -120,7 +123,7 @@ class StoreViews:
             with EngineView.open(partition, self._options) as view:
                 yield view
         elif partition.specification is not None:
-            yield LogView(partition, partition.specification)
+            yield LogView(partition.directory, partition.specification)
         elif partition.has_changelog:
             raise StoreNotFoundError(
                 f"{str(partition.path)!r} has a changelog, and no state root that says what the "
@@ -128,6 +131,48 @@ class StoreViews:
             )
         else:
             yield SnapshotView(_newest(partition))
+
+
+class ObjectStoreViews(StoreViews):
+    """The partitions of a store in an object store, which all have a log."""
+
+    def __init__(self, root: StateRoot, store: str | None) -> None:
+        """Read *store* of *root*, or its only one.
+
+        Raises:
+            StoreNotFoundError, InvalidArgumentError: There is no such store, or there are several.
+        """
+        entry = root.store(store)
+        super().__init__(entry.specification, [], None)
+        self._root = root
+        self._partitions = entry.partitions
+
+    @property
+    def number_of_partitions(self) -> int:
+        """How many there are."""
+        return self._partitions
+
+    def partition_number(self, index: int) -> int | None:
+        """Return the number of the partition at *index*."""
+        return index
+
+    @contextmanager
+    def open(self, index: int) -> Iterator[View]:
+        """Give the view of the partition at *index*."""
+        specification = self.specification
+        yield LogView(place_of(self._root, specification.name, index), specification)
+
+
+def views_of(path: str, store: str | None, options: Mapping[str, object] | None) -> StoreViews:
+    """Return the partitions of the store at *path*, which may be the URL of a state root.
+
+    Raises:
+        StoreNotFoundError: Nothing of this library's lies there.
+        InvalidArgumentError: It has no rows, or several stores and none is named.
+    """
+    if is_storage_url(path):
+        return ObjectStoreViews(StateRoot.open(path), store)
+    return views_at(locate_store(path, store), store, options)
 
 
 def views_at(
@@ -158,7 +203,7 @@ def find_key(
     path: str, key: str, store: str | None, backend_option: list[str] | None, *, key_hex: bool
 ) -> tuple[StoreViews, bytes]:
     """Return the store at *path*, and the bytes of *key*."""
-    views = views_at(locate_store(path, store), store, parse_backend_options(backend_option))
+    views = views_of(path, store, parse_backend_options(backend_option))
     return views, parse_key(key, views.specification, is_hex=key_hex)
 
 

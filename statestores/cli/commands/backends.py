@@ -1,6 +1,6 @@
 """The command `backends`: which engines there are, and which can be used here."""
 
-from statestores.cli.arguments import JsonOption
+from statestores.cli.arguments import CsvOption, JsonOption
 from statestores.cli.output import Column, Output, named
 from statestores.errors import MissingDriverError, StateStoreError
 from statestores.registry import available_backends
@@ -15,12 +15,12 @@ _COLUMNS = (
 )
 
 
-def backends(*, json: JsonOption = False) -> None:
+def backends(*, json: JsonOption = False, csv: CsvOption = False) -> None:
     """List the registered backends: usable or what is missing, and what they promise.
 
     Example: statestores backends --json
     """
-    output = Output(json=json)
+    output = Output(json=json, csv=csv)
     rows = [_row(name, found) for name, found in available_backends().items()]
     if json:
         output.document(named(_COLUMNS, rows))

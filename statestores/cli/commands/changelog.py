@@ -1,57 +1,43 @@
 """The command `changelog`: what was written, in the order in which it was."""
 
-from collections.abc import Callable, Iterator
-from functools import partial
-from itertools import chain
-from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from collections.abc import Iterator
+from typing import Annotated, Any
 
-import pyarrow as pa
 import typer
 
-from statestores.changelog import ChangelogReader, change_schema
+from statestores.changelog import change_schema
 from statestores.changelog.rows import number_columns
 from statestores.cli.arguments import (
     DEFAULT_LIMIT,
+    CsvOption,
     JsonOption,
-    LimitOption,
     RawOption,
     StoreOption,
 )
-from statestores.cli.decoding import Decoder
-from statestores.cli.locations import choose_store, locate_store
-from statestores.cli.output import Column, Output, time_column
-from statestores.errors import InvalidArgumentError, StoreNotFoundError
-from statestores.reading.change_feed import described
-from statestores.reading.locations import (
-    ChangelogDirectory,
-    Location,
-    Partition,
-    Root,
-    SnapshotDirectory,
+from statestores.cli.change_sources import (
+    Change,
+    ChangeSource,
+    follow_changes,
+    last_changes,
+    object_source,
+    read_changes,
+    sources_at,
 )
-from statestores.reading.partition_reader import PartitionReader
-from statestores.reading.records import rows_of
-from statestores.spi.specification import StoreSpecification
+from statestores.cli.decoding import Decoder
+from statestores.cli.locations import locate_store
+from statestores.cli.object_roots import object_partitions
+from statestores.cli.output import Column, Output, time_column
+from statestores.errors import InvalidArgumentError
+from statestores.reading.key_text import HEX, TEXT, parse_hex, parse_key
+from statestores.stopping import StopRequest, stopped_by_signals
+from statestores.storage import is_storage_url
+from statestores.text.times import parse_moment
 
 _OFFSET = Column("offset", "offset")
 _OPERATION = Column("operation", "operation")
 _KEY = Column("key", "key")
 _VALUE = Column("value", "value")
 _PARTITION = Column("partition", "partition")
-
-
-class _Source(NamedTuple):
-    """One changelog."""
-
-    kind: str
-    """Of the store; it says which columns there are."""
-
-    specification: StoreSpecification[Any, Any] | None
-    """What the store is, where anything says so."""
-
-    changes: Callable[[int | None, int | None], Iterator[pa.RecordBatch]]
-    """Gives the changes from one offset up to another one, as bytes."""
 
 
 def changelog(
@@ -71,85 +57,133 @@ def changelog(
     to_offset: Annotated[
         int | None, typer.Option(metavar="N", help="Up to, and without, this offset.")
     ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Written then or later, by the writer's clock: 2h, ..."),
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Written before this time.")
+    ] = None,
+    key: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KEY", help="Changes of this key, and clears, which are of every key."
+        ),
+    ] = None,
+    tail: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="The last N of them, of each partition."),
+    ] = None,
+    follow: Annotated[
+        bool,
+        typer.Option(
+            "--follow",
+            "-f",
+            help="Go on with what is written from now on, until Control-C or --limit.",
+        ),
+    ] = False,
     partition: Annotated[int | None, typer.Option(metavar="N", help="This partition only.")] = None,
-    limit: LimitOption = DEFAULT_LIMIT,
+    limit: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            max=1 << 62,
+            metavar="N",
+            help=f"At most so many rows; 0 for all. By default {DEFAULT_LIMIT}, and all of "
+            "--tail and --follow.",
+        ),
+    ] = None,
     store: StoreOption = None,
     raw: RawOption = False,
     json: JsonOption = False,
+    csv: CsvOption = False,
 ) -> None:
     """Print the changes of a changelog, in its order; of several partitions one after the other.
 
-    Example: statestores changelog state/planes/0 --from-offset 1000 --limit 5
+    PATH may be the URL of a state root in an object store.
+
+    Example: statestores changelog state/planes/0 --key N14228 --tail 5 --follow
     """
-    output = Output(json=json)
-    sources = _sources(locate_store(path, store), store, partition)
+    output = Output(json=json, csv=csv)
+    if is_storage_url(path):
+        sources = [object_source(each) for each in object_partitions(path, store, partition)]
+    else:
+        sources = sources_at(locate_store(path, store), store, partition)
     if len(sources) > 1 and (from_offset is not None or to_offset is not None):
         raise InvalidArgumentError(
             "an offset is one of a single partition; name it with --partition"
         )
+    if follow and (to_offset is not None or until is not None):
+        raise InvalidArgumentError("--follow has no end; leave --to-offset and --until out")
+    ranges = _ranges(sources, (from_offset, to_offset), (since, until))
+    encoded = None if key is None else _encoded(key, sources[0])
     kind, specification = sources[0].kind, sources[0].specification
     decoder = Decoder(specification, raw=raw)
-    batches = chain.from_iterable(source.changes(from_offset, to_offset) for source in sources)
     numbers = [_number_column(each.name) for each in number_columns(change_schema(kind))]
     columns = [_OFFSET, _OPERATION, *numbers, _KEY, _VALUE, _PARTITION]
-    rows = (_row(change, decoder) for change in rows_of(batches))
-    if not output.rows(columns, rows, limit=limit):
+    stop = StopRequest()
+    changes = _changes(sources, ranges, encoded, tail, stop if follow else None)
+    shown = limit
+    if shown is None:
+        shown = 0 if follow or tail is not None else DEFAULT_LIMIT
+    rows = (_row(change, decoder) for change in changes)
+    if follow:
+        with stopped_by_signals(stop.set):
+            output.live_rows(columns, rows, limit=shown)
+    elif not output.rows(columns, rows, limit=shown):
         output.remark("no changes")
 
 
-def _sources(location: Location, store: str | None, partition: int | None) -> list[_Source]:
-    """Return the changelogs at *location*.
+def _ranges(
+    sources: list[ChangeSource],
+    offsets: tuple[int | None, int | None],
+    times: tuple[str | None, str | None],
+) -> list[tuple[int | None, int | None]]:
+    """Return the first offset of each of *sources*, and that before which to end.
 
     Raises:
-        StoreNotFoundError: There are none.
-        InvalidArgumentError: It is a snapshot, or has no such partition.
+        InvalidArgumentError: A bound is given twice, or is no time.
     """
-    match location:
-        case Root():
-            name = choose_store(location, store)
-            partitions = location.partitions(name)
-            if partition is not None:
-                location.root.partition(name, partition)  # refuses a number that does not exist
-                partitions = [partitions[partition]]
-            return [_source_of(each) for each in partitions]
-        case Partition():
-            return [_source_of(location)]
-        case ChangelogDirectory():
-            if location.partition is not None:
-                return [_source_of(location.partition)]
-            return [_by_itself(location.path)]
-        case SnapshotDirectory():
-            raise InvalidArgumentError(
-                f"{str(location.path)!r} is a snapshot, which has rows and no changes; use scan"
-            )
+    bounds: list[list[int | None]] = []
+    for offset, text in zip(offsets, times, strict=True):
+        if offset is not None and text is not None:
+            raise InvalidArgumentError("a bound is an offset or a time; leave one out")
+        if text is None:
+            bounds.append([offset] * len(sources))
+        else:
+            time_ms = parse_moment(text)
+            bounds.append([source.begin(time_ms) for source in sources])
+    return list(zip(*bounds, strict=True))
 
 
-def _source_of(partition: Partition) -> _Source:
-    """Return the changelog of *partition*."""
-    if partition.specification is None:
-        return _by_itself(partition.directory.changelog)
-    if partition.has_engine and not partition.has_changelog:
-        raise StoreNotFoundError(
-            f"{str(partition.path)!r} has an engine and no changelog; use scan"
-        )
-    specification = partition.specification
-    reader = PartitionReader(partition.directory, specification)
-    return _Source(specification.kind, specification, partial(reader.changes, typed=False))
+def _changes(
+    sources: list[ChangeSource],
+    ranges: list[tuple[int | None, int | None]],
+    key: bytes | None,
+    tail: int | None,
+    stop: StopRequest | None,
+) -> Iterator[Change]:
+    """Yield the changes that are wanted; with *stop*, those that come, until it is made."""
+    if stop is not None:  # the ends before the reading: what comes meanwhile is not lost
+        ends = [source.end_offset() for source in sources]
+        ranges = [(first, end) for (first, _), end in zip(ranges, ends, strict=True)]
+    if tail is None:
+        for source, (first, last) in zip(sources, ranges, strict=True):
+            yield from read_changes(source, first, last, key)
+    else:
+        for source, (first, last) in zip(sources, ranges, strict=True):
+            yield from last_changes(source, first, last, key, tail)
+    if stop is not None:
+        yield from follow_changes(sources, ends, key, stop)
 
 
-def _by_itself(path: Path) -> _Source:
-    """Return a changelog with nothing to say what its bytes mean."""
-    with ChangelogReader.open(path) as log:
-        return _Source(log.store_kind, None, partial(_changes_in, path))
-
-
-def _changes_in(
-    path: Path, from_offset: int | None, to_offset: int | None
-) -> Iterator[pa.RecordBatch]:
-    """Yield the changes of the changelog in *path*."""
-    with ChangelogReader.open(path) as log:
-        for frame in log.read(from_offset, to_offset):
-            yield described(frame, log.store_kind, None)
+def _encoded(key: str, source: ChangeSource) -> bytes:
+    """Return the bytes of *key*; where no serde is known, it is text, or ``hex:``."""
+    if source.specification is not None:
+        return parse_key(key, source.specification, is_hex=False)
+    if key.startswith(HEX):
+        return parse_hex(key.removeprefix(HEX))
+    return key.removeprefix(TEXT).encode()
 
 
 def _number_column(name: str) -> Column:

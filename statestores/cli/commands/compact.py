@@ -19,6 +19,8 @@ from statestores.cli.output import Column, Output
 from statestores.errors import InvalidArgumentError
 from statestores.reading.locations import Partition
 from statestores.staging.staged_write import finish_staged_writes, refuse_unfinished_write
+from statestores.state_root import StateRoot
+from statestores.storage import is_storage_url
 
 
 def compact(
@@ -40,9 +42,15 @@ def compact(
     Offsets stay what they are. Each changelog is locked, so the store must not be open. Content at
     an earlier offset can then be read from snapshots only.
 
+    PATH may be the URL of a state root in an object store: all partitions of the store are folded
+    and compacted then, beside whoever has them open, and what crashes have left is removed.
+
     Example: statestores compact state/planes/0
     """
     output = Output(json=json)
+    if is_storage_url(path):
+        _compact_objects(path, store, output, drop_covered=drop_covered)
+        return
     columns = (
         Column("partition", "partition"),
         Column("first_offset", "first offset"),
@@ -73,6 +81,40 @@ def compact(
             )
         )
     output.rows(columns, rows)
+
+
+def _compact_objects(url: str, store: str | None, output: Output, *, drop_covered: bool) -> None:
+    """Fold, compact and vacuum the log of a store in an object store."""
+    if drop_covered:
+        raise InvalidArgumentError(
+            "a state root in an object store has no snapshots; leave --drop-covered out"
+        )
+    root = StateRoot.open(url)
+    specification = root.store(store).specification
+    log = root.object_log(specification.name)
+    report = log.compact(
+        history_retention_ms=getattr(specification, "history_retention_ms", None),
+        retention_ms=getattr(specification, "retention_ms", None),
+    )
+    columns = (
+        Column("store", "store"),
+        Column("entries", "entries folded"),
+        Column("changes_before", "changes before"),
+        Column("changes_after", "after"),
+        Column("bytes_before", "bytes before"),
+        Column("bytes_after", "after"),
+        Column("removed", "objects removed"),
+    )
+    row = (
+        specification.name,
+        report.entries,
+        report.changes_before,
+        report.changes_after,
+        report.bytes_before,
+        report.bytes_after,
+        log.vacuum(),
+    )
+    output.rows(columns, [row])
 
 
 @dataclass(frozen=True, slots=True)

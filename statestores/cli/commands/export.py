@@ -24,12 +24,11 @@ from statestores.cli.arguments import (
     StoreOption,
     parse_backend_options,
 )
-from statestores.cli.locations import locate_store
 from statestores.cli.output import Output
-from statestores.cli.store_views import views_at
+from statestores.cli.store_views import views_of
 from statestores.errors import InvalidArgumentError
 from statestores.reading.views import Content
-from statestores.text.times import parse_time
+from statestores.text.times import parse_moment
 
 
 class Format(StrEnum):
@@ -71,10 +70,10 @@ def export(
     Example: statestores export state/ planes.parquet --as-of 2013-07-04
     """
     output = Output(json=json)
-    as_of_ms = None if as_of is None else parse_time(as_of)
+    as_of_ms = None if as_of is None else parse_moment(as_of)
     if file.exists() and not force:
         raise InvalidArgumentError(f"{str(file)!r} exists; --force replaces it")
-    views = views_at(locate_store(path, store), store, parse_backend_options(backend_option))
+    views = views_of(path, store, parse_backend_options(backend_option))
     with ExitStack() as opened:
         open_views = opened.enter_context(views.open_all())
         specification = open_views[0].specification

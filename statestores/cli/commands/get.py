@@ -26,7 +26,7 @@ from statestores.reading.views import View
 from statestores.spi.session_specification import Session
 from statestores.spi.specification import StoreSpecification, Versioned
 from statestores.spi.window_specification import Window
-from statestores.text.times import format_time, parse_time
+from statestores.text.times import format_time, parse_moment
 from statestores.text.values import as_json, as_text
 
 _VALUE = Column("value", "value")
@@ -55,8 +55,8 @@ def get(
     Example: statestores get state/ N14228 --as-of 2013-07-04T12:00:00Z
     """
     output = Output(json=json)
-    as_of_ms = None if as_of is None else parse_time(as_of)
-    start_ms = None if start is None else parse_time(start)
+    as_of_ms = None if as_of is None else parse_moment(as_of)
+    start_ms = None if start is None else parse_moment(start)
     views, encoded = find_key(path, key, store, backend_option, key_hex=key_hex)
     specification = views.specification
     in_rows = isinstance(specification, Window | Session)

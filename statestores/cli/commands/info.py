@@ -8,6 +8,7 @@ import typer
 from statestores.cli.arguments import (
     BackendOption,
     JsonOption,
+    LocalOption,
     StoreOption,
     parse_backend_options,
 )
@@ -19,7 +20,9 @@ from statestores.cli.facts import (
     snapshot_facts,
 )
 from statestores.cli.locations import choose_stores, locate_store
+from statestores.cli.object_roots import PARTITION_COLUMNS, object_partitions
 from statestores.cli.output import Column, Output
+from statestores.errors import InvalidArgumentError
 from statestores.reading.locations import (
     ChangelogDirectory,
     Location,
@@ -27,7 +30,9 @@ from statestores.reading.locations import (
     Root,
     SnapshotDirectory,
 )
+from statestores.root_document import Placement
 from statestores.spi.kinds import KINDS
+from statestores.storage import is_storage_url
 from statestores.text.sizes import format_bytes
 from statestores.text.times import format_duration, format_time
 
@@ -57,16 +62,32 @@ def info(
         ),
     ] = None,
     store: StoreOption = None,
+    local: LocalOption = None,
     json: JsonOption = False,
     backend_option: BackendOption = None,
 ) -> None:
     """Say what lies at a path: specification, backend, offsets, sizes, changelog and snapshots.
 
+    Of the URL of a state root in an object store: the partitions and their changelogs.
+
     Example: statestores info state/planes/0 --engine
     """
     output = Output(json=json)
+    if is_storage_url(path):
+        if local is not None:
+            raise InvalidArgumentError(
+                "the engines of an object store are not looked into; leave --local out"
+            )
+        partitions = [each.facts() for each in object_partitions(path, store, every_store=True)]
+        names = [column.name for column in PARTITION_COLUMNS]
+        rows = [tuple(facts[name] for name in names) for facts in partitions]
+        if json:
+            output.document({"what": "state root", "path": path, "partitions": partitions})
+        else:
+            output.rows(PARTITION_COLUMNS, rows)
+        return
     options = parse_backend_options(backend_option)
-    location = locate_store(path, store)
+    location = locate_store(path, store, local)
     document = _document(location, store, options, engine=engine)
     if json:
         output.document(document)
@@ -99,6 +120,7 @@ def _document(
             stores = [
                 {
                     "store": location.root.store(name).specification.describe(),
+                    "placement": location.root.store(name).placement,
                     "partitions": [about(partition) for partition in location.partitions(name)],
                 }
                 for name in names
@@ -133,7 +155,10 @@ def _show_root(output: Output, document: Facts) -> None:
     )
     for store in stores:
         output.heading(f"store {store['store']['name']}")
-        output.facts(_store_lines(store["store"]))
+        lines = [*_store_lines(store["store"])]
+        if store["placement"] == Placement.TASK:
+            lines.append(("keys placed by", "the task that writes them, and by no partitioner"))
+        output.facts(lines)
         output.rows(columns, [_partition_cells(facts) for facts in store["partitions"]])
 
 

@@ -26,6 +26,7 @@ from statestores.cli.arguments import (
 from statestores.cli.output import Column, Output
 from statestores.errors import InvalidArgumentError, StateStoreError
 from statestores.logged_store import join_changelog
+from statestores.object_opening import restore_from_objects
 from statestores.spi.durability import Durability
 from statestores.staging.staged_write import finish_staged_writes
 from statestores.state_root import StateRoot
@@ -65,9 +66,20 @@ def restore(
     From the newest valid snapshot where that is needed, and the changelog after it. The partitions
     must not be open. One that cannot be restored does not keep the others from it.
 
+    ROOT may be the URL of a state root in an object store, with --local: its owners go on then.
+
     Example: statestores restore state/ --local /mnt/disk/state --threads 8
     """
     state = StateRoot.open(root)
+    if state.storage is not None and local is None:
+        raise InvalidArgumentError(
+            f"the engines of {state.storage.url!r} lie on local disks; say where with --local"
+        )
+    if state.storage is not None and rebuild:
+        raise InvalidArgumentError(
+            "an engine of a state root in an object store is a copy: remove its directory instead "
+            "of --rebuild"
+        )
     wanted = [
         (name, number)
         for name in store or sorted(state.stores)
@@ -124,6 +136,17 @@ def _restored(
             bars.update(bar, completed=progress.rows, total=progress.total_rows)
 
     try:
+        if root.storage is not None:
+            done = restore_from_objects(
+                root,
+                root.store(name).specification,
+                number,
+                directory=local.partition(name, number),
+                backend=backend,
+                options=options,
+                progress=update,
+            )
+            return (name, number, done.offset, done.snapshot_rows, done.changelog_rows, None)
         finish_staged_writes(root, name)
         opened, rebuild = open_local(
             local.partition(name, number),

@@ -10,6 +10,7 @@ from statestores.cli.arguments import (
     DEFAULT_LIMIT,
     AsOfOption,
     BackendOption,
+    CsvOption,
     JsonOption,
     LimitOption,
     PathArgument,
@@ -18,11 +19,10 @@ from statestores.cli.arguments import (
     parse_backend_options,
 )
 from statestores.cli.keys import select_keys
-from statestores.cli.locations import locate_store
 from statestores.cli.output import Output
 from statestores.cli.row_output import print_records
-from statestores.cli.store_views import views_at
-from statestores.text.times import parse_time
+from statestores.cli.store_views import views_of
+from statestores.text.times import parse_moment
 
 
 def scan(
@@ -44,15 +44,16 @@ def scan(
     store: StoreOption = None,
     raw: RawOption = False,
     json: JsonOption = False,
+    csv: CsvOption = False,
     backend_option: BackendOption = None,
 ) -> None:
     """Print keys and values in the order of the keys' bytes, all partitions merged.
 
     Example: statestores scan state/ --prefix N1 --limit 5
     """
-    output = Output(json=json)
-    as_of_ms = None if as_of is None else parse_time(as_of)
-    views = views_at(locate_store(path, store), store, parse_backend_options(backend_option))
+    output = Output(json=json, csv=csv)
+    as_of_ms = None if as_of is None else parse_moment(as_of)
+    views = views_of(path, store, parse_backend_options(backend_option))
     with views.open_all() as open_views:
         specification = open_views[0].specification
         keys = select_keys(specification, first=first, last=last, prefix=prefix)

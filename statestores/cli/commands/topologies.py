@@ -81,6 +81,13 @@ def run(
     partitions: Annotated[
         int, typer.Option("--partitions", help="Partitions of new topics that do not say it.")
     ] = 1,
+    standbys: Annotated[
+        int,
+        typer.Option(
+            "--standbys",
+            help="With --local: how many other processes keep a copy of each task's stores.",
+        ),
+    ] = 0,
     threads: Annotated[int, typer.Option("--threads", help="Threads that share the tasks.")] = 1,
     source: Annotated[
         list[str] | None,
@@ -110,6 +117,15 @@ def run(
             "Repeatable.",
         ),
     ] = None,
+    serve: Annotated[
+        str | None,
+        typer.Option(
+            "--serve",
+            metavar="HOST:PORT",
+            help="Answer queries of the stores over HTTP there, of all processes that share the "
+            "work, with a page; port 0 for any free one. Needs statestores[serve].",
+        ),
+    ] = None,
     until_idle: Annotated[
         bool, typer.Option("--until-idle", help="End when all input that is there is processed.")
     ] = False,
@@ -118,8 +134,8 @@ def run(
     """WRITES: run a topology in this process, exactly once, until it is stopped.
 
     Ctrl-C and SIGTERM have it commit and end; the next run goes on from there, and so it does
-    after a crash. On Kafka, further processes share the work, each with a --state of its own;
-    --partitions and --threads are for --local.
+    after a crash. Further processes share the work: with --local the same command again, on Kafka
+    each with a --state of its own. --partitions and --threads are for --local.
 
     Example: statestores run shop.counting:topology --local data --until-idle
     """
@@ -139,6 +155,7 @@ def run(
             backend=backend,
             options=options,
             settings=settings,
+            serve=serve,
             until=until,
         )
     elif local is not None and kafka is None and state is None and not kafka_option:
@@ -153,6 +170,8 @@ def run(
             options=options,
             partitions=partitions,
             threads=threads,
+            standbys=standbys,
+            serve=serve,
             until=until,
         )
     else:

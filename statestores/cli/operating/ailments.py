@@ -1,0 +1,239 @@
+"""Everything that `doctor` knows to be wrong with a state root: what it means, and what mends it.
+
+The page ``docs/operating.md`` has this table, and a test holds the two together. Commands are
+templates; `Symptom` has them filled in, ready for a shell.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Severity(StrEnum):
+    """How bad something is."""
+
+    ERROR = "error"
+    """Something is damaged or missing, and something will fail."""
+
+    WARNING = "warning"
+    """Nothing has failed, and something will, or will take long."""
+
+    NOTE = "note"
+    """Good to know; it mends itself, or does no harm."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ailment:
+    """One thing that can be wrong."""
+
+    code: str
+    """Its name in JSON; it does not change between releases."""
+
+    severity: Severity
+    """How bad it is."""
+
+    meaning: str
+    """What it means for whoever runs the application."""
+
+    command: str | None
+    """What mends it; ``None`` when no command does, and the meaning says what to do."""
+
+
+_RESTORE = "statestores restore {root} --store {store} --partition {partition}{local}"
+
+_ERROR, _WARNING, _NOTE = Severity.ERROR, Severity.WARNING, Severity.NOTE
+
+_ALL = (
+    Ailment(
+        "no-root",
+        _ERROR,
+        "there is no state root here, so no store can be read; check the path. An application that "
+        "is started on it makes an empty one",
+        None,
+    ),
+    Ailment(
+        "root-unreadable",
+        _ERROR,
+        "statestores.json says what the stores are, and cannot be read; put it back from a backup, "
+        "the data beside it is untouched",
+        None,
+    ),
+    Ailment(
+        "newer-format",
+        _ERROR,
+        "a later release has written this, and this one cannot know what it means",
+        "pip install --upgrade statestores",
+    ),
+    Ailment(
+        "not-writable",
+        _ERROR,
+        "the application cannot write here: it will fail when it opens the store or commits",
+        "chmod u+rwx {path}",
+    ),
+    Ailment(
+        "disk-full",
+        _WARNING,
+        "less than a twentieth of the disk is free, and a commit that finds no room fails; see "
+        "what takes it, then compact changelogs or remove snapshots",
+        "statestores du {root}",
+    ),
+    Ailment(
+        "store-damaged",
+        _ERROR,
+        "what the root says of the store contradicts its files, or its last staged write cannot be "
+        "read; put the named file back from a backup",
+        None,
+    ),
+    Ailment(
+        "changelog-damaged",
+        _ERROR,
+        "changes from the damage on cannot be read, by a restore neither; stop the application "
+        "before it makes engines from it, and put the segments back from a backup. What the newest "
+        "snapshot has, `statestores export SNAPSHOT FILE` saves",
+        None,
+    ),
+    Ailment(
+        "snapshot-damaged",
+        _ERROR,
+        "a restore passes it over and reads an older one, or the whole changelog; without either "
+        "it fails. The command writes another one in its place",
+        "rm -r {path} && statestores snapshot {root} --store {store}",
+    ),
+    Ailment(
+        "snapshot-alone-damaged",
+        _ERROR,
+        "the changelog no longer has what is in this snapshot, and no other has it: a restore will "
+        "fail; put it back from a backup, and let the engine run, if there is one",
+        None,
+    ),
+    Ailment(
+        "engine-damaged",
+        _ERROR,
+        "the engine cannot be opened; changelog and snapshots have everything, so it is set aside "
+        "and made anew",
+        f"{_RESTORE} --rebuild",
+    ),
+    Ailment(
+        "engine-wrong",
+        _ERROR,
+        "the engine opens, and its rows are not those that its changelog gives, which is right; it "
+        "is kept beside a new one",
+        f"mv {{path}} {{path}}.damaged-kept && {_RESTORE}",
+    ),
+    Ailment(
+        "engine-file-damaged",
+        _ERROR,
+        "engine.json names the engine's backend, and cannot be read; changelog and snapshots have "
+        "everything, so the engine is kept and made anew, by the default backend unless the "
+        "command is given --backend",
+        f"mv {{path}}/engine {{path}}/engine.damaged-kept && rm {{path}}/engine.json && {_RESTORE}",
+    ),
+    Ailment(
+        "engine-alone-damaged",
+        _ERROR,
+        "the engine is damaged, and changelog and snapshots do not have all that it had; put it "
+        "back from a backup",
+        None,
+    ),
+    Ailment(
+        "engine-ahead",
+        _ERROR,
+        "the engine has commits that its changelog has lost, or that was another one; put the "
+        "changelog back from a backup, for a restore would drop what only the engine has",
+        None,
+    ),
+    Ailment(
+        "backend-missing",
+        _ERROR,
+        "the engine's backend cannot be used on this machine",
+        "pip install 'statestores[{backend}]'",
+    ),
+    Ailment(
+        "misplaced-keys",
+        _ERROR,
+        "reads of one key look for it in another partition, and miss it; scans show it. The "
+        "command puts every key where it is looked for, while the application is stopped",
+        "statestores export {root}/{store} {store}.arrow && "
+        "statestores import {store}.arrow {root} --store {store} --replace",
+    ),
+    Ailment(
+        "unfinished-write",
+        _WARNING,
+        "a write to several partitions is committed and not yet in their changelogs; readers count "
+        "it, and the next writer, or the command, finishes it",
+        "statestores restore {root} --store {store}{local}",
+    ),
+    Ailment(
+        "half-restored",
+        _WARNING,
+        "a restore has died half-way; the next opening goes on with it, and so does the command",
+        _RESTORE,
+    ),
+    Ailment(
+        "half-truncated",
+        _NOTE,
+        "a truncation has died half-way; the next opening completes it, and so does the command",
+        _RESTORE,
+    ),
+    Ailment(
+        "long-restore",
+        _WARNING,
+        "whoever loses the engine waits for all changes since the newest snapshot; a snapshot "
+        "makes that short, while the application is stopped, or it writes one itself",
+        "statestores snapshot {root} --store {store}",
+    ),
+    Ailment(
+        "clock-ahead",
+        _WARNING,
+        "files were written in the future: the clock of this machine is behind, or was ahead. What "
+        "goes by the clock, such as times to live, is wrong meanwhile; set the clock",
+        None,
+    ),
+    Ailment(
+        "engine-behind",
+        _NOTE,
+        "the engine is behind its changelog, as after a crash; the next opening brings it up, and "
+        "the command does so now",
+        _RESTORE,
+    ),
+    Ailment(
+        "torn-tail",
+        _NOTE,
+        "an append has died half-way, or runs right now; it was never acknowledged, and the next "
+        "writer cuts it",
+        _RESTORE,
+    ),
+    Ailment(
+        "in-use",
+        _NOTE,
+        "somebody has the engine open, so its rows were not checked; check again when it is closed",
+        "statestores verify {root} --store {store}{local}",
+    ),
+    Ailment(
+        "engine-kept",
+        _NOTE,
+        "a damaged engine was set aside, for whoever must find out what happened; remove it then",
+        "rm -r {path}",
+    ),
+    Ailment(
+        "orphan",
+        _NOTE,
+        "no store of the root claims this; look at it before you remove it",
+        "statestores orphans {root}{local}",
+    ),
+    Ailment(
+        "left-over",
+        _NOTE,
+        "a process has died while it replaced a file; what it replaced is whole, and this is not "
+        "read",
+        "rm {path}",
+    ),
+    Ailment(
+        "no-stores",
+        _NOTE,
+        "the root has no stores yet: no application has opened one in it",
+        None,
+    ),
+)
+
+AILMENTS = {ailment.code: ailment for ailment in _ALL}
+"""By code."""
