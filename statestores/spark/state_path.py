@@ -6,8 +6,9 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from statestores.errors import InvalidArgumentError, InvalidOptionError, StoreNotFoundError
-from statestores.state_root import StateRoot, StoreEntry
+from statestores.storage import StorageUrl, is_storage_url
 
+_USER = re.compile(r"//[^/@]*@")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 
 
@@ -32,32 +33,23 @@ def require_local_path(path: str) -> Path:
         InvalidOptionError: It is of another file system.
     """
     local = local_path(path)
+    if is_storage_url(path):
+        raise InvalidOptionError(
+            f"{StorageUrl.parse(path)!s} is in an object store, and this needs a state root in a "
+            "directory that all machines see; load() and save() take URLs (docs/object-stores.md)"
+        )
     if local is None:
         raise InvalidOptionError(
-            f"the path of a state root is one of a local or mounted file system, got {path!r}; "
-            "mount it, or copy the state root"
+            f"the path of a state root is one of a local or mounted file system, got "
+            f"{_without_user(path)!r}; say s3:// instead of s3a:// and s3n://, gs:// or az:// for "
+            "object stores, or mount what it is"
         )
     return local
 
 
-def store_at(path: Path, name: str | None) -> StoreEntry:
-    """Return the store *name* of the state root at *path*, or, without a name, the only one.
-
-    Raises:
-        StoreNotFoundError: There is none; the message says if its first write is under way.
-        InvalidArgumentError: No name is given, and there are several.
-        StoreCorruptedError, UnsupportedFormatError: The description cannot be read.
-    """
-    try:
-        return StateRoot.open(path).store(name)
-    except StoreNotFoundError as error:
-        staged = staged_store(path, name)
-        if staged is None:
-            raise
-        raise StoreNotFoundError(
-            f"{error}; a first write to {staged!r} has begun there and is not committed, so nobody "
-            "knows its columns: load it when that write has ended"
-        ) from error
+def _without_user(path: str) -> str:
+    """Return *path* without the credentials that a URL may have before its host."""
+    return _USER.sub("//", path)
 
 
 def staged_store(path: Path, name: str | None = None) -> str | None:

@@ -9,6 +9,13 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Final, Self
 
 from statestores.errors import InvalidOptionError
+from statestores.spark.options.storage import (
+    EXPECTED,
+    STORAGE_OPTIONS,
+    STORAGE_SECRETS,
+    merged_storage,
+    read_storage,
+)
 from statestores.spark.options.values import (
     Offsets,
     read_any_text,
@@ -47,12 +54,27 @@ _WRITING: Final = "writing"
 
 
 def _option(
-    name: str, read: Callable[[str], object], expected: str, *purposes: str, default: object = None
+    name: str,
+    read: Callable[[str], object],
+    expected: str,
+    *purposes: str,
+    default: object = None,
+    shown: bool = True,
 ) -> Any:
-    """Declare an option: how users write it, how it is read, and what it is for."""
+    """Declare an option: how users write it, how it is read, and what it is for.
+
+    One that is not *shown* is in no message and no representation.
+    """
     return field(
         default=default,
-        metadata={"name": name, "read": read, "expected": expected, "purposes": purposes},
+        repr=shown,
+        metadata={
+            "name": name,
+            "read": read,
+            "expected": expected,
+            "purposes": purposes,
+            "shown": shown,
+        },
     )
 
 
@@ -63,7 +85,18 @@ class SourceOptions:
     path: str = _option(
         "path", read_text, "the path of a state root", _READING, _WRITING, default=""
     )
-    """The state root: the directory with ``statestores.json``."""
+    """The state root: the directory with ``statestores.json``, or its URL in an object store."""
+
+    storage_options: Mapping[str, object] | None = _option(  # it returns a field
+        STORAGE_OPTIONS, read_storage, EXPECTED, _READING, _WRITING, shown=False
+    )
+    """How the object store of a URL is reached, but for credentials; what is missing comes from
+    the environment of the driver and of each executor."""
+
+    storage_secrets: Mapping[str, object] | None = _option(  # it returns a field
+        STORAGE_SECRETS, read_storage, EXPECTED, _READING, _WRITING, shown=False
+    )
+    """The credentials for it. Spark redacts an option of this name in plans and logs."""
 
     store_name: str | None = _option(
         "storeName", read_text, "the name of a store", _READING, _WRITING
@@ -268,6 +301,15 @@ class SourceOptions:
         )
 
     @property
+    def storage(self) -> dict[str, object] | None:
+        """How the object store is reached, credentials among it; ``None`` if nothing is said.
+
+        Raises:
+            InvalidOptionError: A credential is where Spark would show it.
+        """
+        return merged_storage(self.storage_options, self.storage_secrets)
+
+    @property
     def content_only(self) -> list[str]:
         """The names of those that mean something only for the content of a state root, sorted."""
         return sorted(self.given & _CONTENT_ONLY)
@@ -316,10 +358,12 @@ class SourceOptions:
             try:
                 values[found.name] = found.metadata["read"](text)
             except (ValueError, KeyError, TypeError, AttributeError) as error:
-                raise InvalidOptionError(
-                    f"option {found.metadata['name']!r} must be {found.metadata['expected']}, "
-                    f"got {text!r}"
-                ) from error
+                about = found.metadata
+                wrong = f"option {about['name']!r} must be {about['expected']}"
+                if not about["shown"]:  # neither is the text, nor an error that quotes it
+                    raise InvalidOptionError(f"{wrong}, and is none") from None
+                raise InvalidOptionError(f"{wrong}, got {text!r}") from error
+        merged_storage(values.get("storage_options"), values.get("storage_secrets"))
         if "path" not in values:
             raise InvalidOptionError(
                 "the option 'path' is missing: give the directory of a state root to load() or "

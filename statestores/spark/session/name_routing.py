@@ -10,6 +10,7 @@ runs a query of a registered session counts as that session. No setting of a ses
 user has other sources too.
 """
 
+import logging
 import re
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -17,11 +18,16 @@ from dataclasses import dataclass, fields
 from functools import wraps
 from typing import Any, Final
 
+from statestores.errors import StateStoreError, StoreNotFoundError
 from statestores.files.durable_json import ROOT_FILE
+from statestores.spark.options.storage import STORAGE_OPTIONS, STORAGE_SECRETS
 from statestores.spark.session.query_session import active_session, is_clone_for_query
 from statestores.spark.source_name import SOURCE_NAME
 from statestores.spark.state_path import is_kafka_state, local_path, staged_store
-from statestores.state_root import is_state_root
+from statestores.state_root import StateRoot, is_state_root
+from statestores.storage import is_storage_url
+
+_log = logging.getLogger(__name__)
 
 ROUTED_NAME: Final = "statestore"
 """The name that Spark keeps for itself."""
@@ -30,7 +36,8 @@ _OURS: Final = frozenset({ROUTED_NAME, SOURCE_NAME})
 _STATE: Final = "_statestores_route"  # what a builder was told, kept on the builder
 _NEW_ONLY: Final = frozenset({"error", "errorifexists", "default"})
 
-_REMEMBERED: Final = frozenset({"path", "readchangefeed"})
+_OF_STORAGE: Final = frozenset({STORAGE_OPTIONS.lower(), STORAGE_SECRETS.lower()})
+_REMEMBERED: Final = frozenset({"path", "readchangefeed", *_OF_STORAGE})
 
 # CREATE ... USING statestore, where the words before USING may be quoted or commented.
 _USING = re.compile(
@@ -137,7 +144,9 @@ class NameRouting:
             if not self._is_routed(spark):
                 with _explaining(builder, told, path, options):
                     return original(builder, path, None, *arguments, **options)
-            if told["format"] == SOURCE_NAME or not _is_ours(spark, _path_of(told, path, options)):
+            if told["format"] == SOURCE_NAME or not (
+                _names_storage(told, options) or _is_ours(spark, _path_of(told, path, options))
+            ):
                 return original(builder, path, None, *arguments, **options)
             builder.format(SOURCE_NAME)
             try:
@@ -311,6 +320,11 @@ def _path_of(told: dict[str, Any], path: Any, options: dict[str, Any]) -> Any:
     return given[-1] if given else told.get("path")
 
 
+def _names_storage(told: dict[str, Any], options: dict[str, Any]) -> bool:
+    """Return whether an option says how an object store is reached, which only ours has."""
+    return not _OF_STORAGE.isdisjoint(told) or not _OF_STORAGE.isdisjoint(map(str.lower, options))
+
+
 def _session_of(builder: Any) -> Any:
     """Return the session of a reader or writer, of a batch or a stream."""
     # Only the readers of Connect have the second name, and its streaming writer the third.
@@ -355,6 +369,8 @@ def _is_ours(spark: Any, path: Any) -> bool:
     if not isinstance(path, str) or not path:
         return False
     if not is_connect(spark):
+        if is_storage_url(path):
+            return _is_ours_in_objects(path)
         local = local_path(path)
         return local is not None and (
             is_state_root(local) or staged_store(local) is not None or is_kafka_state(local)
@@ -368,4 +384,25 @@ def _is_ours(spark: Any, path: Any) -> bool:
         if error.getCondition() == "PATH_NOT_FOUND":
             return False
         raise
+    return True
+
+
+def _is_ours_in_objects(url: str) -> bool:
+    """Return whether there is a state root at *url*, as the environment says how to look.
+
+    Where that cannot be found out the name stays Spark's, as it would be without this module.
+    """
+    try:
+        StateRoot.open(url)
+    except StoreNotFoundError:
+        return False
+    except StateStoreError as error:
+        _log.warning(
+            "whether that is a state root cannot be found out (%s); format(%r) is Spark's own "
+            "there, and format(%r) is ours",
+            error,
+            ROUTED_NAME,
+            SOURCE_NAME,
+        )
+        return False
     return True

@@ -6,17 +6,16 @@ staged writes, and a task that is repeated gives the same rows.
 
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from statestores.errors import InvalidOptionError, StoreNotFoundError
+from statestores.spark.given_root import GivenRoot
 from statestores.spark.options.keys import selection_from_options
 from statestores.spark.options.read_and_write import SourceOptions
 from statestores.spark.options.values import ANY_AGE_MS, Offsets
 from statestores.spi.specification import StoreSpecification
-from statestores.state_root import PartitionDirectory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from statestores.arrow.keys.key_selection import KeySelection
+    from statestores.object_log.view import View
     from statestores.reading.partition_reader import PartitionReader
 
 
@@ -46,13 +46,16 @@ class StorePartition(InputPartition):
     share: "KeySelection | None" = None
     """The keys that the task reads of those that the options select; ``None`` for all of them."""
 
+    seen: "View | None" = None
+    """What the driver has seen of a log in an object store, where its tasks need not look again."""
+
 
 class StateStoreReader(DataSourceReader):
     """Reads the content or the changes of one store."""
 
     def __init__(
         self,
-        root: Path,
+        root: GivenRoot,
         specification: StoreSpecification[Any, Any],
         partitions: int,
         options: SourceOptions,
@@ -62,7 +65,8 @@ class StateStoreReader(DataSourceReader):
         Raises:
             InvalidOptionError: An option does not fit the store.
         """
-        self._store = root / specification.name
+        self._root = root
+        self._partitions = partitions
         self._specification = specification
         self._options = options
         self._numbers = options.partitions or tuple(range(partitions))
@@ -144,7 +148,7 @@ class StateStoreReader(DataSourceReader):
                 last = self._fresh_enough(reader, end, number)
             stop = end if last is None else last + 1
             planned += [
-                StorePartition(number, None, stop, share)
+                StorePartition(number, None, stop, share, reader.seen)
                 for share in reader.shares(
                     stop - 1,
                     self._keys(),
@@ -182,7 +186,7 @@ class StateStoreReader(DataSourceReader):
     def _batches(self, partition: StorePartition, columns: list[str]) -> "Iterator[pa.RecordBatch]":
         """Yield the rows of one task as they are stored, or decoded."""
         options = self._options
-        reader = self._open(partition.number)
+        reader = self._open(partition.number, partition.seen)
         keys = self._keys() if partition.share is None else partition.share
         if options.read_change_feed:
             return reader.changes(
@@ -219,7 +223,7 @@ class StateStoreReader(DataSourceReader):
             stop = min(end, reader.offset_at(options.ending_timestamp_ms + 1))
         if options.starting_timestamp_ms is not None and start is not None:
             start = min(start, stop)
-        return StorePartition(number, start, stop)
+        return StorePartition(number, start, stop, seen=reader.seen)
 
     def _fresh_enough(self, reader: "PartitionReader", end: int, number: int) -> int | None:
         """Return the offset of the newest snapshot, if it is young enough; ``None`` for the end.
@@ -241,10 +245,13 @@ class StateStoreReader(DataSourceReader):
         oldest_ms = time.time_ns() // 1_000_000 - (age_ms or 0)
         return snapshot.offset if snapshot.created_at_ms >= oldest_ms else None
 
-    def _open(self, number: int) -> "PartitionReader":
+    def _open(self, number: int, seen: "View | None" = None) -> "PartitionReader":
         from statestores.reading.partition_reader import PartitionReader  # noqa: PLC0415  # needs pyarrow
 
-        return PartitionReader(PartitionDirectory(self._store / str(number)), self._specification)
+        place = self._root.partition(
+            self._specification, self._partitions, number, seen, pinned=seen is not None
+        )
+        return PartitionReader(place, self._specification)
 
 
 def _offset_of(offsets: Offsets | None, number: int) -> int | None:

@@ -13,6 +13,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from statestores.errors import InvalidOptionError
+from statestores.spark.given_root import GivenRoot, store_at
 from statestores.spark.options.read_and_write import SourceOptions, without_catalog_properties
 from statestores.spark.options.stream import (
     StreamOptions,
@@ -25,7 +26,7 @@ from statestores.spark.source.write_conflicts import expected_ends
 from statestores.spark.source.write_plan import plan_write
 from statestores.spark.source.writer import StateStoreWriter
 from statestores.spark.source_name import SOURCE_NAME
-from statestores.spark.state_path import is_kafka_state, require_local_path, store_at
+from statestores.spark.state_path import is_kafka_state
 from statestores.state_root import is_state_root
 
 
@@ -60,11 +61,11 @@ class StateStoresDataSource(DataSource):
         from statestores.spark.source.stream_reader import StateStoreStreamReader  # noqa: PLC0415
 
         options = SourceOptions.for_reading(without_stream_options(self.options))
-        path = require_local_path(options.path)
-        entry = store_at(path, options.store_name)
+        root = GivenRoot.of(options.path, options.storage)
+        entry = store_at(root, options.store_name)
         stream = StreamOptions.from_options(self.options)
         reader = StateStoreStreamReader(
-            path, entry.specification, entry.partitions, options, stream
+            root, entry.specification, entry.partitions, options, stream
         )
         self._check_schema(schema)
         return reader
@@ -78,18 +79,18 @@ class StateStoresDataSource(DataSource):
             raise InvalidOptionError(
                 f"the option {batch_only[0]!r} is not for streams; leave it out"
             )
-        plan = plan_write(require_local_path(options.path), options, schema)
+        plan = plan_write(GivenRoot.of(options.path, options.storage), options, schema)
         return stream_writer(plan, schema, overwrite=overwrite)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:  # noqa: FBT001  # Spark's signature
         """Return what stages and publishes the rows of a DataFrame."""
         options = SourceOptions.for_writing(self.options)
-        path = require_local_path(options.path)
-        plan = plan_write(path, options, schema)
+        root = GivenRoot.of(options.path, options.storage)
+        plan = plan_write(root, options, schema)
         ends = (
             {}
             if plan.skipped
-            else expected_ends(path, plan.specification.name, plan.partitions, options)
+            else expected_ends(root, plan.specification.name, plan.partitions, options)
         )
         return StateStoreWriter(plan, overwrite=overwrite, expected_ends=ends)
 
@@ -118,11 +119,12 @@ class StateStoresDataSource(DataSource):
 
     def _reader(self, given: Mapping[str, str]) -> StateStoreReader | KafkaStateReader:
         options = SourceOptions.for_reading(given)
-        path = require_local_path(options.path)
-        if not is_state_root(path) and is_kafka_state(path):
+        root = GivenRoot.of(options.path, options.storage)
+        path = root.directory
+        if path is not None and not is_state_root(path) and is_kafka_state(path):
             return KafkaStateReader(path, options)
-        entry = store_at(path, options.store_name)
-        return StateStoreReader(path, entry.specification, entry.partitions, options)
+        entry = store_at(root, options.store_name)
+        return StateStoreReader(root, entry.specification, entry.partitions, options)
 
 
 def _types_of(schema: StructType) -> list[tuple[str, Any]]:

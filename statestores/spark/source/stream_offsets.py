@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from statestores.errors import InvalidArgumentError, OffsetOutOfRangeError
-from statestores.reading.visible_changelog import LogBeginning
+from statestores.reading.visible_log import LogBeginning
 
 
 @dataclass(frozen=True, slots=True)

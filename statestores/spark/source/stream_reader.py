@@ -6,12 +6,12 @@ micro-batch as a whole. With a limit it may be in several, none of its changes l
 
 import logging
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from statestores.errors import InvalidOptionError, OffsetOutOfRangeError
+from statestores.spark.given_root import GivenRoot
 from statestores.spark.options.read_and_write import SourceOptions
 from statestores.spark.options.stream import MAX_BYTES, MAX_RECORDS, StreamOptions
 from statestores.spark.session.older_pyspark import (
@@ -30,13 +30,13 @@ from statestores.spark.source.stream_offsets import (
     limited,
 )
 from statestores.spi.specification import StoreSpecification
-from statestores.state_root import PartitionDirectory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import pyarrow as pa
 
+    from statestores.object_log.view import View
     from statestores.reading.partition_reader import PartitionReader
 
 _log = logging.getLogger(__name__)
@@ -55,13 +55,16 @@ class StreamPartition(InputPartition):
     stop: int
     """The offset before which the micro-batch ends."""
 
+    seen: "View | None" = None
+    """What the driver has seen of a log in an object store."""
+
 
 class StateStoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads the changes of one store as they come."""
 
     def __init__(
         self,
-        root: Path,
+        root: GivenRoot,
         specification: StoreSpecification[Any, Any],
         partitions: int,
         options: SourceOptions,
@@ -95,12 +98,18 @@ class StateStoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
             if limit is not None:
                 refuse_limit(option)
         self._feed = StateStoreReader(root, specification, partitions, options)
-        self._store = root / specification.name
+        self._root = root
+        self._partitions = partitions
         self._specification = specification
         self._numbers = options.partitions or tuple(range(partitions))
         self._options = stream
         self._starting_ms = options.starting_timestamp_ms
         self._last: dict[int, int] | None = None
+        self._readers: dict[int, PartitionReader] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what tasks get: they open what they read themselves."""
+        return {**self.__dict__, "_readers": {}}
 
     # On the driver, in one process for the life of the query.
 
@@ -179,7 +188,7 @@ class StateStoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         for number, each in self._of_checkpoint(start).items():
             check_order(number, each.offset, stops[number].offset)
         return [
-            StreamPartition(number, each, stops[number].offset)
+            StreamPartition(number, each, stops[number].offset, self._open(number).seen)
             for number, each in self._after_losses(self._of_checkpoint(start)).items()
             if each.offset < stops[number].offset
         ]
@@ -189,10 +198,12 @@ class StateStoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
         """Yield the changes of one partition, and make sure that none has gone meanwhile."""
         assert isinstance(partition, StreamPartition)  # noqa: S101  # what `partitions` planned
-        begun = self._after_losses(StreamOffsets({partition.number: partition.start}))
-        start = begun[partition.number].offset
-        if start < partition.stop:
-            yield from self._feed.read(StorePartition(partition.number, start, partition.stop))
+        number, stop, seen = partition.number, partition.stop, partition.seen
+        self._open(number, seen)
+        begun = self._after_losses(StreamOffsets({number: partition.start}))
+        start = begun[number].offset
+        if start < stop:
+            yield from self._feed.read(StorePartition(number, start, stop, seen=seen))
         self._after_losses(begun)
 
     def _after_losses(self, offsets: StreamOffsets) -> StreamOffsets:
@@ -253,7 +264,12 @@ class StateStoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         ends = end_offsets([self._open(number) for number in self._numbers])
         return dict(zip(self._numbers, ends, strict=True))
 
-    def _open(self, number: int) -> "PartitionReader":
+    def _open(self, number: int, seen: "View | None" = None) -> "PartitionReader":
+        """Return the reader of a partition, which is kept: that of a log remembers what it saw."""
         from statestores.reading.partition_reader import PartitionReader  # noqa: PLC0415  # needs pyarrow
 
-        return PartitionReader(PartitionDirectory(self._store / str(number)), self._specification)
+        reader = self._readers.get(number)
+        if reader is None or seen is not None:
+            place = self._root.partition(self._specification, self._partitions, number, seen)
+            reader = self._readers[number] = PartitionReader(place, self._specification)
+        return reader

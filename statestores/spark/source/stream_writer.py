@@ -19,15 +19,13 @@ from statestores.spark.session.older_pyspark import (
     RowStreamWriter,
 )
 from statestores.spark.session.query_session import QUERY_PROPERTY
-from statestores.spark.source.write_lock import publishing_when_free
+from statestores.spark.source.publishing import Staged, discard_rows, publish_rows, stage_rows
 from statestores.spark.source.write_plan import WritePlan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import pyarrow as pa
-
-    from statestores.staging.staged_write import StagedRows
 
 _BATCH = "streaming.sql.batchId"
 
@@ -39,7 +37,7 @@ class StagedBatchMessage(WriterCommitMessage):
     query: str
     """Which query it is. The driver is not told, when it commits."""
 
-    staged: "StagedRows"
+    staged: Staged
     """What the task has staged."""
 
 
@@ -54,7 +52,6 @@ class StateStoreStreamWriter(DataSourceStreamArrowWriter):
     def write(self, iterator: "Iterator[pa.RecordBatch]") -> WriterCommitMessage:
         """Stage the rows of one task of one micro-batch."""
         from statestores.spark.columns import from_spark  # noqa: PLC0415  # needs pyarrow
-        from statestores.staging.staged_write import stage  # noqa: PLC0415
 
         plan = self._plan
         context = TaskContext.get()
@@ -62,10 +59,8 @@ class StateStoreStreamWriter(DataSourceStreamArrowWriter):
         batch = None if context is None else context.getLocalProperty(_BATCH)
         if context is None or query is None or batch is None:
             raise InvalidArgumentError("write() is called by Spark, within a task of a query")
-        staged = stage(
-            plan.root,
-            plan.specification,
-            plan.partitions,
+        staged = stage_rows(
+            plan,
             _write_id(query, int(batch)),
             # Spark counts its attempts anew after a restart, and the same batch may come again.
             f"{context.partitionId():05d}-{uuid4().hex}",
@@ -86,13 +81,13 @@ class StateStoreStreamWriter(DataSourceStreamArrowWriter):
         if not staged:
             return
         query = staged[0].query
-        with publishing_when_free(plan) as publisher:
-            publisher.publish(
-                _write_id(query, batchId),
-                [message.staged for message in staged],
-                "overwrite" if self._overwrite else "append",
-                batch=StreamBatch(stream=query, number=batchId),
-            )
+        publish_rows(
+            plan,
+            _write_id(query, batchId),
+            [message.staged for message in staged],
+            overwrite=self._overwrite,
+            batch=StreamBatch(stream=query, number=batchId),
+        )
 
     def abort(
         self,
@@ -104,12 +99,9 @@ class StateStoreStreamWriter(DataSourceStreamArrowWriter):
         Without a message nobody knows of which query it was. The rows are removed when the batch
         comes again, or as those of any job that died.
         """
-        from statestores.staging.staged_write import discard  # noqa: PLC0415  # needs pyarrow
-
-        plan = self._plan
         queries = {message.query for message in messages if isinstance(message, StagedBatchMessage)}
         for query in queries:
-            discard(plan.root, plan.specification.name, _write_id(query, batchId))
+            discard_rows(self._plan, _write_id(query, batchId))
 
 
 def stream_writer(

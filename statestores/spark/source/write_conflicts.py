@@ -5,15 +5,15 @@ the store; when that is no longer the state, what it would leave is something no
 """
 
 from collections.abc import Mapping
-from pathlib import Path
 
 from statestores.errors import CommitConflictError, InvalidOptionError
+from statestores.spark.given_root import GivenRoot
 from statestores.spark.options.read_and_write import SourceOptions
-from statestores.state_root import StateRoot, is_state_root
+from statestores.state_root import StateRoot
 
 
 def expected_ends(
-    path: Path, store: str, partitions: int, options: SourceOptions
+    given: GivenRoot, store: str, partitions: int, options: SourceOptions
 ) -> dict[int, int]:
     """Return where the changelogs of *store* have to end for a write not to be in conflict.
 
@@ -42,7 +42,7 @@ def expected_ends(
         return {number: offset + 1 for number, offset in last.items()}
     if last is not None:
         return dict.fromkeys(range(partitions), last + 1)
-    root = StateRoot.open(path) if is_state_root(path) else None
+    root = given.find()
     if root is None or store not in root.stores:
         return dict.fromkeys(range(partitions), 0)
     return _present_ends(root, store)
@@ -66,6 +66,7 @@ def check_conflict(store: str, ends: Mapping[int, int], expected: Mapping[int, i
 
 def _present_ends(root: StateRoot, store: str) -> dict[int, int]:
     """Return where the changelogs of *store* end at this moment."""
+    from statestores.reading.partition_places import place_of  # noqa: PLC0415
     from statestores.reading.partition_reader import (  # noqa: PLC0415  # needs pyarrow
         PartitionReader,
         end_offsets,
@@ -73,7 +74,7 @@ def _present_ends(root: StateRoot, store: str) -> dict[int, int]:
 
     entry = root.store(store)
     readers = [
-        PartitionReader(root.partition(store, number), entry.specification)
+        PartitionReader(place_of(root, store, number), entry.specification)
         for number in range(entry.partitions)
     ]
     return dict(enumerate(end_offsets(readers)))

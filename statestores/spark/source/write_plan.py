@@ -9,17 +9,17 @@ from pyspark.sql.types import StructType
 from statestores.errors import InvalidOptionError
 from statestores.files.directory_lock import LOCK_FILE
 from statestores.files.durable_json import ROOT_FILE, is_left_behind
+from statestores.spark.given_root import GivenRoot
 from statestores.spark.options.read_and_write import DEFAULT_PARTITIONS, SourceOptions
 from statestores.spark.store_options import check_options, new_specification
 from statestores.spi.specification import StoreSpecification
-from statestores.state_root import StateRoot, is_state_root
 
 
 @dataclass(frozen=True)
 class WritePlan:
     """A write that has been checked as far as the driver can."""
 
-    root: Path
+    root: GivenRoot
     """The state root; it need not exist yet."""
 
     specification: StoreSpecification[Any, Any]
@@ -38,7 +38,7 @@ class WritePlan:
     """How long the commit waits while somebody else has the store locked."""
 
 
-def plan_write(root: Path, options: SourceOptions, schema: StructType) -> WritePlan:
+def plan_write(root: GivenRoot, options: SourceOptions, schema: StructType) -> WritePlan:
     """Check *options* and the columns of *schema* against the store, or against none.
 
     Raises:
@@ -48,26 +48,26 @@ def plan_write(root: Path, options: SourceOptions, schema: StructType) -> WriteP
     """
     from statestores.spark.columns import check_columns  # noqa: PLC0415  # needs pyarrow
 
-    present = StateRoot.open(root) if is_state_root(root) else None
+    present = root.find()
     stores = {} if present is None else present.stores
     name = options.store_name
     if name is None:
         if len(stores) != 1:
             raise InvalidOptionError(
-                f"the option 'storeName' is missing, and {str(root)!r} has "
+                f"the option 'storeName' is missing, and {root.shown!r} has "
                 f"{len(stores)} stores; name the store to write"
             )
         (name,) = stores
     entry = stores.get(name)
     if entry is None:
-        if present is None:
-            _check_new_root(root, name)
+        if present is None and root.directory is not None:
+            _check_new_root(root.directory, name)
         specification = new_specification(name, options, schema)
         partitions = options.num_partitions or DEFAULT_PARTITIONS
     else:
         if options.if_exists == "fail":
             raise InvalidOptionError(
-                f"the store {name!r} exists in {str(root)!r}; save with the mode append, which "
+                f"the store {name!r} exists in {root.shown!r}; save with the mode append, which "
                 "merges, or overwrite, which replaces its content"
             )
         check_options(options, entry.specification, entry.partitions)

@@ -9,8 +9,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from statestores.errors import InvalidArgumentError
-from statestores.spark.source.write_conflicts import check_conflict
-from statestores.spark.source.write_lock import publishing_when_free
+from statestores.spark.source.publishing import Staged, discard_rows, publish_rows, stage_rows
 from statestores.spark.source.write_plan import WritePlan
 
 if TYPE_CHECKING:
@@ -18,14 +17,12 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from statestores.staging.staged_write import StagedRows
-
 
 @dataclass(frozen=True)
 class StagedMessage(WriterCommitMessage):
     """What a task reports to the driver."""
 
-    staged: "StagedRows"
+    staged: Staged
     """What it has staged."""
 
 
@@ -44,40 +41,30 @@ class StateStoreWriter(DataSourceArrowWriter):
     def write(self, iterator: "Iterator[pa.RecordBatch]") -> WriterCommitMessage:
         """Stage the rows of one task."""
         from statestores.spark.columns import from_spark  # noqa: PLC0415  # needs pyarrow
-        from statestores.staging.staged_write import stage  # noqa: PLC0415
 
         plan = self._plan
         context = TaskContext.get()
         if context is None:
             raise InvalidArgumentError("write() is called by Spark, within a task")
         changes = (from_spark(rows, plan.specification, raw=plan.raw) for rows in iterator)
-        return StagedMessage(
-            stage(
-                plan.root,
-                plan.specification,
-                plan.partitions,
-                self._write_id,
-                # Unique among all attempts of all tasks, and never the name of anything else.
-                f"{context.partitionId():05d}-{context.taskAttemptId()}",
-                () if plan.skipped else changes,
-            )
-        )
+        # Unique among all attempts of all tasks, and never the name of anything else.
+        attempt = f"{context.partitionId():05d}-{context.taskAttemptId()}"
+        staged = stage_rows(plan, self._write_id, attempt, () if plan.skipped else changes)
+        return StagedMessage(staged)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Publish what the tasks have staged, in the order of Spark's partitions."""
         plan = self._plan
         if plan.skipped:
             return
-        with publishing_when_free(plan) as publisher:
-            check_conflict(plan.specification.name, publisher.end_offsets, self._expected_ends)
-            publisher.publish(
-                self._write_id,
-                [message.staged for message in messages if isinstance(message, StagedMessage)],
-                "overwrite" if self._overwrite else "append",
-            )
+        publish_rows(
+            plan,
+            self._write_id,
+            [message.staged for message in messages if isinstance(message, StagedMessage)],
+            overwrite=self._overwrite,
+            expected_ends=self._expected_ends,
+        )
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Remove what was staged, of attempts that reported and of those that did not."""
-        from statestores.staging.staged_write import discard  # noqa: PLC0415  # needs pyarrow
-
-        discard(self._plan.root, self._plan.specification.name, self._write_id)
+        discard_rows(self._plan, self._write_id)

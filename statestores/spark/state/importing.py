@@ -23,6 +23,7 @@ from statestores.migration.spark.export import EXPORT_FILE
 from statestores.reading.partition_reader import PartitionReader
 from statestores.serdes import specification_from_description
 from statestores.spark.columns import from_spark
+from statestores.spark.given_root import GivenRoot
 from statestores.spark.options.read_and_write import SourceOptions
 from statestores.spark.session.worker_python import check_worker_python
 from statestores.spark.source.write_plan import WritePlan, plan_write
@@ -157,9 +158,8 @@ def import_spark_state(
         "numPartitions": str(partitions or chosen.partitions),
         "ifExists": "fail",
     }
-    plan = plan_write(
-        target, SourceOptions.for_writing({**options, "path": str(target)}), rows.schema
-    )
+    wanted_options = SourceOptions.for_writing({**options, "path": str(target)})
+    plan = plan_write(GivenRoot(target), wanted_options, rows.schema)
     rows = rows.persist()
     try:
         is_unique = wanted.key is None and wanted.join_side is None

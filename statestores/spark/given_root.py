@@ -1,0 +1,177 @@
+"""A state root as a user of Spark names it: a directory that all machines see, or a URL.
+
+It is sent to tasks, so it holds no connection. What it opens of an object store is kept by each
+process, since a connection is dear and there are many calls.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from statestores.errors import InvalidOptionError, StoreNotFoundError
+from statestores.root_document import StoreEntry
+from statestores.spark.state_path import require_local_path, staged_store
+from statestores.spi.specification import StoreSpecification
+from statestores.state_root import PartitionDirectory, StateRoot, is_state_root
+from statestores.storage import ObjectStorage, is_storage_url, open_storage
+
+if TYPE_CHECKING:
+    from statestores.object_log import ObjectLog
+    from statestores.object_log.view import View
+    from statestores.reading.partition_places import PartitionPlace
+
+_MEMORY = "memory:"
+
+
+@dataclass(frozen=True)
+class GivenRoot:
+    """Where a state root is, and how it is reached."""
+
+    place: Path | str
+    """The directory, absolute; or the URL in an object store."""
+
+    storage: str | None = field(default=None, repr=False)
+    """How the object store is reached, as JSON; ``None`` when the environment says it."""
+
+    @classmethod
+    def of(cls, path: str, storage: Mapping[str, object] | None = None) -> Self:
+        """Return the root at *path*; *storage* says how the object store of a URL is reached.
+
+        Raises:
+            InvalidOptionError: The path is of another file system, or of the memory of one
+                process; or there are options for an object store, and it is none.
+        """
+        if not is_storage_url(path):
+            local = require_local_path(path)
+            if storage is not None:
+                raise InvalidOptionError(
+                    "the options 'storageOptions' and 'storageSecrets' are for the URL of an "
+                    f"object store, and {path!r} is a directory; leave them out"
+                )
+            return cls(local)
+        if path.lower().startswith(_MEMORY):
+            raise InvalidOptionError(
+                "a state root at memory:// is in the memory of one process, and Spark has "
+                "several; give the URL of an object store, or a directory"
+            )
+        text = None if storage is None else json.dumps(storage, sort_keys=True)
+        return cls(_storage_at(path, text).url, text)
+
+    @property
+    def shown(self) -> str:
+        """The root as messages show it."""
+        return str(self.place)
+
+    @property
+    def directory(self) -> Path | None:
+        """The directory; ``None`` where the root is in an object store."""
+        return self.place if isinstance(self.place, Path) else None
+
+    def require_directory(self) -> Path:
+        """Return the directory.
+
+        Raises:
+            InvalidOptionError: The root is in an object store.
+        """
+        return require_local_path(str(self.place))
+
+    def open(self) -> StateRoot:
+        """Open the root.
+
+        Raises:
+            StateStoreError: As `StateRoot.open`.
+        """
+        return StateRoot.open(self.place, storage_options=self._options())
+
+    def create(self) -> StateRoot:
+        """Open the root, made if there is none.
+
+        Raises:
+            StateStoreError: As `StateRoot.create`.
+        """
+        return StateRoot.create(self.place, storage_options=self._options())
+
+    def find(self) -> StateRoot | None:
+        """Open the root; ``None`` if there is none.
+
+        Raises:
+            StateStoreError: It cannot be looked at, or read.
+        """
+        if isinstance(self.place, Path):
+            return StateRoot.open(self.place) if is_state_root(self.place) else None
+        try:
+            return self.open()
+        except StoreNotFoundError:
+            return None
+
+    def partition(
+        self,
+        specification: StoreSpecification[Any, Any],
+        partitions: int,
+        number: int,
+        seen: "View | None" = None,
+        *,
+        pinned: bool = False,
+    ) -> "PartitionPlace":
+        """Return where partition *number* of a store is read, without looking at it.
+
+        Of an object store *seen* is what is known; *pinned* says to read no further than that.
+        """
+        from statestores.reading.partition_places import ObjectPartition  # noqa: PLC0415  # needs pyarrow
+
+        if isinstance(self.place, Path):
+            return PartitionDirectory(self.place / specification.name / str(number))
+        return ObjectPartition(
+            self.object_log(specification, partitions), number, seen, pinned=pinned
+        )
+
+    def object_log(
+        self, specification: StoreSpecification[Any, Any], partitions: int
+    ) -> "ObjectLog":
+        """Return the log of a store in an object store, without looking at it.
+
+        Requires: the root is in an object store.
+        """
+        from statestores.object_log import ObjectLog  # noqa: PLC0415  # needs pyarrow
+
+        return ObjectLog(
+            storage=_storage_at(str(self.place), self.storage),
+            store=specification.name,
+            store_kind=specification.kind,
+            partitions=partitions,
+        )
+
+    def _options(self) -> dict[str, object] | None:
+        options: dict[str, object] | None = (
+            None if self.storage is None else json.loads(self.storage)
+        )
+        return options
+
+
+def store_at(root: GivenRoot, name: str | None) -> StoreEntry:
+    """Return the store *name* of *root*, or, without a name, the only one.
+
+    Raises:
+        StoreNotFoundError: There is none; the message says if its first write is under way.
+        InvalidArgumentError: No name is given, and there are several.
+        StoreCorruptedError, UnsupportedFormatError, StorageError: It cannot be read.
+    """
+    try:
+        return root.open().store(name)
+    except StoreNotFoundError as error:
+        staged = None if root.directory is None else staged_store(root.directory, name)
+        if staged is None:
+            raise
+        raise StoreNotFoundError(
+            f"{error}; a first write to {staged!r} has begun there and is not committed, so nobody "
+            "knows its columns: load it when that write has ended"
+        ) from error
+
+
+@lru_cache(maxsize=8)
+def _storage_at(url: str, options: str | None) -> ObjectStorage:
+    """Return the storage at *url*; *options* are JSON."""
+    return open_storage(url, None if options is None else json.loads(options))
