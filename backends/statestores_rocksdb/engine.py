@@ -147,6 +147,14 @@ class RocksDBEngine(Engine):
         with self._lock:
             return self._present_view().scan(start, stop, self._iterators, reverse=reverse)
 
+    def scan_ahead(
+        self, start: bytes, stop: bytes | None, limit: int, *, reverse: bool = False
+    ) -> tuple[list[Pair], Iterator[Pair] | None]:
+        with self._lock:
+            return self._present_view().scan_ahead(
+                start, stop, limit, self._iterators, reverse=reverse
+            )
+
     def apply(self, batch: WriteBatch, durability: Durability) -> None:
         synced = durability is Durability.POWER_LOSS
         try:

@@ -39,8 +39,8 @@ _READAHEAD_BYTES = 1024 * 1024
 class FrozenView:
     """The content at one instant.
 
-    `first`, `last`, `read` and `scan` require that the engine's lock is held. The raw iterator has
-    a position, which one reader at a time may move.
+    `first`, `last`, `read`, `scan` and `scan_ahead` require that the engine's lock is held. The raw
+    iterator has a position, which one reader at a time may move.
 
     No local variable holds the raw iterator: an error's traceback would keep it, and with it
     RocksDB's lock, after the engine is closed.
@@ -121,6 +121,22 @@ class FrozenView:
         It reads nothing before its first step: the view itself is frozen.
         """
         return iterators.add(self._rows(start, stop, reverse=reverse))
+
+    def scan_ahead(
+        self,
+        start: bytes,
+        stop: bytes | None,
+        limit: int,
+        iterators: OpenIterators,
+        *,
+        reverse: bool,
+    ) -> tuple[list[Pair], Iterator[Pair] | None]:
+        """Return up to *limit* pairs, read now, and one of *iterators* over those that follow."""
+        pairs = self.read(start, stop, limit, reverse=reverse)
+        if len(pairs) < limit:
+            return pairs, None
+        start, stop = _beyond(pairs[-1], start, stop, reverse=reverse)
+        return pairs, self.scan(start, stop, iterators, reverse=reverse)
 
     def _rows(
         self, start: bytes, stop: bytes | None, *, reverse: bool

@@ -52,6 +52,14 @@ class RocksDBSnapshot(EngineSnapshot):
         with self._lock:
             return self._open_view().scan(start, stop, self._iterators, reverse=reverse)
 
+    def scan_ahead(
+        self, start: bytes, stop: bytes | None, limit: int, *, reverse: bool = False
+    ) -> tuple[list[Pair], Iterator[Pair] | None]:
+        with self._lock:
+            return self._open_view().scan_ahead(
+                start, stop, limit, self._iterators, reverse=reverse
+            )
+
     def close(self) -> None:
         with self._lock:
             self.view = None

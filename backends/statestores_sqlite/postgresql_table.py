@@ -12,7 +12,12 @@ from sqlalchemy.engine import URL, Connection, Engine, make_url
 from sqlalchemy.exc import ArgumentError
 from sqlalchemy.pool import NullPool, PoolProxiedConnection
 
-from statestores.errors import InvalidOptionError, MissingDriverError, StorageError
+from statestores.errors import (
+    InvalidOptionError,
+    InvalidTypeError,
+    MissingDriverError,
+    StorageError,
+)
 from statestores.files.directory_lock import DirectoryLock
 from statestores.spi import Durability, WriteBatch
 from statestores_sqlite.database import Database
@@ -148,6 +153,11 @@ class PostgreSQLTable(Database):
         """
         puts, deletes = [], []
         for key, value in batch.items():
+            # The driver turns texts and numbers into bytes without a word.
+            if type(key) is not bytes:
+                raise InvalidTypeError(f"a key must be bytes, got {key!r}")
+            if value is not None and type(value) is not bytes:
+                raise InvalidTypeError(f"the value of {key!r} must be bytes, got {value!r}")
             if value is None:
                 deletes.append(key)
             else:

@@ -346,14 +346,18 @@ class SQLiteFile(Database):
             rmtree(partial, ignore_errors=True)
 
     def close(self) -> None:
-        if not self._is_closed:
-            sealing = self.has_checksums and self._has_rows()
-            self._writer.close()
-            if sealing:
-                seal(self._file)
-        self._is_closed = True
-        self._lock.release()
-        self._release_memory()
+        try:
+            if not self._is_closed:
+                sealing = self.has_checksums and self._has_rows()
+                self._writer.close()
+                if sealing:
+                    seal(self._file)
+        except self.errors as error:
+            raise self.translated(error) from driver_error(error)
+        finally:
+            self._is_closed = True
+            self._lock.release()
+            self._release_memory()
 
     def _has_rows(self) -> bool:
         """Whether there is anything to seal.
