@@ -1,9 +1,11 @@
 """``statestores conformance``, and ``python -m statestores_conformance``: the suite as a command.
 
-It exits with 0 when every backend conforms, with 1 when one does not, and with 2 for an invalid
-call: a backend, level, profile or form of report that does not exist.
+It exits with 0 when every backend conforms, with 1 when one does not or a test timed out, and with
+2 for an invalid call: a backend, level, profile or form of report that does not exist. SIGINT and
+SIGTERM end the processes of a run, and it still writes its reports, of what was found until then.
 """
 
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -22,16 +24,18 @@ from statestores.errors import (
     StateStoreError,
 )
 from statestores.registry import backend_names
+from statestores.stopping import told_of_signals
 from statestores_conformance.levels import LEVEL_NAMES, LEVELS
 from statestores_conformance.report.files import check_name, write_report
+from statestores_conformance.report.json_form import from_json
 from statestores_conformance.report.model import Report
 from statestores_conformance.report.summary import to_text
 from statestores_conformance.runner import PROFILES, Progress, run_conformance
 
 _PROGRAM = "statestores conformance"
 _SUCCESS = 0
-_INTERRUPTED = 128 + 2  # like a program that SIGINT has ended
 _BAR = 24
+_SECONDS_A_LINE = 10.0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -111,7 +115,15 @@ def conformance(
     ] = None,
     test_time_limit: Annotated[
         float | None,
-        typer.Option(metavar="SECONDS", help="A test that is silent for so long has failed."),
+        typer.Option(metavar="SECONDS", help="A test that is silent for so long has timed out."),
+    ] = None,
+    requirement: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ID", help="Only the tests of this one, as ENG-6. Repeatable."),
+    ] = None,
+    since_last: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.json", help="Only what did not pass in this report."),
     ] = None,
 ) -> int:
     """Prove that a backend keeps the contract, in processes of its own."""
@@ -125,6 +137,8 @@ def conformance(
         processes=processes,
         test_time_limit_s=test_time_limit,
         ignores_missing=every,
+        requirements=requirement or [],
+        since_last=since_last,
     )
     try:
         chosen = _chosen(backends or [], call, every=every)
@@ -133,12 +147,30 @@ def conformance(
     except (InvalidArgumentError, InvalidOptionError) as error:
         return _complain(str(error), USAGE)
     code = _SUCCESS
-    try:
+    stop = _Stop()
+    with told_of_signals(stop.take):
         for backend in chosen:
-            code = max(code, _prove(backend, call, options, many=len(chosen) > 1))
-    except KeyboardInterrupt:
-        return _complain("interrupted; what was running is not reported", _INTERRUPTED)
+            code = max(code, _prove(backend, call, options, stop, many=len(chosen) > 1))
+            if stop.signal is not None:
+                return 128 + stop.signal  # like a program that the signal has ended
     return code
+
+
+class _Stop:
+    """The signal that is to end the run, if one has come."""
+
+    def __init__(self) -> None:
+        self.signal: signal.Signals | None = None
+
+    def take(self, number: signal.Signals) -> None:
+        """Remember the signal; a second one ends the program at once."""
+        if self.signal is not None:
+            raise KeyboardInterrupt
+        self.signal = number
+
+    def why(self) -> str | None:
+        """Return why the run ends."""
+        return None if self.signal is None else f"ended by {self.signal.name}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,6 +187,23 @@ class _Call:
     test_time_limit_s: float | None
     ignores_missing: bool
     """Whether a missing driver is no failure, because the backend is only one of many."""
+    requirements: list[str]
+    since_last: Path | None
+
+    def read_last(self) -> Report | None:
+        """Return the report whose failures are to be run again.
+
+        Raises:
+            InvalidArgumentError: It cannot be read.
+        """
+        if self.since_last is None:
+            return None
+        try:
+            return from_json(self.since_last.read_text("utf-8"))
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise InvalidArgumentError(
+                f"{str(self.since_last)!r} is no report of an earlier run in JSON: {error}"
+            ) from error
 
     def check_names(self) -> None:
         """Refuse names of files before the run rather than after it."""
@@ -193,7 +242,7 @@ def _chosen(named: list[str], call: _Call, *, every: bool) -> list[str]:
     return named
 
 
-def _prove(backend: str, call: _Call, options: dict[str, str], *, many: bool) -> int:
+def _prove(backend: str, call: _Call, options: dict[str, str], stop: _Stop, *, many: bool) -> int:
     """Run the suite for one backend, in rounds if it is a soak, and write what was found."""
     began = time.monotonic()
     seed = call.seed
@@ -209,6 +258,9 @@ def _prove(backend: str, call: _Call, options: dict[str, str], *, many: bool) ->
                 on_progress=line.show,
                 test_time_limit_s=call.test_time_limit_s,
                 children=call.processes,
+                requirements=call.requirements,
+                since_last=call.read_last(),
+                stopped=stop.why,
             )
         except MissingDriverError as error:
             # If one of many is not installed here, the others have not failed.
@@ -220,7 +272,7 @@ def _prove(backend: str, call: _Call, options: dict[str, str], *, many: bool) ->
         sys.stdout.write(to_text(report))
         sys.stdout.flush()
         call.write(report)
-        if not report.conforms:
+        if not (report.holds if report.selection else report.conforms):
             return FAILURE
         minutes = (time.monotonic() - began) / 60
         if call.profile != "soak" or (call.minutes is not None and minutes >= call.minutes):
@@ -229,14 +281,15 @@ def _prove(backend: str, call: _Call, options: dict[str, str], *, many: bool) ->
 
 
 class _ProgressLine:
-    """One line of progress on standard error; nothing if nobody is watching."""
+    """One line of progress on standard error; in a log, one line every so often."""
 
     def __init__(self) -> None:
-        self._began = time.monotonic()
+        self._began = self._told = time.monotonic()
         self._shown = sys.stderr.isatty()
 
     def show(self, progress: Progress) -> None:
         if not self._shown:
+            self._tell(progress)
             return
         filled = _BAR * progress.finished // max(1, progress.tests)
         failed = f", {progress.failed} failed" if progress.failed else ""
@@ -244,6 +297,17 @@ class _ProgressLine:
             f"\r\x1b[K{progress.backend} [{'#' * filled}{'.' * (_BAR - filled)}] "
             f"{progress.finished}/{progress.tests}{failed}, {progress.level}, "
             f"{time.monotonic() - self._began:.0f} s"
+        )
+        sys.stderr.flush()
+
+    def _tell(self, progress: Progress) -> None:
+        now = time.monotonic()
+        if now - self._told < _SECONDS_A_LINE:
+            return
+        self._told = now
+        sys.stderr.write(
+            f"{progress.backend}: {progress.finished} of {progress.tests} tests, "
+            f"{progress.failed} failed, {progress.level}, {now - self._began:.0f} s\n"
         )
         sys.stderr.flush()
 

@@ -11,6 +11,9 @@ import pytest
 PREFIX = "promise not made: "
 """How the reason of such a skip begins; reports look for it."""
 
+NOT_APPLICABLE = "does not apply: "
+"""Likewise for tests of how something is refused that the backend does not refuse."""
+
 
 def skip_unless_promised(promise: str, *, made: bool) -> None:
     """Skip the running test, naming *promise*, unless it is *made*."""
@@ -21,7 +24,7 @@ def skip_unless_promised(promise: str, *, made: bool) -> None:
 def skip_because_promised(promise: str, *, made: bool) -> None:
     """Skip the running test of how a missing promise is refused, if *promise* is *made*."""
     if made:
-        pytest.skip(f"does not apply: promises {promise}")
+        pytest.skip(f"{NOT_APPLICABLE}promises {promise}")
 
 
 def report_promises_not_made(reporter: pytest.TerminalReporter) -> None:

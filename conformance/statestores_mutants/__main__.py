@@ -6,7 +6,7 @@ from pathlib import Path
 
 from statestores_mutants.herd import judge_all
 from statestores_mutants.registry import Mutant, all_mutants, sound_bases
-from statestores_mutants.report import line, markdown, write_json
+from statestores_mutants.report import kept_of, line, markdown, write_json
 from statestores_mutants.verdict import Verdict
 
 
@@ -31,7 +31,8 @@ def main(arguments: list[str] | None = None) -> int:
     if chosen.json is not None:
         write_json(verdicts, chosen.json)
     if chosen.markdown is not None:
-        chosen.markdown.write_text(markdown(verdicts), encoding="utf-8")
+        text = markdown(verdicts) + kept_of(chosen.markdown)
+        chosen.markdown.write_text(text, encoding="utf-8")
     good = sum(verdict.proves for verdict in verdicts)
     sys.stdout.write(f"{good} of {len(verdicts)} are as they should be\n")
     return 0 if good == len(verdicts) else 1

@@ -82,8 +82,11 @@ class FileEngine(MemoryEngine):
         directory = Path(path)
         if directory.exists():
             raise InvalidArgumentError(f"there is something at {str(directory)!r} already")
-        directory.mkdir(parents=True)
-        (directory / LOG_FILE).write_bytes(frame(dict(self.scan(b""))))
+        try:
+            directory.mkdir(parents=True)
+            (directory / LOG_FILE).write_bytes(frame(dict(self.scan(b""))))
+        except OSError as error:
+            raise StorageError(f"cannot write {str(directory)!r}: {error.strerror}") from error
 
     def ingest(self, pairs: Iterable[tuple[bytes, bytes]]) -> None:
         self.check_open()

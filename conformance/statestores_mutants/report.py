@@ -18,6 +18,15 @@ road: {bases}.
 **{caught} of {all} mutants caught.**
 """
 
+_BY_MACHINE = "\n## Made by a machine\n"
+
+
+def kept_of(file: Path) -> str:
+    """Return the section of *file* about the mutants of a machine, which other runs give."""
+    text = file.read_text("utf-8") if file.exists() else ""
+    _, heading, section = text.partition(_BY_MACHINE)
+    return heading + section
+
 
 def markdown(verdicts: list[Verdict]) -> str:
     """Return the tables, a section for each theme."""

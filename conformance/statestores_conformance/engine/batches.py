@@ -1,10 +1,13 @@
 """Batches: all or nothing, visible immediately, in order."""
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import pytest
 
+from statestores.errors import StateStoreError
 from statestores.spi import Durability, Engine
+from statestores_conformance.many_cases import for_each
 from statestores_conformance.subjects import adversarial_keys
 from statestores_conformance.subjects.engines import (
     EngineFixtures,
@@ -137,6 +140,19 @@ class EngineBatchTests(EngineFixtures):
 
         assert content == [(b"a", b"before"), (b"b", b"before")]
         assert pairs_of(engine) == [*content, (b"d", b"later")]
+
+    @pytest.mark.spec("ENG-16")
+    @for_each("wrong", [{"text": b"v"}, {5: b"v"}, {None: b"v"}, {b"c": "text"}, {b"c": 3}])
+    def test_a_batch_of_what_is_not_bytes_leaves_nothing(
+        self, engine: Engine, wrong: dict[Any, Any]
+    ) -> None:
+        """Whatever class the error is of: it comes before anything is changed."""
+        engine.apply({b"a": b"before"}, Durability.PROCESS_CRASH)
+        for batch in ({b"a": None, b"b": b"after", **wrong}, {**wrong, b"a": b"after"}):
+            with pytest.raises((TypeError, StateStoreError)):
+                engine.apply(batch, Durability.PROCESS_CRASH)
+
+            assert pairs_of(engine) == [(b"a", b"before")]
 
     @pytest.mark.spec("ENG-16")
     def test_a_batch_that_fails_leaves_nothing_after_reopening(

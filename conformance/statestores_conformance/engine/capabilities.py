@@ -8,9 +8,11 @@ import pytest
 from statestores.errors import (
     CapabilityNotSupportedError,
     InvalidArgumentError,
+    StateStoreError,
     StoreClosedError,
 )
 from statestores.spi import Capabilities, Durability, Engine
+from statestores_conformance.engine.many_rows import SIZES_AROUND_EDGES
 from statestores_conformance.many_cases import for_each
 from statestores_conformance.promises import skip_because_promised, skip_unless_promised
 from statestores_conformance.subjects.engines import EngineFixtures, Engines, pairs_of
@@ -152,6 +154,42 @@ class EngineCheckpointTests(EngineFixtures):
 
         assert pairs_of(engines.open("checkpoint")) == _PAIRS
 
+    @pytest.mark.spec("ENG-41")
+    @for_each("there", ["an empty directory", "a directory", "a file", "an engine"])
+    def test_a_checkpoint_replaces_nothing(
+        self, engines: Engines, checkpointed: Engine, there: str
+    ) -> None:
+        """Where something is already, however little, it stays as it was."""
+        path = engines.path(there)
+        if there == "a file":
+            path.write_bytes(b"precious")
+        elif there == "an engine":
+            with engines.open(there) as other:
+                other.apply({b"precious": b"v"}, Durability.PROCESS_CRASH)
+        else:
+            path.mkdir()
+        if there == "a directory":
+            (path / "precious").write_bytes(b"precious")
+        before = _files_below(path)
+        checkpointed.apply(dict(_PAIRS), Durability.PROCESS_CRASH)
+        with pytest.raises(InvalidArgumentError, match=there):
+            checkpointed.checkpoint(path)
+
+        assert _files_below(path) == before
+        assert pairs_of(checkpointed) == _PAIRS
+
+    @pytest.mark.spec("ENG-28")
+    def test_a_checkpoint_that_cannot_be_made_is_our_error(
+        self, engines: Engines, checkpointed: Engine
+    ) -> None:
+        """If a file is in the way above it, the error is from the tree, and the engine goes on."""
+        engines.path("file").write_bytes(b"in the way")
+        checkpointed.apply(dict(_PAIRS), Durability.PROCESS_CRASH)
+        with pytest.raises(StateStoreError):
+            checkpointed.checkpoint(engines.path("file") / "checkpoint")
+
+        assert pairs_of(checkpointed) == _PAIRS
+
     @pytest.mark.spec("ENG-22")
     def test_a_closed_engine_has_no_checkpoint(
         self, engines: Engines, checkpointed: Engine
@@ -160,6 +198,12 @@ class EngineCheckpointTests(EngineFixtures):
         checkpointed.close()
         with pytest.raises(StoreClosedError):
             checkpointed.checkpoint(engines.path("checkpoint"))
+
+
+def _files_below(path: Path) -> dict[Path, bytes | None]:
+    """Return *path* and everything below it, files with their content."""
+    below = path.rglob("*") if path.is_dir() else ()
+    return {found: found.read_bytes() if found.is_file() else None for found in (path, *below)}
 
 
 class EngineIngestionTests(EngineFixtures):
@@ -238,6 +282,17 @@ class EngineIngestionTests(EngineFixtures):
         """Unsorted and repeated keys raise, and nothing is loaded."""
         with pytest.raises(InvalidArgumentError):
             ingesting.ingest((key, b"v") for key in keys)
+
+        assert pairs_of(ingesting) == []
+
+    @pytest.mark.spec("ENG-35")
+    @for_each("size", SIZES_AROUND_EDGES)
+    def test_keys_that_stop_ascending_late_are_refused(self, ingesting: Engine, size: int) -> None:
+        """Also where a chunk of the ingestion ends: the last key of one bounds the next."""
+        keys = [b"%05d" % number for number in range(size)]
+        for last in (keys[-1], keys[0]):
+            with pytest.raises(InvalidArgumentError):
+                ingesting.ingest((key, b"v") for key in [*keys, last])
 
         assert pairs_of(ingesting) == []
 

@@ -1,38 +1,121 @@
 """Whether a durable batch has reached the disk, seen from outside the engine."""
 
+import itertools
+import json
 import secrets
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from pathlib import Path
 
 import pytest
 
 from statestores.spi import Durability, Engine
-from statestores_conformance.engine.page_cache import PageCache, can_be_observed
+from statestores_conformance.engine.locks import import_path_of
+from statestores_conformance.engine.page_cache import PAGE_BYTES, PageCache, can_be_observed
 from statestores_conformance.promises import skip_unless_promised
-from statestores_conformance.subjects.engines import EngineFixtures, Engines
+from statestores_conformance.subjects.engines import EngineFixtures, Engines, OpenEngine
+from statestores_conformance.subjects.openers import options_of
 
 _VALUE_BYTES = 100_000
+_LEFT_BYTES = 1_000_000
+"""More than an opening writes on its own."""
+
+_OTHER_PLACES = (Path("/var/tmp"), Path.cwd())  # noqa: S108  # a directory is made below them
+"""Where there may be a disk when the files of tests are in memory."""
+
+_LEAVE = """
+import json, os, secrets, sys
+from statestores.registry import load_backend
+from statestores.spi import Durability
+name, path, options, size = json.loads(sys.argv[1])
+engine = load_backend(name).open(path, options)
+engine.apply({b"left": secrets.token_bytes(size)}, Durability.PROCESS_CRASH)
+os._exit(0)
+"""
+"""A program that applies a batch which waits for nothing, and dies with the engine open."""
 
 
 class EngineDiskTests(EngineFixtures):
     """What the kernel says about the engine's files after a durable batch."""
 
+    @pytest.fixture
+    def on_disk(self, open_engine: OpenEngine, tmp_path: Path) -> Iterator[Engines]:
+        """Open durable engines where the kernel tells what is on the disk."""
+        with ExitStack() as at_the_end:
+            for place in (tmp_path, *_OTHER_PLACES):
+                with suppress(OSError):  # read-only, or not there: then the next
+                    directory = Path(
+                        at_the_end.enter_context(
+                            tempfile.TemporaryDirectory(dir=place, prefix="statestores-")
+                        )
+                    )
+                    if can_be_observed(directory):
+                        break
+            else:
+                pytest.skip("the kernel or the file systems do not tell what is on the disk")
+            engines = Engines(open_engine, directory)
+            at_the_end.callback(engines.close)
+            capabilities = engines.open("probe").capabilities
+            promised = capabilities.persistent and capabilities.durable_commit
+            skip_unless_promised("durable_commit", made=promised)
+            yield engines
+            engines.check_and_close()
+
     @pytest.mark.spec("ENG-8", "ENG-12", "ENG-23", "COM-12")
     @pytest.mark.parametrize("batch", [{b"k": b"v"}, {}], ids=["batch", "empty-batch"])
     def test_a_durable_batch_waits_for_the_disk(
-        self, engines: Engines, persistent_engine: Engine, batch: dict[bytes, bytes | None]
+        self, on_disk: Engines, batch: dict[bytes, bytes | None]
     ) -> None:
         """It takes to disk what was applied before it without waiting, even when it is empty."""
-        promised = persistent_engine.capabilities.durable_commit
-        skip_unless_promised("durable_commit", made=promised)
-        if not can_be_observed(engines.path().parent):
-            pytest.skip("the kernel or the file system does not tell what is on the disk")
-        large = secrets.token_bytes(_VALUE_BYTES)
-        with PageCache(engines.path()) as cache:
-            at_first = cache.pages_not_on_disk()
-            persistent_engine.apply({b"large": large}, Durability.PROCESS_CRASH)
-            before = cache.pages_not_on_disk()
-            persistent_engine.apply(batch, Durability.POWER_LOSS)
-            after = cache.pages_not_on_disk()
-        written = [path for path, pages in before.items() if pages > at_first.get(path, 0)]
+        _check_wait(on_disk.path(), on_disk.open(), batch)
 
-        # Logs for humans and shared memory may go on waiting, but not everything that was written.
-        assert not written or any(after[path] < before[path] for path in written)
+    @pytest.mark.spec("ENG-8", "COM-12", "COM-25")
+    def test_a_durable_batch_waits_whatever_came_before(self, on_disk: Engines) -> None:
+        """After any two batches of either durability, also those of another life."""
+        for number, before in enumerate(itertools.product(Durability, repeat=2)):
+            name = f"engine-{number}"
+            engine = on_disk.open(name)
+            for step, durability in enumerate(before):
+                engine.apply({b"%d" % step: secrets.token_bytes(_VALUE_BYTES)}, durability)
+            _check_wait(on_disk.path(name), engine, {b"k": b"v"})
+            engine.close()
+            _check_wait(on_disk.path(name), on_disk.open(name), {b"k": b"w"})
+
+    @pytest.mark.spec("ENG-23", "ENG-8")
+    def test_an_empty_durable_batch_waits_for_what_a_killed_process_left(
+        self, on_disk: Engines, open_engine: OpenEngine
+    ) -> None:
+        """Whoever opens after it has written nothing, and owes the disk all the same."""
+        with on_disk.open() as engine:
+            name = import_path_of(engine)
+        path = on_disk.path()
+        call = json.dumps([name, str(path), options_of(open_engine), _LEFT_BYTES])
+        subprocess.run([sys.executable, "-c", _LEAVE, call], check=True)  # noqa: S603  # our own
+        with PageCache(path) as cache:
+            engine = on_disk.open()
+            before = cache.pages_not_on_disk()
+            engine.apply({}, Durability.POWER_LOSS)
+            after = cache.pages_not_on_disk()
+
+        # What the opening has moved to the disk already is owed no more; logs for humans never are.
+        owing = [file for file, pages in before.items() if pages * PAGE_BYTES > _LEFT_BYTES / 2]
+
+        assert not owing or any(after[file] < before[file] for file in owing)
+
+
+def _check_wait(path: Path, engine: Engine, batch: dict[bytes, bytes | None]) -> None:
+    """Fail unless a durable *batch* takes to disk what a batch before it has left in memory."""
+    large = secrets.token_bytes(_VALUE_BYTES)
+    with PageCache(path) as cache:
+        at_first = cache.pages_not_on_disk()
+        engine.apply({b"large": large}, Durability.PROCESS_CRASH)
+        before = cache.pages_not_on_disk()
+        engine.apply(batch, Durability.POWER_LOSS)
+        after = cache.pages_not_on_disk()
+    written = [file for file, pages in before.items() if pages > at_first.get(file, 0)]
+
+    # Logs for humans and shared memory may go on waiting, but not everything that was written.
+    assert not written or any(after[file] < before[file] for file in written)

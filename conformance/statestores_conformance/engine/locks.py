@@ -67,45 +67,6 @@ class EngineOpeningTests(EngineFixtures):
         with open_engine(tmp_path / "empty") as engine:
             assert pairs_of(engine) == []
 
-    @pytest.mark.spec("ENG-17")
-    def test_a_path_may_hold_any_text(self, open_engine: OpenEngine, tmp_path: Path) -> None:
-        """Spaces, quotes, percent signs and letters beyond ASCII are part of a path."""
-        for name in ("with space", "quote'\"", "50%20off?x=1&y#z", "größe", "a;b"):
-            with open_engine(tmp_path / name) as engine:
-                engine.apply({b"k": name.encode()}, Durability.PROCESS_CRASH)
-
-                assert engine.get(b"k") == name.encode()
-
-    @pytest.mark.spec("ENG-17")
-    def test_two_directories_are_two_engines(self, engines: Engines) -> None:
-        """What is applied to one is not seen in the other."""
-        one, other = engines.open("one"), engines.open("other")
-        one.apply({b"k": b"v"}, Durability.PROCESS_CRASH)
-
-        assert pairs_of(other) == []
-
-    @pytest.mark.spec("ENG-17", "ENG-15")
-    @pytest.mark.parametrize(
-        ("one", "other"),
-        [
-            ("50%20off", "50 off"),
-            ("a?mode=memory", "a"),
-            ("a#b", "a"),
-            ("a+b", "a b"),
-            ("a;b", "a"),
-            ("a\\b", "ab"),
-        ],
-    )
-    def test_paths_that_look_alike_are_two_engines(
-        self, engines: Engines, one: str, other: str
-    ) -> None:
-        """A path is taken as it is: nothing in it is an escape, a query or a comment."""
-        first, second = engines.open(one), engines.open(other)
-        first.apply({b"k": b"v"}, Durability.PROCESS_CRASH)
-
-        assert pairs_of(second) == []
-        assert pairs_of(first) == [(b"k", b"v")]
-
     @pytest.mark.spec("ENG-13")
     def test_an_unknown_option_is_refused_by_name(
         self, engine: Engine, open_engine: OpenEngine, tmp_path: Path

@@ -16,6 +16,9 @@ from typing import Self
 _CACHESTAT = 451
 """The number of the system call, which is the same on every architecture."""
 
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+"""What one page of a file holds."""
+
 
 class _Range(ctypes.Structure):
     """A range of a file; a length of 0 means to its end."""

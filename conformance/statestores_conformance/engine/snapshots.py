@@ -95,6 +95,24 @@ class EngineSnapshotTests(EngineFixtures):
             with pytest.raises(StoreClosedError):
                 read()
 
+    @pytest.mark.spec("ENG-40")
+    @pytest.mark.parametrize("reverse", [False, True], ids=["forward", "reverse"])
+    def test_a_scan_of_a_closed_snapshot_does_not_look_complete(
+        self, engine: Engine, *, reverse: bool
+    ) -> None:
+        """A scan that was begun, or only called, raises at its next step; the engine goes on."""
+        pairs = [(b"%05d" % number, b"v") for number in range(3_000)]
+        engine.apply(dict(pairs), Durability.PROCESS_CRASH)
+        snapshot = engine.snapshot()
+        called, begun = (snapshot.scan(b"", reverse=reverse) for _ in range(2))
+        next(begun)
+        snapshot.close()
+        for scan in (called, begun):
+            with pytest.raises(StoreClosedError):
+                next(scan)
+
+        assert pairs_of(engine) == pairs
+
     @pytest.mark.spec("ENG-9")
     def test_a_snapshot_is_closed_once(self, ab: Engine) -> None:
         """Closing again is not an error, and the engine goes on."""

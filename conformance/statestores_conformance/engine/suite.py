@@ -12,7 +12,10 @@ from statestores_conformance.engine.capabilities import (
 from statestores_conformance.engine.closing import EngineClosingTests
 from statestores_conformance.engine.damage import EngineDamageTests
 from statestores_conformance.engine.disk import EngineDiskTests
+from statestores_conformance.engine.large_batches import EngineLargeBatchTests
 from statestores_conformance.engine.locks import EngineLockTests, EngineOpeningTests
+from statestores_conformance.engine.many_rows import EngineManyRowsTests
+from statestores_conformance.engine.paths import EnginePathTests
 from statestores_conformance.engine.reads import (
     EngineOrderTests,
     EnginePointReadTests,
@@ -38,13 +41,16 @@ class EngineTests:
     """
 
     TestOpening = EngineOpeningTests
+    TestPaths = EnginePathTests
     TestLocks = EngineLockTests
     TestPointReads = EnginePointReadTests
     TestOrder = EngineOrderTests
     TestSizes = EngineSizeTests
     TestSeeks = EngineSeekTests
     TestScans = EngineScanTests
+    TestManyRows = EngineManyRowsTests
     TestBatches = EngineBatchTests
+    TestLargeBatches = EngineLargeBatchTests
     TestReopening = EngineReopeningTests
     TestSnapshots = EngineSnapshotTests
     TestClosing = EngineClosingTests

@@ -15,7 +15,7 @@ from pathlib import Path
 from statestores.registry import load_backend
 from statestores.spi import StateStore
 from statestores_conformance.faults.crash_child import INTENT, PROMISE
-from statestores_conformance.faults.crash_nursery import Nursery
+from statestores_conformance.faults.crash_nursery import Nursery, shared_nursery
 from statestores_conformance.faults.crash_workload import CHANGELOG, INPUT, WORKLOADS, Workload
 from statestores_conformance.subjects.engines import durability_of
 
@@ -114,10 +114,8 @@ def run_kills(
         CrashKitError: A process ended on its own, or did not commit at all.
     """
     report = CrashReport(backend, kind, seed)
-    with (
-        tempfile.TemporaryDirectory(dir=root) as scratch,
-        Nursery(Path(scratch) / "errors") as nursery,
-    ):
+    nursery = shared_nursery()
+    with tempfile.TemporaryDirectory(dir=root) as scratch:
         run: _Run | None = None
         for number in range(n):
             if run is None or number % _KILLS_PER_STORE == 0:

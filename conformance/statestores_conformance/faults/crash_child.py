@@ -3,7 +3,7 @@
 ``python -m statestores_conformance.faults.crash_child`` is the latter. It has loaded what all of
 them need, and forks one for each ``start`` that it reads: that costs a hundredth of starting an
 interpreter. It has neither threads nor an engine, so the fork is safe; the backend is loaded in the
-child.
+child, unless `PRELOAD_VARIABLE` names its module.
 
 A child opens the store, goes on after the committed offset, and commits until it dies. It writes
 the offset to the oracle, a file outside the store, before each commit and again after it has
@@ -16,6 +16,8 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -33,6 +35,10 @@ from statestores_conformance.subjects.engines import durability_of
 
 INTENT, PROMISE = b"intent", b"promise"
 """What the lines of the oracle begin with."""
+
+PRELOAD_VARIABLE = "STATESTORES_CONFORMANCE_PRELOAD"
+"""Modules, with commas between them, that are imported before a child is forked: only such as start
+no thread when they are imported. What is not installed is left out."""
 
 
 def commit_until_killed(
@@ -90,6 +96,9 @@ def serve(live: Callable[..., None] = commit_until_killed) -> None:
     A child calls *live* with the arguments, and is not expected to return from it. One that is left
     when there are no more lines is killed: it has our output, at whose end the parent waits.
     """
+    for module in filter(None, os.environ.get(PRELOAD_VARIABLE, "").split(",")):
+        with suppress(ImportError):
+            import_module(module)
     child = 0
     for line in sys.stdin:
         command, _, arguments = line.strip().partition(" ")

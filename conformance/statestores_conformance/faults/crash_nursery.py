@@ -1,10 +1,14 @@
 """The parent's side of `crash_child`: starting a process, and killing it."""
 
+import atexit
 import json
+import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -22,6 +26,7 @@ class Nursery:
         It calls `crash_child.serve`.
         """
         self._errors = errors
+        self._heard = 0
         with errors.open("wb") as file:
             self._server = subprocess.Popen(  # noqa: S603  # our own program
                 [sys.executable, *program],
@@ -40,7 +45,7 @@ class Nursery:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._server.communicate()
+        self.close()
 
     def start(self, arguments: dict[str, Any]) -> None:
         """Start a process that commits until it is killed."""
@@ -64,8 +69,14 @@ class Nursery:
         return int(self._ask("kill"))
 
     def errors(self) -> str:
-        """Return what the processes have complained about so far."""
-        return self._errors.read_text("utf-8", "replace")
+        """Return what the processes have complained about since this was last asked."""
+        heard, complaints = self._heard, self._errors.read_bytes()
+        self._heard = len(complaints)
+        return complaints[heard:].decode("utf-8", "replace")
+
+    def close(self) -> None:
+        """End the process that forks the others, and what it has forked last."""
+        self._server.communicate()
 
     def _ask(self, request: str) -> str:
         assert self._server.stdin is not None
@@ -73,3 +84,27 @@ class Nursery:
         self._server.stdin.write(request + "\n")
         self._server.stdin.flush()
         return self._server.stdout.readline().strip()
+
+
+def shared_nursery() -> Nursery:
+    """Return the nursery of this process, which starts with its first use and ends with it.
+
+    Starting one takes longer than a kill. It imports from where this process does now.
+    """
+    return _nursery_of(os.getpid(), os.environ.get("PYTHONPATH"))
+
+
+@cache
+def _nursery_of(process: int, python_path: str | None) -> Nursery:
+    """Start the nursery of *process*: one that is forked from us cannot share ours."""
+    descriptor, errors = tempfile.mkstemp(prefix="crash-errors-")
+    os.close(descriptor)
+    nursery = Nursery(Path(errors))
+
+    def close() -> None:
+        if os.getpid() == process:
+            nursery.close()
+            Path(errors).unlink(missing_ok=True)
+
+    atexit.register(close)
+    return nursery

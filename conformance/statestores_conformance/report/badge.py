@@ -15,7 +15,7 @@ _PADDING_PIXELS = 10
 def to_badge(report: Report) -> str:
     """Return an SVG image that says which level was reached; red when something failed."""
     message = report.level or "not conforming"
-    failed = report.level is None or report.failures or report.problems
+    failed = report.level is None or not report.holds
     colour = _RED if failed else _COLOURS[rank_of(report.level or LEVEL_NAMES[0])]
     left, right = _width(_LABEL), _width(message)
     title = escape(f"{report.backend}: {_LABEL} {message}")

@@ -45,11 +45,19 @@ def from_json(text: str) -> Report:
         )
         for row in content.pop("requirements")
     )
-    failures = tuple(
-        Failure(**{**row, "requirements": tuple(row["requirements"])})
-        for row in content.pop("failures")
-    )
+    failures = tuple(Failure(**row) for row in _with_tuples(content.pop("failures")))
+    timeouts = tuple(Failure(**row) for row in _with_tuples(content.pop("timeouts", [])))
     problems = tuple(content.pop("problems"))
     return Report(
-        levels=levels, requirements=requirements, failures=failures, problems=problems, **content
+        levels=levels,
+        requirements=requirements,
+        failures=failures,
+        timeouts=timeouts,
+        problems=problems,
+        **content,
     )
+
+
+def _with_tuples(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the fields of failures as they were before they were written."""
+    return [{**row, "requirements": tuple(row["requirements"])} for row in rows]

@@ -24,15 +24,15 @@ class TestOutcome:
     level: str
     requirements: tuple[str, ...]
     outcome: str
-    """``passed``, ``failed``, ``skipped``, or ``not run``."""
+    """``passed``, ``failed``, ``timed out``, ``skipped``, or ``not run``."""
 
     step: str = ""
     reason: str = ""
     detail: str = ""
 
 
-def failures_of(outcomes: Iterable[TestOutcome]) -> tuple[Failure, ...]:
-    """Return the tests that failed, in the order of the levels."""
+def failures_of(outcomes: Iterable[TestOutcome], kind: str = "failed") -> tuple[Failure, ...]:
+    """Return the tests that failed, or whose outcome is of another *kind*, in order of levels."""
     found = [
         Failure(
             test=outcome.test,
@@ -43,7 +43,7 @@ def failures_of(outcomes: Iterable[TestOutcome]) -> tuple[Failure, ...]:
             detail=outcome.detail,
         )
         for outcome in outcomes
-        if outcome.outcome == "failed"
+        if outcome.outcome == kind
     ]
     return tuple(sorted(found, key=lambda failure: rank_of(failure.level)))
 
@@ -80,6 +80,9 @@ def _verdict(tests: Sequence[TestOutcome]) -> tuple[Status, str]:
     failed = [test for test in tests if test.outcome == "failed"]
     if failed:
         return Status.FAILED, failed[0].reason
+    endless = [test for test in tests if test.outcome == "timed out"]
+    if endless:
+        return Status.TIMED_OUT, endless[0].reason
     promises = promises_not_made(tests)
     missing = f"does not promise {', '.join(promises)}" if promises else ""
     if any(test.outcome == "passed" for test in tests):
@@ -102,9 +105,17 @@ def promises_not_made(tests: Iterable[TestOutcome]) -> list[str]:
 
 
 def judge_levels(
-    outcomes: Sequence[TestOutcome], capabilities: Mapping[str, bool], asked: str
+    outcomes: Sequence[TestOutcome],
+    capabilities: Mapping[str, bool],
+    asked: str,
+    selection: str = "",
 ) -> tuple[LevelResult, ...]:
-    """Return what is known about each level on its own."""
+    """Return what is known about each level on its own; nothing by a *selection* of its tests."""
+    if selection:
+        reason = f"only {selection} were asked for"
+        return tuple(
+            LevelResult(name=level.name, status=Status.NOT_RUN, reason=reason) for level in LEVELS
+        )
     return tuple(
         LevelResult(
             name=level.name,
@@ -127,6 +138,9 @@ def _level_verdict(
     if failed:
         cited = sorted({requirement for test in failed for requirement in test.requirements})
         return Status.FAILED, f"failed: {', '.join(cited) or failed[0].test}"
+    endless = sum(test.outcome == "timed out" for test in tests)
+    if endless:
+        return Status.TIMED_OUT, f"{endless} of {len(tests)} tests timed out"
     missing = [promise for promise in level.needs if not capabilities.get(promise, False)]
     if missing:
         return Status.NOT_PROMISED, f"does not promise {', '.join(missing)}"

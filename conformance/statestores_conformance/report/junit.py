@@ -10,11 +10,11 @@ _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]
 
 def to_junit(report: Report) -> str:
     """Return *report* as an XML document."""
-    problems = len(report.problems)
+    problems = len(report.problems) + report.count(Status.TIMED_OUT)
     suite = Element(
         "testsuite",
         name=f"statestores conformance: {report.backend}",
-        tests=str(len(report.requirements) + problems),
+        tests=str(len(report.requirements) + len(report.problems)),
         failures=str(report.count(Status.FAILED)),
         errors=str(problems),
         skipped=str(report.count(Status.NOT_PROMISED) + report.count(Status.NOT_RUN)),
@@ -44,6 +44,8 @@ def to_junit(report: Report) -> str:
                     for test in row.failures
                 )
             )
+        elif row.status is Status.TIMED_OUT:
+            SubElement(case, "error", message=f"{row.status}: {_clean(row.reason)}")
         elif row.status is not Status.PROVED:
             SubElement(case, "skipped", message=f"{row.status}: {_clean(row.reason)}")
     for problem in report.problems:

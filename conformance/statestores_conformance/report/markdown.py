@@ -22,6 +22,13 @@ def to_markdown(report: Report) -> str:
                     f"{_cell(failure.reason)}"
                 )
             ]
+    if report.timeouts:
+        lines += ["", "## Timed out", ""]
+        lines += [
+            f"- `{_cell(each.test)}` ({', '.join(each.requirements)}), in {_cell(each.step)}: "
+            f"{_cell(each.reason)}"
+            for each in report.timeouts
+        ]
     lines += ["", "## Requirements", ""]
     lines += [
         "| id | | level | status | tests | requirement | reason |",

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 from statestores_conformance.levels import LEVELS
-from statestores_conformance.report.model import Report, Status
+from statestores_conformance.promises import NOT_APPLICABLE
+from statestores_conformance.report.model import Report, RequirementResult, Status
 
 _HEAD = """# Backends and what is proved of them
 
@@ -15,6 +16,7 @@ compares them. Do not edit it. How to make such a report for a backend of your o
 _MARKS = {
     Status.PROVED: "proved",
     Status.FAILED: "**failed**",
+    Status.TIMED_OUT: "**timed out**",
     Status.NOT_PROMISED: "not promised",
     Status.NOT_RUN: "not run",
 }
@@ -48,12 +50,12 @@ def to_matrix(reports: Sequence[Report]) -> str:
 def _requirements(reports: Sequence[Report]) -> list[str]:
     """Return the rows of the requirements that some backend has not proved."""
     names = [report.backend for report in reports]
-    found = [{row.id: row.status for row in report.requirements} for report in reports]
+    found = [{row.id: row for row in report.requirements} for report in reports]
     rows = []
     for row in reports[0].requirements:
-        statuses = [statuses.get(row.id, Status.NOT_RUN) for statuses in found]
-        if any(status is not Status.PROVED for status in statuses):
-            marks = [_MARKS[status] for status in statuses]
+        results = [of_report.get(row.id) for of_report in found]
+        if any(result is None or result.status is not Status.PROVED for result in results):
+            marks = [_mark(result) for result in results]
             rows.append(_row(f"{row.id} ({row.obligation})", marks, row.text))
     everywhere = len(reports[0].requirements) - len(rows)
     return [
@@ -65,6 +67,14 @@ def _requirements(reports: Sequence[Report]) -> list[str]:
         f"The other {everywhere} requirements are proved of all of them.",
         "",
     ]
+
+
+def _mark(result: RequirementResult | None) -> str:
+    """Return what was found, and why nothing could be: promises make some refusals pointless."""
+    if result is None:
+        return _MARKS[Status.NOT_RUN]
+    applies = not result.reason.startswith(NOT_APPLICABLE)
+    return _MARKS[result.status] if applies else result.reason
 
 
 def _counts(reports: Sequence[Report], status: Status) -> list[str]:

@@ -16,6 +16,11 @@ class Status(StrEnum):
     FAILED = "failed"
     """At least one test found it false."""
 
+    TIMED_OUT = "timed out"
+    """None found it false, and one gave no sign of life for so long that its process was killed.
+
+    That disproves nothing, since the machine may be loaded, and proves nothing either."""
+
     NOT_PROMISED = "not promised"
     """The backend says that it does not do this, and refuses when asked to."""
 
@@ -25,7 +30,7 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """One test that failed."""
+    """One test that failed, or that did not come to an end."""
 
     test: str
     """Its name, in parts that pytest's ``-k`` accepts."""
@@ -106,6 +111,12 @@ class Report:
     failures: tuple[Failure, ...]
     """Every test that failed, in the order of the levels."""
 
+    timeouts: tuple[Failure, ...] = ()
+    """Every test that did not come to an end, likewise."""
+
+    selection: str = ""
+    """Which tests were asked for, in words, if not all of the levels: then no level is judged."""
+
     problems: tuple[str, ...] = ()
     """What went wrong outside any test, as sentences."""
 
@@ -138,11 +149,16 @@ class Report:
     platform: str
 
     @property
+    def holds(self) -> bool:
+        """Whether the tests that were asked for have come to an end, and none of them failed."""
+        return not (self.failures or self.timeouts or self.problems)
+
+    @property
     def conforms(self) -> bool:
         """Whether nothing failed and everything that was asked for was run or is not promised."""
         return (
-            not self.failures
-            and not self.problems
+            self.holds
+            and not self.selection
             and self.level is not None
             and all(
                 level.status in (Status.PROVED, Status.NOT_PROMISED)

@@ -11,7 +11,7 @@ def facts(report: Report) -> list[tuple[str, str]]:
         ("stopped by", report.stopped_by),
         ("requirements", counts(report)),
         ("promises", ", ".join(promises) or "none"),
-        ("tests", f"{report.tests}, of levels up to {report.asked_level}"),
+        ("tests", f"{report.tests}, {report.selection or f'of levels up to {report.asked_level}'}"),
         ("profile and seed", f"{report.profile}, seed {report.seed}"),
         ("time", f"{report.seconds:g} s"),
         ("options", ", ".join(f"{key}={value}" for key, value in report.options.items())),
@@ -29,9 +29,18 @@ def counts(report: Report) -> str:
     )
 
 
+def verdict(report: Report) -> str:
+    """Return what the run says of the backend, in a few words."""
+    if report.selection:
+        return f"{report.selection}: {'all hold' if report.holds else 'not all hold'}"
+    if report.timeouts and not report.failures:
+        return "not proved to conform: tests timed out"
+    return "conforms" if report.conforms else "does not conform"
+
+
 def to_text(report: Report) -> str:
     """Return what the command line prints at the end of a run."""
-    lines = [f"{report.backend}: {'conforms' if report.conforms else 'does not conform'}"]
+    lines = [f"{report.backend}: {verdict(report)}"]
     lines += [f"  {name + ':':18}{value}" for name, value in facts(report)]
     for row in report.with_status(Status.FAILED):
         lines.append(f"  failed {row.id} ({row.obligation}, {row.level}): {row.text}")
@@ -40,6 +49,13 @@ def to_text(report: Report) -> str:
             f"    {failure.test}",
             f"      {', '.join(failure.requirements)} | {failure.step} | {failure.reason[:300]}",
         ]
+    for timeout in report.timeouts:
+        lines += [
+            f"  timed out {', '.join(timeout.requirements)}: {timeout.test}",
+            f"    {timeout.step} | {timeout.reason[:300]}",
+        ]
+    if report.timeouts:
+        lines.append("  what timed out is not disproved: --test-time-limit gives it more time")
     grouped: dict[str, list[str]] = {}
     for row in report.with_status(Status.NOT_PROMISED):
         grouped.setdefault(row.reason, []).append(row.id)

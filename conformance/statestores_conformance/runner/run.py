@@ -7,7 +7,7 @@ import random
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -26,6 +26,7 @@ from statestores_conformance.report.judging import (
 from statestores_conformance.report.model import Report
 from statestores_conformance.requirements import spec_version
 from statestores_conformance.runner.profiles import PROFILES, Profile
+from statestores_conformance.runner.selection import Selection
 from statestores_conformance.runner.subject import VARIABLE
 from statestores_conformance.runner.supervisor import Findings, Supervisor
 
@@ -63,6 +64,9 @@ def run_conformance(
     test_time_limit_s: float | None = None,
     children: int | None = None,
     max_failures: int | None = None,
+    requirements: Iterable[str] = (),
+    since_last: Report | None = None,
+    stopped: Callable[[], str | None] | None = None,
 ) -> Report:
     """Run the suite against *backend* and return what was found.
 
@@ -74,15 +78,21 @@ def run_conformance(
         seed: The seed of everything random; by default a new one. The report has it.
         options: Options to open the backend with.
         on_progress: Called after each test, in this thread.
-        test_time_limit_s: After this long without a sign of life a test has failed.
+        test_time_limit_s: After this long without a sign of life a test has timed out.
         children: How many processes at a time; by default one for each core.
         max_failures: Stop after this many failed tests. What was not run is reported as such.
+        requirements: Run the tests of these only, such as ``ENG-6``.
+        since_last: Run only the tests that did not pass in this report.
+        stopped: Asked again and again; a sentence ends the run, and the report has what was found
+            until then.
 
     Raises:
         UnknownBackendError: Nothing can be found or imported under the name.
         MissingDriverError: The package that the backend drives is not installed.
-        InvalidArgumentError: There is no such level or profile.
+        InvalidArgumentError: There is no such level or profile, no test of a requirement, or
+            nothing that did not pass.
     """
+    selection = Selection.of(requirements, since_last)
     chosen = _profile(profile)
     asked = _level(level)
     start = random.SystemRandom().randrange(2**32) if seed is None else seed
@@ -97,6 +107,8 @@ def run_conformance(
         chosen.test_time_limit_s if test_time_limit_s is None else test_time_limit_s,
         children or os.cpu_count() or 1,
         max_failures,
+        selection,
+        stopped or (lambda: None),
     )
     if findings.refused is not None:
         raise _refusal(*findings.refused)
@@ -107,6 +119,7 @@ def run_conformance(
         profile=chosen,
         seed=start,
         options=dict(options or {}),
+        selection=selection.words,
         seconds=time.monotonic() - began,
     )
 
@@ -138,6 +151,8 @@ def _supervise(
     time_limit_s: float,
     children: int,
     max_failures: int | None,
+    selection: Selection,
+    stopped: Callable[[], str | None],
 ) -> Findings:
     """Run the tests in a directory that is removed afterwards."""
 
@@ -172,6 +187,8 @@ def _supervise(
             time_limit_s=time_limit_s,
             max_failures=max_failures,
             on_change=on_change,
+            is_selected=selection.takes,
+            stopped=stopped,
         ).run()
 
 
@@ -214,6 +231,7 @@ def _report(
     profile: Profile,
     seed: int,
     options: dict[str, str],
+    selection: str,
     seconds: float,
 ) -> Report:
     """Put everything together."""
@@ -229,7 +247,7 @@ def _report(
                 reason=findings.broken,
             )
         )
-    levels = judge_levels(outcomes, findings.capabilities, asked)
+    levels = judge_levels(outcomes, findings.capabilities, asked, selection)
     reached, stopped_by = level_reached(levels)
     return Report(
         backend=backend,
@@ -238,6 +256,8 @@ def _report(
         levels=levels,
         requirements=judge_requirements(outcomes),
         failures=failures_of(outcomes),
+        timeouts=failures_of(outcomes, "timed out"),
+        selection=selection,
         problems=tuple(findings.problems),
         capabilities=findings.capabilities,
         options=options,

@@ -1,7 +1,7 @@
 """The supervisor: hands tests to child processes, and survives whatever happens to them.
 
-A child that dies or hangs costs only the test that it was running, which fails: the other tests go
-to a new child. After too many such deaths, the rest is reported as not run.
+A child that dies or hangs costs only the test that it was running, which has failed or timed out:
+the other tests go to a new child. After too many such deaths, the rest is reported as not run.
 """
 
 import os
@@ -46,8 +46,8 @@ class Findings:
 
     @property
     def failed(self) -> int:
-        """How many tests have failed."""
-        return sum(test.outcome == "failed" for test in self.tests.values())
+        """How many tests have failed, or timed out."""
+        return sum(test.outcome in {"failed", "timed out"} for test in self.tests.values())
 
 
 class Supervisor:
@@ -64,6 +64,8 @@ class Supervisor:
         time_limit_s: float,
         max_failures: int | None,
         on_change: Callable[[Findings, str], None],
+        is_selected: Callable[[TestOutcome], bool],
+        stopped: Callable[[], str | None],
     ) -> None:
         """Prepare a run; nothing is started."""
         self._directory = directory
@@ -74,6 +76,8 @@ class Supervisor:
         self._time_limit_s = time_limit_s
         self._max_failures = max_failures
         self._on_change = on_change
+        self._is_selected = is_selected
+        self._stopped = stopped
         self._findings = Findings()
         self._queue: list[str] | None = None
         self._children: list[ChildProcess] = []
@@ -90,11 +94,20 @@ class Supervisor:
                     self._listen(key.data)
                 for child in list(self._children):
                     self._look_after(child)
+                why = self._stopped()
+                if why is not None:
+                    self._findings.problems.append(f"{why}; {self._left()}")
+                    break
         finally:
             for child in self._children:
                 child.close()
             self._selector.close()
         return self._findings
+
+    def _left(self) -> str:
+        """Return how much has not been run, in words."""
+        tests, finished = len(self._findings.tests), self._findings.finished
+        return f"{tests - finished} of {tests} tests were not run"
 
     def _start_child(self) -> None:
         self._started += 1
@@ -130,12 +143,14 @@ class Supervisor:
         if self._queue is not None:
             return
         for test in event["tests"]:
-            self._findings.tests[test["test"]] = TestOutcome(
+            known = TestOutcome(
                 test=test["test"],
                 level=test["level"],
                 requirements=tuple(test["requirements"]),
                 outcome="not run",
             )
+            if self._is_selected(known):
+                self._findings.tests[known.test] = known
         self._queue = sorted(
             self._findings.tests, key=lambda test: rank_of(self._findings.tests[test].level)
         )
@@ -164,7 +179,9 @@ class Supervisor:
             return
         known = self._findings.tests[child.running]
         # The first failure says what went wrong; a skip has no call.
-        if known.outcome == "failed" or (event["outcome"] == "passed" and event["phase"] != "call"):
+        if known.outcome in {"failed", "timed out"} or (
+            event["outcome"] == "passed" and event["phase"] != "call"
+        ):
             return
         self._settle(
             child.running, event["outcome"], event["phase"], event["reason"], event["detail"]
@@ -208,18 +225,19 @@ class Supervisor:
                     f"a process had not ended {limit:g} s after its last test, and was killed"
                 )
             else:
-                self._lose(child, f"nothing happened for {limit:g} s, and the process was killed")
+                what = f"nothing happened for {limit:g} s, and the process was killed"
+                self._lose(child, what, "timed out")
             self._end_child(child)
             self._replace()
 
-    def _lose(self, child: ChildProcess, what: str) -> None:
+    def _lose(self, child: ChildProcess, what: str, outcome: str = "failed") -> None:
         """Record what *child* took with it."""
         self._lost += 1
         where = child.innermost_line()
         if child.running is not None:
             step = f"{child.phase}, {where}" if where else child.phase
             reason = f"{what} in the {child.phase} of the test" + (f": {where}" if where else "")
-            self._settle(child.running, "failed", step, reason, child.last_words())
+            self._settle(child.running, outcome, step, reason, child.last_words())
             self._on_change(self._findings, child.running)
         elif self._queue is None:
             self._findings.broken = f"{what} before the first test" + (

@@ -111,6 +111,9 @@ class WindowUnderTest(RetainedUnderTest):
         reader = self._reader(isolation)
         return reader.fetch_all() if key is None else reader.fetch_range(key)
 
+    def read_one(self, key: bytes, number: int, isolation: Isolation | None = None) -> Any:
+        return self._reader(isolation).fetch(key, number)
+
     def stream_time_ms(self, isolation: Isolation | None) -> int | None:
         return self._reader(isolation).stream_time_ms
 
@@ -153,6 +156,9 @@ class SessionUnderTest(RetainedUnderTest):
     ) -> Iterator[SessionRecord[bytes, bytes]]:
         reader = self._reader(isolation)
         return reader.find_all_sessions() if key is None else reader.find_sessions(key)
+
+    def read_one(self, key: bytes, number: int, isolation: Isolation | None = None) -> Any:
+        return self._reader(isolation).fetch_session(key, number, number + SESSION_MS)
 
     def stream_time_ms(self, isolation: Isolation | None) -> int | None:
         return self._reader(isolation).stream_time_ms

@@ -88,6 +88,10 @@ class StoreUnderTest(ABC):
         """Return the latest value of each of `KEYS`, in one operation: a ``get_many``."""
 
     @abstractmethod
+    def read_one(self, key: bytes, number: int, isolation: Isolation | None = None) -> Any:
+        """Return what a single read gives for *key*, as `write` with *number* has put it."""
+
+    @abstractmethod
     def frozen(self, isolation: Isolation | None = None) -> Callable[[], list[Any]]:
         """Begin iterating as the owner, or through a facade; the result steps to the end."""
 
@@ -146,6 +150,9 @@ class KeyValueUnderTest(StoreUnderTest):
     def latest_of_keys(self, isolation: Isolation | None = None) -> list[bytes | None]:
         return self._reader(isolation).get_many(KEYS)
 
+    def read_one(self, key: bytes, number: int, isolation: Isolation | None = None) -> Any:
+        return self._reader(isolation).get(key)
+
     def frozen(self, isolation: Isolation | None = None) -> Callable[[], list[Any]]:
         pairs = self._reader(isolation).range()
         return lambda: list(pairs)
@@ -194,6 +201,10 @@ class VersionedUnderTest(StoreUnderTest):
     def latest_of_keys(self, isolation: Isolation | None = None) -> list[bytes | None]:
         records = self._reader(isolation).get_many(KEYS)
         return [record.value if record else None for record in records]
+
+    def read_one(self, key: bytes, number: int, isolation: Isolation | None = None) -> Any:
+        reader = self._reader(isolation)
+        return reader.get(key), reader.get(key, number)
 
     def frozen(self, isolation: Isolation | None = None) -> Callable[[], list[Any]]:
         reader = self._reader(isolation)

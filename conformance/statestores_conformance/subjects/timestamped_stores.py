@@ -83,6 +83,9 @@ class TimestampedUnderTest(StoreUnderTest):
     def latest_of_keys(self, isolation: Isolation | None = None) -> list[bytes | None]:
         return [stamped and stamped.value for stamped in self._reader(isolation).get_many(KEYS)]
 
+    def read_one(self, key: bytes, number: int, isolation: Isolation | None = None) -> Any:
+        return self._reader(isolation).get(key)
+
     def frozen(self, isolation: Isolation | None = None) -> Callable[[], list[Any]]:
         pairs = self._reader(isolation).range()
         return lambda: list(pairs)

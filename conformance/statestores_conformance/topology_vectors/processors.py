@@ -13,10 +13,14 @@ class CaseProcessor(Processor[Any, Any, Any, Any]):
     """Does what the step says."""
 
     def __init__(
-        self, step: dict[str, Any], store: KeyValue[Any, Any], calls: Counter[str]
+        self, step: dict[str, Any], store: KeyValue[Any, Any], calls: Counter[str], prefix: str
     ) -> None:
-        """Follow *step*; *store* is its store, if it has one; *calls* outlives a restart."""
+        """Follow *step*; *store* is its store, if it has one; *calls* outlives a restart.
+
+        The case does not know the *prefix* of topics.
+        """
         self.step = step
+        self.prefix = prefix
         self.declared = store
         self.on_record = getattr(self, f"_{step['on_record']}", None)
         self.on_time = getattr(self, f"_{step['on_time']}", None) if "on_time" in step else None
@@ -81,7 +85,8 @@ class CaseProcessor(Processor[Any, Any, Any, Any]):
         self.forward(record.with_value(times))
 
     def _position(self, record: Record[Any, Any]) -> None:
-        self.forward(record.with_value([self.context.topic, self.context.offset]))
+        topic = (self.context.topic or "").removeprefix(self.prefix)
+        self.forward(record.with_value([topic, self.context.offset]))
 
     def _shift_time(self, record: Record[Any, Any]) -> None:
         self.forward(record.with_time(record.time_ms + self.step["by"]))
@@ -105,8 +110,8 @@ class CaseProcessor(Processor[Any, Any, Any, Any]):
 
 
 def processor_of(
-    step: dict[str, Any], store: KeyValue[Any, Any]
+    step: dict[str, Any], store: KeyValue[Any, Any], prefix: str
 ) -> tuple[Callable[[], CaseProcessor], list[KeyValue[Any, Any]]]:
     """Return what makes the processor of a step, and its stores."""
     calls = Counter[str]()
-    return lambda: CaseProcessor(step, store, calls), [store] if "store" in step else []
+    return lambda: CaseProcessor(step, store, calls, prefix), [store] if "store" in step else []

@@ -6,19 +6,23 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
+from secrets import token_hex
 from tempfile import TemporaryDirectory
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from statestores.errors import StateStoreError
-from statestores.processing import Record, Windowed
+from statestores.processing import Record, Topology, Windowed
 from statestores_conformance.topology_vectors.case_driver import CaseDriver, InMemoryDriver
 from statestores_conformance.topology_vectors.local_driver import LocalDriver
 from statestores_conformance.topology_vectors.steps import Steps
 from statestores_conformance.topology_vectors.task_order import run_task_order
 
+if TYPE_CHECKING:
+    from statestores_conformance.topology_vectors.kafka_driver import KafkaDriver
+
 Case = dict[str, Any]
 Row = tuple[Any, Any, int]
-Runner = Literal["driver", "local"]
+Runner = Literal["driver", "local", "kafka"]
 
 ALL = 0
 """The batch size that takes all input at once."""
@@ -58,34 +62,60 @@ def load(path: Path) -> Case:
 def differences(
     case: Case,
     *,
-    backend: str = "memory",
+    backend: str | None = None,
     batch: int = 1,
     directory: Path | None = None,
     runner: Runner = "driver",
+    bootstrap_servers: str = "",
     least_column_rows: int | None = None,
+    cache_max_bytes: int = 0,
 ) -> list[str]:
     """Return in words what is other than expected when *case* is run; nothing when all is right.
 
     With the *runner* ``"local"`` it is run by the local runner, on durable topics, in *directory*
-    or one that is removed. In the test driver, batches are processed as columns from
-    *least_column_rows* records on.
+    or one that is removed; with ``"kafka"`` on the cluster at *bootstrap_servers*. In the test
+    driver, batches are processed as columns from *least_column_rows* records on. There and in the
+    local runner, updates wait in *cache_max_bytes* for a batch's end. Without a *backend*, stores
+    are in memory, and on Kafka in SQLite.
     """
     if "steps" in case:
         return run_task_order(case)
-    steps = Steps(case["name"], case["topology"])
+    prefix = f"{token_hex(4)}-" if runner == "kafka" else ""
+    steps = Steps(case["name"], case["topology"], prefix)
     with ExitStack() as stack:
         driver: CaseDriver
-        if runner == "local":
-            place = directory or Path(stack.enter_context(TemporaryDirectory()))
-            driver = stack.enter_context(LocalDriver(steps.topology, place, backend))
-        else:
-            opened = steps.topology.test(backend=backend, directory=directory)
+        if runner == "driver":
+            opened = steps.topology.test(
+                backend=backend or "memory", directory=directory, cache_max_bytes=cache_max_bytes
+            )
             driver = InMemoryDriver(stack.enter_context(opened), least_column_rows)
+        else:
+            place = directory or Path(stack.enter_context(TemporaryDirectory()))
+            if runner == "local":
+                made = LocalDriver(
+                    steps.topology, place, backend or "memory", cache_max_bytes=cache_max_bytes
+                )
+                driver = stack.enter_context(made)
+            else:
+                driver = stack.enter_context(
+                    kafka_driver(steps.topology, place, backend, bootstrap_servers, prefix)
+                )
         outcome = _run(case, driver, batch)
         found = [*_judged_output(case, outcome, batch), *_judged_failure(case, outcome, batch)]
         if outcome.failed_at is None:
             found += _judged_rest(case, steps, driver)
         return found
+
+
+def kafka_driver(
+    topology: Topology, directory: Path, backend: str | None, bootstrap_servers: str, prefix: str
+) -> "KafkaDriver":
+    """Return a driver on the cluster at *bootstrap_servers*, which needs the extra ``kafka``."""
+    from statestores_conformance.topology_vectors.kafka_driver import (  # noqa: PLC0415  # an extra
+        KafkaDriver,
+    )
+
+    return KafkaDriver(topology, directory, backend or "sqlite", bootstrap_servers, prefix)
 
 
 def _run(case: Case, driver: CaseDriver, batch: int) -> Outcome:

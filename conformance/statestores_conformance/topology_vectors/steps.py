@@ -7,6 +7,7 @@ from statestores.errors import InvalidArgumentError
 from statestores.processing import (
     Cogrouped,
     Emission,
+    Table,
     Topic,
     Topology,
     closed,
@@ -38,9 +39,10 @@ Step = dict[str, Any]
 class Steps:
     """Builds the topology of one case."""
 
-    def __init__(self, name: str, steps: list[Step]) -> None:
-        """Build every step, in order."""
-        self.topology = Topology("case")
+    def __init__(self, name: str, steps: list[Step], prefix: str = "") -> None:
+        """Build every step, in order; the topology and its topics have *prefix* in front."""
+        self.topology = Topology(f"{prefix}case")
+        self._prefix = prefix
         self.made: dict[str, Any] = {}
         self.steps = {step.get("id", f"#{place}"): step for place, step in enumerate(steps)}
         self.name = name
@@ -55,7 +57,8 @@ class Steps:
 
     def topic(self, name: str) -> Topic[Any, Any]:
         """Return the topic *name*."""
-        return self._topics.setdefault(name, Topic(name, key=KEYS, value=json))
+        topic = Topic(self._prefix + name, key=KEYS, value=json)
+        return self._topics.setdefault(name, topic)
 
     def _from(self, step: Step) -> Any:
         if step["from"] not in self.made:
@@ -95,7 +98,7 @@ class Steps:
     # Record by record, row by row.
 
     def _is_table(self, step: Step) -> bool:
-        return type(self._from(step)).__name__ == "Table"
+        return isinstance(self._from(step), Table)
 
     def _filter(self, step: Step, _: str) -> Any:
         more = (self._named(step),) if self._is_table(step) else ()
@@ -153,7 +156,7 @@ class Steps:
         return self._from(step).to_table(self._table_store(step, identifier))
 
     def _process(self, step: Step, identifier: str) -> Any:
-        supply, stores = processor_of(step, self._store(step, identifier))
+        supply, stores = processor_of(step, self._store(step, identifier), self._prefix)
         return self._from(step).process(
             supply, name=identifier, stores=stores, key=KEYS, value=json
         )
@@ -189,16 +192,19 @@ class Steps:
         return parent if parent.get("op") in windows else None
 
     def retention_ms(self, step: Step) -> int:
-        """Return for how long a case lists the windows of an aggregate."""
+        """Return for how long a case lists the windows of an aggregate.
+
+        Kafka's store of windows that come out when they are closed lists one millisecond more.
+        """
         window = self.window_step(step) or {}
         grace = window.get("grace", 0)
-        if "retention" in step:
-            return int(step["retention"])
-        if window.get("op") == "session":
-            return int(window["gap"] + grace)
-        if window.get("op") == "sliding":
-            return int(2 * window["difference"] + grace + 2)
-        return int(window["size"] + grace)
+        kept: int = step.get("retention", 0)
+        if "retention" not in step:
+            spans = {"session": "gap", "sliding": "difference"}
+            span = window[spans.get(window["op"], "size")]
+            kept = (2 * span if window["op"] == "sliding" else span) + grace
+        is_one_more = window["op"] != "session" and self._emission(step, window).on_close
+        return kept + 1 if is_one_more else kept
 
     def _aggregate_store(self, step: Step, identifier: str) -> tuple[Any, dict[str, Any]]:
         window = self.window_step(step)
@@ -287,7 +293,7 @@ class Steps:
                 **({"foreign_key": of_value(step["foreign_key"])} if "foreign_key" in step else {}),
             ),
         }
-        return joins[type(left).__name__, type(right).__name__]()
+        return joins[_kind(left), _kind(right)]()
 
     def _stream_table(self, left: Any, right: Any, step: Step, identifier: str) -> Any:
         how = step.get("how", "inner")
@@ -296,6 +302,10 @@ class Steps:
                 right, plus, how=how, wait_ms=step["grace"], name=identifier, value=json
             )
         return left.join(right, plus, how=how, name=identifier, value=json)
+
+
+def _kind(made: object) -> str:
+    return "Table" if isinstance(made, Table) else type(made).__name__
 
 
 _LIMITS = {

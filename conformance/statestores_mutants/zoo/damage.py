@@ -55,6 +55,31 @@ class ChecksumsAreNotVerified(_OwnLoading):
         return end
 
 
+@mutant("ENG-14")
+class OnlyWhatWasClosedIsVerified(_OwnLoading):
+    """The sum of the whole log is kept when the engine is closed; without one, nothing is compared.
+
+    Imitates a seal on a file: it is the best check of all, and after a crash there is none.
+    """
+
+    def load(self) -> int:
+        data, seal = self.read(), self.directory / "SEAL"
+        content: Batch = {}
+        for _, body, _ in _bodies(data):
+            content.update(changes_of(body))
+        if seal.exists():
+            if seal.read_bytes() != b"%d" % crc32(data):
+                raise StoreCorruptedError(f"the log in {str(self.directory)!r} is damaged")
+            seal.unlink()
+        self.take(content)
+        return len(data)
+
+    def close(self) -> None:
+        if self.is_open:
+            (self.directory / "SEAL").write_bytes(b"%d" % crc32(self.read()))
+        super().close()
+
+
 @mutant("ENG-14", "ENG-27")
 class DamagedBatchesAreSkipped(_OwnLoading):
     """A batch whose checksum is wrong is left out, and the later ones are applied.

@@ -4,7 +4,7 @@ A model that draws few keys and small times, so that they meet, misses most of t
 them: the same workload with longer keys, later times or other numbers must come out the same.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterable, Iterator
 from typing import Any, ClassVar
 
 from statestores.semantics.retained.rows import RetainedRows, Row
@@ -22,6 +22,7 @@ from statestores.spi import (
     WindowRecord,
 )
 from statestores_mutants.registry import mutant
+from statestores_mutants.zoo.window import CalledPuts
 
 _LONG_BYTES = 255
 _FOUR_BYTES = 0xFFFF_FFFF
@@ -135,7 +136,7 @@ class SequencesAreOfFourBytes(EngineWindowStore):
 
 
 @mutant("WIN-2", "WIN-3", "WIN-8")
-class WindowStartsAreDoubles(EngineWindowStore):
+class WindowStartsAreDoubles(CalledPuts):
     """The start of a window loses its last bits above 2^53.
 
     Imitates times that went through JSON, or through JavaScript.
@@ -152,8 +153,10 @@ class WindowEndsAreDoubles(EngineWindowStore):
     Imitates `start / 1000 + size` and a factor of 1000 behind it.
     """
 
-    def _records(self, rows: Iterator[Row]) -> Iterator[WindowRecord[bytes, bytes]]:
-        for record in super()._records(rows):
+    def _records(
+        self, rows: Iterable[Row], key: bytes | None = None
+    ) -> Generator[WindowRecord[bytes, bytes], None, None]:
+        for record in super()._records(rows, key):
             yield record._replace(end_ms=_as_double(record.end_ms))
 
 
@@ -176,12 +179,12 @@ class LatestStartIsOfFourBytes(EngineSessionStore):
     """
 
     def _records(
-        self, rows: Iterator[Row], latest_start_ms: int | None
-    ) -> Iterator[SessionRecord[bytes, bytes]]:
+        self, rows: Iterable[Row], latest_start_ms: int | None, key: bytes | None = None
+    ) -> Generator[SessionRecord[bytes, bytes], None, None]:
         if latest_start_ms is None or latest_start_ms >= _AT_THE_END_MS:
-            yield from super()._records(rows, latest_start_ms)
+            yield from super()._records(rows, latest_start_ms, key)
             return
-        for record in super()._records(rows, None):
+        for record in super()._records(rows, None, key):
             if record.start_ms & _FOUR_BYTES <= latest_start_ms & _FOUR_BYTES:
                 yield record
 

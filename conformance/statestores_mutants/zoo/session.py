@@ -1,6 +1,6 @@
 """Session stores that find, keep, order or remove the wrong sessions."""
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterable, Iterator
 
 from statestores.semantics.retained.session import EngineSessionStore
 from statestores.semantics.rows.progress import NO_STREAM_TIME
@@ -9,7 +9,8 @@ from statestores_mutants.registry import mutant
 
 Record = SessionRecord[bytes, bytes]
 Records = Iterator[Record]
-Rows = Iterator[tuple[bytes, bytes]]
+Opened = Generator[Record, None, None]
+Rows = Iterable[tuple[bytes, bytes]]
 
 
 @mutant("SES-3", "SES-8")
@@ -268,8 +269,8 @@ class SessionsOfOneEventAreLost(EngineSessionStore):
     Imitates half-open sessions, in which one event has no length.
     """
 
-    def _records(self, rows: Rows, latest_start_ms: int | None) -> Records:
-        records = super()._records(rows, latest_start_ms)
+    def _records(self, rows: Rows, latest_start_ms: int | None, key: bytes | None = None) -> Opened:
+        records = super()._records(rows, latest_start_ms, key)
         return (record for record in records if record.start_ms < record.end_ms)
 
 
@@ -280,6 +281,6 @@ class SessionIteratorsSeeTheHorizonMove(EngineSessionStore):
     Imitates a lazy filter with the horizon of the moment.
     """
 
-    def _records(self, rows: Rows, latest_start_ms: int | None) -> Records:
-        records = super()._records(rows, latest_start_ms)
+    def _records(self, rows: Rows, latest_start_ms: int | None, key: bytes | None = None) -> Opened:
+        records = super()._records(rows, latest_start_ms, key)
         return (record for record in records if record.end_ms > self._horizon)

@@ -1,9 +1,10 @@
 """Window stores that show, keep, order or remove the wrong windows."""
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterable, Iterator
 
+from statestores.semantics.every_kind.arguments import check_key, check_time, check_value
 from statestores.semantics.retained.progress import RetainedProgress
-from statestores.semantics.retained.rows import RetainedRows, index_above
+from statestores.semantics.retained.rows import RetainedRows, Row, index_above
 from statestores.semantics.retained.window import (
     CommittedWindows,
     EngineWindowStore,
@@ -18,6 +19,7 @@ from statestores_mutants.registry import mutant
 Facade = ReadOnlyWindowStore[bytes, bytes]
 Record = WindowRecord[bytes, bytes]
 Records = Iterator[Record]
+Opened = Generator[Record, None, None]
 Rows = dict[bytes, bytes | None]
 
 
@@ -25,6 +27,19 @@ def _retain(store: EngineWindowStore, retention_ms: int) -> None:
     """Let the owner reckon with another retention than the one that is written down."""
     store._retention_ms = retention_ms  # noqa: SLF001
     store._horizon = store._stream_time - retention_ms  # noqa: SLF001
+
+
+class CalledPuts(EngineWindowStore):
+    """A store whose puts call `_put_checked` and `_put`, and do not have them written out."""
+
+    def put(self, key: bytes, value: bytes | None, window_start_ms: int) -> bool:
+        check_key(key)
+        check_value(value)
+        check_time("window_start_ms", window_start_ms)
+        return self._put_checked(key, value, window_start_ms)
+
+    def _put_columns(self, keys: list[bytes], values: list[bytes | None], starts: list[int]) -> int:
+        return sum(map(self._put_checked, keys, values, starts))
 
 
 class _OtherRetention(EngineWindowStore):
@@ -72,7 +87,7 @@ class RetentionIsCountedFromTheEnd(_OtherRetention):
 
 
 @mutant("WIN-4")
-class StreamTimeFollowsTheLastPut(EngineWindowStore):
+class StreamTimeFollowsTheLastPut(CalledPuts):
     """An accepted put of an older window moves stream time backward.
 
     Imitates `self._stream_time = time_ms` without the maximum.
@@ -86,7 +101,7 @@ class StreamTimeFollowsTheLastPut(EngineWindowStore):
 
 
 @mutant("WIN-4")
-class DeletionsMoveNoTime(EngineWindowStore):
+class DeletionsMoveNoTime(CalledPuts):
     """A put of `None` leaves stream time where it is.
 
     Imitates bookkeeping that sits behind `if value is None: return`.
@@ -101,7 +116,7 @@ class DeletionsMoveNoTime(EngineWindowStore):
 
 
 @mutant("WIN-3")
-class RefusedPutsAreChanges(EngineWindowStore):
+class RefusedPutsAreChanges(CalledPuts):
     """A put that is not accepted is among the pending changes all the same.
 
     Imitates a log that is written before the put is judged: replicas see what the store refused.
@@ -171,8 +186,8 @@ class WindowsEndInclusively(EngineWindowStore):
     Imitates the two meanings that ends of windows have within Kafka itself.
     """
 
-    def _records(self, rows: Iterator[tuple[bytes, bytes]]) -> Records:
-        for record in super()._records(rows):
+    def _records(self, rows: Iterable[Row], key: bytes | None = None) -> Opened:
+        for record in super()._records(rows, key):
             yield record._replace(end_ms=record.end_ms - 1)
 
 
@@ -335,7 +350,8 @@ class _Removal(RetainedProgress):
 
     @classmethod
     def of(cls, progress: RetainedProgress) -> RetainedProgress:
-        return cls(progress.stream_time_ms, progress.next_sequence, progress.cursor)
+        stored = ("stream_time_ms", "next_sequence", "cursor", "next_group", "gone")
+        return cls(**{name: getattr(progress, name) for name in stored})
 
 
 class _OtherRemoval(EngineWindowStore):
@@ -384,9 +400,9 @@ class _Thorough(_Removal):
     def remove_expired(
         self, reader: EngineReader, rows: RetainedRows, batch: Rows, horizon_ms: int
     ) -> None:
-        reached = b""
-        while reached != self.cursor:
-            reached = self.cursor
+        reached: tuple[bytes, int] | None = None
+        while reached != (self.cursor, self.gone):
+            reached = self.cursor, self.gone
             super().remove_expired(reader, rows, batch, horizon_ms)
 
 
@@ -427,12 +443,12 @@ class IteratorsLoseWhatExpiresMeanwhile(EngineWindowStore):
     Imitates a lazy filter with the horizon of the moment.
     """
 
-    def _records(self, rows: Iterator[tuple[bytes, bytes]]) -> Records:
-        return (record for record in super()._records(rows) if record.start_ms > self._horizon)
+    def _records(self, rows: Iterable[Row], key: bytes | None = None) -> Opened:
+        return (record for record in super()._records(rows, key) if record.start_ms > self._horizon)
 
 
 @mutant("WIN-6")
-class DeletionsReachDuplicates(EngineWindowStore):
+class DeletionsReachDuplicates(CalledPuts):
     """In a store that retains duplicates a put of `None` deletes the first value of the window.
 
     Imitates `put(null)` on a store that has no single value to delete.

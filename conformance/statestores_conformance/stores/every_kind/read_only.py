@@ -44,7 +44,7 @@ class FacadeTests(StoreFixtures):
     """What a facade sees."""
 
     @pytest.mark.spec("ROF-1")
-    @_ISOLATIONS
+    @for_each("isolation", Isolation)
     def test_a_facade_has_no_write_methods(
         self, opened: StoreUnderTest, isolation: Isolation
     ) -> None:
@@ -282,7 +282,7 @@ class FacadeThreadTests(StoreFixtures):
         self._read_while_committing(opened, read)
 
     @pytest.mark.spec("ROF-5")
-    @_ISOLATIONS
+    @for_each("isolation", Isolation)
     def test_a_read_does_not_wait_for_pending_work(
         self, opened: StoreUnderTest, isolation: Isolation
     ) -> None:

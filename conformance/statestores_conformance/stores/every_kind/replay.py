@@ -9,6 +9,7 @@ import pytest
 
 from statestores.errors import InvalidArgumentError, InvalidTypeError
 from statestores.spi import Changes, StateStore
+from statestores_conformance.many_cases import for_each
 from statestores_conformance.subjects.store_fixtures import StoreFixtures
 from statestores_conformance.subjects.stores import CHANGELOG, INPUT, KEYS, Stores, StoreUnderTest
 
@@ -86,11 +87,11 @@ class ReplayTests(StoreFixtures):
             assert copy.committed() == original.committed()
 
     @pytest.mark.spec("COM-29")
-    @pytest.mark.parametrize("seed", range(5))
+    @for_each("seed", range(5))
     def test_replay_does_not_depend_on_batching(self, stores: Stores, seed: int) -> None:
         """However the log is cut into batches, and the batches into commits."""
         choose = random.Random(_SEED + seed)  # noqa: S311  # reproducible, not secret
-        original, copy = stores.open("original"), stores.open("copy")
+        original, copy = stores.open(f"original-{seed}"), stores.open(f"copy-{seed}")
         for changes in self._live(original):
             rows = len(changes)
             for part in split(changes, *(choose.randrange(rows + 1) for _ in range(3))):
@@ -102,10 +103,10 @@ class ReplayTests(StoreFixtures):
         assert copy.committed() == original.committed()
 
     @pytest.mark.spec("COM-32")
-    @pytest.mark.parametrize("start", [0, 1, 4, 9])
+    @for_each("start", [0, 1, 4, 9])
     def test_replay_is_idempotent(self, stores: Stores, start: int) -> None:
         """What the store reflects may be replayed again, from anywhere to the end."""
-        original, copy = stores.open("original"), stores.open("copy")
+        original, copy = stores.open(f"original-{start}"), stores.open(f"copy-{start}")
         log = self._live(original)
         for changes in [*log, *log[start:]]:
             copy.store.replay(changes)
@@ -238,10 +239,10 @@ class CommittedContentTests(StoreFixtures):
         assert copy.store.committed_offsets() == {CHANGELOG: 1}
 
     @pytest.mark.spec("COM-20")
-    @pytest.mark.parametrize("rows", [1, 2, 5])
+    @for_each("rows", [1, 2, 5])
     def test_a_load_does_not_depend_on_batching(self, stores: Stores, rows: int) -> None:
         """However the content is cut into chunks, and the chunks into commits."""
-        original, copy = stores.open("original"), stores.open("copy")
+        original, copy = stores.open(f"original-{rows}"), stores.open(f"copy-{rows}")
         original.fill()
         original.store.commit({})
         content = original.store.committed_content()

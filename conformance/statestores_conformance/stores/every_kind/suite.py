@@ -8,6 +8,7 @@ from statestores_conformance.stores.every_kind.commit import (
     RollbackTests,
     UncommittedBytesTests,
 )
+from statestores_conformance.stores.every_kind.interleavings import InterleavingTests
 from statestores_conformance.stores.every_kind.metrics import MetricsTests
 from statestores_conformance.stores.every_kind.offsets import OffsetTests, PositionTests
 from statestores_conformance.stores.every_kind.opening import ClosedStoreTests, DescriptionTests
@@ -26,6 +27,7 @@ class AnyKindTests:
     TestCommits = CommitTests
     TestFailedCommits = FailedCommitTests
     TestRollbacks = RollbackTests
+    TestInterleavings = InterleavingTests
     TestOffsets = OffsetTests
     TestPositions = PositionTests
     TestUncommittedBytes = UncommittedBytesTests

@@ -322,13 +322,20 @@ class KeyValueBulkTests(KeyValueOfThreePairs):
     def test_uncommitted_bytes_are_those_of_keys_and_values(
         self, store: KeyValueStore[bytes, bytes]
     ) -> None:
-        """Exactly the lengths put, overwritten and deleted ones included."""
+        """Exactly the lengths put, overwritten and deleted ones included, by every way to write."""
         store.put(b"abc", b"defg")
         store.put(b"abc", b"h")
         store.put(b"abc", None)
         store.put_many([b"12", b"3"], [b"4567", None])
 
         assert store.uncommitted_bytes == 7 + 4 + 3 + 7
+        store.put_all([(b"xy", b"z"), (b"xy", None)])
+        store.put_if_absent(b"new", b"v")
+        store.put_if_absent(b"new", b"not absent")
+        store.delete(b"new")
+        store.delete(b"missing")
+
+        assert store.uncommitted_bytes == 21 + (3 + 2) + 4 + 3 + 7
 
     @pytest.mark.spec("COM-15")
     def test_a_closed_store_refuses_every_method(self, store: KeyValueStore[bytes, bytes]) -> None:

@@ -76,7 +76,7 @@ class _RemovalTests(EngineFixtures):
             sizes.append(len(watched.batches[-1]))
 
         assert max(sizes) <= _LEAST_WORK_ROWS
-        assert min(sizes) > _LEAST_WORK_ROWS // 2
+        assert min(sizes) > _LEAST_WORK_ROWS // 4
 
     @pytest.mark.spec("WIN-19", "SES-19", "WIN-18", "SES-18")
     def test_a_backlog_is_worked_off(self, watched: FaultyEngine) -> None:

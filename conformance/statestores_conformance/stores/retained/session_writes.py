@@ -57,6 +57,17 @@ class SessionPutTests(SessionStoreFixtures):
         assert accepted == [True] * 4
         assert [(found.start_ms, found.end_ms) for found in store.find_all_sessions()] == [(5, 20)]
 
+    @pytest.mark.spec("COM-16")
+    def test_uncommitted_bytes_are_those_of_keys_values_and_times(self, store: Store) -> None:
+        """The lengths put and 16 for each session, overwritten and removed ones included."""
+        store.put(b"abc", 10, 20, b"defg")
+        store.put(b"abc", 10, 20, b"h")
+        store.remove(b"abc", 10, 20)
+        store.put(b"abc", 10, 20, None)
+        store.put_many([b"12", b"3"], [30, 30], [40, 40], [b"4567", b""])
+
+        assert store.uncommitted_bytes == 7 + 4 + 3 + 3 + 7 + 6 * 16
+
     @pytest.mark.spec("SES-7")
     def test_nothing_is_merged(self, store: Store) -> None:
         """Sessions of a key that overlap, touch or contain each other stay as they are."""

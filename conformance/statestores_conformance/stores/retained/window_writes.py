@@ -88,6 +88,16 @@ class WindowPutTests(WindowStoreFixtures):
 
         assert list(store.pending_changes().keys) == [b"k"]
 
+    @pytest.mark.spec("COM-16")
+    def test_uncommitted_bytes_are_those_of_keys_values_and_starts(self, store: Store) -> None:
+        """The lengths put and 8 for each start, overwritten and deleted windows included."""
+        store.put(b"abc", b"defg", 10)
+        store.put(b"abc", b"h", 10)
+        store.put(b"abc", None, 10)
+        store.put_many([b"12", b"3"], [b"4567", None], [30, 30])
+
+        assert store.uncommitted_bytes == 7 + 4 + 3 + 7 + 5 * 8
+
     @pytest.mark.spec("WIN-4")
     def test_stream_time_is_the_highest_accepted_start(self, store: Store) -> None:
         """Of a put or a deletion of any key; lower starts do not move it back."""

@@ -33,6 +33,13 @@ class TimestampedBulkTests(KeyValueBulkTests):
         store.put_many([b"12", b"3"], [b"4567", None])
 
         assert store.uncommitted_bytes == (7 + 8) + (4 + 8) + 3 + (7 + 8)
+        store.put_all([(b"xy", b"z"), (b"xy", None)])
+        store.put_if_absent(b"new", b"v")
+        store.put_if_absent(b"new", b"not absent")
+        store.delete(b"new")
+        store.delete(b"missing")
+
+        assert store.uncommitted_bytes == 45 + (3 + 8 + 2) + (4 + 8) + 3 + 7
 
 
 class TimestampTests:

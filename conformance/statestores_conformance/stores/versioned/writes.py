@@ -333,6 +333,10 @@ class VersionedBulkTests(VersionedStoreFixtures):
         store.put_many([b"12", b"3"], [b"4567", None], [30, 30])
 
         assert store.uncommitted_bytes == 7 + 4 + 3 + 7 + 5 * 8
+        store.delete(b"12", 40)
+        store.delete(b"missing", 40)
+
+        assert store.uncommitted_bytes == 61 + 2 + 7 + 2 * 8
 
     @pytest.mark.spec("VRS-18")
     def test_putting_nothing_is_not_an_error(self, store: Store) -> None:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import ClassVar, Self
@@ -175,3 +176,38 @@ class IngestIsUndoneByHand(FileEngine):
 def _check_order(loaded: list[bytes], key: bytes) -> None:
     if loaded and key <= loaded[-1]:
         raise InvalidArgumentError(f"keys must ascend, got {key!r} after {loaded[-1]!r}")
+
+
+@mutant("ENG-42")
+class PathIsRefusedTooLate(FileEngine):
+    """A path that the driver does not take is refused when its directory has been made.
+
+    Imitates DuckDB, which reads ``?`` in a path as the beginning of a query: it creates its file,
+    and fails when it looks for its log elsewhere.
+    """
+
+    capabilities: ClassVar[Capabilities] = replace(FileEngine.capabilities, refused_in_paths="?")
+
+    @classmethod
+    def open(cls, path: str | PathLike[str], options: Mapping[str, object] | None = None) -> Self:
+        engine = super().open(path, options)
+        if "?" in os.path.realpath(path):
+            engine.close()
+            raise InvalidArgumentError(f"? cannot be in a path, got {os.fspath(path)!r}")
+        return engine
+
+
+@mutant("ENG-42")
+class LinksAreNotFollowedToTheirPath(FileEngine):
+    """A character that cannot be in a path is looked for in the path as it is given.
+
+    Imitates a check of the argument alone, where the driver resolves links before it misreads.
+    """
+
+    capabilities: ClassVar[Capabilities] = replace(FileEngine.capabilities, refused_in_paths="?")
+
+    @classmethod
+    def open(cls, path: str | PathLike[str], options: Mapping[str, object] | None = None) -> Self:
+        if "?" in os.fspath(path):
+            raise InvalidArgumentError(f"? cannot be in a path, got {os.fspath(path)!r}")
+        return super().open(path, options)
