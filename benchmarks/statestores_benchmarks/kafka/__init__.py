@@ -1,0 +1,1 @@
+"""Counts by key on a Kafka broker, exactly once, beside Quix Streams and Kafka Streams."""

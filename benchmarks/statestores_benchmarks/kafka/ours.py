@@ -1,0 +1,26 @@
+"""The count in statestores: BOOTSTRAP NAME SOURCE TARGET STATE, until it is killed."""
+
+import sys
+
+import statestores as ss
+from statestores.kafka import run
+from statestores.processing import Topic, Topology
+
+
+def main(bootstrap: str, name: str, source: str, target: str, state: str) -> None:
+    """Count."""
+    topology = Topology(name)
+    given = topology.stream(Topic(source, key=ss.utf8, value=ss.int64))
+    counts = given.group_by_key().count(ss.KeyValue("counts", key=ss.utf8, value=ss.int64))
+    counts.to(Topic(target, key=ss.utf8, value=ss.int64))
+    run(
+        topology,
+        bootstrap_servers=bootstrap,
+        state=state,
+        backend="rocksdb",
+        commit_interval_ms=100,
+    )
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
