@@ -1,9 +1,14 @@
 """What every test of the repository shares: profiles, soak runs, required backends, descriptors."""
 
+import gc
+import itertools
 import os
+import re
+import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -15,6 +20,10 @@ from xdist.workermanage import WorkerController  # type: ignore[import-untyped]
 
 from statestores.errors import StateStoreError
 from statestores.registry import load_backend
+
+# What tests of several directories import, and tools, by the name of their file.
+sys.path.append(str(Path(__file__).parent / "kit"))
+sys.path.append(str(Path(__file__).parents[1] / "tools"))
 
 _SOAK = os.environ.get("STATESTORES_SOAK") == "1"
 
@@ -56,6 +65,9 @@ _LONG = (
 """What the identifiers of tests have that take seconds, or share a class with such."""
 
 _DESCRIPTORS = Path("/proc/self/fd")
+
+_FAILED = pytest.StashKey[bool]()
+_NUMBERS = itertools.count()
 
 
 def _register_hypothesis_profiles() -> None:
@@ -106,13 +118,37 @@ def _let_spark_find_this_environment() -> None:
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     # No session of a test lives long enough to be worth compiling well: a third of the CPU time.
-    os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+    options = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    archive = Path(sys.prefix) / "spark-classes.jsa"
+    if archive.exists():
+        # `make pytest` wrote it. One that does not fit is passed over in silence.
+        options += f" -XX:SharedArchiveFile={archive} -Xlog:disable"
+    os.environ.setdefault("SPARK_SUBMIT_OPTS", options)
+    os.environ.setdefault("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
+
+def _let_killed_processes_share_their_imports() -> None:
+    """Name the modules that the crash kit imports once: SQLAlchemy takes longer than a life."""
+    modules = ",".join(f"statestores_{name}" for name in ("leveldb", "rocksdb", "sqlite"))
+    os.environ.setdefault("STATESTORES_CONFORMANCE_PRELOAD", modules)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     _register_hypothesis_profiles()
+    _let_killed_processes_share_their_imports()
     _let_spark_find_this_environment()
     _check_required_backends()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Collect no garbage while tests are collected: nearly all that is made then stays."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -173,6 +209,29 @@ class ByClassScheduling(LoadScopeScheduling):  # type: ignore[misc]
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByClassScheduling:
     return ByClassScheduling(config, log)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, Any]:
+    """Note that a test has failed: its directory is kept."""
+    report = yield
+    item.stash[_FAILED] = item.stash.get(_FAILED, False) or report.failed
+    return report
+
+
+@pytest.fixture
+def tmp_path(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Path]:
+    """Give each test a directory, as pytest's own fixture does.
+
+    That one leaves a link for each name, and reads all of them to number the next directory.
+    """
+    name = re.sub(r"\W", "_", request.node.name)[:30]
+    path = tmp_path_factory.mktemp(f"{name}{next(_NUMBERS)}", numbered=False)
+    yield path
+    if not request.node.stash.get(_FAILED, False):
+        shutil.rmtree(path, ignore_errors=True)
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ from statestores.arrow.schemas import (
 )
 from statestores.errors import InvalidArgumentError, UnsupportedFormatError
 from statestores.spi import Changes
+from statestores_conformance.many_cases import for_each
 
 _VERSIONS = st.lists(
     st.tuples(st.binary(max_size=3), st.integers(0, 50), st.none() | st.binary(max_size=3)),
@@ -103,7 +104,7 @@ def test_an_unknown_kind_is_refused() -> None:
 
 
 @pytest.mark.spec("VRS-9", "VRS-11")
-@pytest.mark.parametrize(
+@for_each(
     ("as_of_ms", "horizon_ms", "expected"),
     [
         (None, 0, [b"a2", b"c"]),
@@ -132,7 +133,7 @@ def test_rows_valid_at_a_time(as_of_ms: int | None, horizon_ms: int, expected: l
     assert valid_at(rows, as_of_ms, horizon_ms).column("value").to_pylist() == expected
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("keys", "times", "expected"),
     [
         ([], [], None),

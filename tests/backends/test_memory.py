@@ -8,6 +8,7 @@ import pytest
 
 from statestores.errors import InvalidOptionError, InvalidTypeError, StoreClosedError
 from statestores.spi import Durability
+from statestores_conformance.many_cases import for_each
 from statestores_memory import MemoryEngine
 from statestores_memory.content import Content
 
@@ -96,7 +97,7 @@ def test_an_iterator_that_has_run_out_tells_of_the_closed_engine(engine: MemoryE
         next(iterator)
 
 
-@pytest.mark.parametrize("size", [3, 40, 400], ids=lambda size: f"batches up to {size}")
+@for_each("size", [3, 40, 400])
 def test_content_keeps_its_keys_sorted(size: int) -> None:
     """Few insertions and many take different ways to the same order."""
     chance = random.Random(SEED)

@@ -17,6 +17,7 @@ from statestores.errors import (
     MemoryBudgetExceededError,
     StoreLockedError,
 )
+from statestores_conformance.many_cases import for_each
 
 for driver in ("plyvel", "rocksdict", "sqlalchemy"):
     pytest.importorskip(driver, reason=f"the driver {driver} is not installed")
@@ -112,7 +113,7 @@ def test_a_budget_is_divided_into_equal_parts() -> None:
     assert (budget.total_bytes, budget.stores, budget.open_stores) == (64 * MIB, 4, 0)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("total_bytes", "stores"),
     [(0, 1), (-MIB, 1), (1.5 * MIB, 1), (True, 1), (MIB, 0), (MIB, "2"), (MIB, 5)],
 )

@@ -15,6 +15,7 @@ from statestores.errors import (
     StoreLockedError,
 )
 from statestores.spi import Durability
+from statestores_conformance.many_cases import for_each
 
 rocksdict = pytest.importorskip(
     "rocksdict", reason="the driver of the rocksdb backend is not installed"
@@ -29,7 +30,7 @@ pytestmark = pytest.mark.usefixtures("no_descriptor_leaks")
 PROCESS_CRASH = Durability.PROCESS_CRASH
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("raised", "expected"),
     [
         (Exception("Corruption: block checksum mismatch: stored = 1"), StoreCorruptedError),
@@ -45,7 +46,6 @@ PROCESS_CRASH = Durability.PROCESS_CRASH
         (KeyError("raw mode only support bytes"), InvalidTypeError),
         (ValueError("raw mode only support bytes"), InvalidTypeError),
     ],
-    ids=str,
 )
 def test_driver_errors_are_translated(raised: Exception, expected: type[StateStoreError]) -> None:
     """The class says what it is, the message what was tried, the cause is the driver's own."""
@@ -56,7 +56,7 @@ def test_driver_errors_are_translated(raised: Exception, expected: type[StateSto
     assert caught.value.__cause__ is raised
 
 
-@pytest.mark.parametrize("raised", [MemoryError(), KeyError("k"), RuntimeError("other")], ids=repr)
+@for_each("raised", [MemoryError(), KeyError("k"), RuntimeError("other")])
 def test_other_errors_pass_unchanged(raised: Exception) -> None:
     """Only what the driver raises is ours to translate."""
     with pytest.raises(type(raised)) as caught:

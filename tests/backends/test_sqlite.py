@@ -23,7 +23,10 @@ from statestores.spi import Durability, EngineReader
 
 pytest.importorskip("sqlalchemy", reason="the driver of the sqlite backend is not installed")
 
-# Behind the skip, since it imports the driver.
+# Behind the skip, since these are the driver or import it.
+from sqlalchemy.engine import Connection
+from sqlalchemy.exc import OperationalError
+
 from statestores_sqlite import SQLiteEngine, sqlite_file
 from statestores_sqlite.clean_close import SEAL
 from statestores_sqlite.log_limit import LogLimit
@@ -510,3 +513,26 @@ def _pragma(engine: SQLiteEngine, text: str) -> object:
     assert isinstance(database, sqlite_file.SQLiteFile)
     with database._writer.begin():
         return database._writer.exec_driver_sql(f"PRAGMA {text}").scalar()
+
+
+@pytest.mark.spec("ENG-19")
+def test_a_close_that_fails_lets_go_of_the_lock(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The store could not be opened again before the process had ended."""
+    engine = SQLiteEngine.open(directory)
+    engine.apply({b"k": b"v"}, Durability.PROCESS_CRASH)
+    whole = Connection.close
+
+    def fail(connection: Connection) -> None:
+        whole(connection)
+        raise OperationalError("close", None, sqlite3.OperationalError("disk I/O error"))
+
+    monkeypatch.setattr(Connection, "close", fail)
+    with pytest.raises(StorageError, match="disk I/O error"):
+        engine.close()
+    monkeypatch.undo()
+    engine.close()
+
+    with SQLiteEngine.open(directory) as again:
+        assert again.get(b"k") == b"v"

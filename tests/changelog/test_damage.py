@@ -250,7 +250,7 @@ def test_damage_far_before_an_intact_frame_is_found(directory: Path) -> None:
         directory, "key-value", ChangelogOptions(compression=Compression.NONE)
     ) as log:
         log.append(Changes([b"a"], [b"x" * 600_000]), durability=NOSYNC)
-        start = log._active.frames_at
+        start = log._end.active.frames_at
         log.append(Changes([b"b"], [b"2"]), durability=NOSYNC)
     path = directory / FIRST
     whole = path.read_bytes()

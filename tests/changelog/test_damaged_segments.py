@@ -111,7 +111,7 @@ def test_a_segment_of_other_columns_is_refused(directory: Path, segment: Path) -
     """The head of a versioned log that says key-value."""
     directory.rename(directory.with_name("moved"))
     with FileChangelog.create(directory, "versioned") as log:
-        end = log._active.end
+        end = log._end.active.end
     data = bytearray(segment.read_bytes())
     data[19] = 1
     segment.write_bytes(seal(data, 8, 12, end))

@@ -66,7 +66,7 @@ def test_a_failed_append_is_cut_back_and_the_next_one_succeeds(
 
     with FileChangelog.create(directory, "key-value", PLAIN) as log:
         log.append(one(b"1"))
-        size = log._active.end
+        size = log._end.active.end
         monkeypatch.setattr(os, "pwritev", write_a_part)
         with pytest.raises(StorageError, match=r"append to .*check .* space") as caught:
             log.append(one(b"x" * 10_000))
@@ -316,7 +316,7 @@ def test_an_append_beyond_a_frames_size_is_refused(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The field for the length has 32 bits; the message says what to do."""
-    monkeypatch.setattr("statestores.changelog.file_log.MAX_BODY_BYTES", 1_000)
+    monkeypatch.setattr("statestores.changelog.next_frame.MAX_BODY_BYTES", 1_000)
     with FileChangelog.create(directory, "key-value", PLAIN) as log:
         with pytest.raises(InvalidArgumentError, match="commit more often"):
             log.append(one(b"x" * 1_000))

@@ -3,6 +3,7 @@
 import random
 from itertools import pairwise
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pyarrow as pa
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from statestores import failpoints
 from statestores.changelog import (
     KEY_VALUE_CHANGES,
     VERSIONED_CHANGES,
@@ -344,3 +346,40 @@ def test_a_clock_that_goes_backward_does_no_harm(directory: Path) -> None:
 
         assert [frame.appended_at_ms for frame in log.read()] == [5_000, -1, 0]
         assert [offset for offset, _, _ in rows_of(log)] == [0, 1, 2]
+
+
+@pytest.mark.spec("LOG-1", "LOG-2")
+def test_whoever_asks_for_the_end_in_the_middle_of_an_append_changes_nothing(
+    directory: Path,
+) -> None:
+    """An instance that answered queries wrote two frames at one offset, and lost its changelog.
+
+    A thread asked how far a task was, as any thread may, while its owner appended. It found a frame
+    that was being appended, took it for one that had failed, and forgot it. The totals never heard
+    of the frame, the next one got its offsets, and nobody could read the log again. Only the
+    writer notes or forgets an append now.
+    """
+    asked: list[tuple[int, Position]] = []
+    with FileChangelog.create(directory, "key-value") as log:
+        log.append(changes((b"a", b"1")), position=Position({CLICKS: 1}))
+
+        def ask() -> None:
+            asker = Thread(target=lambda: asked.append((log.end_offset, log.position)))
+            asker.start()
+            asker.join()
+
+        for name in ("changelog.append.written", "changelog.append.durable"):
+            failpoints.arm(name, ask)
+        try:
+            for offset in (2, 3):
+                log.append(changes((b"a", b"%d" % offset)), position=Position({CLICKS: offset}))
+        finally:
+            failpoints.disarm()
+        assert log.append(changes((b"a", b"4"))) == OffsetRange(3, 3)
+        assert [offset for offset, _, _ in rows_of(log)] == [0, 1, 2, 3]
+
+    before = [(1, Position({CLICKS: 1})), (2, Position({CLICKS: 2}))]
+    assert asked == [each for each in before for _ in range(2)]
+    with ChangelogReader.open(directory, "key-value") as reader:
+        assert reader.end_offset == 4
+        assert reader.position == Position({CLICKS: 3})

@@ -19,6 +19,7 @@ from statestores.changelog.stored_position import (
     unpack_position,
 )
 from statestores.spi import Changes, Position, TopicPartition
+from statestores_conformance.many_cases import for_each
 
 CHAPTER = Path(__file__).parents[2] / "spec" / "06-changelog.md"
 GOLDEN = Path(__file__).parent / "golden"
@@ -119,7 +120,7 @@ def test_positions_come_back_from_their_bytes(offsets: dict[TopicPartition, int]
     assert pack_position(Position(dict(reversed(offsets.items())))) == packed
 
 
-@pytest.mark.parametrize(
+@for_each(
     "packed",
     [
         b"\x00\x06clicks",
@@ -128,7 +129,6 @@ def test_positions_come_back_from_their_bytes(offsets: dict[TopicPartition, int]
         b"\x00\x00\x01\x00\x00\x00\x00\x00",
         b"\x00\x01a\x00\x00\x00\x01\x00\x00\x00\x00" + b"\xff" * 8,
     ],
-    ids=["short", "no utf-8", "no entry", "after the end", "beyond int64"],
 )
 def test_malformed_positions_are_told(packed: bytes) -> None:
     """Whoever reads the bytes knows where they stood, and reports it."""
@@ -137,7 +137,7 @@ def test_malformed_positions_are_told(packed: bytes) -> None:
 
 
 @pytest.mark.spec("LOG-22")
-@pytest.mark.parametrize("compression", list(Compression))
+@for_each("compression", list(Compression))
 def test_a_body_is_an_arrow_message(compression: Compression) -> None:
     """Any Arrow reads it, with the schema in front of it, and uncompressed columns in place."""
     batch = pa.RecordBatch.from_pydict(

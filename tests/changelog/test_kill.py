@@ -1,13 +1,11 @@
 """A writer that is killed while it appends, rolls and compacts."""
 
 import random
-import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
+from forked_programs import Forked
 
 from statestores.changelog import ChangelogReader, FileChangelog
 from statestores.spi import TopicPartition
@@ -77,15 +75,13 @@ def test_killed_writers_lose_nothing_that_was_acknowledged(directory: Path) -> N
         pass
     number = 0
     for _ in range(KILLS):
-        command = [sys.executable, "-c", WRITER, str(directory), str(number)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
-            assert writer.stdout is not None
+        with Forked(WRITER, directory, number) as writer:
             assert int(writer.stdout.readline()) == number * 3
             acknowledged = number - 1
             for _ in range(chance.randint(0, 90)):
                 acknowledged = int(writer.stdout.readline())
             time.sleep(chance.random() * 0.003)
-            writer.send_signal(signal.SIGKILL)
+            writer.kill()
             for line in writer.stdout.read().splitlines():
                 acknowledged = int(line)
         number = check(directory, acknowledged)

@@ -11,6 +11,7 @@ Run: TypeAlias = Callable[..., Any]
 _COMMANDS = (
     *("backends", "info", "get", "scan", "history", "changelog"),
     *("export", "export-spark", "verify", "import", "import-kafka", "snapshot", "compact"),
+    *("lag", "top", "diff", "du", "doctor"),
 )
 
 
@@ -32,7 +33,7 @@ _COMMANDS = (
         (["changelog", "{root}/planes/0/changelog", "--store", "counts"], "leave one out"),
         (["snapshot", "{root}/planes/0", "--store", "counts"], "leave one out"),
         (["compact", "{root}/planes/0", "--store", "counts"], "leave one out"),
-        (["scan", "{root}/planes", "--as-of", "yesterday"], "got 'yesterday'"),
+        (["scan", "{root}/planes", "--as-of", "tomorrow"], "got 'tomorrow'"),
         (["scan", "{root}/planes", "--as-of", "1969-12-31"], "from 1970 on"),
         (["scan", "{root}/counts", "--as-of", "5"], "knows no time"),
         (["export", "{root}/counts", "x.arrow", "--as-of", "5"], "knows no time"),
@@ -42,6 +43,23 @@ _COMMANDS = (
         (["history", "{root}/planes", "k", "--from", "9", "--to", "8"], "is after the last"),
         (["scan", "{root}/counts", "--backend-option", "x"], "KEY=VALUE, got 'x'"),
         (["scan", "{root}/counts/0/changelog"], "use the changelog command"),
+        (["scan", "{root}/counts", "--json", "--csv"], "leave --json or --csv out"),
+        (["scan", "{root}/planes", "--as-of", "today 25:00"], "a time of the day is as in"),
+        (["scan", "{root}/planes", "--as-of", "99999w"], "from 1970 on"),
+        (["history", "{root}", "planes", "k", "--store", "planes"], "the store is named twice"),
+        (["changelog", "{root}/counts", "--follow", "--until", "1h"], "--follow has no end"),
+        (["changelog", "{root}/counts", "--since", "1h", "--from-offset", "0"], "leave one out"),
+        (["changelog", "{root}/counts/0", "--key", "five"], "whole numbers of 64 bits"),
+        (["diff", "{root}/counts", "{root}/planes"], "nothing of them can be compared"),
+        (["diff", "{root}/planes", "{root}/planes", "--offset-a", "1"], "of a single partition"),
+        (["lag"], "give a state root, or --url"),
+        (["lag", "{root}", "--url", "http://127.0.0.1:1"], "one of them"),
+        (["lag", "--url", "ftp://127.0.0.1"], "--url is as http"),
+        (["lag", "{root}/counts/0"], "is no state root and none of its stores"),
+        (["lag", "s3://bucket/root"], "info takes the URL"),
+        (["doctor", "s3://bucket/root"], "info takes the URL"),
+        (["top", "{root}", "--interval", "0"], "--interval"),
+        (["info", "{root}/counts/0/changelog", "--local", "{root}"], "leave --local out"),
     ],
 )
 def test_a_call_that_cannot_be_is_exit_code_2(
@@ -63,6 +81,9 @@ def test_a_call_that_cannot_be_is_exit_code_2(
         (["scan", "{root}/statestores.json"], "is no state root"),
         (["scan", "{root}", "--store", "other"], "has no store 'other'; it has: counts, planes"),
         (["changelog", "{root}/planes/0", "--from-offset", "999"], "asked for 999"),
+        (["info", "{root}", "--local", "{root}/nowhere"], "there is no directory"),
+        (["lag", "--url", "http://127.0.0.1:1"], "nobody answers at"),
+        (["du", "{root}", "--store", "other"], "has no store 'other'"),
         (["import", "{root}/nothing.arrow", "{root}"], "there is no file at"),
     ],
 )
@@ -114,7 +135,7 @@ def test_what_writes_says_so(succeed: Run) -> None:
 
     assert writing == [
         *("import", "import-kafka", "restore", "snapshot", "new-backend", "compact"),
-        "run",
+        *("run", "reset"),
         "import-spark",
     ]
 

@@ -10,6 +10,7 @@ import pytest
 
 import statestores as ss
 from statestores.logged_store import open_logged_store
+from statestores_conformance.many_cases import for_each
 
 _PROGRAM = (sys.executable, "-m", "statestores.cli")
 
@@ -123,7 +124,7 @@ def test_text_beyond_ascii_survives_a_plain_environment(root: Path) -> None:
     assert "N001ü" in found.stdout
 
 
-@pytest.mark.parametrize("package", ["typer", "rich", "pyarrow"])
+@for_each("package", ["typer", "rich"])
 def test_a_missing_package_says_what_to_install(package: str) -> None:
     """The library works without; the command line does not."""
     command = [sys.executable, "-c", _WITHOUT, package, "backends"]
@@ -131,5 +132,18 @@ def test_a_missing_package_says_what_to_install(package: str) -> None:
 
     assert found.returncode == 1
     assert f"needs the package '{package}" in found.stderr
-    assert "pip install 'statestores[cli,arrow]'" in found.stderr
+    assert "pip install 'statestores[cli]'" in found.stderr
     assert "Traceback" not in found.stderr
+
+
+def test_commands_that_need_no_arrow_run_without_it() -> None:
+    """Those that do say what to install; writing a backend of one's own needs no 200 MB."""
+    program = [sys.executable, "-c", _WITHOUT, "pyarrow"]
+    found = subprocess.run([*program, "backends"], capture_output=True, text=True, check=False)
+    refused = subprocess.run([*program, "info", "."], capture_output=True, text=True, check=False)
+
+    assert (found.returncode, found.stderr) == (0, "")
+    assert "memory" in found.stdout
+    assert refused.returncode == 1
+    assert "the command 'info' needs the package 'pyarrow'" in refused.stderr
+    assert "pip install 'statestores[cli,arrow]'" in refused.stderr

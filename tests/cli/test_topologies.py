@@ -1,6 +1,8 @@
 """`describe` and `run`: topologies of a module of the user's."""
 
 import importlib
+import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -8,7 +10,8 @@ from typing import Any, TypeAlias
 import pytest
 
 import statestores as ss
-from statestores.processing import LocalTopics, Record, Topic
+from statestores.processing import LocalRunner, LocalTopics, Record, Topic
+from statestores.processing.local import read_instances
 
 Run: TypeAlias = Callable[..., Any]
 
@@ -20,6 +23,12 @@ shop = Topology("shop")
 lines = shop.stream(Topic("lines", key=ss.utf8, value=ss.utf8))
 counts = lines.group_by_key().count(ss.KeyValue("counts", key=ss.utf8, value=ss.int64))
 counts.to(Topic("out", key=ss.utf8, value=ss.int64))
+"""
+
+
+_MORE = """
+more = shop.stream(Topic("more", key=ss.utf8, value=ss.utf8))
+more.group_by_key().count(ss.KeyValue("others", key=ss.utf8, value=ss.int64))
 """
 
 
@@ -56,6 +65,21 @@ def test_a_topology_is_run_until_its_input_is_processed(
 
     assert first.document == {"processed": 2, "emitted": 2, "dropped": 0, "commits": 1}
     assert second.out == "0 records processed, 0 emitted, 0 dropped, in 0 commits\n"
+
+
+def test_a_run_may_answer_queries(run: Run, module: str, tmp_path: Path) -> None:
+    """A place that is none is refused; else the run ends as without."""
+    lines = Topic("lines", key=ss.utf8, value=ss.utf8)
+    with LocalTopics(tmp_path / "data" / "topics") as topics:
+        topics.topic(lines).append([Record("a", "b", 1)])
+    arguments = ("run", f"{module}:shop", "--local", "data", "--until-idle", "--serve")
+    wrong = run(*arguments, "7070")
+    right = run(*arguments, "127.0.0.1:0")
+
+    assert wrong.code != 0
+    assert "host:port" in wrong.err
+    assert right.code == 0, right.err
+    assert "1 records processed" in right.out
 
 
 def test_files_are_sources_and_sinks(run: Run, module: str, tmp_path: Path) -> None:
@@ -106,3 +130,57 @@ def test_what_is_no_topology_is_refused(run: Run, name: str, reason: str) -> Non
 
     assert outcome.code == 2
     assert reason in outcome.err
+
+
+@pytest.mark.spec("PRC-73")
+def test_a_topology_is_reset_after_it_was_said_what_goes(
+    run: Run, module: str, tmp_path: Path
+) -> None:
+    """Without --yes nothing goes; with it, the next run processes everything again."""
+    lines = Topic("lines", key=ss.utf8, value=ss.utf8)
+    with LocalTopics(tmp_path / "data" / "topics") as topics:
+        topics.topic(lines).append([Record("a", "", 1), Record("a", "", 2)])
+    begin = ("run", f"{module}:shop", "--local", "data", "--backend", "memory", "--until-idle")
+    reset = ("reset", f"{module}:shop", "--local", "data", "--outputs")
+    run(*begin)
+    shown = run(*reset, "--json")
+    removed = run(*reset, "--yes")
+    again, nothing = run(*begin, "--json"), run(*begin, "--json")
+    empty = run("reset", f"{module}:shop", "--local", "elsewhere", "--yes")
+
+    assert [(line["what"], line["name"]) for line in shown.lines] == [
+        ("output topic", "out"),
+        ("state", "shop"),
+    ]
+    assert "--yes removes it" in shown.err
+    assert "'lines', partition 0, was processed up to offset 1" in shown.err.replace("\n", " ")
+    assert (removed.code, "removed 2 of 2" in removed.err) == (0, True)
+    assert (again.document["processed"], nothing.document["processed"]) == (2, 0)
+    assert "there is nothing to remove" in empty.err
+
+
+@pytest.mark.spec("PRC-72", "PRC-74")
+def test_what_runs_keeps_others_from_running_something_else(
+    run: Run, module: str, tmp_path: Path
+) -> None:
+    """Another form of the topology, and a reset: each says which process is in the way."""
+    (tmp_path / f"{module}_later.py").write_text(_MODULE + _MORE)
+    importlib.invalidate_caches()
+    shop = importlib.import_module(module).shop
+    runner = LocalRunner(shop, "data/state", "data/topics", backend="memory")
+    thread = threading.Thread(target=runner.run)
+    thread.start()
+    while not read_instances("data/state"):
+        assert thread.is_alive()
+        thread.join(0.01)
+    arguments = ("--local", "data", "--until-idle")
+    other = run("run", f"{module}_later:shop", *arguments)
+    same = run("run", f"{module}:shop", *arguments, "--standbys", "1")
+    reset = run("reset", f"{module}:shop", "--local", "data", "--yes")
+    runner.stop()
+    thread.join()
+
+    assert (other.code, same.code, reset.code) == (1, 0, 1)
+    assert f"process {os.getpid()} on" in other.err
+    assert "another form of it" in other.err
+    assert "stop it first" in reset.err

@@ -1,9 +1,11 @@
 """The built-in backends, proved by the suite on the road that a stranger takes."""
 
+from collections.abc import Iterator
 from functools import partial
 from typing import ClassVar
 
 import pytest
+from shared_examples import fewer_examples
 
 from statestores.errors import MissingDriverError
 from statestores.registry import load_backend
@@ -38,7 +40,17 @@ class TestMemory(BuiltInBackendTests):
     name = "memory"
 
 
-class TestRocksDB(BuiltInBackendTests):
+class OnDiskTests(BuiltInBackendTests):
+    """The same for an engine below which the stores are the same code again."""
+
+    @pytest.fixture(autouse=True)
+    def _fewer_examples(self) -> Iterator[None]:
+        """Try random workloads half as often: those of memory have tried the stores themselves."""
+        with fewer_examples():
+            yield
+
+
+class TestRocksDB(OnDiskTests):
     name = "rocksdb"
     other_options: ClassVar = {
         "small and slow": {
@@ -52,7 +64,7 @@ class TestRocksDB(BuiltInBackendTests):
     }
 
 
-class TestLevelDB(BuiltInBackendTests):
+class TestLevelDB(OnDiskTests):
     name = "leveldb"
     other_options: ClassVar = {
         "small and slow": {
@@ -64,6 +76,6 @@ class TestLevelDB(BuiltInBackendTests):
     }
 
 
-class TestSQLite(BuiltInBackendTests):
+class TestSQLite(OnDiskTests):
     name = "sqlite"
     other_options: ClassVar = {"small": {"cache_bytes": "65536", "wal_bytes": "65536"}}

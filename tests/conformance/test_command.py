@@ -1,7 +1,10 @@
 """The command: sentences and exit codes, in front of the runner."""
 
+import contextlib
 import json
 import os
+import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +14,7 @@ import pytest
 from statestores_conformance.command import main
 
 _KIT = Path(__file__).parent / "kit"
+_SCRATCH = re.compile(rb"(?:^|\0)TMPDIR=([^\0]*statestores-conformance-[^\0]*)")
 _WITHOUT_PYTEST = """
 import sys
 sys.modules["pytest"] = None
@@ -46,6 +50,8 @@ def _run(*arguments: str, code: str = "") -> "subprocess.CompletedProcess[str]":
         (["memory", "--level", "perfect"], "'perfect' is none of engine, store, durable"),
         (["memory", "--profile", "slow"], "'slow' is none of quick, full, soak"),
         (["memory", "--seed", "x"], "'--seed'"),
+        (["memory", "--requirement", "ENG-ten"], "the suite has no test of ENG-ten"),
+        (["memory", "--since-last", "none.json"], "'none.json' is no report of an earlier run"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -116,3 +122,45 @@ def test_the_help_is_the_commands_own() -> None:
     assert result.returncode == 0
     assert "--profile" in result.stdout
     assert "crash-proof" in result.stdout
+
+
+def _child_of(run: "subprocess.Popen[str]") -> tuple[Path, Path]:
+    """Return the process that *run* has started, as soon as there is one, and its directory."""
+    children = Path(f"/proc/{run.pid}/task/{run.pid}/children")
+    while run.poll() is None:
+        for number in children.read_text("ascii").split():
+            child = Path("/proc") / number
+            with contextlib.suppress(OSError):  # it has just been forked
+                environment = (child / "environ").read_bytes()
+                found = _SCRATCH.search(environment)
+                if found is not None:
+                    return child, Path(found[1].decode())
+    pytest.fail("the run ended before it had started anything")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda each: each.name)
+def test_a_signal_ends_the_processes_and_leaves_a_report(
+    number: signal.Signals, tmp_path: Path
+) -> None:
+    """What was found until then is written, no process goes on, and no file stays behind."""
+    file = tmp_path / "report.json"
+    command = [sys.executable, "-m", "statestores_conformance", "memory", "--report", str(file)]
+    with subprocess.Popen(
+        [*command, "--processes", "1"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as run:
+        try:
+            child, scratch = _child_of(run)
+            run.send_signal(number)
+            output, errors = run.communicate()
+        finally:
+            run.kill()
+    content = json.loads(file.read_text("utf-8"))
+
+    assert run.returncode == 128 + number, errors
+    assert "does not conform" in output
+    assert any(problem.startswith(f"ended by {number.name}") for problem in content["problems"])
+    assert not scratch.exists()
+    assert not child.exists()

@@ -13,7 +13,7 @@ from statestores.spi import Engine
 from statestores_conformance.many_cases import for_each
 from statestores_mutants.__main__ import main
 from statestores_mutants.registry import Mutant, all_mutants, mutant, sound
-from statestores_mutants.report import markdown
+from statestores_mutants.report import kept_of, markdown
 from statestores_mutants.verdict import Outcome, Verdict
 
 _ROOT = Path(__file__).parents[2]
@@ -90,6 +90,15 @@ def test_the_published_table_has_every_mutant() -> None:
 
     assert listed == set(_MUTANTS)
     assert f"**{len(_MUTANTS)} of {len(_MUTANTS)} mutants caught.**" in table
+
+
+def test_the_figures_of_the_machine_stay(tmp_path: Path) -> None:
+    """They come from runs of hours, and a new table of ours does not take them away."""
+    table = tmp_path / "MUTANTS.md"
+    assert kept_of(table) == ""
+    table.write_text("# Ours\n\n| row |\n\n## Made by a machine\n\nfigures\n", "utf-8")
+
+    assert kept_of(table) == "\n## Made by a machine\n\nfigures\n"
 
 
 def test_the_table_shows_a_survivor() -> None:

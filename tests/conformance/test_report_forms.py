@@ -159,9 +159,11 @@ def test_an_unknown_extension_is_refused(conforming: Report, tmp_path: Path) -> 
 def test_nothing_a_backend_says_becomes_html(failing: Report) -> None:
     """What it raises is shown as text."""
     tags = _Tags()
-    tags.feed(FORMS[".html"](failing))
+    page = FORMS[".html"](failing)
+    tags.feed(page)
 
-    assert "script" not in tags.seen
+    assert page.count("<script") == 1  # the page's own, which filters the rows
+    assert "&lt;script&gt;" in page
     assert {"table", "details", "svg"} <= tags.seen
 
 
@@ -223,3 +225,36 @@ def test_a_report_of_what_was_not_run_does_not_conform(conforming: Report) -> No
     assert not replace(conforming, levels=unrun).conforms
     assert not replace(conforming, problems=("it hung",)).conforms
     assert conforming.conforms
+
+
+def test_what_timed_out_disproves_nothing(conforming: Report) -> None:
+    """It is neither proved nor failed, and every form says so."""
+    hanging = Failure(
+        test="TestThreads::test_it",
+        level="engine",
+        requirements=("ENG-2",),
+        step="call",
+        reason="late",
+    )
+    report = replace(
+        conforming,
+        timeouts=(hanging,),
+        requirements=(_row("ENG-2", Status.TIMED_OUT, "late"), *conforming.requirements[1:]),
+    )
+
+    assert not report.conforms
+    assert from_json(to_json(report)) == report
+    assert "not proved to conform: tests timed out" in to_text(report)
+    assert 'errors="1"' in FORMS[".xml"](report)
+    assert all("timed out" in form(report) for name, form in FORMS.items() if name != ".svg")
+    assert "**timed out**" in to_matrix([report])
+
+
+def test_html_shows_code_and_links_failures_to_requirements(failing: Report) -> None:
+    """Backquotes are for Markdown; a requirement that is cited can be clicked."""
+    page = FORMS[".html"](failing)
+
+    assert "<code>" in page
+    assert "`" not in page.partition("<h2>Requirements</h2>")[2].replace("split", "")
+    for failure in failing.failures:
+        assert all(f'<a href="#{name}">' in page for name in failure.requirements)

@@ -14,10 +14,11 @@ _TIME_LIMIT_S = 30.0
 
 
 @pytest.fixture(autouse=True, scope="module")
-def _bad_backends_can_be_imported() -> Iterator[None]:
-    """Let the children import `bad_backends`."""
+def _bad_backends_can_be_imported(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Let the children import `bad_backends`, and write down what they find elsewhere."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(Path(__file__).parent / "kit"))
+        patch.setenv("STATESTORES_REPRODUCTION_DIR", str(tmp_path_factory.mktemp("reproductions")))
         yield
 
 
@@ -27,6 +28,7 @@ def troubled() -> Report:
     return run_conformance(
         "bad_backends:TroubledEngine",
         level="engine",
+        profile="quick",
         seed=1,
         children=1,
         test_time_limit_s=_TIME_LIMIT_S,
@@ -49,8 +51,14 @@ def test_a_crash_is_reported_with_its_step(troubled: Report) -> None:
 
 
 def test_a_hang_is_reported_with_its_step(troubled: Report) -> None:
-    """The process is killed after the limit, once it has said where it was."""
-    (hanging,) = [failure for failure in troubled.failures if "was killed" in failure.reason]
+    """It timed out, which disproves nothing: once it has said where it was, it is killed."""
+    (hanging,) = troubled.timeouts
+
+    assert "was killed" in hanging.reason
+    assert {row.status for row in troubled.requirements if row.id in hanging.requirements} <= {
+        Status.TIMED_OUT,
+        Status.FAILED,
+    }
 
     assert "test_a_checkpoint_that_is_not_promised_is_refused" in hanging.test
     assert hanging.requirements == ("ENG-12",)
@@ -78,7 +86,7 @@ def test_the_run_goes_on_after_each_of_them(troubled: Report) -> None:
 def test_wrong_types_are_said_in_the_reason() -> None:
     """``str`` for ``bytes`` fails what it breaks, with both values in one line."""
     report = run_conformance(
-        "bad_backends:TextEngine", level="engine", seed=1, children=1, max_failures=3
+        "bad_backends:TextEngine", level="engine", seed=1, children=1, max_failures=16
     )
     reasons = [failure.reason for failure in report.failures]
 
@@ -86,6 +94,31 @@ def test_wrong_types_are_said_in_the_reason() -> None:
     assert all("\n" not in reason for reason in reasons)
     assert "ENG-2" in {row.id for row in report.with_status(Status.FAILED)}
     assert report.count(Status.NOT_RUN) > 0  # it was told to stop
+
+
+def test_some_requirements_are_run_alone() -> None:
+    """Their tests alone, and the report judges no level by them."""
+    report = run_conformance("memory", requirements=["ENG-3", "ENG-21"], seed=1, children=1)
+
+    assert report.holds
+    assert not report.conforms
+    assert report.selection == "the tests of ENG-21, ENG-3"
+    assert {"ENG-3", "ENG-21"} <= {row.id for row in report.with_status(Status.PROVED)}
+    assert report.tests < 20
+    assert {level.status for level in report.levels} == {Status.NOT_RUN}
+
+
+def test_what_did_not_pass_last_time_is_run_alone() -> None:
+    """The same tests, until they pass; a report without failures leaves nothing to run."""
+    last = run_conformance("bad_backends:TextEngine", requirements=["ENG-2"], seed=1, children=1)
+    again = run_conformance("bad_backends:TextEngine", since_last=last, seed=1, children=1)
+    mended = run_conformance("memory", since_last=last, seed=1, children=1)
+
+    assert again.tests == len(again.failures) == len(last.failures) > 0
+    assert mended.holds
+    assert mended.tests == again.tests
+    with pytest.raises(InvalidArgumentError, match="no test failed"):
+        run_conformance("memory", since_last=mended)
 
 
 @pytest.mark.parametrize(
@@ -133,7 +166,11 @@ def test_a_store_at_door_two_is_proved_by_its_function() -> None:
     """The kinds that the function refuses are left out; there is no engine level to fail."""
     steps: list[Progress] = []
     report = run_conformance(
-        "bad_backends:open_key_value_store", level="store", seed=1, on_progress=steps.append
+        "bad_backends:open_key_value_store",
+        level="store",
+        profile="quick",
+        seed=1,
+        on_progress=steps.append,
     )
 
     assert report.failures == ()
@@ -146,7 +183,9 @@ def test_a_store_at_door_two_is_proved_by_its_function() -> None:
 def test_the_same_seed_finds_the_same_case() -> None:
     """A failure of a state machine can be had again from the seed in the report."""
     first, second = (
-        run_conformance("bad_backends:ShiftyEngine", level="engine", seed=seed, children=1)
+        run_conformance(
+            "bad_backends:ShiftyEngine", level="engine", profile="quick", seed=seed, children=1
+        )
         for seed in (7, 7)
     )
     found = [

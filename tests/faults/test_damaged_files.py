@@ -20,6 +20,7 @@ from statestores.failpoints import arm, disarm
 from statestores.files.directory_lock import LOCK_FILE
 from statestores.logged_store import open_logged_store
 from statestores.reading.partition_reader import PartitionReader
+from statestores_conformance.many_cases import for_each
 
 _SEED = 14
 _FLIPS = 4
@@ -204,8 +205,8 @@ def _kept(root: Path) -> dict[str, bytes | str]:
 
 
 @pytest.mark.spec("COM-27", "LOG-11", "LOG-16", "SNP-4", "LGS-8")
-@pytest.mark.parametrize("damage", _DAMAGES)
 @pytest.mark.parametrize("kind", _KINDS)
+@for_each("damage", _DAMAGES)
 def test_damage_is_an_error_or_harmless(
     kind: str,
     damage: str,
@@ -215,7 +216,7 @@ def test_damage_is_an_error_or_harmless(
     """Never wrong data, never somebody else's exception, and nothing is wiped to get on."""
     chosen, root = _KINDS[kind], tmp_path / "state"
     source = sources[chosen.make]
-    intact = chosen.read(Path(shutil.copytree(source, tmp_path / "intact")))
+    intact = chosen.read(Path(shutil.copytree(source, tmp_path / f"intact-{damage}")))
     for place in sorted(path.relative_to(source) for path in source.glob(chosen.pattern)):
         if root.exists():
             shutil.rmtree(root)

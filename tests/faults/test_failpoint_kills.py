@@ -24,7 +24,10 @@ _BACKENDS = ("sqlite", "rocksdb", "leveldb")
 
 _STAGED = sorted(name for name in FAILPOINTS if name.startswith(("stage.", "publish.")))
 _SEEN_BY_BOTH = ["json.written", "json.durable", "json.renamed", "changelog.append.written"]
-_BY_OTHERS = ("stage.", "publish.", "vacuum.", "task.", "sink.", "kafka.")
+_BY_OTHERS = (
+    *("stage.", "publish.", "vacuum.", "task.", "sink.", "kafka."),
+    *("objects.", "reset.", "copies."),
+)
 """What staged writes, the crash kit of the suite and the tests of tasks come by."""
 
 _LOGGED = sorted(name for name in FAILPOINTS if not name.startswith(_BY_OTHERS))

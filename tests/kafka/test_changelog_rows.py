@@ -70,7 +70,9 @@ def test_settings_pass_through_and_promises_stay() -> None:
     settings = ClientSettings(
         "host:1", {"security.protocol": "ssl", "consumer.fetch.min.bytes": 5, "admin.x": 1}
     )
-    member = settings.consumer("g", protocol="classic", assignor="range", offset_reset="latest")
+    member = settings.consumer(
+        "g", protocol="classic", assignor="range", offset_reset="latest", instance="i"
+    )
     all_of_them = [member, settings.reader("g"), settings.producer("t"), settings.admin()]
 
     assert {each["security.protocol"] for each in all_of_them} == {"ssl"}

@@ -2,7 +2,7 @@
 
 import random
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -49,6 +49,16 @@ class _Application:
         self.answers = Answers(self.cluster, self.lives)
         stack.callback(self.answers.close)
 
+    def wait_for(self, look: Callable[[], object], what: str) -> None:
+        """Wait until that is so; if it never is, say where every thread of each instance is."""
+        try:
+            wait_for(look, what)
+        except AssertionError as error:
+            found = "\n".join(
+                f"instance {number}:\n{each.stacks()}" for number, each in enumerate(self.instances)
+            )
+            pytest.fail(f"{error}; given: {self.lives.given}\n{found}")
+
     def kill(self, instance: Instance) -> None:
         """Kill an instance, wherever it is, and have it start again."""
         instance.signal(signal.SIGKILL)
@@ -72,7 +82,7 @@ class _Application:
             self.lives.give(self.cluster, 20)
             return bool(ended())
 
-        wait_for(more, "an instance that dies at its failpoint")
+        self.wait_for(more, "an instance that dies at its failpoint")
 
     def stop_and_wake(self, instance: Instance) -> None:
         """Stop an instance until others have done all of its work; then it goes on as a zombie."""
@@ -83,14 +93,14 @@ class _Application:
 
     def settle(self) -> None:
         """Wait until everything that was given has come out."""
-        wait_for(self.answers.are_all, "answers to all orders")
+        self.wait_for(self.answers.are_all, "answers to all orders")
 
     def end(self) -> None:
         """Have all instances leave, and judge."""
         for each in self.instances:
             each.signal(signal.SIGTERM)
         for each in self.instances:
-            wait_for(each.ended, "an instance that leaves")
+            self.wait_for(each.ended, "an instance that leaves")
             assert each.code() == 0, each.nursery.errors()
         self.settle()
         self.answers.judge()
@@ -100,6 +110,24 @@ class _Application:
 def stack() -> Iterator[ExitStack]:
     with ExitStack() as opened:
         yield opened
+
+
+@pytest.mark.crash
+def test_an_instance_says_where_it_stands(tmp_path: Path) -> None:
+    """A soak once stalled, and nobody knew where: now each instance tells, also a stopped one."""
+    arguments = {"address": "127.0.0.1:1", "name": "x", "partitions": 1, "protocol": "consumer"}
+    instance = Instance(tmp_path, "0", arguments)
+    with instance.nursery:
+        instance.start()
+        wait_for((tmp_path / "0" / "instance.json").exists, "an instance that runs")
+        instance.signal(signal.SIGSTOP)
+        told = instance.stacks()
+        instance.signal(signal.SIGKILL)
+        instance.code()
+        ended = instance.stacks()
+
+    assert "runner.py" in told
+    assert "it has ended" in ended
 
 
 @pytest.mark.crash
@@ -152,11 +180,11 @@ def test_exactly_once_in_a_classic_group(
 @pytest.mark.spec("KFK-6", "KFK-8", "KFK-9", "KFK-13")
 @pytest.mark.parametrize("protocol", ["consumer", "classic"])
 def test_exactly_once_through_a_hundred_kills(
-    stack: ExitStack, broker: BrokerProcess, tmp_path: Path, protocol: str
+    stack: ExitStack, mortal_broker: BrokerProcess, tmp_path: Path, protocol: str
 ) -> None:
     """Three instances, eight partitions; kills, zombies and a broker that dies, in any order."""
     application = _Application(
-        stack, broker, tmp_path, instances=3, partitions=8, protocol=protocol
+        stack, mortal_broker, tmp_path, instances=3, partitions=8, protocol=protocol
     )
     dice = random.Random(f"{_SEED} {protocol}")
     for each in application.instances:
@@ -169,8 +197,8 @@ def test_exactly_once_through_a_hundred_kills(
         if deed == "zombie":
             application.stop_and_wake(instance)
         elif deed == "broker":
-            broker.ask("kill")
-            broker.ask("start")
+            mortal_broker.ask("kill")
+            mortal_broker.ask("start")
         elif dice.random() < 0.5:
             application.die(instance, dice.choice(_FAILPOINTS), dice.randint(1, 5))
         else:

@@ -1,5 +1,6 @@
 """Topologies on a broker: what comes out is what the test driver says, wherever it is run."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,10 @@ from statestores.errors import (
     TopologyMismatchError,
 )
 from statestores.files.directory_lock import DirectoryLock
-from statestores.kafka import restorer, run
+from statestores.kafka import run, undecided
 from statestores.kafka.client_settings import ClientSettings
 from statestores.kafka.cluster import Cluster
+from statestores.kafka.tasks import restorer
 from statestores.processing import Record, Topic, Topology, closed, session, tumbling
 from statestores.spi import TopicPartition
 
@@ -163,6 +165,83 @@ def test_a_transaction_that_nobody_ends_is_told(
 
     hanging.abort_transaction()
     run(shop.topology, state=tmp_path / "b", **arguments)
+
+
+@pytest.mark.spec("KFK-20", "KFK-14")
+def test_the_end_of_a_run_waits_for_transactions(
+    cluster: TestCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was committed moments ago was hidden from a run, which ended without its own records.
+
+    A partition learns later than its producer that a transaction is committed. Here one is
+    committed only after the run has asked where its input ends; one of a global table before it.
+    """
+    shop = Shop(cluster.name("late"))
+    shop.create(cluster)
+    late = {}
+    for topic, key in ((shop.clicks, b"eur"), (shop.rates, b"eur")):
+        late[topic.name] = producer = cluster.producer(**{"transactional.id": topic.name})
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.produce(topic.name, (7).to_bytes(8, "big", signed=True), key, 0, timestamp=1)
+        producer.flush()
+    asked = Cluster.ends
+
+    def ends(
+        self: Cluster, partitions: Iterable[TopicPartition], *, committed: bool
+    ) -> dict[TopicPartition, int]:
+        places = list(partitions)
+        found = asked(self, places, committed=committed)
+        if committed:  # what it hides is committed once it is said
+            for name in late.keys() & {place.topic for place in places}:
+                late.pop(name).commit_transaction()
+        return found
+
+    monkeypatch.setattr(Cluster, "ends", ends)
+    run(
+        shop.topology,
+        bootstrap_servers=cluster.address,
+        state=tmp_path,
+        backend="sqlite",
+        settings=_FAST,
+        until="idle",
+    )
+
+    assert not late
+    assert [record.value for record in cluster.read(shop.outputs["counts"])] == [1]
+    assert [record.value for record in cluster.read(shop.outputs["priced"])] == [49]
+
+
+@pytest.mark.spec("KFK-20")
+def test_an_open_transaction_is_not_waited_for_without_end(
+    cluster: TestCluster,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A producer that commits once a minute would keep a run that ends when it is idle."""
+    monkeypatch.setattr(undecided, "PATIENCE_SECONDS", 0.0)
+    shop = Shop(cluster.name("open"))
+    shop.create(cluster)
+    cluster.append(shop.clicks, _CLICKS[:1])
+    producer = cluster.producer(**{"transactional.id": "open"})
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.produce(shop.clicks.name, bytes(8), b"eur", 0)
+    producer.flush()
+
+    told = run(
+        shop.topology,
+        bootstrap_servers=cluster.address,
+        state=tmp_path,
+        backend="sqlite",
+        settings=_FAST,
+        until="idle",
+    )
+
+    producer.abort_transaction()
+    assert told.processed == 1
+    assert f"{shop.clicks.name}/0 from offset 1 has not come yet" in caplog.text
 
 
 @pytest.mark.spec("KFK-5")

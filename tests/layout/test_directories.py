@@ -4,6 +4,7 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,10 +21,15 @@ from statestores.errors import (
 from statestores.files import durable_json
 from statestores.registry import load_backend
 from statestores.semantics import open_on_engine
+from statestores.semantics.every_kind.self_description import read_description
+from statestores.semantics.rows.layout import DATA, END, FORMAT_ROW, HISTORY
+from statestores.serdes.descriptions import specification_from_description
 from statestores.spi import Capabilities, Durability, WriteBatch
+from statestores.verification.engine_rows import examine_rows
 from statestores_memory import MemoryEngine
 
 GOLDEN = Path(__file__).parent / "golden"
+GOLDEN_2 = Path(__file__).parent / "golden-format-2"
 BACKENDS = ["leveldb", "rocksdb", "sqlite"]
 
 
@@ -119,6 +125,80 @@ def test_a_golden_session_store_opens(tmp_path: Path, backend: str) -> None:
         ]
         assert store.stream_time_ms == 1_060
         assert store.committed_offsets() == {ss.TopicPartition("visits-changelog", 0): 4}
+
+
+@pytest.mark.spec("LAY-17", "LAY-2", "LAY-20", "WIN-18", "SES-18")
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name", ["hits", "visits"])
+def test_what_format_1_has_written_expires(tmp_path: Path, backend: str, name: str) -> None:
+    """The store gets format 2 with its first group; rows of both forms go when their time comes."""
+    engine = load_backend(backend)
+    shutil.copytree(GOLDEN / backend / name / "engine", tmp_path / "engine")
+    with engine.open(tmp_path / "engine") as opened:
+        specification = specification_from_description(read_description(opened) or {})
+        store: Any = open_on_engine(opened, specification, durability=Durability.PROCESS_CRASH)
+        old, version = dict(opened.scan(HISTORY, END)), opened.get(FORMAT_ROW)
+        assert version == b"1"
+        _put_raw(store, 30, 2_000)
+        store.commit({})
+        mixed = examine_rows(opened)
+        assert opened.get(FORMAT_ROW) == b"2"
+        for time_ms in (2_500, 9_000):
+            _put_raw(store, 1, time_ms)
+            store.commit({})
+        left = dict(opened.scan(DATA, END))
+
+        assert mixed is not None
+        assert mixed.problems == []
+        assert not old.keys() & left.keys()
+        assert len(left) == 2
+
+
+def _put_raw(store: Any, count: int, time_ms: int) -> None:
+    """Put *count* rows of bytes that expire by *time_ms*."""
+    for number in range(count):
+        if isinstance(store, ss.SessionStore):
+            store.put(b"%d" % number, time_ms, time_ms, b"1")
+        else:
+            store.put(b"%d" % number, b"1", time_ms)
+
+
+@pytest.mark.spec("LAY-17", "LAY-20", "LAY-21", "LAY-30", "LAY-31", "WIN-20")
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_golden_window_store_of_format_2_opens(tmp_path: Path, backend: str) -> None:
+    """What is visible is found, and the removal of a group goes on where it stood."""
+    shutil.copytree(GOLDEN_2 / backend / "clicks", tmp_path / "clicks")
+    clicks = ss.Window("clicks", retention_ms=1_000, window_size_ms=10, value=ss.json)
+    visible = [(b"k%d" % number, 500, {"n": number}) for number in range(30)]
+    with ss.open_store(tmp_path / "clicks", clicks) as store:
+        found = [(each.key, each.start_ms, each.value) for each in store.fetch_all()]
+        assert found == sorted([*visible, (b"last", 1_150, {"n": 0})])
+        assert store.stream_time_ms == 1_150
+        assert store.committed_offsets() == {ss.TopicPartition("clicks-changelog", 0): 231}
+        for _ in range(4):
+            store.commit({})
+    with load_backend(backend).open(tmp_path / "clicks" / "engine") as engine:
+        examined = examine_rows(engine)
+
+        assert examined is not None
+        assert examined.problems == []
+        assert sum(1 for _ in engine.scan(DATA, HISTORY)) == 31
+        assert sum(1 for _ in engine.scan(HISTORY, END)) == 2
+
+
+@pytest.mark.spec("LAY-17", "LAY-30", "SES-10")
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_golden_session_store_of_format_2_opens(tmp_path: Path, backend: str) -> None:
+    """A name of a session that was removed does no harm."""
+    shutil.copytree(GOLDEN_2 / backend / "trips", tmp_path / "trips")
+    with ss.open_existing(tmp_path / "trips") as store:
+        assert isinstance(store, ss.SessionStore)
+        assert len(list(store.find_all_sessions())) == 29
+        assert list(store.find_sessions("ü0")) == []
+        store.put("ü0", 5_000, 5_000, b"")
+        store.commit({})
+    with load_backend(backend).open(tmp_path / "trips" / "engine") as engine:
+        assert sum(1 for _ in engine.scan(DATA, END)) == 2
 
 
 @pytest.mark.spec("LAY-10")

@@ -2,7 +2,8 @@
 
 ``StateRoot.create("s3://bucket/root")`` succeeded and made a folder named ``s3:`` in the working
 directory: the state was on the machine's own disk and gone with it. ``open_store(<state root>)``
-succeeded as well, and wrote an engine beside ``statestores.json``. Both are refused by name.
+succeeded as well, and wrote an engine beside ``statestores.json``. Both are refused by name. Where
+state roots are opened, the URLs of object stores are what they say by now (spec/23).
 """
 
 from collections.abc import Callable
@@ -21,7 +22,10 @@ from statestores.changelog import ChangelogReader, FileChangelog
 from statestores.errors import InvalidArgumentError, InvalidTypeError, StoreMismatchError
 from statestores.tasks import LocalDirectory
 
-URLS = ["s3://bucket/root", "file:///tmp/root", "hdfs://host/root", Path("gs://bucket/root")]
+OTHER_URLS = ["file:///tmp/root", "hdfs://host/root", Path("webhdfs://host/root")]
+URLS = ["s3://bucket/root", Path("gs://bucket/root"), *OTHER_URLS]
+
+TAKES_OBJECT_STORES = {"StateRoot.create", "StateRoot.open", "open_logged_store"}
 
 TAKERS: dict[str, Callable[[str], object]] = {
     "StateRoot.create": ss.StateRoot.create,
@@ -47,7 +51,7 @@ def test_a_path_is_one_of_this_machine(
     """A URL, a NUL character, bytes and None are refused, and nothing is made."""
     monkeypatch.chdir(tmp_path)
     take: Callable[..., object] = TAKERS[taker]
-    for url in URLS:
+    for url in OTHER_URLS if taker in TAKES_OBJECT_STORES else URLS:
         with pytest.raises(InvalidArgumentError, match="local or mounted"):
             take(url)
     with pytest.raises(InvalidArgumentError, match="NUL"):
@@ -55,6 +59,19 @@ def test_a_path_is_one_of_this_machine(
     for wrong in (None, b"bytes", 7, ["list"]):
         with pytest.raises(InvalidTypeError, match="PathLike"):
             take(wrong)
+
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.spec("LAY-27", "OBJ-20")
+@pytest.mark.parametrize("url", ["s3://bucket/root", Path("gs://bucket/root"), "memory://m/root"])
+def test_a_root_that_is_a_url_needs_a_directory(
+    url: str | Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It says so before anybody is asked over the network, and makes no folder of that name."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InvalidArgumentError, match="directory of this machine"):
+        ss.open_logged_store(url, "counts")
 
     assert list(tmp_path.iterdir()) == []
 

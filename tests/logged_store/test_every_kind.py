@@ -18,6 +18,9 @@ from statestores.reading.partition_reader import PartitionReader
 
 KEYS = [b"a", b"a\x00", b"b", b"", b"\xff\xff", "ключ".encode()]
 INPUT = ss.TopicPartition("events", 0)
+COMMITS = 36
+"""Over four times what a store retains."""
+
 Write = Callable[[Any, random.Random, int], object]
 
 
@@ -136,11 +139,11 @@ def test_restored_and_read_alike(root: ss.StateRoot, case: str, backend: str) ->
     specification, write, show, _ = CASES[case]
     seen: dict[int, list[Any]] = {}
     with ss.open_logged_store(root, "store", backend=backend) as logged:
-        for offset, number in _run(logged, write, commits=60, seed=7):
+        for offset, number in _run(logged, write, commits=COMMITS, seed=7):
             shown = [tuple(record) for record in show(logged.store)]
             seen[offset] = shown
             assert _read(root, case) == shown
-            if number == 30:
+            if number == COMMITS // 2:
                 logged.snapshot()
         stream_time_ms = logged.store.stream_time_ms
         for offset, shown in seen.items():
@@ -169,7 +172,7 @@ def test_restored_and_read_alike(root: ss.StateRoot, case: str, backend: str) ->
         root, "store", backend="memory", directory=local / "three"
     ) as restored:
         _check(restored, show, last, stream_time_ms)
-        for _ in _run(restored, write, commits=5, seed=8, first=60):
+        for _ in _run(restored, write, commits=5, seed=8, first=COMMITS):
             assert _read(root, case) == [tuple(record) for record in show(restored.store)]
 
 
@@ -179,7 +182,7 @@ def _check(
     """Compare a restored store with what the live one showed last."""
     assert [tuple(record) for record in show(restored.store)] == shown
     assert restored.store.stream_time_ms == stream_time_ms
-    assert restored.position == {INPUT: 59}
+    assert restored.position == {INPUT: COMMITS - 1}
 
 
 @pytest.mark.spec("SNP-18")

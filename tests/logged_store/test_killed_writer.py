@@ -1,13 +1,11 @@
 """A logged store whose process is killed continues where its input says, and loses nothing."""
 
 import random
-import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
+from forked_programs import Forked
 
 import statestores as ss
 from statestores.logged_store import open_logged_store
@@ -43,17 +41,15 @@ def test_counts_are_exact_after_many_kills(tmp_path: Path, backend: str) -> None
     chance = random.Random(20_261_120)
     root = ss.StateRoot.create(tmp_path)
     root.add_store(ss.KeyValue("counts"), partitions=1)
-    command = [sys.executable, "-c", WRITER, str(tmp_path), backend]
     kills = 0
     for _ in range(20 * KILLS):
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
-            assert writer.stdout is not None
+        with Forked(WRITER, tmp_path, backend) as writer:
             acknowledged = int(writer.stdout.readline()) - 1
             if kills < KILLS and acknowledged < ROWS - 500:
                 for _ in range(chance.randint(1, 40)):
                     acknowledged = int(writer.stdout.readline())
                 time.sleep(chance.random() * 0.002)
-                writer.send_signal(signal.SIGKILL)
+                writer.kill()
                 kills += 1
             writer.stdout.read()
         with open_logged_store(root, "counts") as counts:

@@ -20,6 +20,7 @@ from statestores.errors import (
 from statestores.migration import KafkaKind, KafkaStateDirectory
 from statestores.migration.kafka.database import KafkaDatabase
 from statestores.migration.kafka.offsets import parse_position
+from statestores_conformance.many_cases import for_each
 
 RowsOf: TypeAlias = Callable[..., list[dict[str, Any]]]
 WriteDatabase: TypeAlias = Callable[..., Path]
@@ -163,7 +164,7 @@ def test_a_malformed_checkpoint_is_named_with_its_line(older: Path) -> None:
         state.offsets("plain", 0)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("stored", "error"),
     [
         (b"", StoreCorruptedError),

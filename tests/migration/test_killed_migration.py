@@ -1,11 +1,10 @@
 """A migration that is killed between any two steps is finished by doing it again."""
 
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from forked_programs import run
 
 import statestores as ss
 from statestores.migration import (
@@ -52,9 +51,7 @@ with ss.open_store(sys.argv[4], ss.KeyValue("counts"), backend="sqlite") as stor
 
 def kill_at(script: str, failpoint: str, at: int, *paths: Path) -> None:
     """Run *script* in a process that dies at the failpoint."""
-    done = subprocess.run(
-        [sys.executable, "-c", script, failpoint, str(at), *map(str, paths)], check=False
-    )
+    done = run(script, failpoint, at, *paths)
 
     assert done.returncode == -signal.SIGKILL
 

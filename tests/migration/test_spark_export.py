@@ -3,14 +3,13 @@
 import json
 import signal
 import struct
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from forked_programs import run
 
 import statestores as ss
 from statestores.changelog import ChangelogOptions, FileChangelog
@@ -174,9 +173,7 @@ export_spark_checkpoint(StateRoot.open(sys.argv[1]), "blobs", sys.argv[2])
 
 def test_a_killed_export_leaves_no_checkpoint(root: ss.StateRoot, target: Path) -> None:
     """What it has written has a name that nobody reads, and goes with the next export."""
-    killed = subprocess.run(
-        [sys.executable, "-c", _KILLED, str(root.path), str(target)], check=False, timeout=120
-    )
+    killed = run(_KILLED, root.path, target)
 
     assert killed.returncode == -signal.SIGKILL
     assert not target.exists()

@@ -82,9 +82,14 @@ def test_what_needs_spark_says_so() -> None:
 
 
 @pytest.mark.spec("LAY-28")
-def test_what_needs_neither_works_without() -> None:
-    """Stores, queries and metrics are the core's; the command line says what it lacks."""
-    assert _told(ARROW, *NEED_NOTHING) == ["fine"] * len(NEED_NOTHING)
+def test_what_needs_the_web_server_says_so() -> None:
+    """Likewise."""
+    for told in _told("starlette,uvicorn", "import statestores.serving"):
+        assert told.startswith("True ")
+        assert told.endswith("try: pip install 'statestores[serve]'")
 
-    (told,) = _told(ARROW, "import statestores.cli; statestores.cli.main()")
-    assert told.endswith("try: pip install 'statestores[cli,arrow]'")
+
+@pytest.mark.spec("LAY-28")
+def test_what_needs_neither_works_without() -> None:
+    """Stores, queries and metrics are the core's."""
+    assert _told(ARROW, *NEED_NOTHING) == ["fine"] * len(NEED_NOTHING)

@@ -1,8 +1,8 @@
-"""A stranger's backend: installed beside the wheel in a clean environment, and proved from there.
+"""Strangers' backends: installed beside the wheel in a clean environment, and proved from there.
 
-The package is `examples/lmdb_backend`. Nothing of this checkout is on its path: the suite, its
-runner and its specification are those that the wheel installs. A bug that is planted in a copy of
-the package has to be found, and the requirement that it breaks has to be named.
+The packages are `examples/lmdb_backend` and `examples/duckdb_backend`. Nothing of this checkout is
+on their path: the suite, its runner and its specification are those that the wheel installs. A bug
+that is planted in a copy of one has to be found, and the requirement that it breaks to be named.
 """
 
 import json
@@ -16,14 +16,18 @@ from typing import Any
 import pytest
 
 _REPOSITORY = Path(__file__).resolve().parents[2]
-_EXAMPLE = _REPOSITORY / "examples" / "lmdb_backend"
+_EXAMPLES = {name: _REPOSITORY / "examples" / f"{name}_backend" for name in ("lmdb", "duckdb")}
 _SEED = 1035
+_PATIENCE_SECONDS = 1_800
+"""For tests in which DuckDB plans tens of thousands of queries, on a machine that is busy."""
 
 _PROVE = """
 import json, sys
-import statestores_conformance, statestores_lmdb
+import statestores_conformance
+from statestores.registry import load_backend
 from statestores_conformance.runner import run_conformance
-report = run_conformance("lmdb", **json.loads(sys.argv[1]))
+call = json.loads(sys.argv[1])
+report = run_conformance(**call)
 print(json.dumps({
     "level": report.level,
     "stopped_by": report.stopped_by,
@@ -32,7 +36,7 @@ print(json.dumps({
     "failed": [failure.test for failure in report.failures],
     "problems": report.problems,
     "suite": statestores_conformance.__file__,
-    "backend": statestores_lmdb.__file__,
+    "module": sys.modules[load_backend(call["backend"]).__module__].__file__,
 }))
 """
 
@@ -50,11 +54,12 @@ _INCLUDES_A_LONG_STOP = """        if stop is not None and pair[0] >= stop:
 
 @pytest.fixture(scope="module")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Build the wheels of this checkout and of the example."""
+    """Build the wheels of this checkout and of the examples."""
     directory = tmp_path_factory.mktemp("wheels")
-    copy = tmp_path_factory.mktemp("example") / "lmdb_backend"
-    shutil.copytree(_EXAMPLE, copy, ignore=shutil.ignore_patterns("__pycache__", ".*"))
-    for project in (_REPOSITORY, copy):
+    copies = tmp_path_factory.mktemp("examples")
+    for name, example in _EXAMPLES.items():
+        shutil.copytree(example, copies / name, ignore=shutil.ignore_patterns("__pycache__", ".*"))
+    for project in (_REPOSITORY, *(copies / name for name in _EXAMPLES)):
         build = (sys.executable, "-m", "build", "--wheel", "--no-isolation")
         _run(*build, "--outdir", str(directory), str(project))
     return sorted(directory.glob("*.whl"))
@@ -62,16 +67,16 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 @pytest.fixture(scope="module")
 def clean_python(wheels: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Install both wheels, and what they need from the index, into a new virtual environment."""
+    """Install the wheels, and what they need from the index, into a new virtual environment."""
     environment = tmp_path_factory.mktemp("clean")
     _run(sys.executable, "-m", "venv", "--without-pip", str(environment))
     python = environment / "bin" / "python"
     pip = (sys.executable, "-m", "pip", "--python", str(python))
     quiet = ("--quiet", "--disable-pip-version-check", "--no-input")
     pins = ("-c", str(_REPOSITORY / "constraints.txt"))
-    statestores, example = (str(wheel) for wheel in wheels)
-    assert "statestores_lmdb" in example
-    installing = (*pip, "install", *quiet, *pins, f"{statestores}[conformance]", example)
+    statestores, *examples = (str(wheel) for wheel in wheels)
+    assert len(examples) == len(_EXAMPLES)
+    installing = (*pip, "install", *quiet, *pins, f"{statestores}[conformance]", *examples)
     result = subprocess.run(installing, capture_output=True, text=True, check=False)
     said = result.stdout + result.stderr
     if "connection broken by" in said and "CI" not in os.environ:
@@ -85,7 +90,9 @@ def clean_python(wheels: list[Path], tmp_path_factory: pytest.TempPathFactory) -
 def planted(tmp_path: Path) -> Path:
     """Copy the example's package, and make the ends of its ranges inclusive for long keys."""
     sources = tmp_path / "planted" / "src"
-    shutil.copytree(_EXAMPLE / "src", sources, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(
+        _EXAMPLES["lmdb"] / "src", sources, ignore=shutil.ignore_patterns("__pycache__")
+    )
     walks = sources / "statestores_lmdb" / "walks.py"
     program = walks.read_text()
     assert program.count(_KEEPS_TO_ITS_STOP) == 1
@@ -93,20 +100,30 @@ def planted(tmp_path: Path) -> Path:
     return sources
 
 
-def test_the_backend_is_found_and_whole(clean_python: Path, tmp_path: Path) -> None:
-    """By its entry point, in an environment without any other driver."""
-    code = "from statestores.registry import load_backend; print(load_backend('lmdb').__module__)"
+@pytest.mark.parametrize("name", _EXAMPLES)
+def test_the_backend_is_found_and_whole(clean_python: Path, tmp_path: Path, name: str) -> None:
+    """By its entry point, in an environment without the drivers of ours."""
+    code = "import sys, statestores.registry as r; print(r.load_backend(sys.argv[1]).__module__)"
+    printed = _run(str(clean_python), "-I", "-c", code, name, cwd=tmp_path)
 
-    assert _run(str(clean_python), "-I", "-c", code, cwd=tmp_path) == "statestores_lmdb.engine\n"
+    assert printed == f"statestores_{name}.engine\n"
 
 
-def test_the_example_passes_its_own_tests(clean_python: Path, tmp_path: Path) -> None:
-    """With the line and the class of its README; of the suite, the tests of seeks."""
-    ours = tmp_path / "example"
-    shutil.copytree(_EXAMPLE / "tests", ours / "tests", ignore=shutil.ignore_patterns("__py*"))
-    for name in ("conftest.py", "pyproject.toml"):
-        shutil.copy(_EXAMPLE / name, ours)
-    parts = "test_lmdb or test_long_keys or (TestEngine and TestSeeks)"
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("lmdb", "test_lmdb or test_long_keys or (TestEngine and TestSeeks)"),
+        ("duckdb", "test_duckdb or (TestEngine and TestPaths)"),
+    ],
+)
+def test_the_example_passes_its_own_tests(
+    clean_python: Path, tmp_path: Path, name: str, parts: str
+) -> None:
+    """With the line and the class of its README; of the suite, the tests of its weakest point."""
+    ours, example = tmp_path / "example", _EXAMPLES[name]
+    shutil.copytree(example / "tests", ours / "tests", ignore=shutil.ignore_patterns("__py*"))
+    for file in ("conftest.py", "pyproject.toml"):
+        shutil.copy(example / file, ours)
     command = (str(clean_python), "-I", "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", parts)
     printed = _run(*command, cwd=ours)
 
@@ -119,11 +136,11 @@ def test_the_backend_reaches_its_level(clean_python: Path, tmp_path: Path) -> No
 
     Suite and backend are those that are installed; no file of this checkout takes part.
     """
-    report = _prove(clean_python, tmp_path, profile="quick")
+    report = _prove(clean_python, tmp_path, backend="lmdb", profile="quick")
 
     assert (report["level"], report["broken"], report["problems"]) == ("crash-proof", [], [])
     assert "detects_corruption" in report["stopped_by"]
-    for module in ("suite", "backend"):
+    for module in ("suite", "module"):
         assert Path(report[module]).is_relative_to(clean_python.parents[1])
 
 
@@ -131,22 +148,33 @@ def test_a_planted_bug_is_found_and_named(
     clean_python: Path, planted: Path, tmp_path: Path
 ) -> None:
     """The end of a range is exclusive (ENG-6), for keys of every length (ENG-25)."""
-    report = _prove(
-        clean_python, tmp_path, level="engine", profile="quick", sources=planted, max_failures=1
-    )
+    asked = {"backend": "lmdb", "level": "engine", "profile": "quick", "max_failures": 1}
+    report = _prove(clean_python, tmp_path, sources=planted, **asked)
 
-    assert Path(report["backend"]).is_relative_to(planted)
+    assert Path(report["module"]).is_relative_to(planted)
     assert report["level"] is None
     assert report["levels"]["engine"] == "failed"
     assert {"ENG-6", "ENG-25"} <= set(report["broken"])
 
 
 @pytest.mark.soak
-def test_the_backend_reaches_its_level_with_every_trial(clean_python: Path, tmp_path: Path) -> None:
-    """The full profile comes to the same result."""
-    report = _prove(clean_python, tmp_path, profile="full")
+@pytest.mark.parametrize(
+    ("name", "profile", "level"),
+    [
+        ("lmdb", "full", "crash-proof"),
+        ("duckdb", "quick", "fault-proof"),
+        ("duckdb", "full", "fault-proof"),
+    ],
+)
+def test_the_backend_reaches_its_level_with_every_trial(
+    clean_python: Path, tmp_path: Path, name: str, profile: str, level: str
+) -> None:
+    """The whole profile comes to the same result; DuckDB, whose queries cost more, only here."""
+    report = _prove(
+        clean_python, tmp_path, backend=name, profile=profile, test_time_limit_s=_PATIENCE_SECONDS
+    )
 
-    assert (report["level"], report["broken"], report["problems"]) == ("crash-proof", [], [])
+    assert (report["level"], report["broken"], report["problems"]) == (level, [], [])
 
 
 def _prove(python: Path, cwd: Path, *, sources: Path | None = None, **arguments: Any) -> Any:

@@ -145,6 +145,16 @@ def test_no_plugin_loads_in_strangers_pytest_runs(wheel: Path) -> None:
     assert "pytest11" not in _read_metadata(wheel, "entry_points.txt")
 
 
+def test_the_readme_of_the_metadata_has_no_relative_links(wheel: Path) -> None:
+    """An index shows it without the files that it links to."""
+    text = _read_metadata(wheel, "METADATA")
+    links = re.findall(r"\]\(([^)\s]+)\)", text)
+
+    assert len(links) > 30
+    assert [link for link in links if not link.startswith(("https://", "#"))] == []
+    assert "Project-URL: Source, https://" in text
+
+
 def test_the_core_requires_nothing(wheel: Path) -> None:
     """Each dependency belongs to an extra."""
     unconditional = [one for one in _read_requirements(wheel) if "extra ==" not in one]

@@ -21,6 +21,7 @@ from statestores.partitioning import (
     register_partitioner,
 )
 from statestores.serdes import int64, utf8
+from statestores_conformance.many_cases import for_each
 
 # From UtilsTest.testMurmur2 of Apache Kafka, where they are signed.
 KAFKA = {
@@ -49,7 +50,7 @@ class LastBytePartitioner(Murmur2Partitioner):
 
 
 @pytest.mark.spec("PAR-2")
-@pytest.mark.parametrize(("key", "signed"), KAFKA.items())
+@for_each(("key", "signed"), KAFKA.items())
 def test_hashes_are_those_of_kafka(key: bytes, signed: int) -> None:
     """One by one and in a column."""
     assert murmur2(key) == signed % (1 << 32)
@@ -57,7 +58,7 @@ def test_hashes_are_those_of_kafka(key: bytes, signed: int) -> None:
 
 
 @pytest.mark.spec("PAR-2")
-@pytest.mark.parametrize(("key", "signed"), KAFKA.items())
+@for_each(("key", "signed"), KAFKA.items())
 def test_partitions_are_those_of_kafka(key: bytes, signed: int) -> None:
     """``toPositive`` clears the highest bit, and is not the absolute value."""
     assert murmur2_partitioner.partition(key, 7) == (signed & 0x7FFFFFFF) % 7
@@ -82,7 +83,7 @@ def test_a_column_is_partitioned_as_its_keys_are(
 
 
 @pytest.mark.spec("PAR-3")
-@pytest.mark.parametrize("width", [1, 3, 4, 8, 16, 17, 100])
+@for_each("width", [1, 3, 4, 8, 16, 17, 100])
 def test_keys_of_one_length_are_hashed_alike(width: int) -> None:
     """The way of keys that have one length, over more than one block."""
     rng = random.Random(SEED)  # repeatable, not secret
@@ -133,7 +134,7 @@ def test_typed_keys_land_where_kafka_puts_them() -> None:
 
 
 @pytest.mark.spec("PAR-4")
-@pytest.mark.parametrize("key", [None, "abc", bytearray(b"abc"), 5])
+@for_each("key", [None, "abc", bytearray(b"abc"), 5])
 def test_what_is_no_key_has_no_partition(key: Any) -> None:
     """Not even ``None``: a store has no record without a key."""
     with pytest.raises(InvalidTypeError, match="a key is bytes"):
@@ -152,7 +153,7 @@ def test_columns_with_other_keys_are_refused() -> None:
 
 
 @pytest.mark.spec("PAR-5")
-@pytest.mark.parametrize(
+@for_each(
     ("partitions", "error"),
     [
         (0, InvalidArgumentError),

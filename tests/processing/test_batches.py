@@ -1,5 +1,7 @@
 """A batch as columns against the same records one by one: stores equal, outputs by the rule."""
 
+import operator
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow.compute as pc
@@ -9,14 +11,28 @@ from hypothesis import strategies as st
 
 import statestores as ss
 from statestores.errors import InvalidTopologyError
-from statestores.processing import Record, Stream, Topic, Topology, closed, tumbling
+from statestores.processing import (
+    Record,
+    Stream,
+    Topic,
+    Topology,
+    closed,
+    hopping,
+    tumbling,
+    windowed,
+)
 
 IN = Topic("in", key=ss.utf8, value=ss.int64)
 RATES = Topic("rates", key=ss.utf8, value=ss.int64)
 OUT = Topic("out", key=ss.utf8, value=ss.int64)
 STORE = ss.KeyValue("store", key=ss.utf8, value=ss.int64)
 WINDOWS = ss.Window("store", retention_ms=40, window_size_ms=10, key=ss.utf8, value=ss.int64)
-FOLDS = ("count", "sum", "min", "max")
+FOLDS = ("count", "sum", "min", "max", "reduce by min", "reduce by add", "reduce")
+REDUCERS: dict[str, Any] = {
+    "reduce by min": min,
+    "reduce by add": operator.add,
+    "reduce": lambda one, other: other,
+}
 
 records = st.lists(
     st.builds(
@@ -27,7 +43,49 @@ records = st.lists(
     ),
     max_size=30,
 )
-steps = st.lists(st.sampled_from(["filter", "filter_not", "map", "rekey"]), max_size=3)
+STEPS = (
+    *("filter", "filter_not", "map", "rekey"),
+    *("filter by function", "map by function", "records by function", "values by function"),
+    *("batches", "flat records by function", "flat values by function", "rekey by function"),
+)
+ENDS = ("sink", "group", "window", "hopping", "join", "table", "updates")
+steps = st.lists(st.sampled_from(STEPS), max_size=3)
+
+
+def _negative(value: int | None) -> int | None:
+    return None if value is None else -value
+
+
+BY_FUNCTION: dict[str, Callable[[Stream[Any, Any]], Stream[Any, Any]]] = {
+    "filter by function": lambda stream: stream.filter(lambda record: record.value),
+    "map by function": lambda stream: stream.map(
+        lambda record: _negative(record.value), value=ss.int64
+    ),
+    "records by function": lambda stream: stream.map(
+        lambda record: (
+            record
+            if record.value is None
+            else Record(record.key, record.value // 2, record.time_ms + 1, (("h", b"1"),))
+        ),
+        key=ss.utf8,
+        value=ss.int64,
+    ),
+    "values by function": lambda stream: stream.map_values(_negative, value=ss.int64),
+    "flat records by function": lambda stream: stream.flat_map(
+        lambda record: [record, record.value, record.with_key("d")][: record.time_ms % 4],
+        key=ss.utf8,
+        value=ss.int64,
+    ),
+    "flat values by function": lambda stream: stream.flat_map_values(
+        lambda value: [value] * (0 if value is None else value % 3), value=ss.int64
+    ),
+    "batches": lambda stream: stream.batches(
+        lambda batch: batch.filter(pc.greater(batch["value"], -3)), key=ss.utf8, value=ss.int64
+    ),
+    "rekey by function": lambda stream: stream.rekey(
+        lambda record: record.key and record.key * 2, key=ss.utf8
+    ),
+}
 
 
 def _stream(topology: Topology, names: list[str]) -> Stream[Any, Any]:
@@ -37,6 +95,8 @@ def _stream(topology: Topology, names: list[str]) -> Stream[Any, Any]:
             stream = stream.map_values(pc.add(pc.field("value"), 1), value=ss.int64)
         elif name == "rekey":
             stream = stream.rekey("key", key=ss.utf8)
+        elif name in BY_FUNCTION:
+            stream = BY_FUNCTION[name](stream)
         else:
             stream = getattr(stream, name)(pc.field("value") > 0)
     return stream
@@ -48,14 +108,23 @@ def _topology(names: list[str], end: str, fold: str) -> Topology:
         RATES, ss.Versioned("rates", history_retention_ms=1_000, key=ss.utf8, value=ss.int64)
     )
     stream = _stream(topology, names)
-    selected = () if fold == "count" else ("value",)
+    selected = () if fold == "count" else (REDUCERS.get(fold, "value"),)
+    fold = fold.partition(" ")[0]
     if end == "join":
         joiner: Any = pc.add(pc.field("value"), pc.field("other"))
         stream.join_as_of(rates, joiner, value=ss.int64).to(OUT)
     elif end == "group":
         getattr(stream.group_by_key(key=ss.utf8), fold)(*selected, STORE).to(OUT)
-    elif end == "window":
-        grouped: Any = stream.group_by_key(key=ss.utf8).window(tumbling(10, grace_ms=5))
+    elif end == "table":
+        negated: Any = stream.to_table(STORE).map_values(_negative)
+        negated.to_stream().to(OUT)
+    elif end == "updates":
+        windows: Any = stream.group_by_key(key=ss.utf8).window(hopping(10, 5, grace_ms=5))
+        table = getattr(windows, fold)(*selected, WINDOWS)
+        table.to_stream().to(Topic("out", key=windowed(ss.utf8), value=ss.int64))
+    elif end in ("window", "hopping"):
+        size = tumbling(10, grace_ms=5) if end == "window" else hopping(10, 4, grace_ms=5)
+        grouped: Any = stream.group_by_key(key=ss.utf8).window(size)
         getattr(grouped, fold)(*selected, WINDOWS, emit=closed()).to_stream().rekey(
             lambda record: record.key.key, key=ss.utf8
         ).to(OUT)
@@ -65,10 +134,15 @@ def _topology(names: list[str], end: str, fold: str) -> Topology:
 
 
 def _run(
-    names: list[str], end: str, fold: str, size: int, inputs: list[Record[Any, Any]]
+    names: list[str],
+    end: str,
+    fold: str,
+    size: int,
+    inputs: list[Record[Any, Any]],
+    cache_max_bytes: int = 0,
 ) -> tuple[list[Any], list[Any], int]:
     """Return what came out, what is in the store, and how many were dropped."""
-    with _topology(names, end, fold).test() as driver:
+    with _topology(names, end, fold).test(cache_max_bytes=cache_max_bytes) as driver:
         driver.topic("rates").pipe(7, "a", time_ms=0)
         driver.topic("rates").pipe(8, "a", time_ms=30)
         driver.to_batches(size, least_column_rows=1)
@@ -76,7 +150,9 @@ def _run(
         rows: list[Any] = []
         if "store" in driver.graph.stores:
             store = driver.store("store", stamped=True)
-            rows = list(store.fetch_all() if end == "window" else store.range())
+            rows = list(
+                store.fetch_all() if end in ("window", "hopping", "updates") else store.range()
+            )
         return driver.topic("out").read_all(), rows, driver.dropped_total
 
 
@@ -90,7 +166,7 @@ def _is_part(some: list[Any], every: list[Any]) -> bool:
 @given(
     inputs=records,
     names=steps,
-    end=st.sampled_from(["sink", "group", "window", "join"]),
+    end=st.sampled_from(ENDS),
     fold=st.sampled_from(FOLDS),
     size=st.integers(2, 12),
 )
@@ -98,7 +174,9 @@ def test_a_batch_is_a_record_run_with_a_cache(
     inputs: list[Record[Any, Any]], names: list[str], end: str, fold: str, size: int
 ) -> None:
     """Stores and drops are equal; the output is a part of the other, with the last of each key."""
-    inputs = [each for each in inputs if fold != "sum" or each.value != 1 << 62]
+    inputs = [
+        each for each in inputs if fold not in ("sum", "reduce by add") or each.value != 1 << 62
+    ]
     one_by_one = _run(names, end, fold, 1, inputs)
     in_batches = _run(names, end, fold, size, inputs)
 
@@ -106,8 +184,50 @@ def test_a_batch_is_a_record_run_with_a_cache(
     assert _is_part(in_batches[0], one_by_one[0])
     lasts = [{record.key: record for record in run[0]} for run in (in_batches, one_by_one)]
     assert lasts[0] == lasts[1]
-    if end != "group":
+    if end not in ("group", "table", "updates"):
         assert in_batches[0] == one_by_one[0]
+
+
+@pytest.mark.spec("PRC-82")
+@settings(max_examples=max(1, settings().max_examples // 4))
+@given(
+    inputs=records,
+    names=steps,
+    end=st.sampled_from(ENDS),
+    size=st.integers(2, 12),
+    max_bytes=st.sampled_from([1, 700, 1_400, 1 << 20]),
+)
+def test_a_cache_of_updates_gives_a_part_of_them(
+    inputs: list[Record[Any, Any]], names: list[str], end: str, size: int, max_bytes: int
+) -> None:
+    """With a commit after each batch: stores and drops equal, and the last of each key."""
+    one_by_one = _run(names, end, "count", 1, inputs)
+    with _topology(names, end, "count").test(cache_max_bytes=max_bytes) as driver:
+        driver.topic("rates").pipe(7, "a", time_ms=0)
+        driver.topic("rates").pipe(8, "a", time_ms=30)
+        driver.to_batches(size)
+        driver.topic("in").pipe_all(inputs)
+        driver.settle()
+        cached = driver.topic("out").read_all()
+
+    assert _run(names, end, "count", size, inputs, max_bytes)[1:] == one_by_one[1:]
+    assert _is_part(cached, one_by_one[0])
+    lasts = [{record.key: record for record in run} for run in (cached, one_by_one[0])]
+    assert lasts[0] == lasts[1]
+
+
+@pytest.mark.spec("PRC-82")
+@pytest.mark.parametrize(("max_bytes", "found"), [(1 << 20, [4, 8]), (1, [1, 2, 3, 4, 5, 6, 7, 8])])
+def test_of_each_key_one_update_comes_out_of_a_cache(max_bytes: int, found: list[int]) -> None:
+    """At each commit, or whenever the limit is passed."""
+    topology = Topology("cached")
+    topology.stream(IN).group_by_key().count(STORE).to(OUT)
+    with topology.test(cache_max_bytes=max_bytes, commit_each=False) as driver:
+        for _ in range(2):
+            driver.topic("in").pipe_all([Record("a", number, number) for number in range(4)])
+            driver.commit()
+
+        assert [each.value for each in driver.topic("out").read_all()] == found
 
 
 @pytest.mark.spec("PRC-55")
@@ -121,6 +241,18 @@ def test_columns_are_used_where_they_can_be() -> None:
         found = [(each.key, each.value, each.time_ms) for each in driver.topic("out").read_all()]
 
         assert found == [("b", 20, 7), ("a", 24, 8)]
+        assert driver.declined_columns == {}
+
+
+@pytest.mark.spec("PRC-55")
+def test_a_join_as_of_stays_on_columns() -> None:
+    """What it looks up has the table's type already: taken for bytes, each batch was a loop."""
+    with _topology(["values by function"], "join", "count").test() as driver:
+        driver.topic("rates").pipe(7, "a", time_ms=0)
+        driver.to_batches(8, least_column_rows=1)
+        driver.topic("in").pipe_all([Record("a", number, number) for number in range(8)])
+
+        assert [each.value for each in driver.topic("out").read_all()] == [7 - n for n in range(8)]
         assert driver.declined_columns == {}
 
 

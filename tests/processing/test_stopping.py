@@ -4,7 +4,7 @@ import sys
 from types import FrameType
 from typing import Any
 
-from statestores.processing.stopping import StopRequest
+from statestores.stopping import StopRequest
 
 
 def test_a_request_is_made_at_any_line_of_a_wait() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from statestores.errors import InvalidArgumentError
+from statestores_conformance.many_cases import for_each
 from statestores_conformance.topology_vectors import differences, load, overrides
 from statestores_conformance.topology_vectors.__main__ import main
 
@@ -15,13 +16,13 @@ CASES = sorted(Path(str(files("statestores_conformance.topology_vectors") / "cas
 BATCHES = (1, 2, 3, 0)
 
 
-@pytest.mark.spec("PRC-56")
+@pytest.mark.spec("PRC-56", "PRC-82")
 @pytest.mark.spec("PRC-9", "PRC-13", "PRC-14", "PRC-20", "PRC-21", "PRC-24", "PRC-25", "PRC-26")
 @pytest.mark.spec("PRC-11", "PRC-32", "PRC-34", "PRC-35", "PRC-36", "PRC-38", "PRC-41", "PRC-45")
-@pytest.mark.parametrize("backend", ["memory", "rocksdb", "sqlite"])
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
+@for_each("backend", ["memory", "rocksdb", "sqlite"])
 def test_answers_as_kafka_streams_does(path: Path, backend: str) -> None:
-    """Every case, at batch sizes 1, 2, 3 and all, record by record and as columns."""
+    """Every case, at batch sizes 1, 2, 3 and all: as records, as columns, and with a cache."""
     case = load(path)
 
     found: dict[object, list[str]] = {
@@ -31,6 +32,9 @@ def test_answers_as_kafka_streams_does(path: Path, backend: str) -> None:
     for batch in BATCHES[1:]:
         as_columns = differences(case, backend=backend, batch=batch, least_column_rows=1)
         found[f"{batch} as columns"] = as_columns
+        if backend == "memory":
+            cached = differences(case, batch=batch, cache_max_bytes=1 << 20)
+            found[f"{batch} with a cache"] = cached
 
     assert {batch: lines for batch, lines in found.items() if lines} == {}
 
@@ -39,21 +43,22 @@ _FAMILIES = {path.stem.partition(".")[0]: path for path in CASES}
 """One case of each family: the last."""
 
 
-@pytest.mark.spec("PRC-9", "PRC-12", "PRC-49", "PRC-54")
+@pytest.mark.spec("PRC-9", "PRC-12", "PRC-49", "PRC-54", "PRC-82")
 @pytest.mark.parametrize("family", [name for name in _FAMILIES if name != "task_order"])
 def test_the_local_runner_answers_so_too(family: str, tmp_path: Path) -> None:
-    """A case of each family on durable topics, and begun anew for each batch of the input."""
+    """A case of each family on durable topics, begun anew for each batch; once with a cache."""
     case = load(_FAMILIES[family])
 
     found = {
-        f"{backend} {batch}": differences(
+        f"{backend} {batch} {cache}": differences(
             case,
             backend=backend,
             batch=batch,
-            directory=tmp_path / f"{backend}-{batch}",
+            directory=tmp_path / f"{backend}-{batch}-{cache}",
             runner="local",
+            cache_max_bytes=cache,
         )
-        for backend, batch in (("sqlite", 1), ("memory", 2), ("rocksdb", 0))
+        for backend, batch, cache in (("sqlite", 1, 0), ("memory", 2, 1 << 20), ("rocksdb", 0, 0))
     }
 
     assert {name: lines for name, lines in found.items() if lines} == {}
@@ -63,11 +68,15 @@ def test_the_local_runner_answers_so_too(family: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("backend", ["memory", "rocksdb", "sqlite"])
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
 def test_the_local_runner_answers_every_case_so(path: Path, backend: str) -> None:
-    """At batch sizes 1, 2, 3 and all."""
+    """At batch sizes 1, 2, 3 and all; without a cache, with a small one, and with a large one."""
     case = load(path)
 
     found = {
-        batch: differences(case, backend=backend, batch=batch, runner="local") for batch in BATCHES
+        (batch, cache): differences(
+            case, backend=backend, batch=batch, runner="local", cache_max_bytes=cache
+        )
+        for batch in BATCHES
+        for cache in (0, 400, 1 << 20)
     }
 
     assert {batch: lines for batch, lines in found.items() if lines} == {}

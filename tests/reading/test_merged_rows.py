@@ -15,6 +15,7 @@ from statestores.arrow.rows.key_value import KeyValueTail
 from statestores.arrow.rows.versioned import VersionedTail
 from statestores.arrow.schemas import KEY_VALUE_ROWS, VERSIONED_ROWS, rows_from_changes, valid_at
 from statestores.spi.stores.store import CommittedContent
+from statestores_conformance.many_cases import for_each
 
 # Few keys and times, close to each other and to the horizon: the cases are in the collisions.
 KEYS = st.sampled_from([b"", b"\x00", b"a", b"a\x00", b"ab", b"b", b"\xff"])
@@ -202,7 +203,7 @@ def test_the_tail_is_folded_while_it_grows(monkeypatch: pytest.MonkeyPatch) -> N
     assert len(rows_as_pairs(list(tail.merge(())))) == 7
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("selection", "selected"),
     [
         (KeySelection(), [b"", b"a", b"a\xff", b"b", b"\xff\xff"]),

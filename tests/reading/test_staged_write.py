@@ -3,8 +3,6 @@
 import os
 import pickle
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
@@ -13,6 +11,7 @@ from typing import Any, get_args
 
 import pyarrow as pa
 import pytest
+from forked_programs import run
 
 import statestores as ss
 from statestores.changelog import FileChangelog, change_schema
@@ -157,11 +156,7 @@ def test_a_killed_publisher_leaves_all_or_nothing(
     """Readers see the write as a whole at once, and the next writer finishes it."""
     rows = [staged(root, "w", f"t{task}", list(NEW.items())[task::2]) for task in range(2)]
     ends = end_offsets(readers(root))
-    child = subprocess.run(
-        [sys.executable, str(PROGRAM), str(root.path), "counts", "w", mode, step],
-        input=pickle.dumps(rows),
-        check=False,
-    )
+    child = run(PROGRAM, root.path, "counts", "w", mode, step, given=pickle.dumps(rows))
     after = NEW if mode == "overwrite" else OLD | NEW
     happened = step != STEPS[0]
 
@@ -246,8 +241,7 @@ def test_a_write_waits_for_whoever_has_a_partition(
 def kill_after_intent(root: ss.StateRoot) -> None:
     """Leave a committed write that no changelog has yet."""
     rows = [staged(root, "w", "t0", NEW.items())]
-    command = [sys.executable, str(PROGRAM), str(root.path), "counts", "w", "append", STEPS[1]]
-    subprocess.run(command, input=pickle.dumps(rows), check=False)
+    run(PROGRAM, root.path, "counts", "w", "append", STEPS[1], given=pickle.dumps(rows))
 
 
 def test_a_writer_that_opened_too_early_is_told(root: ss.StateRoot) -> None:

@@ -2,13 +2,12 @@
 
 import pickle
 import signal
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from forked_programs import run
 
 import statestores as ss
 from statestores.changelog import change_schema
@@ -119,11 +118,7 @@ def test_a_batch_whose_publisher_was_killed_is_applied_once(
 ) -> None:
     """It comes again, staged by other attempts; a writer in between makes no difference."""
     rows = staged(root, StreamBatch(stream="q", number=0), "a")
-    killed = subprocess.run(
-        [sys.executable, "-c", PUBLISHER, str(root.path), failpoint],
-        input=pickle.dumps(rows),
-        check=False,
-    )
+    killed = run(PUBLISHER, root.path, failpoint, given=pickle.dumps(rows))
     assert killed.returncode == -signal.SIGKILL
     happened = failpoint != "publish.checked"
     assert changes(root) == (10 if happened else 0)

@@ -6,6 +6,7 @@ import statestores as ss
 from statestores.errors import InvalidArgumentError, InvalidTypeError
 from statestores.registry import load_backend
 from statestores.semantics import open_on_engine
+from statestores_conformance.many_cases import for_each
 
 
 @pytest.mark.spec("COM-19")
@@ -23,7 +24,7 @@ def test_an_unknown_durability_commits_nothing() -> None:
 
 
 @pytest.mark.spec("COM-19")
-@pytest.mark.parametrize("offsets", [None, [], "offsets", 3])
+@for_each("offsets", [None, [], "offsets", 3])
 def test_offsets_are_a_mapping(offsets: object) -> None:
     """``commit(None)`` was undefined in Kafka Streams; here it is refused."""
     with open_on_engine(load_backend("memory").open("unused"), ss.KeyValue("s")) as store:
@@ -37,7 +38,7 @@ def test_offsets_are_a_mapping(offsets: object) -> None:
 
 
 @pytest.mark.spec("COM-19")
-@pytest.mark.parametrize("name", ["", ".", "..", ".checkpoint", "a/b", "a" * 250, "ö", "a b"])
+@for_each("name", ["", ".", "..", ".checkpoint", "a/b", "a" * 250, "ö", "a b"])
 def test_a_name_that_cannot_be_a_topics_is_refused(name: str) -> None:
     """It becomes part of a directory and of the changelog's name."""
     with pytest.raises(InvalidArgumentError, match="store's name"):

@@ -11,6 +11,7 @@ from statestores.registry import load_backend
 from statestores.semantics import open_on_engine
 from statestores.semantics.versioned.store import EngineVersionedStore
 from statestores.spi import Changes, VersionedStore
+from statestores_conformance.many_cases import for_each
 
 KEYS = [b"", b"a", b"a\x00", b"a\x00b", b"ab", b"\x00", b"\xff"]
 RETENTION_MS = 50
@@ -52,8 +53,8 @@ def write(store: EngineVersionedStore, chance: random.Random, commits: int) -> l
 
 
 @pytest.mark.spec("COM-17")
-@pytest.mark.parametrize("seed", range(40))
-@pytest.mark.parametrize("times", [1, 2])
+@for_each("seed", range(40))
+@for_each("times", [1, 2])
 def test_replaying_a_log_in_any_pieces_gives_the_store(seed: int, times: int) -> None:
     """The same reads, after one replay or two.
 
@@ -76,7 +77,7 @@ def test_replaying_a_log_in_any_pieces_gives_the_store(seed: int, times: int) ->
 
 
 @pytest.mark.spec("COM-20")
-@pytest.mark.parametrize("seed", range(20))
+@for_each("seed", range(20))
 def test_loading_committed_content_in_any_pieces_gives_the_store(seed: int) -> None:
     """Content in key order is full of old versions, and none of them is late."""
     chance = random.Random(seed)

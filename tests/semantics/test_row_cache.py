@@ -22,6 +22,7 @@ from statestores.semantics.versioned.rows import latest_row
 from statestores.semantics.versioned.store import EngineVersionedStore
 from statestores.semantics.versioned.vacuum import Vacuum
 from statestores.spi import Changes, Engine
+from statestores_conformance.many_cases import for_each
 from statestores_conformance.subjects.faulty_engine import Fault, FaultyEngine, Moment
 
 STEPS = 400
@@ -268,8 +269,8 @@ def _every_read_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.spec("COM-7", "COM-18", "COM-43", "KVS-1", "VRS-2")
-@pytest.mark.parametrize("capacity", [600, 2_000, row_cache.DEFAULT_READ_CACHE_BYTES])
-@pytest.mark.parametrize("kind", SPECIFICATIONS)
+@for_each("capacity", [600, 2_000, row_cache.DEFAULT_READ_CACHE_BYTES])
+@for_each("kind", SPECIFICATIONS)
 def test_a_cached_store_answers_as_one_without_a_cache(kind: str, capacity: int) -> None:
     """Through failed commits, rollbacks, truncation, replay, bulk commits and expiry."""
     hits = 0
@@ -283,7 +284,7 @@ def test_a_cached_store_answers_as_one_without_a_cache(kind: str, capacity: int)
 
 
 @pytest.mark.spec("ROF-1", "ROF-2")
-@pytest.mark.parametrize("kind", SPECIFICATIONS)
+@for_each("kind", SPECIFICATIONS)
 def test_a_facade_sees_commits_and_not_the_cache(kind: str) -> None:
     """A row that another owner of the engine's files would see is what a facade reads."""
     engine: Engine = load_backend("memory").open("unused")
@@ -301,7 +302,7 @@ def test_a_facade_sees_commits_and_not_the_cache(kind: str) -> None:
 
 
 @pytest.mark.spec("KVS-13", "COM-15")
-@pytest.mark.parametrize("kind", SPECIFICATIONS)
+@for_each("kind", SPECIFICATIONS)
 def test_a_closed_store_does_not_answer_from_its_cache(kind: str) -> None:
     """A key that is cached is refused like any other."""
     store: Any = open_on_engine(load_backend("memory").open("unused"), SPECIFICATIONS[kind])
@@ -313,7 +314,7 @@ def test_a_closed_store_does_not_answer_from_its_cache(kind: str) -> None:
         store.get(b"k")
 
 
-@pytest.mark.parametrize("kind", SPECIFICATIONS)
+@for_each("kind", SPECIFICATIONS)
 def test_hot_rows_ask_no_engine(kind: str) -> None:
     """What was committed is read, and superseded, without a read of the engine."""
     engine = FaultyEngine(load_backend("memory").open("unused"))

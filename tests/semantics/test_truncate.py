@@ -10,6 +10,7 @@ from statestores.registry import load_backend
 from statestores.semantics import open_on_engine
 from statestores.spi import Engine, WriteBatch
 from statestores.spi.durability import Durability
+from statestores_conformance.many_cases import for_each
 from statestores_conformance.subjects.faulty_engine import Fault, FaultyEngine
 from statestores_memory import MemoryEngine
 
@@ -102,7 +103,7 @@ TIMED = [
 
 
 @pytest.mark.spec("COM-18", "COM-42", "COM-47")
-@pytest.mark.parametrize("specification", TIMED, ids=lambda specification: specification.kind)
+@for_each("specification", TIMED)
 def test_a_truncation_that_failed_anywhere_leaves_nothing_of_before(
     specification: ss.Versioned[bytes, bytes],
 ) -> None:

@@ -59,7 +59,7 @@ def sliced(values: list[Any], arrow_type: Any, before: int, after: int) -> Any:
 
 
 @pytest.mark.spec("SRD-6", "SRD-29")
-@pytest.mark.parametrize(("serde", "values", "arrow_type"), COLUMNS)
+@for_each(("serde", "values", "arrow_type"), COLUMNS)
 def test_columns_are_encoded_and_decoded_as_values_are(
     serde: Serde[Any], values: st.SearchStrategy[Any], arrow_type: Any
 ) -> None:
@@ -84,7 +84,7 @@ def test_columns_are_encoded_and_decoded_as_values_are(
 
 
 @pytest.mark.spec("SRD-6")
-@pytest.mark.parametrize("serde", [raw, utf8, int64, int64_sorted, float64, json, msgpack])
+@for_each("serde", [raw, utf8, int64, int64_sorted, float64, json, msgpack])
 def test_what_columns_decode_to_are_the_values(serde: Serde[Any]) -> None:
     """Also where the bytes come in another layout of Arrow."""
     samples: dict[str, list[Any]] = {
@@ -104,7 +104,7 @@ def test_what_columns_decode_to_are_the_values(serde: Serde[Any]) -> None:
 
 
 @pytest.mark.spec("SRD-6")
-@pytest.mark.parametrize("serde", [raw, utf8, int64, int64_sorted, float64, json, msgpack])
+@for_each("serde", [raw, utf8, int64, int64_sorted, float64, json, msgpack])
 def test_shape_follows_the_column(serde: Serde[Any]) -> None:
     """A chunked array keeps its chunks, an array stays one, and null columns have the type."""
     data = serde.encode(b"x" if serde is raw else "x" if serde is utf8 else 1)
@@ -174,7 +174,7 @@ def test_columns_of_large_whole_numbers_are_floats_if_they_are_exact() -> None:
 
 
 @pytest.mark.spec("SRD-2", "SRD-6", "SRD-19")
-@pytest.mark.parametrize(
+@for_each(
     ("serde", "column", "words"),
     [
         (raw, pa.array(["text"]), "a column of binary, got one of string"),
@@ -205,7 +205,7 @@ def test_columns_of_other_values_are_refused(serde: Serde[Any], column: Any, wor
 
 
 @pytest.mark.spec("SRD-3", "SRD-6")
-@pytest.mark.parametrize(
+@for_each(
     ("serde", "bad"),
     [
         (utf8, b"\xff"),

@@ -22,7 +22,7 @@ class Colour(IntEnum):
 
 
 @pytest.mark.spec("SRD-10", "SRD-11", "SRD-12", "SRD-13", "SRD-14")
-@pytest.mark.parametrize(
+@for_each(
     ("serde", "value", "encoded"),
     [
         (raw, b"\x00\xff", "00ff"),
@@ -49,7 +49,7 @@ def test_the_bytes_are_the_documented_ones(serde: Serde[Any], value: Any, encode
 
 
 @pytest.mark.spec("SRD-1")
-@pytest.mark.parametrize(
+@for_each(
     ("serde", "values"),
     [
         (raw, st.binary()),
@@ -123,7 +123,7 @@ def test_other_values_are_refused(serde: Serde[Any], value: Any, type_name: str)
 
 
 @pytest.mark.spec("SRD-3", "SRD-4")
-@pytest.mark.parametrize(
+@for_each(
     ("serde", "data", "reason"),
     [
         (utf8, b"\xff", "not UTF-8"),
@@ -147,10 +147,9 @@ def test_other_bytes_are_refused(serde: Serde[Any], data: bytes, reason: str) ->
 
 
 @pytest.mark.spec("SRD-4")
-@pytest.mark.parametrize(
+@for_each(
     ("serde", "value"),
     [(raw, "x" * 1_000_000), (int64, 10**5_000), (utf8, b"x" * 1_000_000)],
-    ids=["text", "number", "bytes"],
 )
 def test_messages_are_bounded(serde: Serde[Any], value: Any) -> None:
     """A large value does not make a large message, also one that Python refuses to print."""
@@ -161,9 +160,7 @@ def test_messages_are_bounded(serde: Serde[Any], value: Any) -> None:
 
 
 @pytest.mark.spec("SRD-7")
-@pytest.mark.parametrize(
-    ("serde", "values"), [(raw, st.binary()), (utf8, st.text()), (int64_sorted, INT64)]
-)
+@for_each(("serde", "values"), [(raw, st.binary()), (utf8, st.text()), (int64_sorted, INT64)])
 def test_sorted_serdes_keep_the_order(serde: Serde[Any], values: st.SearchStrategy[Any]) -> None:
     """The bytes of a sorted serde compare as the values do."""
     assert serde.sorted

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from statestores.errors import SerializationError
 from statestores.serdes import msgpack
+from statestores_conformance.many_cases import for_each
 
 driver: Any = pytest.importorskip("msgpack", reason="the serde needs the package msgpack")
 
@@ -41,7 +42,7 @@ def test_types_of_the_format_come_back(value: Any) -> None:
 
 
 @pytest.mark.spec("SRD-16")
-@pytest.mark.parametrize(
+@for_each(
     ("value", "encoded"),
     [({"a": 1}, "81a16101"), (b"a", "c40161"), ("a", "a161"), (1.5, "cb3ff8000000000000")],
 )
@@ -95,7 +96,7 @@ def test_endless_values_are_refused() -> None:
 
 
 @pytest.mark.spec("SRD-3", "SRD-18")
-@pytest.mark.parametrize(
+@for_each(
     "data",
     [
         b"",
@@ -110,7 +111,6 @@ def test_endless_values_are_refused() -> None:
         b"\x91" * 5_000,
         b'{"a":1}',
     ],
-    ids=lambda data: repr(data)[:40],
 )
 def test_what_is_not_messagepack_is_refused(data: bytes) -> None:
     """Truncated, followed by something, of an unknown type, nested too deep, or nil."""

@@ -24,6 +24,7 @@ from statestores.serdes import (
     utf8,
 )
 from statestores.spi import KeyValue, Serde, Session, StoreSpecification, Versioned, Window
+from statestores_conformance.many_cases import for_each
 
 BUILT_IN: list[Serde[Any]] = [raw, utf8, int64, int64_sorted, float64, json, msgpack]
 
@@ -47,7 +48,7 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.spec("SRD-8", "SRD-22")
-@pytest.mark.parametrize("serde", BUILT_IN, ids=lambda serde: serde.name)
+@for_each("serde", BUILT_IN)
 def test_built_in_serdes_are_found_by_name(serde: Serde[Any]) -> None:
     """Their names are written into stores, and do not change."""
     assert serde_by_name(serde.name) is serde
@@ -91,7 +92,7 @@ def test_a_name_is_given_once() -> None:
 
 
 @pytest.mark.spec("SRD-22")
-@pytest.mark.parametrize("name", ["", None, 5])
+@for_each("name", ["", None, 5])
 def test_a_serde_needs_a_name(name: Any) -> None:
     """It is what a store writes down."""
     with pytest.raises(InvalidTypeError, match="name"):
@@ -99,7 +100,7 @@ def test_a_serde_needs_a_name(name: Any) -> None:
 
 
 @pytest.mark.spec("SRD-23")
-@pytest.mark.parametrize(
+@for_each(
     "specification",
     [
         KeyValue("counts"),
@@ -112,7 +113,6 @@ def test_a_serde_needs_a_name(name: Any) -> None:
         Window("hits", retention_ms=7, window_size_ms=7, retain_duplicates=True, key=utf8),
         Session("visits", retention_ms=7, value=json),
     ],
-    ids=str,
 )
 def test_descriptions_lead_back(specification: StoreSpecification[Any, Any]) -> None:
     """Through JSON too, which is how they are stored."""
@@ -136,7 +136,7 @@ VERSIONED = Versioned("rates", history_retention_ms=5).describe()
 
 
 @pytest.mark.spec("SRD-23")
-@pytest.mark.parametrize(
+@for_each(
     ("description", "words"),
     [
         ({}, "None; known: key-value, "),

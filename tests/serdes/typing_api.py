@@ -2,6 +2,8 @@
 
 from typing import Any, assert_type
 
+from statestores import StateRoot, open_logged_store
+from statestores.query import QueryableStores
 from statestores.semantics import open_on_engine
 from statestores.serdes import float64, int64, json, serde_by_name, typed, utf8
 from statestores.spi import (
@@ -22,6 +24,7 @@ from statestores.spi import (
     Window,
     WindowStore,
 )
+from statestores.tasks import Task
 
 
 def specifications_know_their_types() -> None:
@@ -111,3 +114,32 @@ def kinds_are_told_apart(
     """A store of one kind is not given the specification of another."""
     typed(key_value, Versioned("x", history_retention_ms=1))  # type: ignore[call-overload]
     typed(versioned, KeyValue("x"))  # type: ignore[call-overload]
+
+
+def stores_are_known_through_every_door(
+    root: StateRoot, task: Task, queries: QueryableStores
+) -> None:
+    """By their specification: from a root, from a task, from what answers queries."""
+    plain = KeyValue("x", key=utf8, value=int64)
+    stamped = TimestampedKeyValue("x", key=utf8, value=int64)
+    versions = Versioned("x", history_retention_ms=1, key=utf8, value=float64)
+    windows = Window("x", retention_ms=1, window_size_ms=1, value=int64)
+    sessions = Session("x", retention_ms=1, key=utf8, value=int64)
+
+    assert_type(open_logged_store(root, plain).store, KeyValueStore[str, int])
+    assert_type(open_logged_store(root, stamped, 1).store, TimestampedKeyValueStore[str, int])
+    assert_type(
+        open_logged_store(root, versions, backend="memory").store, VersionedStore[str, float]
+    )
+    assert_type(open_logged_store(root, windows).store, WindowStore[bytes, int])
+    assert_type(open_logged_store(root, sessions).store, SessionStore[str, int])
+    assert_type(open_logged_store(root, "x").store, Any)
+    open_logged_store(root, plain, colour="red")  # type: ignore[call-overload]  # no option
+    assert_type(task.store(plain), KeyValueStore[str, int])
+    assert_type(task.store(stamped), TimestampedKeyValueStore[str, int])
+    assert_type(task.store(versions), VersionedStore[str, float])
+    assert_type(task.store(windows), WindowStore[bytes, int])
+    assert_type(task.store(sessions), SessionStore[str, int])
+    assert_type(task.store("x"), Any)
+    assert_type(queries.store(plain), ReadOnlyKeyValueStore[str, int])
+    assert_type(queries.store(versions), ReadOnlyVersionedStore[str, float])

@@ -8,6 +8,7 @@ import pytest
 import statestores as ss
 from statestores.changelog import FileChangelog
 from statestores.errors import InvalidArgumentError, InvalidOptionError, OffsetOutOfRangeError
+from statestores.spark.given_root import GivenRoot
 from statestores.spark.options.read_and_write import SourceOptions
 from statestores.spark.options.stream import StreamOptions, without_stream_options
 from statestores.spark.source.reader import StateStoreReader
@@ -35,7 +36,7 @@ def state(tmp_path: Path) -> Path:
 def feed(state: Path, **options: str) -> list[dict[str, Any]]:
     """Read a batch, as Spark's tasks do."""
     given = {"path": str(state), "readChangeFeed": "true", **options}
-    source = StateStoreReader(state, COUNTS, 2, SourceOptions.for_reading(given))
+    source = StateStoreReader(GivenRoot(state), COUNTS, 2, SourceOptions.for_reading(given))
     schema = source.arrow_schema()
     found = []
     for task in source.partitions():
@@ -108,8 +109,10 @@ def test_a_store_without_one_value_before_is_refused(tmp_path: Path) -> None:
     root.add_store(rates, partitions=1)
     given = {"path": str(root.path), "readChangeFeed": "true", "beforeImage": "true"}
 
+    source = StateStoreReader(GivenRoot(root.path), rates, 1, SourceOptions.for_reading(given))
+
     with pytest.raises(InvalidArgumentError, match="versioned store, whose changes are of a key"):
-        StateStoreReader(root.path, rates, 1, SourceOptions.for_reading(given)).arrow_schema()
+        source.arrow_schema()
 
 
 def stream(state: Path, **options: str) -> Any:
@@ -117,7 +120,7 @@ def stream(state: Path, **options: str) -> Any:
     module = pytest.importorskip("statestores.spark.source.stream_reader")
     given = {"path": str(state), "readChangeFeed": "true", **options}
     return module.StateStoreStreamReader(
-        state,
+        GivenRoot(state),
         COUNTS,
         2,
         SourceOptions.for_reading(without_stream_options(given)),

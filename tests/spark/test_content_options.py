@@ -11,8 +11,10 @@ import statestores as ss
 from statestores.arrow import write_snapshot
 from statestores.changelog import changelog_partition
 from statestores.errors import InvalidOptionError, StoreNotFoundError
+from statestores.spark.given_root import GivenRoot
 from statestores.spark.options.read_and_write import SourceOptions
 from statestores.spark.source.reader import StateStoreReader, StorePartition
+from statestores_conformance.many_cases import for_each
 
 WORDS = ss.KeyValue("words", key=ss.utf8, value=ss.int64)
 KEYS = [f"w{number:03}" for number in range(60)]
@@ -50,7 +52,7 @@ def write_small_snapshot(root: ss.StateRoot) -> None:
 
 def reader(state: Path, **options: str) -> StateStoreReader:
     return StateStoreReader(
-        state, WORDS, 2, SourceOptions.for_reading({"path": str(state), **options})
+        GivenRoot(state), WORDS, 2, SourceOptions.for_reading({"path": str(state), **options})
     )
 
 
@@ -175,7 +177,7 @@ def test_history_is_also_called_all_versions() -> None:
     assert not SourceOptions.for_reading({**options, "versions": "LATEST"}).history
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("options", "reason"),
     [
         ({"versions": "some"}, "'versions' must be all or latest, got 'some'"),

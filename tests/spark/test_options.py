@@ -9,6 +9,7 @@ from statestores.arrow.keys.key_selection import KeySelection
 from statestores.errors import InvalidOptionError
 from statestores.spark.options.keys import selection_from_options
 from statestores.spark.options.read_and_write import SourceOptions
+from statestores_conformance.many_cases import for_each
 
 NOON_MS = 1_372_939_200_000  # 2013-07-04T12:00:00Z
 
@@ -22,7 +23,7 @@ def test_names_are_compared_without_regard_to_case() -> None:
     assert reading(STORENAME="a", readchangefeed="TRUE").store_name == "a"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         str(NOON_MS),
@@ -37,7 +38,7 @@ def test_a_time_is_milliseconds_or_iso_8601(text: str) -> None:
     assert reading(asOf=text).as_of_ms == NOON_MS
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "milliseconds"),
     [("0", 0), ("1500", 1500), ("500ms", 500), ("7d", 604_800_000), ("2 h", 7_200_000)],
 )
@@ -54,7 +55,7 @@ def test_an_offset_is_for_all_partitions_or_for_each() -> None:
     assert reading(offset='{"0": 41, "3": 7}').offset == {0: 41, 3: 7}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "text", "expected"),
     [
         ("asOf", "yesterday", "ISO 8601"),
@@ -84,7 +85,7 @@ def test_a_value_that_cannot_be_read_is_an_error(name: str, text: str, expected:
     assert repr(name) in str(caught.value)
 
 
-@pytest.mark.parametrize("name", ["asof_", "snapshotStartBatchId", "numPartitions"])
+@for_each("name", ["asof_", "snapshotStartBatchId", "numPartitions"])
 def test_an_option_that_is_not_for_reading_is_an_error(name: str) -> None:
     """Also one of writing, and one of Spark's own source."""
     with pytest.raises(InvalidOptionError, match=rf"{name}.*readChangeFeed.*keyPrefix"):
@@ -103,7 +104,7 @@ def test_a_path_is_needed() -> None:
         SourceOptions.for_reading({})
 
 
-@pytest.mark.parametrize(
+@for_each(
     "options",
     [
         {"asOf": "1", "history": "true"},
@@ -121,7 +122,7 @@ def test_options_that_contradict_each_other_are_refused(options: dict[str, str])
         reading(**options)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("serde", "options", "selection"),
     [
         (ss.utf8, {"key": "é"}, KeySelection(first="é".encode(), last="é".encode())),
@@ -154,7 +155,7 @@ def test_keys_are_text_in_the_words_of_the_serde(
     assert selection_from_options(reading(**options), serde) == selection
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("serde", "options", "reason"),
     [
         (ss.int64, {"key": "x"}, "must be a key of the serde 'int64'"),

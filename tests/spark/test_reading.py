@@ -2,10 +2,12 @@
 
 from collections.abc import Callable
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from many_stores import PARTITIONS, run_all
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
@@ -13,6 +15,7 @@ import statestores as ss
 from statestores.changelog import change_schema
 from statestores.reading.partition_reader import PartitionReader
 from statestores.serdes.raw_serde import serde_or_raw
+from statestores.spi import Durability
 from statestores.staging.staged_write import publish, stage
 
 RowsOf = Callable[[DataFrame], list[tuple[Any, ...]]]
@@ -203,3 +206,20 @@ def test_an_offset_that_is_not_there_fails_the_read(load: Callable[..., DataFram
     """It does not give the content of another one."""
     with pytest.raises(Exception, match="has no offset 99 yet"):
         load("rates", offset="99").collect()
+
+
+@pytest.mark.spec("PRC-90")
+def test_stores_of_a_topology_are_read(spark: SparkSession, tmp_path: Path) -> None:
+    """What nobody partitions is there from every task, and may have a key more than once."""
+    run_all(tmp_path, durability=Durability.PROCESS_CRASH)
+
+    def load(store: str) -> DataFrame:
+        source = spark.read.format("statestores").options(storeName=store)
+        return source.load(str(tmp_path / "state"))
+
+    by_hour = [(row["key"], row["value"]) for row in load("by-hour").collect()]
+    minutes = load("minutes").collect()
+
+    assert sum(value for _, value in by_hour) == 100
+    assert len(by_hour) == PARTITIONS * len({key for key, _ in by_hour})
+    assert sum(row["value"]["value"] for row in minutes) > 0

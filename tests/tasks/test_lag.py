@@ -11,10 +11,11 @@ from statestores.tasks import (
     TaskId,
     task_offset_sum,
 )
+from statestores_conformance.many_cases import for_each
 
 
 @pytest.mark.spec("TSK-8")
-@pytest.mark.parametrize(
+@for_each(
     ("offsets", "expected"),
     [
         ([], None),

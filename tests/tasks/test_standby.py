@@ -1,8 +1,5 @@
 """A standby follows without a lock, serves stale reads through a failover, and takes over."""
 
-import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -10,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from forked_programs import Forked
 
 import statestores as ss
 from statestores.changelog import ChangelogReader, FileChangelog, Frame, compact
@@ -164,7 +162,6 @@ def test_reads_never_fail_while_the_writer_is_killed(root: ss.StateRoot, tmp_pat
     Every read sees one commit, later reads see no earlier one, and what the writer acknowledged
     is in the promoted store.
     """
-    command = [sys.executable, "-c", WRITER, str(root.path)]
     seen: list[tuple[int, int]] = []
     problems: list[BaseException] = []
     stop = threading.Event()
@@ -180,8 +177,7 @@ def test_reads_never_fail_while_the_writer_is_killed(root: ss.StateRoot, tmp_pat
             except BaseException as error:  # noqa: BLE001  # the main thread judges
                 problems.append(error)
 
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
-            assert writer.stdout is not None
+        with Forked(WRITER, root.path) as writer:
             writer.stdout.readline()
             standby.poll()
             standby.follow(0.01)
@@ -189,7 +185,7 @@ def test_reads_never_fail_while_the_writer_is_killed(root: ss.StateRoot, tmp_pat
             reader.start()
             for _ in range(200):
                 acknowledged = int(writer.stdout.readline())
-            writer.send_signal(signal.SIGKILL)
+            writer.kill()
             rest = writer.stdout.read().split()
         acknowledged = int(rest[-1]) if rest else acknowledged
         with standby.promote() as promoted:

@@ -2,11 +2,10 @@
 
 import shutil
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from forked_programs import run
 
 import statestores as ss
 from statestores import failpoints
@@ -86,9 +85,8 @@ def test_stores_of_a_task_commit_together(root: ss.StateRoot, backend: str) -> N
 )
 def test_a_kill_at_any_step_leaves_a_commit_of_all_stores(root: ss.StateRoot, name: str) -> None:
     """Killed at each step of a commit: both stores have the number that the position says."""
-    command = [sys.executable, "-c", WRITER, str(root.path), "rocksdb", name]
     for at in ("1", "4"):
-        killed = subprocess.run([*command, at], stdout=subprocess.PIPE, text=True, check=False)
+        killed = run(WRITER, root.path, "rocksdb", name, at)
         assert killed.returncode == -signal.SIGKILL
         acknowledged = [int(line) for line in killed.stdout.split()]
         with open_task(root, "0_0", NAMES) as task:
@@ -189,8 +187,7 @@ def test_what_a_half_rollback_leaves_is_not_committed(root: ss.StateRoot) -> Non
 @pytest.mark.spec("TSK-3")
 def test_a_record_that_contradicts_a_changelog_is_refused(root: ss.StateRoot) -> None:
     """A changelog that has lost what came before a recorded commit is not silently continued."""
-    command = [sys.executable, "-c", WRITER, str(root.path), "rocksdb", "task.recorded", "3"]
-    subprocess.run(command, stdout=subprocess.PIPE, check=False)
+    run(WRITER, root.path, "rocksdb", "task.recorded", 3)
     [segment] = root.partition("rates", 0).changelog.glob("*.log")
     segment.write_bytes(segment.read_bytes()[:-8])  # the last frame is torn
 
@@ -201,8 +198,7 @@ def test_a_record_that_contradicts_a_changelog_is_refused(root: ss.StateRoot) ->
 @pytest.mark.spec("TSK-3")
 def test_a_writer_that_passed_the_task_by_is_noticed(root: ss.StateRoot) -> None:
     """Offsets alone would say that the recorded commit was carried out, and it would be lost."""
-    command = [sys.executable, "-c", WRITER, str(root.path), "rocksdb", "task.recorded", "1"]
-    subprocess.run(command, stdout=subprocess.PIPE, check=False)
+    run(WRITER, root.path, "rocksdb", "task.recorded", 1)
     with ss.open_logged_store(root, "counts") as counts:
         counts.store.put("stranger", 1)
         counts.commit()

@@ -2,13 +2,11 @@
 
 import random
 import shutil
-import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
+from forked_programs import Forked
 
 import statestores as ss
 from statestores.changelog import FileChangelog
@@ -176,18 +174,16 @@ def test_a_killed_writer_loses_no_deletion(tmp_path: Path, backend: str) -> None
     chance = random.Random(20_261_120)  # repeatable, not secret
     root = ss.StateRoot.create(tmp_path)
     root.add_store(SEEN, partitions=1)
-    command = [sys.executable, "-c", WRITER, str(tmp_path), backend]
     kills = 0
     seen: Seen
     for _ in range(10 * KILLS):
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:  # our own
-            assert writer.stdout is not None
+        with Forked(WRITER, tmp_path, backend) as writer:
             acknowledged = int(writer.stdout.readline()) - 1
             if kills < KILLS and acknowledged < ROWS - 1_000:
                 for _ in range(chance.randint(20, 60)):
                     acknowledged = int(writer.stdout.readline())
                 time.sleep(chance.random() * 0.002)
-                writer.send_signal(signal.SIGKILL)
+                writer.kill()
                 kills += 1
             writer.stdout.read()
         with open_logged_store(root, "seen") as seen:

@@ -10,6 +10,7 @@ import pytest
 import statestores as ss
 from statestores.errors import InvalidArgumentError, InvalidTypeError
 from statestores.serdes import specification_from_description
+from statestores_conformance.many_cases import for_each
 
 
 @pytest.mark.spec("COM-13", "TTL-1")
@@ -23,7 +24,7 @@ def test_a_key_value_specification_with_timestamps_is_another_kind() -> None:
     assert stamped.describe()["kind"] == "timestamped-key-value"
 
 
-@pytest.mark.parametrize("wrong", [{"timestamped": True}, {"ttl_ms": 5}, {"ttl_clock": "wall"}])
+@for_each("wrong", [{"timestamped": True}, {"ttl_ms": 5}, {"ttl_clock": "wall"}])
 def test_a_plain_specification_takes_nothing_of_the_other(wrong: dict[str, Any]) -> None:
     """A time to live that had no effect would keep for ever what is meant to go."""
     with pytest.raises(TypeError, match=next(iter(wrong))):
@@ -31,8 +32,8 @@ def test_a_plain_specification_takes_nothing_of_the_other(wrong: dict[str, Any])
 
 
 @pytest.mark.spec("COM-13", "LAY-3")
-@pytest.mark.parametrize("ttl_ms", [None, 1, (1 << 63) - 1])
-@pytest.mark.parametrize("ttl_clock", ["event", "wall"])
+@for_each("ttl_ms", [None, 1, (1 << 63) - 1])
+@for_each("ttl_clock", ["event", "wall"])
 def test_a_specification_survives_its_stored_form(ttl_ms: int | None, ttl_clock: str) -> None:
     """And copying, and pickling: workers get it that way."""
     specification = ss.TimestampedKeyValue(
@@ -45,7 +46,7 @@ def test_a_specification_survives_its_stored_form(ttl_ms: int | None, ttl_clock:
 
 
 @pytest.mark.spec("COM-19")
-@pytest.mark.parametrize(
+@for_each(
     ("wrong", "error", "match"),
     [
         ({"ttl_ms": 0}, InvalidArgumentError, "from 1"),

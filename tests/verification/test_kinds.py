@@ -44,7 +44,7 @@ W20, D20, S20 = (
 )
 
 RETAINED: dict[str, tuple[Any, Damage, str]] = {
-    "window without index": (WINDOW, {PLAIN.index_key(W20): None}, "none in the index (LAY-20)"),
+    "window without index": (WINDOW, {PLAIN.index_key(W20): None}, "no name in the index (LAY-20)"),
     "index without window": (WINDOW, {W20: None}, "a row that is not there (LAY-20)"),
     "index with a value": (WINDOW, {PLAIN.index_key(W20): b"x"}, "holds b'x', not nothing"),
     "short index row": (WINDOW, {HISTORY + b"x": b""}, "is too short (LAY-20)"),
@@ -57,12 +57,21 @@ RETAINED: dict[str, tuple[Any, Damage, str]] = {
         {PROGRESS_ROW: RetainedProgress(30, 0, PLAIN.index_key(W20)).pack()},
         "below the cursor",
     ),
-    "strange cursor": (WINDOW, {PROGRESS_ROW: RetainedProgress(30, 0, DATA).pack()}, "no key of"),
+    "strange cursor": (
+        WINDOW,
+        {PROGRESS_ROW: RetainedProgress(30, 0, DATA, 1).pack()},
+        "no key of",
+    ),
+    "malformed cursor": (WINDOW, {PROGRESS_ROW: RetainedProgress(30, 0, DATA).pack()}, "malformed"),
     "no stream time": (WINDOW, {PROGRESS_ROW: None}, "after the stream time -1"),
     "progress": (WINDOW, {PROGRESS_ROW: b"x"}, "(LAY-21)"),
-    "duplicate without index": (DUPLICATES, {NUMBERED.index_key(D20): None}, "none in the index"),
+    "duplicate without index": (
+        DUPLICATES,
+        {NUMBERED.index_key(D20): None},
+        "no name in the index",
+    ),
     "sequence to come": (DUPLICATES, _both(NUMBERED, 20, 3), "the next one is to be 3 (LAY-21)"),
-    "session without index": (SESSION, {NUMBERED.index_key(S20): None}, "none in the index"),
+    "session without index": (SESSION, {NUMBERED.index_key(S20): None}, "no name in the index"),
     "inverted session": (SESSION, _both(NUMBERED, 20, 21), "starts at 21 and ends at 20"),
     "session after stream time": (SESSION, _both(NUMBERED, 40, 1), "after the stream time 30"),
 }
@@ -171,7 +180,7 @@ def test_keys_that_librdkafka_placed_are_recognised(tmp_path: Path) -> None:
                         logged.store.put(key, b"v", window_start_ms=20)
                 logged.commit()
     placed = {
-        (finding.path.parent.name, finding.status.value): finding.detail
+        (Path(finding.path).parent.name, finding.status.value): finding.detail
         for finding in verify(root.path)
         if finding.check == "partition"
     }

@@ -33,7 +33,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def _said(findings: list[Finding], root: Path) -> list[tuple[str, str, Status]]:
-    return [(each.check, str(each.path.relative_to(root)), each.status) for each in findings]
+    return [(each.check, str(Path(each.path).relative_to(root)), each.status) for each in findings]
 
 
 def test_everything_below_a_state_root_is_looked_at(root: Path) -> None:
@@ -59,7 +59,7 @@ def test_a_part_can_be_checked_by_itself(root: Path, place: str) -> None:
 
     assert findings
     assert not any(finding.is_failure for finding in findings)
-    assert all((root / place) in (each.path, *each.path.parents) for each in findings)
+    assert all((root / place) in (each.path, *Path(each.path).parents) for each in findings)
 
 
 def test_an_engine_that_is_open_is_not_checked(root: Path) -> None:

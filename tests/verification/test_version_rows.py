@@ -13,6 +13,7 @@ from statestores.semantics.rows.progress import Progress
 from statestores.semantics.versioned.rows import history_key, history_row, latest_row
 from statestores.spi import Durability, Engine
 from statestores.verification.engine_rows import examine_rows
+from statestores_conformance.many_cases import for_each
 
 _K = b"\x00k"
 
@@ -41,7 +42,7 @@ _DAMAGED_ROWS: dict[str, tuple[dict[bytes, bytes | None], str]] = {
 
 
 @pytest.mark.spec("LAY-7", "LAY-8", "LAY-9", "LAY-13", "LAY-14", "LAY-15")
-@pytest.mark.parametrize("name", _DAMAGED_ROWS)
+@for_each("name", _DAMAGED_ROWS)
 def test_each_rule_of_the_layout_is_checked(name: str) -> None:
     """A store of three versions of one key, damaged in one row."""
     rows, expected = _DAMAGED_ROWS[name]

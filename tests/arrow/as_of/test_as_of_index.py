@@ -7,6 +7,7 @@ import pytest
 
 from statestores.arrow import AsOfIndex, join_as_of
 from statestores.errors import InvalidArgumentError
+from statestores_conformance.many_cases import for_each
 
 HISTORY = {
     "key": ["b", "a", "b", "a"],
@@ -77,7 +78,7 @@ def test_keys_of_another_width_are_the_same() -> None:
         ask(index, ["1"], [1])
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("rows", "told"),
     [
         ([], "no batches"),
@@ -87,7 +88,6 @@ def test_keys_of_another_width_are_the_same() -> None:
         (pa.table({"key": ["a", "a"], "value": [1, 1], "valid_from": [1, 1]}), "two versions"),
         (pa.table({"key": [{"k": 1}], "value": [1], "valid_from": [1]}), "cannot be indexed"),
     ],
-    ids=str,
 )
 def test_what_is_no_history_is_refused(rows: Any, told: str) -> None:
     """With what it is that is wrong."""

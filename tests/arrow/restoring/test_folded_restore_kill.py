@@ -1,14 +1,13 @@
 """``kill -9`` while a changelog is folded into a store: it stands at a commit, and goes on."""
 
 import random
-import subprocess
-import sys
 import time
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
+from forked_programs import Forked
 
 from statestores.arrow import restore
 from statestores.arrow.restoring.row_sink import RowSink
@@ -112,10 +111,8 @@ def _kill_restores(backend: str, directory: Path, kind: str, kills: int) -> set[
     states = set()
     for kill in range(kills):
         path = directory / f"store-{kill // 2}"  # every second one meets what the first has left
-        command = [sys.executable, "-c", _RESTORER, backend, str(path), kind, str(log)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE) as restorer:
-            assert restorer.stdout is not None
-            assert restorer.stdout.readline() == b"ready\n"
+        with Forked(_RESTORER, backend, path, kind, log) as restorer:
+            assert restorer.stdout.readline() == "ready\n"
             time.sleep(chance.uniform(0.0, _SECONDS))
             restorer.kill()
         with _open(backend, path, kind) as store:

@@ -1,13 +1,12 @@
 """``kill -9`` while a store is being restored: never something that looks complete and is not."""
 
 import random
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from forked_programs import Forked
 
 from statestores.arrow import read_snapshot, restore, write_snapshot
 from statestores.arrow.restore_mark import restore_mark
@@ -104,11 +103,9 @@ def _kill_restores(backend: str, directory: Path, kills: int) -> list[str]:
     states = []
     for kill in range(kills):
         path = directory / f"store-{kill // 2}"  # every second one meets what the first has left
-        command = [sys.executable, "-c", _RESTORER, backend, str(path)]
-        command += [str(source.snapshot), str(source.log)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE) as restorer:
-            assert restorer.stdout is not None
-            assert restorer.stdout.readline() == b"ready\n"
+        paths = (path, source.snapshot, source.log)
+        with Forked(_RESTORER, backend, *paths) as restorer:
+            assert restorer.stdout.readline() == "ready\n"
             time.sleep(chance.uniform(0.0, chance.choice(_SECONDS)))
             restorer.kill()
         with _open(backend, path) as store:

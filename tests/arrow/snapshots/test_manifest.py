@@ -26,6 +26,7 @@ from statestores.arrow.snapshots.manifest import (
 )
 from statestores.errors import SnapshotCorruptedError, UnsupportedFormatError
 from statestores.spi import KeyValue, Position, TopicPartition
+from statestores_conformance.many_cases import for_each
 
 _LOG = TopicPartition("zähler-changelog", 3)
 _MANIFEST = Manifest(
@@ -128,7 +129,7 @@ def test_an_edited_manifest_is_refused() -> None:
 
 
 @pytest.mark.spec("SNP-4")
-@pytest.mark.parametrize(
+@for_each(
     "change",
     [
         lambda content: content.update(extra=1),
@@ -165,7 +166,7 @@ def test_a_contradiction_is_refused_though_its_sum_fits(
 
 
 @pytest.mark.spec("SNP-4")
-@pytest.mark.parametrize("data", [b"", b"null\n", b"[]\n", b"\xff\xfe\n", b"{}\n"])
+@for_each("data", [b"", b"null\n", b"[]\n", b"\xff\xfe\n", b"{}\n"])
 def test_what_is_no_manifest_is_refused(data: bytes) -> None:
     """Nothing, no object, no text."""
     with pytest.raises(SnapshotCorruptedError):
@@ -181,7 +182,7 @@ def test_another_format_is_refused() -> None:
 
 
 @pytest.mark.spec("SNP-8")
-@pytest.mark.parametrize("version", [3, 0, "1", None, True, -1])
+@for_each("version", [3, 0, "1", None, True, -1])
 def test_another_version_is_refused(version: object) -> None:
     """Only when the sum fits: otherwise it is damage, which says nothing about versions."""
     content = json.loads(render_manifest(_MANIFEST))
@@ -214,7 +215,7 @@ def test_shortened_keys_are_bounds(key: bytes) -> None:
 
 
 @pytest.mark.spec("SNP-19")
-@pytest.mark.parametrize(
+@for_each(
     ("first", "last", "expected"),
     [
         (None, None, True),

@@ -1,12 +1,11 @@
 """``kill -9`` while a snapshot is being written: it is there whole, or not at all."""
 
 import random
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
+from forked_programs import Forked
 
 from statestores.arrow import list_snapshots, read_snapshot, remove_stale_temporaries
 
@@ -45,10 +44,8 @@ def _kill_writers(directory: Path, kills: int) -> int:
     checked: set[int] = set()
     for _ in range(kills):
         newest = max(list_snapshots(directory), default=0)
-        command = [sys.executable, "-c", _WRITER, str(directory), str(newest)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE) as writer:
-            assert writer.stdout is not None
-            assert writer.stdout.readline() == b"ready\n"
+        with Forked(_WRITER, directory, newest) as writer:
+            assert writer.stdout.readline() == "ready\n"
             time.sleep(chance.uniform(0.0, 0.4))
             writer.kill()
         for offset, path in list_snapshots(directory).items():

@@ -25,12 +25,12 @@ def write(directory: Path, segment_bytes: int = 1 << 20) -> list[int]:
     """Write the small log; return where each frame of its last segment ends, head included."""
     options = ChangelogOptions(segment_bytes=segment_bytes, compression=Compression.NONE)
     with FileChangelog.create(directory, "key-value", options) as log:
-        ends = [log._active.end]
+        ends = [log._end.active.end]
         for rows in ROWS:
             columns = Changes([key for _, key, _ in rows], [value for *_, value in rows])
             position = Position({CLICKS: rows[-1][0]})
             log.append(columns, position=position, durability=NOSYNC)
-            ends.append(log._active.end)
+            ends.append(log._end.active.end)
     return ends
 
 

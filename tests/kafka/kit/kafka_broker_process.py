@@ -16,19 +16,25 @@ class UnavailableBrokerError(Exception):
 class BrokerProcess:
     """A broker, to be killed and started again; it keeps its address and its data."""
 
-    def __init__(self, directory: Path) -> None:
-        """Start it."""
+    def __init__(self, directory: Path, *, controller_apart: bool = False) -> None:
+        """Start it; one that is to be killed has its controller apart, else more listeners."""
+        self.directory = directory / "broker"
         self._errors = directory / "errors"
         directory.mkdir(parents=True, exist_ok=True)
         with self._errors.open("wb") as errors:
             self._process = subprocess.Popen(
-                [sys.executable, str(_PROGRAM), str(directory / "broker")],
+                [
+                    *(sys.executable, str(_PROGRAM), str(directory / "broker")),
+                    "--controller-apart" if controller_apart else "--listeners",
+                ],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 text=True,
             )
-        self.address = self._line()
+        self.address, *more = self._line().split()
+        if more:
+            self.tls_address, self.sasl_address, self.proxy_address, self.behind_address = more
 
     def ask(self, command: str) -> None:
         """Have it do *command*: ``kill``, ``stop`` or ``start``."""

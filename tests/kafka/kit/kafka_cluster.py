@@ -5,7 +5,14 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 from uuid import uuid4
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Producer
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+)
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -97,7 +104,10 @@ class TestCluster:
     def messages(
         self, topic: str, partitions: Iterable[int], *, committed: bool = True
     ) -> list[Message]:
-        """Return the messages of *partitions* that are there now, partition by partition."""
+        """Return the messages of *partitions* that are there now, partition by partition.
+
+        Those of transactions that are open now are waited for, until they are committed or not.
+        """
         level = "read_committed" if committed else "read_uncommitted"
         consumer = Consumer(
             {
@@ -120,12 +130,33 @@ class TestCluster:
                     if error is None:
                         found[number].append(message)
                     elif error.code() == KafkaError._PARTITION_EOF:
-                        left.discard(number)
+                        _, end = consumer.get_watermark_offsets(KafkaPartition(topic, number))
+                        if (message.offset() or 0) >= end:
+                            left.discard(number)
                     else:
                         raise AssertionError(error.str())
         finally:
             consumer.close()
         return [message for number in sorted(found) for message in found[number]]
+
+    def committed(self, group: str, topic: Topic[Any, Any]) -> dict[int, int]:
+        """Return the offsets that *group* has committed of each partition of *topic*."""
+        places = [KafkaPartition(topic.name, each) for each in range(topic.partitions or 1)]
+        settings = {"bootstrap.servers": self.address, "group.id": group, **_OF_A_TEST}
+        consumer = Consumer(settings)
+        try:
+            found = consumer.committed(places, _PATIENCE_SECONDS)
+        except KafkaException:  # there is no coordinator yet
+            return {}
+        finally:
+            consumer.close()
+        return {each.partition: max(each.offset, 0) for each in found}
+
+    def members(self, group: str) -> int:
+        """Return how many members have partitions in *group*."""
+        [described] = self.admin.describe_consumer_groups([group]).values()
+        members = described.result(_PATIENCE_SECONDS).members
+        return sum(bool(each.assignment.topic_partitions) for each in members)
 
     def settings_of(self, topic: str) -> Mapping[str, str]:
         """Return the settings of *topic*."""

@@ -4,6 +4,7 @@ import faulthandler
 import json
 import os
 import signal
+import time
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,9 @@ from statestores.kafka import run
 from statestores.processing import Context, Processor, Record, Topic, Topology
 from statestores_conformance.faults.crash_child import die_at, serve
 from statestores_conformance.faults.crash_nursery import Nursery
+
+_STACK = "(most recent call first)"
+_STACKS_SECONDS = 10.0
 
 KEYS = 23
 VALUES = 5
@@ -164,6 +168,22 @@ class Instance:
         """Send the signal *number*."""
         os.kill(self.pid, number)
 
+    def stacks(self) -> str:
+        """Return where each thread is of the instance that runs, and what it has complained of.
+
+        Stopped or not: it is had go on first.
+        """
+        told = self.nursery.errors()
+        if self.ended():
+            return f"{told}\nit has ended"
+        self.signal(signal.SIGCONT)
+        self.signal(signal.SIGUSR1)
+        deadline = time.monotonic() + _STACKS_SECONDS
+        while _STACK not in told and time.monotonic() < deadline:
+            time.sleep(0.01)
+            told += self.nursery.errors()
+        return told
+
     def ended(self) -> bool:
         """Whether it has ended."""
         return not self.nursery.is_running()
@@ -196,6 +216,7 @@ def live(
         settings=SETTINGS | (CLASSIC if protocol == "classic" else {}),
         commit_interval_ms=50,
         commit_records=50,
+        standby_replicas=1,
     )
 
 

@@ -13,13 +13,18 @@ from statestores.processing import (
     Topic,
     Topology,
     run,
+    within,
 )
 from statestores_conformance.faults.crash_child import die_at, serve
 
 TICK_MS = 50
 COMMIT_RECORDS = 20
+APART_MS = 5
+"""How far an order and its payment may be apart; the next order of a customer is later."""
 
 ORDERS = Topic("orders", key=ss.utf8, value=ss.int64, partitions=1)
+PAYMENTS = Topic("payments", key=ss.utf8, value=ss.int64, partitions=1)
+PAID = Topic("paid", key=ss.utf8, value=ss.utf8, partitions=1)
 SEEN = Topic("seen", key=ss.utf8, value=ss.int64, partitions=1)
 COUNTS = Topic("counts", key=ss.int64, value=ss.int64, partitions=2)
 COUNT_STORE = ss.KeyValue("per-value", key=ss.int64, value=ss.int64)
@@ -48,9 +53,18 @@ class Ticker(Processor[str, int, str, int]):
 
 
 def topology() -> Topology:
-    """Two stores and a timer in one part, an aggregate behind a repartition topic in the other."""
+    """Two stores, a timer and a join in one part, and an aggregate behind a repartition topic."""
     shop = Topology("lives")
-    ticked = shop.stream(ORDERS).process(Ticker, name="ticker", key=ss.utf8, value=ss.int64)
+    orders = shop.stream(ORDERS)
+    orders.join(
+        shop.stream(PAYMENTS),
+        lambda order, payment: f"{order} {payment}",
+        within=within(APART_MS),
+        how="left",
+        value=ss.utf8,
+        name="pay",
+    ).to(PAID)
+    ticked = orders.process(Ticker, name="ticker", key=ss.utf8, value=ss.int64)
     ticked.to(SEEN)
     by_value = ticked.rekey("value", key=ss.int64).repartition("by-value", partitions=2)
     by_value.group_by_key().count(COUNT_STORE).to(COUNTS)
@@ -63,10 +77,18 @@ def order(number: int) -> Record[str, int]:
     return Record(f"customer-{number % 7}", number % 13, number * 7, headers)
 
 
+def payment(number: int) -> Record[str, int] | None:
+    """Return the payment of the order of that number, if it is paid."""
+    paid = order(number)
+    return None if number % 4 == 0 else Record(paid.key, number, paid.time_ms + 3)
+
+
 def append_orders(directory: Path, first: int, count: int) -> None:
-    """Append input to the topics in *directory*."""
+    """Append so many orders, and their payments, to the topics in *directory*."""
+    numbers = range(first, first + count)
     with LocalTopics(directory / "topics") as topics:
-        topics.topic(ORDERS).append(order(number) for number in range(first, first + count))
+        topics.topic(ORDERS).append(map(order, numbers))
+        topics.topic(PAYMENTS).append(filter(None, map(payment, numbers)))
 
 
 def run_all(directory: Path, **more: Any) -> None:
@@ -83,7 +105,7 @@ def run_all(directory: Path, **more: Any) -> None:
 
 def written(directory: Path) -> dict[str, list[Any]]:
     """Return what is in each partition of each output topic, with its offsets."""
-    places: list[tuple[Topic[Any, Any], int]] = [(SEEN, 0), (COUNTS, 0), (COUNTS, 1)]
+    places: list[tuple[Topic[Any, Any], int]] = [(SEEN, 0), (PAID, 0), (COUNTS, 0), (COUNTS, 1)]
     with LocalTopics(directory / "topics") as topics:
         return {
             f"{topic.name}-{partition}": list(topics.topic(topic).read(partition))
@@ -96,13 +118,22 @@ def expected_seen(numbers: int) -> list[Record[str, int]]:
     found = []
     ticked_ms: int | None = None
     for number in range(numbers):
-        record = order(number)
-        found.append(record)
-        due = record.time_ms // TICK_MS * TICK_MS
-        if ticked_ms is None or due > ticked_ms:
-            ticked_ms = due
-            found.append(Record("tick", number + 1, record.time_ms))
+        found.append(order(number))
+        for record in filter(None, (order(number), payment(number))):
+            due = record.time_ms // TICK_MS * TICK_MS
+            if ticked_ms is None or due > ticked_ms:
+                ticked_ms = due
+                found.append(Record("tick", number + 1, record.time_ms))
     return found
+
+
+def expected_paid(numbers: int) -> list[str]:
+    """Return what `PAID` has to have of orders with a payment, in any order."""
+    return [
+        f"{order(number).value} {number}"
+        for number in range(numbers)
+        if payment(number) is not None
+    ]
 
 
 def expected_counts(seen: list[Record[str, int]]) -> Counter[int]:

@@ -5,11 +5,11 @@ from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
-import pytest
 from pyspark.sql.conversion import ArrowTableToRowsConversion
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from statestores.spark.session.older_pyspark import RowStreamWriter
+from statestores_conformance.many_cases import for_each
 
 
 class RecordingWriter:
@@ -33,7 +33,7 @@ class RecordingWriter:
         self.calls.append(("abort", messages, batch))
 
 
-@pytest.mark.parametrize("count", [0, 1, 25_001])
+@for_each("count", [0, 1, 25_001])
 def test_rows_become_the_batches_that_they_were(count: int) -> None:
     """Spark 4.0 makes rows of its own batches before a sink gets them."""
     time = datetime(2024, 3, 31, 1, 30, 0, 123456, tzinfo=UTC)

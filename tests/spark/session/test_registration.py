@@ -16,9 +16,11 @@ import statestores as ss
 from statestores.arrow.encoded_changes import changes_from_encoded
 from statestores.errors import InvalidTypeError, StoreNotFoundError
 from statestores.spark import register, unregister
+from statestores.spark.given_root import GivenRoot, store_at
 from statestores.spark.session.name_routing import route_statement
-from statestores.spark.state_path import local_path, store_at
+from statestores.spark.state_path import local_path
 from statestores.staging.staged_write import stage
+from statestores_conformance.many_cases import for_each
 
 RowsOf = Callable[[DataFrame], list[tuple[Any, ...]]]
 
@@ -162,7 +164,7 @@ def test_only_a_session_can_be_registered() -> None:
         register("spark")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("statement", "routed"),
     [
         ("CREATE TEMP VIEW v USING statestore OPTIONS (path '/ours')", True),
@@ -189,7 +191,7 @@ def test_only_a_statement_that_creates_is_rewritten(
         )
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("path", "local"),
     [
         ("/a/b", "/a/b"),
@@ -311,10 +313,10 @@ def test_a_load_of_what_is_being_made_says_so(registered: SparkSession, root: st
     with pytest.raises(AnalysisException, match=refusal):
         registered.read.format("statestores").option("storeName", "s").load(root)
     with pytest.raises(StoreNotFoundError, match=r"no state root at [^;]*; check the path$"):
-        store_at(Path(root), "another")
+        store_at(GivenRoot(Path(root)), "another")
     stage(state.path, specification, 1, "w", "a", [_one_row(specification)])
     with pytest.raises(StoreNotFoundError, match="it has: none; a first write to 's' has begun"):
-        store_at(state.path, "s")
+        store_at(GivenRoot(state.path), "s")
 
 
 def _one_row(specification: Any) -> pa.RecordBatch:

@@ -37,6 +37,7 @@ from statestores.spark.stateful_functions.plan import StatefulFunction, Stateful
 from statestores.spark.stateful_functions.record import read_record
 from statestores.spark.stateful_functions.task import StatefulTask, TaskResult
 from statestores.staging.staged_rows import StagedFile
+from statestores_conformance.many_cases import for_each
 
 pytestmark = pytest.mark.usefixtures("no_descriptor_leaks")
 
@@ -240,7 +241,7 @@ def test_a_store_that_the_function_does_not_have(tmp_path: Path) -> None:
         OpenStores({"counts": None}, 0, 0)["count"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("emitted", "error", "reason"),
     [
         ([pa.table({"word": ["a"]})], InvalidArgumentError, "'count' 0 times"),

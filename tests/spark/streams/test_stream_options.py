@@ -9,13 +9,14 @@ from store_streams import add, make_store, needs_limits
 
 from statestores.errors import InvalidArgumentError, InvalidOptionError, StateStoreError
 from statestores.reading.partition_reader import PartitionReader, end_offsets
-from statestores.reading.visible_changelog import LogBeginning
+from statestores.reading.visible_log import LogBeginning
 from statestores.spark.session import older_pyspark
 from statestores.spark.session.older_pyspark import ReadAllAvailable, ReadMaxBytes, ReadMaxRows
 from statestores.spark.source.source import StateStoresDataSource
 from statestores.spark.source.stream_offsets import StreamOffset, StreamOffsets, limited
 from statestores.spark.source.stream_reader import StateStoreStreamReader
 from statestores.state_root import StateRoot
+from statestores_conformance.many_cases import for_each
 
 
 def reader(root: str, **options: str) -> StateStoreStreamReader:
@@ -163,7 +164,7 @@ def test_limits_are_shared_by_what_there_is_to_read() -> None:
     assert size(taken) == [45, 5, 0]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("offset", "complete_from", "beginning", "lost"),
     [
         (10, 0, LogBeginning(0, 0), False),
@@ -183,7 +184,7 @@ def test_a_loss_is_what_was_promised_and_is_gone(
     assert StreamOffset(offset, complete_from).is_lost(beginning) == lost
 
 
-@pytest.mark.parametrize("content", [{"0": 5}, {"a": {"offset": 1, "completeFrom": 0}}, [1], 7])
+@for_each("content", [{"0": 5}, {"a": {"offset": 1, "completeFrom": 0}}, [1], 7])
 def test_an_offset_of_another_source_is_refused(content: Any) -> None:
     """With what to do about it."""
     with pytest.raises(InvalidArgumentError, match="give each query a checkpoint of its own"):

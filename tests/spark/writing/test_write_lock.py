@@ -13,10 +13,12 @@ import statestores as ss
 from statestores.errors import InvalidOptionError, StoreLockedError
 from statestores.files.directory_lock import DirectoryLock
 from statestores.files.lock_waiting import when_unlocked
+from statestores.spark.given_root import GivenRoot
 from statestores.spark.options.read_and_write import SourceOptions
-from statestores.spark.source.write_lock import publishing_when_free
+from statestores.spark.source.publishing import publishing_when_free
 from statestores.spark.source.write_plan import WritePlan
 from statestores.staging.staged_write import publishing
+from statestores_conformance.many_cases import for_each
 
 PATIENCE_MS = 300_000
 """No wait of a test lasts nearly as long; one that is never answered fails."""
@@ -25,7 +27,7 @@ PATIENCE_MS = 300_000
 def plan_of(root: str, timeout_ms: int) -> WritePlan:
     """Return the plan of a write to the store that `make_store` makes."""
     return WritePlan(
-        root=Path(root),
+        root=GivenRoot(Path(root)),
         specification=ss.KeyValue("s", key=ss.utf8, value=ss.utf8),
         partitions=1,
         raw=False,
@@ -100,7 +102,7 @@ def test_a_write_that_gives_up_leaves_no_lock(root: str) -> None:
         assert publisher.end_offsets == {0: 1}
 
 
-@pytest.mark.parametrize("text", ["-1", "soon", "1.5s", "", "60 weeks"])
+@for_each("text", ["-1", "soon", "1.5s", "", "60 weeks"])
 def test_a_timeout_that_is_no_time_is_refused(text: str) -> None:
     """It is a duration as any other, and a minute if nobody says."""
     assert SourceOptions.for_writing({"path": "/x"}).commit_timeout_ms == 60_000

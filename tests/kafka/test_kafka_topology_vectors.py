@@ -1,0 +1,60 @@
+"""What Kafka Streams answers, answered on a broker, over stores restored for each batch."""
+
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+from kafka_cluster import TestCluster
+
+from statestores_conformance.topology_vectors import differences, load
+from statestores_conformance.topology_vectors.__main__ import main
+
+CASES = [
+    path
+    for path in sorted(
+        Path(str(files("statestores_conformance.topology_vectors") / "cases")).glob("*")
+    )
+    if not path.stem.startswith("task_order.")
+]
+_FAMILIES = {path.stem.partition(".")[0]: path for path in CASES}
+"""One case of each family: the last."""
+
+
+@pytest.mark.spec("KFK-8", "KFK-10", "KFK-16")
+@pytest.mark.parametrize("family", _FAMILIES)
+def test_a_case_of_each_family(cluster: TestCluster, family: str, tmp_path: Path) -> None:
+    """Half of the input, then the rest over what the changelogs say."""
+    case = load(_FAMILIES[family])
+    half = (len(case["input"]) + 1) // 2
+
+    assert (
+        differences(
+            case,
+            batch=half,
+            directory=tmp_path,
+            runner="kafka",
+            bootstrap_servers=cluster.address,
+        )
+        == []
+    )
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(600)
+@pytest.mark.spec("KFK-8", "KFK-10", "KFK-16")
+@pytest.mark.parametrize("batch", [0, 1])
+@pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
+def test_every_case(cluster: TestCluster, path: Path, batch: int) -> None:
+    """All input at once, and a restored run for each record."""
+    found = differences(load(path), batch=batch, runner="kafka", bootstrap_servers=cluster.address)
+
+    assert found == []
+
+
+def test_the_command_wants_a_broker() -> None:
+    """A cluster that nobody named is not guessed, and a name without use is not taken."""
+    for wrong in (["--runner", "kafka"], ["--bootstrap", "host:1"]):
+        with pytest.raises(SystemExit) as told:
+            main(wrong)
+
+        assert told.value.code == 2

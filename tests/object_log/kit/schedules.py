@@ -1,0 +1,508 @@
+"""Schedules of writers, owners, readers, folders and vacuums over a store that does its worst.
+
+One step of a schedule is one request of one actor, or a request that was on its way all the time. A
+put may happen and be reported as failed, fail and be reported so, happen much later, or be refused
+by a conflict that settles nothing (S3's 409); a deletion may come late; any actor may sleep for
+long or die at any step. What is driven is `statestores.object_log` itself.
+"""
+
+import collections
+import random
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+from typing import Any
+
+from statestores.changelog.frame import (
+    FRAME_FORMAT_VERSION,
+    FRAME_HEADER_BYTES,
+    FrameHeader,
+    FrameKind,
+    pack_frame,
+    unpack_header,
+)
+from statestores.changelog.segment_head import SegmentHead, head_bytes
+from statestores.changelog.stored_position import pack_position
+from statestores.errors import (
+    CommitConflictError,
+    CommitInDoubtError,
+    FencedError,
+    StoreLockedError,
+)
+from statestores.object_log import catching_up, folding, owners, pieces, settling, vacuum, writes
+from statestores.object_log.checkpoint import SegmentRef
+from statestores.object_log.documents import Batch, Staged
+from statestores.object_log.frames import read_entry
+from statestores.object_log.names import Names
+from statestores.object_log.requests import (
+    Create,
+    Delete,
+    ListNames,
+    Read,
+    ReadMany,
+    Replace,
+    Request,
+    Steps,
+)
+from statestores.object_log.view import View
+from statestores.spi import Position, TopicPartition
+from statestores.storage import Found, Outcome, Unchanged
+
+PARTITIONS = (0, 1, 2)
+NAMES = Names("s", "memory://explorer")
+STEPS = 2_000
+INPUT = TopicPartition("in", 0)
+
+Item = tuple[str, int, int]
+"""An id, and the first and last offset that it has."""
+
+
+def _position(number: int) -> Position:
+    return Position({INPUT: number, TopicPartition("other", number % 5): number})
+
+
+def frame(number: int, base: int, rows: int, *, clear: bool = False) -> bytes:
+    """Return a frame that is told by *number*, which is its position."""
+    position = pack_position(_position(number))
+    body = b"" if clear else b"%-16d" % number
+    header = FrameHeader(
+        version=FRAME_FORMAT_VERSION,
+        kind=FrameKind.CLEAR if clear else FrameKind.CHANGES,
+        flags=0,
+        position_bytes=len(position),
+        body_bytes=len(body),
+        num_changes=0 if clear else rows,
+        base_offset=base,
+        last_offset=base + rows - 1,
+        appended_at_ms=0,
+    )
+    return pack_frame(header, position, body) + body
+
+
+def frames_in(data: bytes) -> Iterator[bytes]:
+    """Yield the frames of a segment, or the one that *data* is."""
+    at = head_bytes(data) if data.startswith(b"statelog") else 0
+    if at:
+        SegmentHead.unpack(data[:at])
+    while at < len(data):
+        found = unpack_header(data[at : at + FRAME_HEADER_BYTES], 0)
+        assert found is not None
+        yield data[at : at + found[1].frame_bytes]
+        at += found[1].frame_bytes
+
+
+class Memory:
+    """What the object store holds."""
+
+    def __init__(self) -> None:
+        self.objects: dict[str, Found] = {}
+        self._tags = 0
+
+    def execute(self, request: Request) -> Any:
+        """Carry *request* out, and return the true answer."""
+        match request:
+            case Create(name, data):
+                if name in self.objects:
+                    return Outcome.REFUSED
+                return self._put(name, data)
+            case Replace(name, data, tag):
+                held = self.objects.get(name)
+                if held is None or held.tag != tag:
+                    return Outcome.REFUSED
+                return self._put(name, data)
+            case Read(name, known_tag):
+                found = self.objects.get(name)
+                return Unchanged() if found is not None and found.tag == known_tag else found
+            case ListNames(prefix):
+                return sorted(name for name in self.objects if name.startswith(prefix))
+            case Delete(name):
+                self.objects.pop(name, None)
+                return None
+        raise AssertionError(request)
+
+    def _put(self, name: str, data: bytes) -> Outcome:
+        self._tags += 1
+        self.objects[name] = Found(data, str(self._tags))
+        return Outcome.DONE
+
+
+def one_by_one(steps: Steps[Any]) -> Steps[Any]:
+    """Ask for what is read at the same time in single requests: anything may come between them."""
+    answer: Any = None
+    while True:
+        try:
+            request = steps.send(answer)
+        except StopIteration as done:
+            return done.value
+        if isinstance(request, ReadMany):
+            answer = []
+            for name in request.names:
+                answer.append((yield Read(name)))
+        else:
+            answer = yield request
+
+
+class Schedule:
+    """One run of all actors, in an order and with failures that its seed decides."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.memory = Memory()
+        self.acknowledged: dict[str, dict[int, tuple[int, int]]] = {}
+        self.denied: set[str] = set()
+        self.attempted: dict[str, dict[int, int]] = {}
+        self.ids: dict[int, str] = {}
+        self.clears: set[int] = set()
+        self.batches: set[int] = set()
+        self.reads: dict[str, list[dict[int, list[Item]]]] = collections.defaultdict(list)
+        self.counts: collections.Counter[str] = collections.Counter()
+        self.faults = self.random.choice((0.0, 0.02, 0.1, 0.25))
+        self.alone(folding.create_log(NAMES, "log", "key-value"))
+
+    def number(self, name: str) -> int:
+        """Return the number by which the frames of *name* are told."""
+        self.ids[len(self.ids)] = name
+        return len(self.ids) - 1
+
+    def writer(self, name: str) -> Steps[None]:
+        """Stage and commit writes of several partitions."""
+        for n in range(3):
+            write = yield from writes.begin_write(NAMES, f"{name}.{n}")
+            touched = self.random.sample(PARTITIONS, self.random.randint(1, 3))
+            rows = {p: self.random.randint(1, 3) for p in touched}
+            self.attempted[write] = rows
+            number = self.number(write)
+            for p in touched:
+                yield from writes.stage(NAMES, write, p, frame(number, 0, rows[p]))
+            for attempt in range(8):  # what was denied is not there, so it may be tried again
+                try:
+                    follow = self.random.random() < 0.7
+                    bases = yield from writes.commit_write(NAMES, write, rows, follow=follow)
+                except (CommitConflictError, StoreLockedError) as no:
+                    self.counts[type(no).__name__] += 1
+                    if attempt == 7 or "voided" in str(no):
+                        self.denied.add(write)
+                        break
+                    if isinstance(no, StoreLockedError) and self.random.random() < 0.4:
+                        yield from self.release(self.random.choice(touched), f"{write}{attempt}")
+                else:
+                    self.acknowledged[write] = {
+                        p: (base, base + rows[p] - 1) for p, base in bases.items()
+                    }
+                    break
+
+    def streamer(self, name: str) -> Steps[None]:
+        """Commit what several tasks have staged, as batches of a stream that may come again."""
+        for n in range(3):
+            batch = Batch(stream="query", number=n)
+            parts: dict[int, list[Staged]] = {}
+            expected: dict[str, dict[int, int]] = {}
+            touched = self.random.sample(PARTITIONS, self.random.randint(0, 3))
+            overwrites = self.random.random() < 0.2
+            for task in range(self.random.randint(1, 2)):
+                write = yield from writes.begin_write(NAMES, f"{name}.{n}.{task}")
+                number = self.number(write)
+                rows = {p: self.random.randint(1, 3) for p in touched}
+                clears = overwrites and task == 0
+                if clears:
+                    rows = dict.fromkeys(touched, 1)
+                    self.clears.add(number)
+                expected[write] = rows
+                for p in touched:
+                    data = frame(number, 0, rows[p], clear=clears)
+                    yield from writes.stage(NAMES, write, p, data)
+                    parts.setdefault(p, []).append(writes.staged_as(write, data, "a frame"))
+            self.attempted |= expected
+            watched = self.random.choice(((), PARTITIONS))
+            for attempt in range(8):
+                try:
+                    bases = yield from self.commit(f"{name}.{n}", parts, batch, watched)
+                except (CommitConflictError, StoreLockedError) as no:
+                    self.counts[type(no).__name__] += 1
+                    if attempt == 7 or "voided" in str(no):
+                        self.denied |= expected.keys()
+                        break
+                    if isinstance(no, StoreLockedError):
+                        yield from self.release(
+                            self.random.choice(PARTITIONS), f"{name}{n}{attempt}"
+                        )
+                else:
+                    self.settle_batch(batch, expected, bases, touched)
+                    break
+
+    def commit(
+        self, unique: str, parts: dict[int, list[Staged]], batch: Batch, watched: tuple[int, ...]
+    ) -> Steps[dict[int, int] | None]:
+        """Commit *parts*; where all are watched, only behind the very ends that were seen."""
+        if not watched:
+            return (yield from writes.commit_staged(NAMES, unique, parts, batch=batch))
+        view = yield from catching_up.catch_up(NAMES, PARTITIONS, tails=True)
+        ends = {p: view.parts[p].end for p in PARTITIONS}
+
+        def accept(found: Mapping[int, int]) -> None:
+            if found != ends:
+                raise CommitConflictError(f"{unique} expects {ends}, and {found} is there")
+
+        bases = yield from writes.commit_staged(
+            NAMES, unique, parts, batch=batch, watched=watched, accept=accept
+        )
+        for p, base in (bases or {}).items():
+            assert base == ends[p], f"{unique} was not to follow anything"
+        return bases
+
+    def settle_batch(
+        self,
+        batch: Batch,
+        expected: dict[str, dict[int, int]],
+        bases: dict[int, int] | None,
+        touched: list[int],
+    ) -> None:
+        """Note what became of a batch, of which only one attempt may count."""
+        if bases is None:
+            self.denied |= expected.keys()
+            self.counts["batch came again"] += 1
+            return
+        assert batch.number not in self.batches, f"{batch} was applied twice"
+        self.batches.add(batch.number)
+        ends = dict(bases)
+        for write, rows in expected.items() if touched else ():
+            self.acknowledged[write] = {p: (ends[p], ends[p] + rows[p] - 1) for p in touched}
+            for p in touched:
+                ends[p] += rows[p]
+
+    def release(self, partition: int, unique: str) -> Steps[None]:
+        """Have nobody own *partition*."""
+        try:
+            yield from owners.take(NAMES, partition, unique, hold=False)
+        except FencedError:
+            self.counts["fenced when releasing"] += 1
+
+    def owner(self, name: str) -> Steps[None]:
+        """Take partitions over, and append to them."""
+        for n in range(2):
+            p = self.random.choice(PARTITIONS)
+            try:
+                grant, view = yield from owners.take(NAMES, p, f"{name}.{n}")
+            except FencedError:
+                continue
+            end = view.parts[p].end
+            for i in range(self.random.randint(1, 5)):
+                unique, rows = f"{name}.{n}.{i}", self.random.randint(1, 3)
+                number = self.number(unique)
+                clear = self.random.random() < 0.15
+                if clear:
+                    rows = 1
+                    self.clears.add(number)
+                self.attempted[unique] = {p: rows}
+                try:
+                    data = frame(number, end, rows, clear=clear)
+                    yield from owners.append(NAMES, grant, data)
+                except FencedError:
+                    self.denied.add(unique)
+                    self.counts["fenced"] += 1
+                    break
+                self.acknowledged[unique] = {p: (end, end + rows - 1)}
+                end += rows
+            else:
+                chance = self.random.random()  # so that writers may write again
+                if chance < 0.3:
+                    yield from self.release(p, f"{name}.{n}r")
+                elif chance < 0.7:
+                    yield from owners.give_back(NAMES, grant, f"{name}.{n}b")
+
+    def reader(self, name: str) -> Steps[None]:
+        """Read everything, anew or on from before."""
+        view: View | None = None
+        for _ in range(5):
+            if self.random.random() < 0.3:
+                view = None
+            view = yield from catching_up.catch_up(NAMES, PARTITIONS, view, tails=True)
+            shown = {}
+            for p in PARTITIONS:
+                shown[p] = yield from self.content(view, p)
+            self.reads[name].append(shown)
+
+    def content(self, view: View, partition: int) -> Steps[list[Item]]:
+        """Return what *view* has of *partition*, as a log would be read."""
+        items: list[Item] = []
+        offset, end = 0, view.parts[partition].end
+        position: dict[TopicPartition, int] = {}
+        expected = view.parts[partition].position
+        while offset < end:
+            view, _, data = yield from pieces.read_piece(NAMES, partition, view, offset)
+            for each in frames_in(data):
+                stored = read_entry(each, "a frame")
+                header = stored.header
+                if header.base_offset < offset:  # merged with what was read before
+                    continue
+                if header.base_offset >= end:
+                    break
+                assert header.base_offset == offset
+                number = stored.position[INPUT]
+                assert stored.position == _position(number)
+                if number in self.clears:
+                    position.clear()
+                for each_input, offset_of in _position(number).items():
+                    position[each_input] = max(offset_of, position.get(each_input, -1))
+                items.append((self.ids[number], header.base_offset, header.last_offset))
+                offset = header.last_offset + 1
+        assert position == expected, f"{partition}: the position is {expected}, not {position}"
+        return items
+
+    def folder(self, name: str) -> Steps[None]:
+        """Fold, merge segments, vacuum."""
+        for n in range(4):
+            yield from folding.fold(NAMES, f"{name}{n}", PARTITIONS)
+            if self.random.random() < 0.5:
+                yield from self.merge(f"{name}{n}m", self.random.choice(PARTITIONS))
+            if self.random.random() < 0.5:
+                before = self.random.choice((None, 0, 2, 5))
+                yield from vacuum.vacuum(NAMES, f"{name}{n}v", void_before=before)
+
+    def merge(self, unique: str, partition: int) -> Steps[None]:
+        """Make one segment of those of *partition*, as a compaction does."""
+        known = yield from settling.read_checkpoint(NAMES)
+        segments = known.checkpoint.part(partition).segments
+        frames: list[bytes] = []
+        for each in segments:
+            found = yield Read(each.name)
+            if found is None:
+                return  # somebody else has merged them
+            frames += frames_in(found.data)
+        if len(segments) < 2:
+            return
+        end = segments[-1].end
+        data = b"".join(
+            [folding.segment_head("key-value", 0, end, Position(), compacted=True), *frames]
+        )
+        name = NAMES.segment(unique, partition)
+        yield from settling.settle(NAMES, name, data)
+        merged = SegmentRef(name, 0, end, len(data), compacted=True)
+        yield from folding.publish_segments(NAMES, f"{unique}p", partition, known, (merged,))
+
+    def play(self) -> None:
+        """Run all actors until they are done or dead, and check what they were told."""
+        late = self.run()
+        self.random.shuffle(late)
+        for request in late:
+            self.memory.execute(request)
+        self.check()
+
+    def run(self) -> list[Request]:
+        """Run all actors, and return what is on its way still."""
+        actors: dict[str, Steps[Any]] = {f"w{i}": self.writer(f"w{i}") for i in range(2)}
+        actors |= {f"s{i}": self.streamer(f"s{i}") for i in range(2)}
+        actors |= {f"o{i}": self.owner(f"o{i}") for i in range(2)}
+        actors |= {f"r{i}": self.reader(f"r{i}") for i in range(2)}
+        actors |= {f"c{i}": self.folder(f"c{i}") for i in range(2)}
+        running = {name: one_by_one(actor) for name, actor in actors.items()}
+        answers: dict[str, Any] = dict.fromkeys(running)
+        waiting: dict[str, Request] = {}
+        late: list[Request] = []
+        asleep: dict[str, int] = {}
+        chance = self.random
+        for step in range(STEPS):
+            if late and chance.random() < 0.03:
+                self.memory.execute(late.pop(chance.randrange(len(late))))
+                self.counts["late"] += 1
+            awake = [name for name in running if asleep.get(name, 0) <= step]
+            if not running:
+                break
+            name = chance.choice(awake or list(running))
+            if name not in waiting:
+                try:
+                    waiting[name] = running[name].send(answers[name])
+                except StopIteration:
+                    del running[name]
+                    continue
+                except CommitInDoubtError:
+                    self.counts["in doubt"] += 1
+                    del running[name]
+                    continue
+            if chance.random() < 0.04:
+                asleep[name] = step + chance.choice((5, 40, 150, 400))
+                continue
+            request = waiting.pop(name)
+            if chance.random() >= self.faults:
+                answers[name] = self.memory.execute(request)
+            elif not self.fail(request, name, answers, late):
+                running.pop(name).close()
+        for actor in running.values():
+            actor.close()
+        return late
+
+    def fail(
+        self, request: Request, name: str, answers: dict[str, Any], late: list[Request]
+    ) -> bool:
+        """Do *request* wrong; return whether the actor lives on."""
+        kind = self.random.choice(("lost", "failed", "late", "conflict", "crash"))
+        if kind == "crash" and self.random.random() < 0.8:
+            kind = "lost"
+        self.counts[kind] += 1
+        puts = isinstance(request, Create | Replace)
+        if kind == "crash":
+            if self.random.random() < 0.5:
+                self.memory.execute(request)
+            elif puts or isinstance(request, Delete):
+                late.append(request)
+            return False
+        if puts:
+            if kind == "lost":
+                self.memory.execute(request)
+            if kind == "late":
+                late.append(request)
+            answers[name] = Outcome.REFUSED if kind == "conflict" else Outcome.UNKNOWN
+        elif kind == "late" and isinstance(request, Delete):
+            late.append(request)
+            answers[name] = None
+        else:
+            answers[name] = self.memory.execute(request)
+        return True
+
+    def alone(self, steps: Steps[Any]) -> Any:
+        """Run *steps* with nobody else about and nothing failing."""
+        single, answer = one_by_one(steps), None
+        while True:
+            try:
+                answer = self.memory.execute(single.send(answer))
+            except StopIteration as done:
+                return done.value
+
+    def check(self) -> None:
+        """Compare what is there with what everybody was told."""
+        view = self.alone(catching_up.catch_up(NAMES, PARTITIONS, tails=True))
+        final = {p: self.alone(self.content(view, p)) for p in PARTITIONS}
+        assert view.batches.get("query", -1) >= max(self.batches, default=-1)
+        where: dict[str, dict[int, tuple[int, int]]] = collections.defaultdict(dict)
+        for p, items in final.items():
+            for name, base, last in items:
+                assert p not in where[name], f"{p}: {name} is there twice"
+                where[name][p] = (base, last)
+        for name, at in self.acknowledged.items():
+            assert where.get(name) == at, f"{name}, acknowledged at {at}, is {where.get(name)}"
+        for name in self.denied:
+            assert name not in where, f"{name} was denied and is there"
+        for name, at in where.items():
+            sizes = {p: last - base + 1 for p, (base, last) in at.items()}
+            assert sizes == self.attempted[name], f"{name} is torn: {at}"
+        for name, reads in self.reads.items():
+            self.check_reads(name, reads, final)
+
+    def check_reads(
+        self,
+        name: str,
+        reads: list[dict[int, list[Item]]],
+        final: dict[int, list[Item]],
+    ) -> None:
+        """Compare what the reader *name* saw with what there is in the end."""
+        for read in reads:
+            seen = collections.defaultdict(set)
+            for p, items in read.items():
+                assert final[p][: len(items)] == items, f"{name} saw {items[-3:]} in {p}"
+                for item in items:
+                    seen[item[0]].add(p)
+            for written, parts in seen.items():
+                assert parts == set(self.attempted[written]), f"{name} saw {written} torn"
+        for before, after in pairwise(reads):
+            for p in PARTITIONS:
+                assert after[p][: len(before[p])] == before[p], f"{name} went back in {p}"
+        self.counts["reads"] += len(reads)

@@ -1,0 +1,70 @@
+"""The protocol under schedules of failures: what was acknowledged is there once, and nothing else.
+
+What is run is the code of `statestores.object_log` itself. Each schedule has three writers, two
+owners, two readers and two that fold, merge, vacuum and void, over a store that loses, fails,
+delays and refuses, and in which anybody may sleep or die.
+"""
+
+import os
+from collections import Counter
+
+import pytest
+from planted_bugs import BUGS
+from schedules import Schedule
+
+_SOAK = os.environ.get("STATESTORES_SOAK") == "1"
+SCHEDULES = 100_000 if _SOAK else 200
+PLANTED = 1_500
+
+pytestmark = [
+    pytest.mark.usefixtures("_parses_once"),
+    pytest.mark.timeout(12 * 3600 if _SOAK else 300),
+]
+
+
+@pytest.mark.spec(
+    "OBJ-4",
+    "OBJ-5",
+    "OBJ-6",
+    "OBJ-7",
+    "OBJ-8",
+    "OBJ-9",
+    "OBJ-10",
+    "OBJ-11",
+    "OBJ-12",
+    "OBJ-13",
+    "OBJ-14",
+    "OBJ-15",
+    "OBJ-16",
+)
+def test_no_schedule_loses_doubles_or_tears() -> None:
+    """Acknowledged: there once, at its offset. Denied: not there. Read: a prefix, and never torn.
+
+    Positions are those of what is there, with clears, and readers never go back.
+    """
+    seen: Counter[str] = Counter()
+    for seed in range(SCHEDULES):
+        schedule = Schedule(seed)
+        schedule.play()
+        seen += schedule.counts
+        seen["acknowledged"] += len(schedule.acknowledged)
+
+    # A run in which nothing goes wrong proves nothing.
+    for kind in ("lost", "failed", "late", "conflict", "crash", "fenced", "StoreLockedError"):
+        assert seen[kind] > 10, kind
+    assert seen["acknowledged"] > 5 * SCHEDULES
+    assert seen["reads"] > 5 * SCHEDULES
+
+
+@pytest.mark.spec("OBJ-5", "OBJ-7", "OBJ-10", "OBJ-14", "OBJ-15", "OBJ-16")
+@pytest.mark.parametrize("name", BUGS)
+def test_a_rule_that_is_left_out_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each rule is needed, and the schedules would find out."""
+    BUGS[name].plant(monkeypatch)
+    for seed in range(BUGS[name].first, PLANTED):
+        try:
+            Schedule(seed).play()
+        except Exception:  # noqa: BLE001  # whatever it breaks first
+            return
+
+    pytest.fail(f"{BUGS[name].story}: {PLANTED} schedules have not noticed")

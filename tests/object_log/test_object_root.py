@@ -1,0 +1,417 @@
+"""State roots in object stores: the same stores, opened anywhere, and refused by name elsewhere."""
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+import statestores as ss
+from statestores.cli.application import app
+from statestores.errors import (
+    CapabilityNotSupportedError,
+    FencedError,
+    InvalidArgumentError,
+    InvalidOptionError,
+    InvalidTypeError,
+    MissingDriverError,
+    StateStoreError,
+    StoreCorruptedError,
+    StoreMismatchError,
+    StoreNotFoundError,
+)
+from statestores.logged_store import LoggedStore
+from statestores.object_log import ObjectLog
+from statestores.storage import Found, StorageUrl, open_storage
+from statestores.tasks import TaskManager
+from statestores.verification import Status, verify
+
+INPUT = ss.TopicPartition("words", 0)
+Counts = LoggedStore[ss.KeyValueStore[str, int]]
+
+
+def put(counts: Counts, *rows: tuple[str, int]) -> None:
+    """Put *rows*, and commit each with its number as the position."""
+    for key, value in rows:
+        counts.store.put(key, value)
+        counts.commit({INPUT: value})
+
+
+@pytest.mark.spec("OBJ-20", "LGS-6", "OBJ-17")
+@pytest.mark.parametrize("backend", ["sqlite", "rocksdb", "memory"])
+def test_a_store_goes_on_elsewhere(root: ss.StateRoot, tmp_path: Path, backend: str) -> None:
+    """Whether its engine is there, is gone, or was of another machine: all of it, and no more."""
+    counts: Counts
+    with ss.open_logged_store(root, "counts", backend=backend, directory=tmp_path / "a") as counts:
+        put(counts, ("a", 1), ("b", 2), ("a", 3))
+        counts.store.put("lost", 4)
+    if backend != "memory":
+        shutil.copytree(tmp_path / "a", tmp_path / "kept")
+    url = root.storage.url if root.storage is not None else ""
+    with ss.open_logged_store(url, "counts", directory=tmp_path / "b", backend="sqlite") as counts:
+        assert counts.restored.changelog_rows == 3
+        put(counts, ("c", 5))
+    root.object_log("counts").compact()
+    for directory, rows in (("a", 1), ("kept", 1), ("new", 3)):
+        with ss.open_logged_store(
+            url, "counts", directory=tmp_path / directory, backend=backend
+        ) as counts:
+            if backend != "memory":
+                assert counts.restored.changelog_rows == rows
+            assert dict(counts.store.range()) == {"a": 3, "b": 2, "c": 5}
+            assert counts.position == {INPUT: 5}
+            assert counts.committed_offset == 3
+            assert counts.changelog.end_offset == 4
+
+
+@pytest.mark.spec("OBJ-10", "LGS-2")
+def test_opening_fences_whoever_has_it(root: ss.StateRoot, tmp_path: Path) -> None:
+    """The old owner's commit raises, nothing of it counts, and what it has is pending still."""
+    old: Counts = ss.open_logged_store(root, "counts", directory=tmp_path / "a", backend="sqlite")
+    put(old, ("a", 1))
+    new: Counts = ss.open_logged_store(root, "counts", directory=tmp_path / "b", backend="sqlite")
+    old.store.put("a", 100)
+    with pytest.raises(FencedError, match="nothing of this commit was written"):
+        old.commit({INPUT: 100})
+    assert old.store.get("a") == 100
+    old.store.rollback()
+    assert old.store.get("a") == 1
+    put(new, ("b", 2))
+    old.close()
+    new.close()
+
+    with ss.open_logged_store(root, "counts", directory=tmp_path / "a") as old:
+        assert dict(old.store.range()) == {"a": 1, "b": 2}
+
+
+@pytest.mark.spec("OBJ-10")
+def test_an_engine_that_cannot_be_opened_fences_nobody(root: ss.StateRoot, tmp_path: Path) -> None:
+    """Everything on this machine is looked at before the partition is taken."""
+    counts: Counts
+    with ss.open_logged_store(root, "counts", directory=tmp_path / "a", backend="sqlite") as counts:
+        put(counts, ("a", 1))
+        for directory, backend in ((tmp_path / "a", None), (tmp_path / "b", "no-backend")):
+            with pytest.raises(StateStoreError):
+                ss.open_logged_store(root, "counts", directory=directory, backend=backend)
+        put(counts, ("a", 2))
+
+
+@pytest.mark.spec("OBJ-18")
+def test_the_engine_of_another_log_is_refused(root: ss.StateRoot, tmp_path: Path, url: str) -> None:
+    """An offset alone does not say of which log it is."""
+    with ss.open_logged_store(root, "counts", directory=tmp_path / "a", backend="sqlite") as counts:
+        put(counts, ("a", 1))
+    other = ss.StateRoot.create(f"{url}/other")
+    other.add_store(root.store("counts").specification, partitions=2)
+    with ss.open_logged_store(
+        other, "counts", directory=tmp_path / "b", backend="sqlite"
+    ) as counts:
+        put(counts, ("z", 1), ("z", 2))
+    for state, partition in ((other, 0), (root, 1)):
+        with pytest.raises(StoreMismatchError, match="another directory"):
+            ss.open_logged_store(state, "counts", partition, directory=tmp_path / "a")
+    (tmp_path / "a" / "changelog.json").unlink()
+    with pytest.raises(StoreMismatchError, match=r"no changelog\.json"):
+        ss.open_logged_store(root, "counts", directory=tmp_path / "a")
+
+
+@pytest.mark.spec("LGS-12", "OBJ-20")
+def test_a_truncation_goes_along(root: ss.StateRoot, tmp_path: Path) -> None:
+    """The clear is in the log, and empties what is restored."""
+    counts: Counts
+    with ss.open_logged_store(root, "counts", directory=tmp_path / "a", backend="sqlite") as counts:
+        put(counts, ("a", 1), ("b", 2))
+        counts.store.truncate()
+        put(counts, ("c", 3))
+    with ss.open_logged_store(root, "counts", directory=tmp_path / "b", backend="sqlite") as counts:
+        assert dict(counts.store.range()) == {"c": 3}
+        assert counts.position == {INPUT: 3}
+
+
+def _stamped(store: Any, now: int) -> None:
+    store.put(b"k%d" % (now % 3), b"%d" % now, timestamp_ms=now)
+
+
+def _window(store: Any, now: int) -> None:
+    store.put(b"k", b"%d" % now, window_start_ms=now // 10 * 10)
+
+
+def _session(store: Any, now: int) -> None:
+    store.put(b"k%d" % (now % 2), now - 3, now, b"%d" % now)
+
+
+KINDS: dict[str, tuple[Any, Callable[[Any, int], None], Callable[[Any], list[Any]], str]] = {
+    "timestamped": (ss.TimestampedKeyValue("s"), _stamped, lambda s: list(s.range()), ""),
+    "versioned": (
+        ss.Versioned("s", history_retention_ms=50),
+        _stamped,
+        lambda s: [list(s.history(b"k%d" % i)) for i in range(3)],
+        "history_retention_ms",
+    ),
+    "duplicates": (
+        ss.Window("s", retention_ms=60, window_size_ms=10, retain_duplicates=True),
+        _window,
+        lambda s: list(s.fetch_all()),
+        "retention_ms",
+    ),
+    "session": (
+        ss.Session("s", retention_ms=60),
+        _session,
+        lambda s: list(s.find_all_sessions()),
+        "retention_ms",
+    ),
+}
+
+
+@pytest.mark.spec("OBJ-20", "OBJ-23", "LOG-30")
+@pytest.mark.parametrize("kind", KINDS)
+def test_stores_of_every_kind(url: str, tmp_path: Path, kind: str) -> None:
+    """What one machine shows, another one shows, from the whole log and from the compacted one."""
+    specification, write, show, retention = KINDS[kind]
+    root = ss.StateRoot.create(url)
+    root.add_store(specification, partitions=1)
+    with ss.open_logged_store(root, "s", directory=tmp_path / "a", backend="sqlite") as logged:
+        for number in range(40):
+            write(logged.store, 100 + 3 * number)
+            logged.commit({INPUT: number})
+        shown, stream_time_ms = show(logged.store), logged.store.stream_time_ms
+    assert shown
+    for place in ("b", "c"):
+        with ss.open_logged_store(
+            root, "s", directory=tmp_path / place, backend="sqlite"
+        ) as logged:
+            assert show(logged.store) == shown
+            assert logged.store.stream_time_ms == stream_time_ms
+            assert logged.position == {INPUT: 39}
+        report = root.object_log("s").compact(
+            **({retention: getattr(specification, retention)} if retention else {})
+        )
+        assert report.changes_after <= report.changes_before
+
+
+@pytest.mark.spec("OBJ-17")
+def test_stores_are_noted_once_and_checked(root: ss.StateRoot, url: str) -> None:
+    """As in a directory: the same again is welcome, and another one of the name is not."""
+    again = ss.StateRoot.create(url)
+    assert again.stores == root.stores
+    again.add_store(ss.KeyValue("counts", key=ss.utf8, value=ss.int64), partitions=2)
+    again.add_store(ss.TimestampedKeyValue("ttl", ttl_ms=5), partitions=1)
+    root.add_store(ss.TimestampedKeyValue("ttl", ttl_ms=9), partitions=1)  # may be changed
+    for specification, partitions in ((ss.KeyValue("counts"), 2), (ss.KeyValue("ttl"), 1)):
+        with pytest.raises(StoreMismatchError):
+            again.add_store(specification, partitions=partitions)
+
+    opened = ss.StateRoot.open(url)
+    assert sorted(opened.stores) == ["counts", "ttl"]
+    assert opened.store("ttl").specification == ss.TimestampedKeyValue("ttl", ttl_ms=9)
+    with pytest.raises(StoreNotFoundError, match="no state root"):
+        ss.StateRoot.open(f"{url}/else")
+    storage = open_storage(f"{url}/else")
+    storage.create("statestores.json", b'{"format": 2}')
+    with pytest.raises(StateStoreError):
+        ss.StateRoot.open(f"{url}/else")
+    storage.delete("statestores.json")
+    storage.create("statestores.json", b"nothing")
+    with pytest.raises(StoreCorruptedError):
+        ss.StateRoot.open(f"{url}/else")
+
+
+@pytest.mark.spec("OBJ-22")
+def test_what_is_not_there_yet_is_refused_by_name(
+    root: ss.StateRoot, url: str, tmp_path: Path
+) -> None:
+    """With what to do instead, and nothing made anywhere."""
+    with ss.open_logged_store(root, "counts", directory=tmp_path / "a", backend="memory") as counts:
+        put(counts, ("a", 1))
+        with pytest.raises(CapabilityNotSupportedError, match="compact"):
+            counts.snapshot()
+    for call in (
+        lambda: root.path,
+        lambda: root.partition("counts", 0),
+        lambda: TaskManager(root, {0: ["counts"]}),
+    ):
+        with pytest.raises(CapabilityNotSupportedError, match="open_logged_store"):
+            call()
+    with pytest.raises(InvalidArgumentError, match="directory of this machine"):
+        ss.open_logged_store(root, "counts")
+    with pytest.raises(InvalidArgumentError, match="partitions 0 to 1"):
+        ss.open_logged_store(root, "counts", 2, directory=tmp_path / "b")
+    for directory in (url, "s3://bucket/engine"):
+        with pytest.raises(InvalidArgumentError, match="URL"):
+            ss.open_logged_store(root, "counts", directory=directory)
+    with pytest.raises(InvalidArgumentError, match="open already"):
+        ss.open_logged_store(root, "counts", directory=tmp_path / "b", storage_options={})
+    with pytest.raises(InvalidArgumentError, match="storage_options"):
+        ss.StateRoot.open(tmp_path, storage_options={})
+    local = ss.StateRoot.create(tmp_path / "root")
+    local.add_store(ss.KeyValue("counts"), partitions=1)
+    with pytest.raises(CapabilityNotSupportedError, match="directory"):
+        local.object_log("counts")
+    for command in ("snapshot", "serve", "orphans"):
+        outcome = CliRunner().invoke(app, [command, url])
+        assert outcome.exit_code != 0
+        assert "docs/object-stores.md" in outcome.stderr
+
+
+@pytest.mark.spec("OBJ-13", "OBJ-15")
+def test_the_command_compacts(root: ss.StateRoot, url: str, tmp_path: Path) -> None:
+    """Beside the owner, who goes on."""
+    with ss.open_logged_store(root, "counts", directory=tmp_path / "a", backend="memory") as counts:
+        put(counts, *(("a", number) for number in range(20)))
+        storage = open_storage(url)
+        storage.create("counts/segments/of-the-dead/0", b"nothing")
+        outcome = CliRunner().invoke(app, ["compact", url, "--json"])
+        assert json.loads(outcome.stdout)["changes_after"] == 1
+        assert CliRunner().invoke(app, ["compact", url, "--drop-covered"]).exit_code != 0
+        names = [each.name for each in storage.list("counts/")]
+        assert len([name for name in names if "/own/" in name or "/root/" in name]) == 0
+        assert len([name for name in names if "/segments/" in name]) == 1
+        put(counts, ("b", 20))
+    with ss.open_logged_store(root, "counts", directory=tmp_path / "b", backend="memory") as counts:
+        assert dict(counts.store.range()) == {"a": 19, "b": 20}
+
+
+def test_the_commands_that_look_into_changelogs(
+    root: ss.StateRoot, url: str, tmp_path: Path
+) -> None:
+    """What there is of each partition, and every change with its offset, beside the owner."""
+
+    def run(*arguments: str) -> Any:
+        outcome = CliRunner().invoke(app, [*arguments, "--json"])
+        assert outcome.exit_code == 0, outcome.stderr
+        return [json.loads(line) for line in outcome.stdout.replace("\n  ", "").splitlines()]
+
+    root.add_store(ss.KeyValue("other"), partitions=1)
+    with ss.open_logged_store(
+        root, "counts", 1, directory=tmp_path / "a", backend="memory"
+    ) as counts:
+        put(counts, ("a", 1), ("b", 2))
+        root.object_log("counts").fold()
+        put(counts, ("a", 3))
+        changes = run("changelog", url, "--store", "counts", "--partition", "1")
+        assert [(row["offset"], row["key"], row["value"]) for row in changes] == [
+            (0, "a", 1),
+            (1, "b", 2),
+            (2, "a", 3),
+        ]
+        assert run("changelog", url, "--store", "other") == []
+        outcome = CliRunner().invoke(app, ["info", url, "--json"])
+        partitions = json.loads(outcome.stdout)["partitions"]
+        said = [(row["store"], row["end_offset"], row["owned"]) for row in partitions]
+        assert said == [("counts", 0, False), ("counts", 3, True), ("other", 0, False)]
+        assert (partitions[1]["entries"], partitions[1]["segments"]) == (1, 1)
+        assert "counts\t1\t3\ttrue" in CliRunner().invoke(app, ["info", url]).stdout
+        assert CliRunner().invoke(app, ["changelog", url, "--partition", "7"]).exit_code != 0
+
+
+@pytest.mark.spec("OBJ-21")
+@pytest.mark.parametrize(
+    "url",
+    [
+        "s3://key:secret@bucket/root",
+        "s3://bucket/root?sig=secret",
+        "s3:///root",
+        "s3://bucket/../secret",
+        "gs://bucket/a b/secret",
+        "http://bucket/secret",
+        "file:///tmp/secret",
+    ],
+)
+def test_urls_that_are_none(url: str) -> None:
+    """What may be a secret is not repeated."""
+    with pytest.raises(InvalidArgumentError) as refused:
+        StorageUrl.parse(url)
+    assert "secret" not in str(refused.value)
+
+
+@pytest.mark.spec("OBJ-21")
+def test_options_that_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are refused by name, and their values are not repeated."""
+    cases: list[tuple[Any, type[Exception]]] = [
+        ({"bogus": "secret"}, InvalidOptionError),
+        ({"client_options": "secret"}, InvalidOptionError),
+        ({"client_options": {"bogus": "secret"}}, InvalidOptionError),
+        ({"access_key_id": ["secret"]}, InvalidOptionError),
+        ({1: "secret"}, InvalidTypeError),
+        ("secret", InvalidTypeError),
+    ]
+    for options, error in cases:
+        with pytest.raises(error) as refused:
+            open_storage("s3://bucket/root", options)
+        assert "secret" not in str(refused.value)
+        assert refused.value.__cause__ is None
+    storage = open_storage(
+        "s3://bucket/root", {"access_key_id": "id", "secret_access_key": "secret"}
+    )
+    assert repr(storage) == "ObstoreStorage('s3://bucket/root')"
+    for url, options in (
+        ("gs://bucket/root", {"skip_signature": True}),
+        ("az://container/root", {"account_name": "me", "skip_signature": True}),
+    ):
+        assert repr(open_storage(url, options)) == f"ObstoreStorage({url!r})"
+    for text in ("s3://bucket/root", "s3:/bucket/root/", "S3://bucket/root"):
+        assert str(StorageUrl.parse(text)) == "s3://bucket/root"
+    monkeypatch.setitem(os.sys.modules, "obstore", None)  # type: ignore[attr-defined]
+    monkeypatch.delitem(os.sys.modules, "statestores.storage.obstore_driver")  # type: ignore[attr-defined]
+    with pytest.raises(MissingDriverError, match=r"statestores\[object-store\]"):
+        open_storage("s3://bucket/root")
+
+
+def test_a_log_is_made_once(log: ObjectLog) -> None:
+    """Making it again changes nothing."""
+    before = log.reader(0).log_id
+    log.create()
+    assert log.reader(0).log_id == before
+
+
+@pytest.mark.spec("OBJ-34")
+def test_the_commands_that_read_rows(root: ss.StateRoot, url: str, tmp_path: Path) -> None:
+    """One key, all rows, a check of everything, and an engine made ahead; the owner goes on."""
+
+    def run(*arguments: str, code: int = 0) -> Any:
+        outcome = CliRunner().invoke(app, list(arguments))
+        assert outcome.exit_code == code, outcome.stderr
+        return outcome
+
+    with ss.open_logged_store(
+        root, "counts", 1, directory=tmp_path / "a", backend="memory"
+    ) as counts:
+        put(counts, ("a", 1), ("b", 2))
+        root.object_log("counts").fold()
+        put(counts, ("a", 3))
+        rows = run("scan", url, "--json").stdout.splitlines()
+        assert [json.loads(row)["value"] for row in rows] == [3, 2]
+        assert run("get", url, "a", "--partition", "1").stdout.strip() == "3"
+        exported = tmp_path / "rows.parquet"
+        run("export", url, str(exported))
+        assert exported.stat().st_size > 0
+
+        found = json.loads(run("verify", url, "--json", code=1).stdout)["checks"]
+        assert {(each["check"], each["status"]) for each in found} == {
+            ("store", "ok"),
+            ("changelog", "ok"),
+            ("partition", "ok"),
+            ("partition", "misplaced"),
+        }
+        assert "--local" in run("restore", url, code=2).stderr
+        assert "remove its directory" in (
+            run("restore", url, "--local", str(tmp_path), "--rebuild", code=2).stderr
+        )
+        local = str(tmp_path / "local")
+        run("restore", url, "--local", local, "--backend", "sqlite")
+        put(counts, ("c", 4))
+    with ss.open_logged_store(root, "counts", 1, directory=f"{local}/counts/1") as counts:
+        assert counts.restored.changelog_rows == 1
+        assert dict(counts.store.range()) == {"a": 3, "b": 2, "c": 4}
+    storage = open_storage(url)
+    (segment,) = (each.name for each in storage.list("counts/segments/"))
+    found_there = storage.read(segment)
+    assert isinstance(found_there, Found)
+    storage.delete(segment)
+    storage.create(segment, found_there.data[:-9] + b"something")
+    damaged = [finding for finding in verify(url) if finding.status is Status.DAMAGED]
+    assert [(each.check, segment in each.detail) for each in damaged] == [("changelog", True)]

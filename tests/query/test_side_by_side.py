@@ -1,0 +1,60 @@
+"""Questions side by side: bounded, in order, and none holds up what another has raised."""
+
+from threading import Event, Thread, get_ident
+
+import pytest
+
+from statestores.errors import StorageError
+from statestores.query.side_by_side import SideBySide
+
+_PATIENCE_SECONDS = 60.0
+
+
+@pytest.mark.spec("SRV-24")
+def test_a_failure_waits_for_nobody() -> None:
+    """It is raised while another question still has no answer."""
+    hangs = Event()
+
+    def fail() -> None:
+        raise StorageError("refused")
+
+    def hang() -> None:
+        assert hangs.wait(_PATIENCE_SECONDS)
+
+    begun = Event()
+
+    def hang_in_a_thread() -> None:
+        begun.set()
+        hang()
+
+    def wait_for_the_other() -> None:
+        assert begun.wait(_PATIENCE_SECONDS)
+
+    with SideBySide(2) as asking:
+        with pytest.raises(StorageError, match="refused"):
+            asking.answers([wait_for_the_other, hang_in_a_thread, fail])
+        assert not hangs.is_set()
+        hangs.set()
+
+
+@pytest.mark.spec("SRV-24")
+def test_where_all_threads_wait_the_caller_asks_itself() -> None:
+    """Another caller's questions take all threads, and nothing of that is waited for."""
+    hangs, begun = Event(), Event()
+
+    def hang() -> int:
+        begun.set()
+        assert hangs.wait(_PATIENCE_SECONDS)
+        return 1
+
+    with SideBySide(1) as asking:
+        found: list[list[int]] = []
+        slow = Thread(target=lambda: found.append(asking.answers([lambda: 0, hang])))
+        slow.start()
+        assert begun.wait(_PATIENCE_SECONDS)
+        assert asking.answers([get_ident] * 5) == [get_ident()] * 5
+        hangs.set()
+        slow.join()
+
+    assert found == [[0, 1]]
+    assert asking.answers([lambda: 1, lambda: 2, lambda: 3]) == [1, 2, 3]

@@ -1,0 +1,197 @@
+"""Window and session stores whose index has groups, against a model that knows no index.
+
+Groups are small here and memory is short, so that a few steps meet every way into the index. After
+each commit the rows are verified, which finds a row that nobody would ever remove; and a leap of
+time at the end has to leave nothing but what was put last.
+"""
+
+import copy
+import os
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from statestores.errors import StateStoreError
+from statestores.registry import load_backend
+from statestores.semantics import open_on_engine
+from statestores.semantics.retained import name_groups, naming, progress
+from statestores.semantics.rows.layout import DATA, END
+from statestores.spi import Durability, Session, Window
+from statestores.verification.engine_rows import examine_rows
+from statestores_conformance.models.retained import RetainedModel
+from statestores_conformance.subjects.faulty_engine import Fault, FaultyEngine, KeptOpen, Moment
+
+RETENTION_MS = 320
+"""A span has five milliseconds."""
+
+KEYS = (b"", b"\x00", b"\x00\x01", b"a", b"a\x00\x01", b"a" * 70)
+KINDS: dict[str, Any] = {
+    "window": Window("model", retention_ms=RETENTION_MS, window_size_ms=5),
+    "duplicates": Window(
+        "model", retention_ms=RETENTION_MS, window_size_ms=5, retain_duplicates=True
+    ),
+    "session": Session("model", retention_ms=RETENTION_MS),
+}
+MANY = 10_000
+"""Commits in which everything that expired must have gone."""
+
+PUTS = st.lists(
+    st.tuples(st.integers(0, len(KEYS) - 1), st.integers(0, 12), st.integers(0, 9)), max_size=40
+)
+"""A key, how long ago, and 0 for a deletion."""
+
+
+@pytest.fixture(autouse=True)
+def small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have groups of up to seven names or 200 bytes, from a commit of five rows on.
+
+    Commits remove so few rows that most groups go in parts.
+    """
+    monkeypatch.setattr(name_groups, "MOST_NAMES", 7)
+    monkeypatch.setattr(name_groups, "MOST_BYTES", 200)
+    monkeypatch.setattr(naming, "FEWEST_NAMES", 2)
+    monkeypatch.setattr(naming, "_FEWEST_ROWS", 5)
+    monkeypatch.setattr(naming, "_FREE_DEATHS", 6)
+    monkeypatch.setattr(progress, "REMOVALS_PER_COMMIT", 3)
+    monkeypatch.setattr(progress, "REMOVALS_PER_WRITE", 1)
+
+
+class Life(RuleBasedStateMachine):
+    """One store, and what it must show."""
+
+    @initialize(kind=st.sampled_from(sorted(KINDS)), memory=st.sampled_from([0, 700, 1 << 20]))
+    def begin(self, kind: str, memory: int) -> None:
+        """Begin with an empty engine."""
+        self.kind, self.memory, self.now, self.number = kind, memory, 0, 0
+        self.engine = load_backend("memory").open("unused")
+        self.model, self.committed = RetainedModel(RETENTION_MS), RetainedModel(RETENTION_MS)
+        self.open()
+
+    def open(self) -> None:
+        """Open a store that knows only what the engine has."""
+        self.watched = FaultyEngine(KeptOpen(self.engine))
+        self.store: Any = open_on_engine(
+            self.watched,
+            KINDS[self.kind],
+            durability=Durability.PROCESS_CRASH,
+            read_cache_bytes=self.memory,
+        )
+
+    def put_one(self, key: bytes, time_ms: int, value: bytes | None) -> None:
+        """Put into store and model."""
+        if self.kind == "session":
+            start_ms = max(0, time_ms - len(key) % 3)
+            accepted = self.store.put(key, start_ms, time_ms, value)
+            assert accepted == self.model.put(key, time_ms, start_ms, value)
+            return
+        accepted = self.store.put(key, value, time_ms)
+        if self.kind == "duplicates" and value is None:
+            assert not accepted
+            return
+        self.number += 1
+        number = self.number if self.kind == "duplicates" else 0
+        assert accepted == self.model.put(key, time_ms, number, value)
+
+    @rule(puts=PUTS, leap=st.sampled_from([0, 1, 1, 5, 30, RETENTION_MS // 2, 3 * RETENTION_MS]))
+    def put(self, puts: list[tuple[int, int, int]], leap: int) -> None:
+        """Put some rows around now, which may leap forward."""
+        self.now += leap
+        for key, ago, value in puts:
+            time_ms = max(0, self.now - ago * ago)
+            self.put_one(KEYS[key], time_ms, None if value == 0 else b"%d" % value)
+
+    @rule(key=st.integers(0, len(KEYS) - 1), count=st.integers(1, 60))
+    def put_columns(self, key: int, count: int) -> None:
+        """Put as columns what comes at successive moments."""
+        if self.kind == "session":
+            return
+        times = [self.now + number // 4 for number in range(count)]
+        values = [b"%d" % number for number in range(count)]
+        assert self.store.put_many([KEYS[key]] * count, values, times) == count
+        for time_ms, value in zip(times, values, strict=True):
+            self.number += 1
+            number = self.number if self.kind == "duplicates" else 0
+            self.model.put(KEYS[key], time_ms, number, value)
+        self.now = times[-1]
+
+    @rule()
+    def commit(self) -> None:
+        """Commit; then the rows are what the layout says."""
+        self.store.commit({})
+        self.committed = copy.deepcopy(self.model)
+        self.verify()
+
+    @rule(moment=st.sampled_from(list(Moment)))
+    def fail(self, moment: Moment) -> None:
+        """Have the engine fail in a commit, before or after it has the batch."""
+        self.watched.plan(Fault(call="apply", at=1, moment=moment))
+        with pytest.raises(StateStoreError):
+            self.store.commit({})
+        self.watched.plan(None)
+        if moment is Moment.AFTER:
+            self.committed = copy.deepcopy(self.model)
+        self.verify()
+
+    @rule()
+    def roll_back(self) -> None:
+        """Forget what is pending, unless the engine has it."""
+        try:
+            self.store.rollback()
+        except StateStoreError:
+            self.commit()
+        self.model = copy.deepcopy(self.committed)
+
+    @rule()
+    def crash(self) -> None:
+        """Go on with what the engine has, which is that of a commit: a batch is atomic."""
+        self.open()
+        self.model = copy.deepcopy(self.committed)
+
+    def rows(self) -> list[tuple[bytes, bytes]]:
+        """Return the rows of data and index."""
+        return list(self.engine.scan(DATA, END))
+
+    def verify(self) -> None:
+        """Find nothing wrong with what is stored."""
+        examined = examine_rows(self.engine)
+
+        assert examined is not None
+        assert examined.problems == []
+
+    def found(self) -> list[tuple[bytes, int, bytes]]:
+        """Return key, time and value of all that the store shows."""
+        if self.kind == "session":
+            return [(each.key, each.end_ms, each.value) for each in self.store.find_all_sessions()]
+        return [(each.key, each.start_ms, each.value) for each in self.store.fetch_all()]
+
+    def expected(self) -> list[tuple[bytes, int, bytes]]:
+        """Return the same of the model."""
+        return [(key, time_ms, value) for (key, time_ms, _), value in self.model.visible()]
+
+    @invariant()
+    def shows_the_model(self) -> None:
+        """The store shows what the model has."""
+        if hasattr(self, "store"):
+            assert self.found() == self.expected()
+
+    def teardown(self) -> None:
+        """Let everything expire: the row of the last put remains, with its name."""
+        if not hasattr(self, "store"):
+            return
+        self.now += 10 * RETENTION_MS
+        self.put_one(b"last", self.now, b"v")
+        for _ in range(MANY):
+            # Names of rows that are gone go too, and then the progress alone tells of it.
+            before = list(self.engine.scan(b"", END))
+            self.commit()
+            if before == list(self.engine.scan(b"", END)):
+                break
+        assert len(self.rows()) == 2
+
+
+TestLife = Life.TestCase
+if os.environ.get("STATESTORES_SOAK") != "1":
+    TestLife.settings = settings(max_examples=25, stateful_step_count=25)
