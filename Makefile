@@ -11,10 +11,11 @@ export PYTHONDONTWRITEBYTECODE :=
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-# Tests wait for the disk and for processes half of the time: three for each of two cores. Each worker
-# may have a Spark session (see tests/conftest.py).
+SPARK_CLASSES := $(VENV)/spark-classes.jsa
+# Tests wait for the disk and for processes part of the time: two for each of two cores. Each worker
+# reads all tests, which takes seconds; the first two have a Spark session (see tests/conftest.py).
 PYTEST := $(BIN)/python -m pytest
-WORKERS ?= 6
+WORKERS ?= 4
 # Where the files of tests lie: in memory if there is plenty, else tests wait for the disk a quarter
 # of their time. TEST_TMP=/tmp takes the disk. A PostgreSQL server, which does not run as root, has to
 # get through to its own directory there.
@@ -25,6 +26,11 @@ REPORT_PROFILE ?= quick
 BENCH_VENV := .venv-bench
 BENCH_BIN := $(BENCH_VENV)/bin
 BENCH_STAMP := $(BENCH_VENV)/.installed
+# Not kafka: Quix Streams wants an older confluent-kafka than the runner does.
+BENCH_EXTRAS := rocksdb,sqlite,postgresql,serdes,arrow,spark,cli,opentelemetry,conformance
+DOCS_VENV := .venv-docs
+DOCS_BIN := $(DOCS_VENV)/bin
+DOCS_STAMP := $(DOCS_VENV)/.installed
 BENCH_BUILD := build/benchmarks
 BENCH := $(BENCH_BIN)/python -m statestores_benchmarks
 BENCH_REPORT := $(BENCH_BIN)/python -m statestores_benchmarks.report
@@ -43,13 +49,21 @@ $(STAMP): pyproject.toml constraints.txt $(wildcard tools/*.sh tools/*.py)
 	@tools/bootstrap.sh $(VENV)
 	@touch $@
 
+# For the tests alone: what a user of the demo would wait for is not needed there.
+$(SPARK_CLASSES): $(STAMP) tools/archive_spark_classes.py
+	@$(BIN)/python tools/archive_spark_classes.py $@
+	@touch $@
+
 .PHONY: demo
 demo: $(STAMP) ## Run the main job on real data (DEMO_ARGS="--backend sqlite")
 	@$(BIN)/python examples/nycflights $(DEMO_ARGS)
 
+# Types are checked on one core while tests begin on the others; what they say comes at the end.
 .PHONY: test
 test: $(STAMP) ## Lint, types, layers and tests: what CI runs
-	@$(MAKE) --no-print-directory --keep-going lint pytest
+	@mkdir -p build; $(MAKE) --no-print-directory --keep-going lint > build/lint.txt 2>&1 & lint=$$!; \
+	status=0; $(MAKE) --no-print-directory pytest || status=$$?; \
+	wait $$lint || status=$$?; cat build/lint.txt; exit $$status
 
 .PHONY: test-quick
 test-quick: $(STAMP) ## The unit tests alone, in a minute or so
@@ -74,10 +88,14 @@ mypy: $(STAMP)
 layers: $(STAMP)
 	$(BIN)/lint-imports --no-logo
 
-pytest: $(STAMP)
+pytest: $(STAMP) $(SPARK_CLASSES)
 	@directory=$$(mktemp -d -p $(TEST_TMP) ss.XXXXXX); trap 'rm -rf "$$directory"' EXIT; \
 	chmod a+x "$$directory"; \
 	TMPDIR=$$directory $(PYTEST) -n $(WORKERS) --dist loadscope --no-loadscope-reorder $(TEST_ARGS)
+
+.PHONY: api
+api: $(STAMP) ## Write the list of public names, docs/api.txt
+	$(BIN)/python tools/write_public_api.py
 
 .PHONY: requirements
 requirements: $(STAMP) ## Write the suite's requirements.json from spec/
@@ -97,7 +115,7 @@ $(BENCH_STAMP): pyproject.toml constraints.txt benchmarks/constraints.txt $(wild
 	@mkdir -p $(BENCH_BUILD)
 	@awk -F == '!/^#/ && !($$1 in seen) { seen[$$1]; print }' \
 	    benchmarks/constraints.txt constraints.txt > $(BENCH_BUILD)/constraints.txt
-	@tools/bootstrap.sh $(BENCH_VENV) bench $(BENCH_BUILD)/constraints.txt
+	@tools/bootstrap.sh $(BENCH_VENV) bench $(BENCH_BUILD)/constraints.txt $(BENCH_EXTRAS)
 	@touch $@
 
 # A group that fails costs its own figures: the tables of the others are written, and make fails then.
@@ -150,12 +168,59 @@ spark-oldest: ## Test the Spark part with the oldest PySpark that is supported
 mutants: $(STAMP) ## Prove the conformance suite: it has to catch every mutant
 	$(BIN)/python -m statestores_mutants --jobs $(WORKERS) --markdown conformance/MUTANTS.md
 
+# Hours. Stopped, it goes on where it was; MUTATION_ARGS="--sample 100" draws some of the mutants.
+# Engines are judged as strangers are, by the suite alone; what is above them by all tests near it.
+MUTATION_BUILD := build/mutation
+MUTATION := nice $(BIN)/python -m statestores_mutation --jobs 2
+JUDGES := tests/conformance/test_backends.py::TestMemory tests/semantics tests/changelog tests/arrow \
+	tests/logged_store tests/tasks tests/query tests/reading
+.PHONY: mutation
+mutation: $(STAMP) ## Change real modules in small ways, and see which tests notice (MUTATION_ARGS)
+	@mkdir -p $(MUTATION_BUILD)
+	@for engine in memory rocksdb leveldb sqlite; do \
+	    $(MUTATION) statestores_$$engine --suite $$engine --results $(MUTATION_BUILD)/$$engine.jsonl \
+	        --table $(MUTATION_BUILD)/$$engine.md $(MUTATION_ARGS); \
+	done
+	@$(MUTATION) statestores.semantics statestores.changelog statestores.arrow.restoring \
+	    statestores.tasks statestores.query $(addprefix --tests ,$(JUDGES)) \
+	    --results $(MUTATION_BUILD)/statestores.jsonl --table $(MUTATION_BUILD)/statestores.md \
+	    $(MUTATION_ARGS)
+
+# DuckDB plans each query anew, so that the suite takes minutes with it: not a part of every run.
+.PHONY: third-party
+third-party: $(STAMP) ## Prove the example backends from the wheel, with the profiles quick and full
+	STATESTORES_SOAK=1 $(PYTEST) -n 0 --timeout 7200 tests/packaging/test_third_party_backend.py
+
 # An hour or more. The table that it ends with belongs into conformance/README.md.
 .PHONY: kills
 kills: $(STAMP) ## Kill 1,000 processes for each persistent backend and kind (KILL_ARGS="--kills 100")
 	nice $(BIN)/python -m statestores_conformance.kills rocksdb leveldb sqlite $(KILL_ARGS)
 
+# Once its environment is there, no network is needed.
+$(DOCS_STAMP): pyproject.toml constraints.txt
+	@"$$(tools/find_python.sh)" -m venv --clear $(DOCS_VENV)
+	@$(DOCS_BIN)/python -m pip install --quiet --disable-pip-version-check --no-input \
+	    -c constraints.txt "pip>=25.1"
+	@$(DOCS_BIN)/python -m pip install --quiet --disable-pip-version-check --no-input \
+	    -c constraints.txt --group docs
+	@touch $@
+
+.PHONY: docs
+docs: $(DOCS_STAMP) ## Write the site into build/site
+	@$(DOCS_BIN)/python tools/gather_site.py
+	@NO_MKDOCS_2_WARNING=1 $(DOCS_BIN)/python -m mkdocs build --quiet --config-file build/mkdocs.yml
+	@echo "docs: build/site/index.html"
+
+.PHONY: release
+release: $(STAMP) ## Build what HEAD is into dist/: sdist, wheel, checksums, SBOM, provenance, an index
+	@$(BIN)/python tools/release.py $(RELEASE_ARGS)
+
+# Ten minutes or more, most of it spent downloading.
+.PHONY: try-release
+try-release: $(STAMP) ## Install dist/ into bare environments: each extra alone, on each Python (TRY_ARGS)
+	@$(BIN)/python tools/try_release.py $(TRY_ARGS)
+
 .PHONY: clean
 clean: ## Remove .venv, caches and build results
-	rm -rf $(VENV) $(BENCH_VENV) $(OLDEST_VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(BENCH_VENV) $(DOCS_VENV) $(OLDEST_VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Creates the virtual environment $1 with the project, every extra and the dependency group $2 (the
-# tools), at the versions that the file $3 pins.
+# Creates the virtual environment $1 with the project, its extras $4 (all of them) and the dependency
+# group $2 (the tools), at the versions that the file $3 pins.
 # Needs Python 3.11 or newer with `venv`, and nothing else installed by hand. Running it again updates.
 set -euo pipefail
 
-venv=${1:?usage: tools/bootstrap.sh VENV [GROUP] [CONSTRAINTS]}
+venv=${1:?usage: tools/bootstrap.sh VENV [GROUP] [CONSTRAINTS] [EXTRAS]}
 group=${2:-dev}
 constraints=${3:-constraints.txt}
+extras=${4:-all}
 cd "$(dirname "$0")/.."
 
 if [ ! -x "$venv/bin/python" ] || ! "$venv/bin/python" -m pip --version >/dev/null 2>&1; then
@@ -16,14 +17,12 @@ if [ ! -x "$venv/bin/python" ] || ! "$venv/bin/python" -m pip --version >/dev/nu
     "$python" -m venv "$venv"
 fi
 
-extras=all
-if "$venv/bin/python" -c 'import sys; sys.exit(sys.version_info < (3, 13))'; then
-    # pyproject.toml leaves LevelDB out of `all` here, because plyvel has to be compiled.
-    if [ -e /usr/include/leveldb/db.h ] && command -v g++ >/dev/null; then
-        extras=all,leveldb
-    else
-        echo "setup: without the LevelDB backend: plyvel has no wheel for this Python, and there is no g++ with libleveldb-dev to build it"
-    fi
+# pyproject.toml leaves LevelDB out of `all` from Python 3.13 on, because plyvel has to be compiled.
+if "$venv/bin/python" -c 'import sys; sys.exit(sys.version_info >= (3, 13))' \
+    || { [ -e /usr/include/leveldb/db.h ] && command -v g++ >/dev/null; }; then
+    extras=$extras,leveldb
+else
+    echo "setup: without the LevelDB backend: plyvel has no wheel for this Python, and there is no g++ with libleveldb-dev to build it"
 fi
 
 pip=("$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-input -c "$constraints")

