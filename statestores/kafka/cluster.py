@@ -203,7 +203,7 @@ class Cluster:
         return repeated("ask for the offsets of partitions", ask) if asked else {}
 
     def members(self, group: str) -> "Future[Any]":
-        """Ask for the members of *group*; `owners` reads the answer."""
+        """Ask for the members of *group*."""
         [asked] = self._admin.describe_consumer_groups(
             [group], request_timeout=REQUEST_SECONDS
         ).values()
@@ -222,16 +222,6 @@ class Cluster:
         asked = [KafkaPartition(*place, offset) for place, offset in offsets.items()]
         if asked:
             self._deletions += self._admin.delete_records(asked).values()
-
-
-def owners(described: Any) -> tuple[dict[TopicPartition, str], set[str]]:
-    """Return which client has which partition, and all clients, of the answer of `members`."""
-    found = {
-        TopicPartition(place.topic, place.partition): str(member.client_id)
-        for member in described.members
-        for place in member.assignment.topic_partitions
-    }
-    return found, {str(member.client_id) for member in described.members}
 
 
 def repeated(doing: str, ask: Callable[[], T]) -> T:

@@ -21,6 +21,7 @@ from statestores.errors import (
 from statestores.kafka.broker_errors import broker_error, error_of, settings_error
 from statestores.kafka.client_settings import CLIENT_LOGGER
 from statestores.kafka.cluster import may_pass
+from statestores.kafka.group_members import GroupMembers
 from statestores.kafka.messages import offset_of
 from statestores.kafka.plan import Plan, TaskKey
 from statestores.kafka.tasks.assigned_tasks import AssignedTasks
@@ -44,6 +45,7 @@ class Membership:
         plan: Plan,
         settings: dict[str, object],
         tasks: AssignedTasks,
+        group: GroupMembers,
         writer: Writer,
         *,
         is_eager: bool,
@@ -56,6 +58,7 @@ class Membership:
         """
         self._plan = plan
         self.tasks = tasks
+        self._group = group
         self._writer = writer
         self._is_eager = is_eager
         self._clock_ms = clock_ms
@@ -100,6 +103,8 @@ class Membership:
         if self.tasks.restoring or len(self.tasks.by_place) < len(self._owned):
             self._check_whole()
         self._seek()
+        if not self._owned:
+            self._group.look()
         return bool(messages) or has_begun
 
     def process(self, wall_ms: int) -> int:
@@ -132,7 +137,8 @@ class Membership:
 
         An instance for which no partition is left has begun, too.
         """
-        return self._is_assigned and len(self.tasks.by_place) >= len(self._owned)
+        is_known = self._is_assigned or self._group.nothing_is_left
+        return is_known and len(self.tasks.by_place) >= len(self._owned)
 
     def commit(self, wall_ms: int) -> bool:
         """Commit what all tasks have done; see `AssignedTasks.commit`."""
@@ -170,9 +176,12 @@ class Membership:
     def reached(self) -> dict[TopicPartition, int] | None:
         """Return how far each partition was read when all that came of them is processed.
 
-        ``None`` while something waits, or is not known to have been read to its end.
+        ``None`` while something waits, or is not known to have been read to its end; nothing when
+        others have everything.
         """
-        if not self._owned or len(self.tasks.by_place) < len(self._owned) or self.tasks.to_seek:
+        if not self._owned:
+            return {} if self._group.nothing_is_left else None
+        if len(self.tasks.by_place) < len(self._owned) or self.tasks.to_seek:
             return None
         if any(task.has_waiting for task in self.tasks.running.values()):
             return None

@@ -32,6 +32,7 @@ from statestores.kafka.client_settings import (
 )
 from statestores.kafka.cluster import Cluster
 from statestores.kafka.global_tables import GlobalTables
+from statestores.kafka.group_members import GroupMembers
 from statestores.kafka.identity import claim
 from statestores.kafka.internal_topics import check_present, internal_topics, topic_counts
 from statestores.kafka.membership import Membership
@@ -288,16 +289,16 @@ class KafkaRunner:
             offset_reset=self._offset_reset,
             instance=instance,
         )
+        group = GroupMembers(plan, cluster, client=settings["client.id"])
         membership = Membership(
-            plan, settings, tasks, writer, is_eager=is_eager, clock_ms=self._clock_ms
+            plan, settings, tasks, group, writer, is_eager=is_eager, clock_ms=self._clock_ms
         )
         standbys = Standbys(
             plan,
-            cluster,
+            group,
             restorer,
             lambda key: self._opened(plan, key),
             copies=self._standby_replicas,
-            client=settings["client.id"],
         )
         self._membership = membership
         try:

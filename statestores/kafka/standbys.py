@@ -4,24 +4,14 @@ Every instance asks the group who there is, and applies the same rule, so nobody
 group's assignment of tasks is the broker's; a standby follows it, and does not lead it.
 """
 
-import time
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import KafkaException
-
-from statestores.kafka.client_settings import CLIENT_LOGGER
-from statestores.kafka.cluster import Cluster, owners
+from statestores.kafka.group_members import GroupMembers, Members
 from statestores.kafka.plan import Plan, TaskKey
 from statestores.kafka.tasks.assigned_tasks import AssignedTasks
 from statestores.kafka.tasks.restorer import Restorer
 from statestores.kafka.tasks.task_stores import TaskStores
-
-if TYPE_CHECKING:
-    from concurrent.futures import Future
-
-_LOOK_SECONDS = 1.0
 
 
 class Standbys:
@@ -30,22 +20,19 @@ class Standbys:
     def __init__(
         self,
         plan: Plan,
-        cluster: Cluster,
+        group: GroupMembers,
         restorer: Restorer,
         open_stores: Callable[[TaskKey], TaskStores],
         *,
         copies: int,
-        client: str,
     ) -> None:
-        """Keep *copies* of each task in the group; this member's name there is *client*."""
+        """Keep *copies* of each task in the group."""
         self._plan = plan
-        self._cluster = cluster
+        self._group = group
         self._restorer = restorer
         self._open_stores = open_stores
         self._copies = copies
-        self._client = client
-        self._asked: Future[Any] | None = None
-        self._due = 0.0
+        self._seen: Members | None = None
         self._kept: dict[TaskKey, None] = {}
 
     def look(self, here: AssignedTasks) -> None:
@@ -55,27 +42,19 @@ class Standbys:
         """
         if not self._copies:
             return
-        if self._asked is None:
-            if time.monotonic() >= self._due:
-                self._due = time.monotonic() + _LOOK_SECONDS
-                self._asked = self._cluster.members(self._plan.application)
+        self._group.look()
+        latest = self._group.latest
+        if latest is None or latest is self._seen:
             return
-        if not self._asked.done():
-            return
-        asked, self._asked = self._asked, None
-        try:
-            places, clients = owners(asked.result())
-        except KafkaException as error:  # the next answer will do
-            CLIENT_LOGGER.debug("the group's members are not known: %s", error)
-            return
-        chosen = self._plan.standbys(places, clients, self._copies)
+        self._seen = latest
+        chosen = self._plan.standbys(latest.owners, latest.clients, self._copies)
         mine: Mapping[TaskKey, object] = {**here.running, **here.restoring}
         kept = {
             key: partial(self._open_stores, key)
             for key in self._plan.task_keys
             if key not in mine
             and self._plan.part(key).stores
-            and (self._client in chosen[key] if key in chosen else key in self._kept)
+            and (self._group.client in chosen[key] if key in chosen else key in self._kept)
         }
         self._kept = dict.fromkeys(kept)
         wanted = {self._plan.task_id(key): each for key, each in kept.items()}

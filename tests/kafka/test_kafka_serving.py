@@ -211,22 +211,34 @@ def test_no_answer_breaks_its_bound_while_an_instance_is_killed(
         assert queries.store(STORE, max_lag=0).get(KEY) == written
 
 
-@pytest.mark.spec("SRV-22")
+@pytest.mark.spec("KFK-20", "SRV-22")
 @pytest.mark.parametrize("protocol", ["consumer", pytest.param("classic", marks=pytest.mark.soak)])
 def test_an_instance_without_a_task_is_ready(
     cluster: TestCluster, tmp_path: Path, protocol: str
 ) -> None:
-    """There is one partition for two instances; both are asked for it, and both are ready."""
+    """There is one partition for three instances; all are asked for it, and all are ready.
+
+    What is assigned nothing from beginning to end is never told so by the client (KIP-848): the
+    second and third were never ready, and the third, which runs until it is idle, never ended.
+    """
     numbers = Numbers(cluster.name("few"))
     cluster.create(numbers.given, numbers.kept)
     cluster.append(numbers.given, [Record(KEY, 7, 1_000)])
     options: dict[str, Any] = {"serve": "127.0.0.1:0", "group_protocol": protocol}
-    with (
-        ThreadedInstance(cluster, numbers.topology(), tmp_path / "one", **options) as one,
-        ThreadedInstance(cluster, numbers.topology(), tmp_path / "two", **options) as two,
-    ):
-        for each in (one, two):
-            _check_number(each)
+    with ThreadedInstance(cluster, numbers.topology(), tmp_path / "one", **options) as one:
+        _check_number(one)
+        with ThreadedInstance(cluster, numbers.topology(), tmp_path / "two", **options) as two:
+            for each in (one, two):
+                _check_number(each)
+            third = KafkaRunner(
+                numbers.topology(),
+                cluster.address,
+                tmp_path / "three",
+                backend="sqlite",
+                group_protocol=options["group_protocol"],
+                until="idle",
+            )
+            assert third.run().running == ()
 
 
 def _check_number(instance: ThreadedInstance) -> None:

@@ -1,0 +1,81 @@
+"""Who is in the group, and what each has, as the broker's coordinator said lately.
+
+A member that is assigned nothing may never be told so: with KIP-848 the client calls back when an
+assignment changes, and nothing that stays nothing does not.
+"""
+
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from confluent_kafka import KafkaException
+
+from statestores.kafka.client_settings import CLIENT_LOGGER
+from statestores.kafka.cluster import Cluster
+from statestores.kafka.plan import Plan
+from statestores.spi import TopicPartition
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+_LOOK_SECONDS = 1.0
+
+
+class Members(NamedTuple):
+    """An answer."""
+
+    owners: Mapping[TopicPartition, str]
+    """Which client has which partition. What moves just now has no owner."""
+
+    clients: frozenset[str]
+    """All members, by their clients' names."""
+
+
+class GroupMembers:
+    """Used by the thread that polls, which it never keeps waiting."""
+
+    def __init__(self, plan: Plan, cluster: Cluster, *, client: str) -> None:
+        """Know nothing yet; this member's name in the group is *client*."""
+        self._group = plan.application
+        self._inputs = {place for key in plan.task_keys for place in plan.places(key)}
+        self._cluster = cluster
+        self.client = client
+        self.latest: Members | None = None
+        self._asked: Future[Any] | None = None
+        self._due = 0.0
+
+    def look(self) -> None:
+        """Take an answer if one has come, or ask, at most once a second."""
+        now = time.monotonic()
+        if self._asked is None:
+            if now >= self._due:
+                self._due = now + _LOOK_SECONDS
+                self._asked = self._cluster.members(self._group)
+            return
+        if not self._asked.done():
+            return
+        asked, self._asked = self._asked, None
+        try:
+            described = asked.result()
+        except KafkaException as error:  # the next answer will do
+            CLIENT_LOGGER.debug("the group's members are not known: %s", error)
+            return
+        self.latest = Members(
+            owners={
+                TopicPartition(place.topic, place.partition): str(member.client_id)
+                for member in described.members
+                for place in member.assignment.topic_partitions
+            },
+            clients=frozenset(str(member.client_id) for member in described.members),
+        )
+
+    @property
+    def nothing_is_left(self) -> bool:
+        """Whether this one is a member, and others have every partition; any thread may ask."""
+        latest = self.latest
+        return (
+            latest is not None
+            and self.client in latest.clients
+            and self._inputs <= latest.owners.keys()
+            and self.client not in latest.owners.values()
+        )
