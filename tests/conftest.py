@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from _pytest.doctest import DoctestModule
 from hypothesis import HealthCheck, settings
 
 # pytest-xdist says nothing of its types.
@@ -52,6 +53,11 @@ _NOT_QUICK = (
     "Model",
 )
 """What the identifiers of tests have that are of a marker; the rest is `unit`."""
+
+_WITHOUT_UNIT_TESTS = tuple(
+    part for part in (*_SPARK, _KAFKA, *_CRASH, *_NOT_QUICK) if part.startswith("tests/")
+)
+"""The directories and files of which every test has another marker than `unit`."""
 
 _LONG = (
     *_SHARED_PREPARATIONS,
@@ -133,7 +139,37 @@ def _let_killed_processes_share_their_imports() -> None:
     os.environ.setdefault("STATESTORES_CONFORMANCE_PRELOAD", modules)
 
 
+class ShortCollection:
+    """Leave out of the collection what has no test to give: each worker pays for all of it.
+
+    A plugin, since the hooks of this file are called only for what lies beside it.
+    """
+
+    def __init__(self, *, unit_alone: bool) -> None:
+        self._unit_alone = unit_alone
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_collect_file(
+        self, file_path: Path
+    ) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+        """Import and search for doctests only what has a prompt in it."""
+        collectors = yield
+        if file_path.suffix != ".py" or b">>>" in file_path.read_bytes():
+            return collectors
+        return [each for each in collectors if not isinstance(each, DoctestModule)]
+
+    def pytest_ignore_collect(self, collection_path: Path, config: pytest.Config) -> bool | None:
+        """Pass over directories and files that have no unit test, when no other is asked for."""
+        if not self._unit_alone or not collection_path.is_relative_to(config.rootpath):
+            return None
+        path = collection_path.relative_to(config.rootpath).as_posix()
+        path += "/" if collection_path.is_dir() else ""
+        return True if path.startswith(_WITHOUT_UNIT_TESTS) else None
+
+
 def pytest_configure(config: pytest.Config) -> None:
+    unit_alone = config.getoption("markexpr") == "unit"
+    config.pluginmanager.register(ShortCollection(unit_alone=unit_alone))
     _register_hypothesis_profiles()
     _let_killed_processes_share_their_imports()
     _let_spark_find_this_environment()
