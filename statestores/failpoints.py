@@ -52,6 +52,7 @@ FAILPOINTS: dict[str, str] = {
     "json.renamed": "a small file has replaced the one before it, which is not on disk",
     "stage.file-written": "a file of a staged write is written, and not on disk",
     "stage.files-durable": "the files of a staged write are on disk, and nobody knows yet",
+    "kafka.batch-restored": "a store has more of its changelog, and lacks the rest",
     "kafka.changes-written": "a transaction has all changes and outputs, and is not committed",
     "kafka.committed": "a transaction is committed, and no store has it",
     "kafka.store-committed": "a transaction is committed, and one task's stores have it",

@@ -25,6 +25,7 @@ from statestores.processing.topology import SubTopology
 from statestores.serdes.typed_stores.processor_store import for_processors
 from statestores.spi import Durability, StateStore, TopicPartition
 from statestores.spi.closing import Closing
+from statestores.stopping import StopRequest
 
 _BATCH_RECORDS = 2_000
 _WAIT_SECONDS = 0.1
@@ -88,8 +89,11 @@ class GlobalTables(Closing):
         backend: str | None,
         options: Mapping[str, object] | None,
         durability: Durability,
+        stopping: StopRequest,
     ) -> None:
         """Open every global table, and read each up to where its topic ends now (PRC-37).
+
+        What was read is committed again and again. Once a run is *stopping*, it is left at that.
 
         Raises:
             BrokerError: The cluster does not answer.
@@ -119,7 +123,7 @@ class GlobalTables(Closing):
                 self._stack.callback(table.runtime.close)
                 for topic in part.source_topics:
                     self._tables[topic.name] = table
-            self._begin(plan, settings, cluster)
+            self._begin(plan, settings, cluster, stopping)
             self.opened = {
                 name: store
                 for table in self._tables.values()
@@ -175,7 +179,9 @@ class GlobalTables(Closing):
         """Close stores and consumer; what is not committed is read again."""
         self._stack.close()
 
-    def _begin(self, plan: Plan, settings: ClientSettings, cluster: Cluster) -> None:
+    def _begin(
+        self, plan: Plan, settings: ClientSettings, cluster: Cluster, stopping: StopRequest
+    ) -> None:
         try:
             self._consumer = Consumer(settings.reader(plan.application), logger=CLIENT_LOGGER)
         except KafkaException as error:
@@ -197,4 +203,6 @@ class GlobalTables(Closing):
         missing = {place: end for place, end in ends.items() if begin[place] < end}
         while not (missing.keys() <= found.keys() and undecided.are_reached(found, missing)):
             found |= self.advance(_WAIT_SECONDS)
-        self.commit()
+            self.commit()
+            if stopping.is_set():
+                return

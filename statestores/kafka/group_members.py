@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from confluent_kafka import KafkaException
+from confluent_kafka import ConsumerGroupState, KafkaException
 
 from statestores.kafka.client_settings import CLIENT_LOGGER
 from statestores.kafka.cluster import Cluster
@@ -29,6 +29,9 @@ class Members(NamedTuple):
 
     clients: frozenset[str]
     """All members, by their clients' names."""
+
+    is_stable: bool
+    """Whether each member has what it is meant to have, and nothing moves."""
 
 
 class GroupMembers:
@@ -67,7 +70,12 @@ class GroupMembers:
                 for place in member.assignment.topic_partitions
             },
             clients=frozenset(str(member.client_id) for member in described.members),
+            is_stable=described.state is ConsumerGroupState.STABLE,
         )
+
+    def forget(self) -> None:
+        """Believe no answer to what was asked before now: this member's assignment has changed."""
+        self.latest = self._asked = None
 
     @property
     def nothing_is_left(self) -> bool:
@@ -76,6 +84,7 @@ class GroupMembers:
         return (
             latest is not None
             and self.client in latest.clients
+            and latest.is_stable
             and self._inputs <= latest.owners.keys()
             and self.client not in latest.owners.values()
         )

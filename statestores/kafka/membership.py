@@ -226,7 +226,8 @@ class Membership:
             if error is None:
                 by_place.setdefault(place, []).append(message)
             elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  # its name
-                self._ends[place] = offset_of(message)
+                if place in self.tasks.by_place:
+                    self._ends[place] = offset_of(message)
             else:
                 self._judge(error, place)
         for place, found in by_place.items():
@@ -311,6 +312,7 @@ class Membership:
         if left:  # they wait until the rest comes back
             self._consumer.pause([KafkaPartition(*place) for place in left])
             self._asleep.update(left)
+            self._owned |= dict.fromkeys(left, time.monotonic())
         self._held.intersection_update(self.tasks.by_place)
         for place in gone:
             self._owned.pop(place, None)
@@ -334,6 +336,7 @@ class Membership:
             self._owned[place] = now
             self._asleep.add(place)
         self._has_changed = self._is_assigned = True
+        self._group.forget()
 
     def _on_revoke(self, consumer: Consumer, partitions: list[KafkaPartition]) -> None:
         """Commit, and give up: the next owner goes on where this one has stopped."""
@@ -365,6 +368,8 @@ class Membership:
         except BaseException as error:  # noqa: BLE001  # raised by the poll that is under way
             self._fail(error)
         self._has_changed = True
+        self._is_assigned = bool(self._owned)  # else the group says whether something comes
+        self._group.forget()
 
     def _fail(self, error: BaseException) -> None:
         if self._failure is None:

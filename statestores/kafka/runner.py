@@ -206,13 +206,17 @@ class KafkaRunner:
                     backend=self._backend,
                     options=self._options,
                     durability=self._durability,
+                    stopping=self._stopping,
                 )
             )
+            if self._stopping.is_set():
+                return self.report()
             restorer = Restorer(
                 plan.application,
                 self._settings,
                 cluster,
                 offset_reset=self._offset_reset,
+                internal=[topic.name for topic in self._graph.internal_topics],
                 listener=self._on_restore,
             )
             stack.callback(restorer.stop)
@@ -225,8 +229,11 @@ class KafkaRunner:
                 except InstanceFencedError as error:
                     fenced = fenced + 1 if fenced_at == self._commits else 1
                     fenced_at = self._commits
-                    if fenced > _MOST_REJOINS or self._stopping.is_set():
+                    if fenced > _MOST_REJOINS:
                         raise
+                    if self._stopping.is_set():  # what it has not committed, the next one does
+                        CLIENT_LOGGER.warning("this instance ends without a commit: %s", error)
+                        return self.report()
                     self._rejoins += 1
                     CLIENT_LOGGER.warning("this instance joins the group anew: %s", error)
                 else:

@@ -1,6 +1,7 @@
 """Instances that are killed and stopped, brokers that go away: each key is numbered 1 to n."""
 
 import random
+import shutil
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -12,10 +13,14 @@ from kafka_cluster import TestCluster, wait_for
 from kafka_lives import Answers, Instance, Lives
 
 _FAILPOINTS = ("kafka.changes-written", "kafka.committed", "kafka.store-committed")
+_RESTORING = "kafka.batch-restored"
 _SEED = 16
 _SOAK_KILLS = 100
 _SOAK_ZOMBIES = 20
 _SOAK_RESTARTS = 10
+_SOAK_LEAVES = 20
+_SOAK_LOST_DISKS = 20
+_SOAK_IDLE_RUNS = 5
 
 
 class _Application:
@@ -30,6 +35,7 @@ class _Application:
         instances: int,
         partitions: int,
         protocol: str,
+        backend: str = "sqlite",
     ) -> None:
         self.broker = broker
         self.cluster = TestCluster(broker.address)
@@ -40,6 +46,7 @@ class _Application:
             "name": self.lives.name,
             "partitions": partitions,
             "protocol": protocol,
+            "backend": backend,
         }
         self.instances = [
             Instance(directory, str(number), arguments) for number in range(instances)
@@ -65,10 +72,11 @@ class _Application:
         assert instance.code() == -signal.SIGKILL
         instance.start()
 
-    def die(self, instance: Instance, failpoint: str, at: int) -> None:
+    def die(self, instance: Instance, failpoint: str, at: int, *, begin: bool = False) -> None:
         """Have an instance that begins now die at *failpoint*, and start again."""
-        instance.signal(signal.SIGKILL)
-        instance.code()
+        if not begin:
+            instance.signal(signal.SIGKILL)
+            instance.code()
         instance.start(failpoint, at)
         self.busy_until(instance.ended)
         assert instance.code() == -signal.SIGKILL, instance.nursery.errors()
@@ -91,17 +99,46 @@ class _Application:
         self.settle()
         instance.signal(signal.SIGCONT)
 
+    def lose_disk(self, instance: Instance) -> None:
+        """Kill an instance and delete what it had; its successor dies while it restores."""
+        instance.signal(signal.SIGKILL)
+        assert instance.code() == -signal.SIGKILL
+        shutil.rmtree(instance.state, ignore_errors=True)
+        self.die(instance, _RESTORING, 1, begin=True)
+
+    def leave(self, instance: Instance) -> None:
+        """Have an instance leave the group, and come back."""
+        self._have_leave([instance])
+        instance.start()
+
+    def _have_leave(self, instances: list[Instance]) -> None:
+        """Ask *instances* to leave; one that has not begun dies of being asked."""
+        for each in instances:
+            each.signal(signal.SIGTERM)
+        for each in instances:
+            self.wait_for(each.ended, "an instance that leaves")
+            assert each.code() in {0, -signal.SIGTERM}, each.nursery.errors()
+
+    def run_until_idle(self) -> None:
+        """Have all leave, and as many as they were do what is there, and end."""
+        self._have_leave(self.instances)
+        self.lives.give(self.cluster, 500)
+        for each in self.instances:
+            each.start(until="idle")
+        for each in self.instances:
+            self.wait_for(each.ended, "an instance that ends when it is idle")
+            assert each.code() == 0, each.nursery.errors()
+        self.settle()
+        for each in self.instances:
+            each.start()
+
     def settle(self) -> None:
         """Wait until everything that was given has come out."""
         self.wait_for(self.answers.are_all, "answers to all orders")
 
     def end(self) -> None:
         """Have all instances leave, and judge."""
-        for each in self.instances:
-            each.signal(signal.SIGTERM)
-        for each in self.instances:
-            self.wait_for(each.ended, "an instance that leaves")
-            assert each.code() == 0, each.nursery.errors()
+        self._have_leave(self.instances)
         self.settle()
         self.answers.judge()
 
@@ -116,6 +153,7 @@ def stack() -> Iterator[ExitStack]:
 def test_an_instance_says_where_it_stands(tmp_path: Path) -> None:
     """A soak once stalled, and nobody knew where: now each instance tells, also a stopped one."""
     arguments = {"address": "127.0.0.1:1", "name": "x", "partitions": 1, "protocol": "consumer"}
+    arguments |= {"backend": "sqlite"}
     instance = Instance(tmp_path, "0", arguments)
     with instance.nursery:
         instance.start()
@@ -178,18 +216,25 @@ def test_exactly_once_in_a_classic_group(
 @pytest.mark.timeout(3_600)
 @pytest.mark.crash
 @pytest.mark.spec("KFK-6", "KFK-8", "KFK-9", "KFK-13")
-@pytest.mark.parametrize("protocol", ["consumer", "classic"])
+@pytest.mark.parametrize(("protocol", "backend"), [("consumer", "rocksdb"), ("classic", "sqlite")])
 def test_exactly_once_through_a_hundred_kills(
-    stack: ExitStack, mortal_broker: BrokerProcess, tmp_path: Path, protocol: str
+    stack: ExitStack, mortal_broker: BrokerProcess, tmp_path: Path, protocol: str, backend: str
 ) -> None:
-    """Three instances, eight partitions; kills, zombies and a broker that dies, in any order."""
+    """Three instances, eight partitions; whatever may happen to one, in any order."""
     application = _Application(
-        stack, mortal_broker, tmp_path, instances=3, partitions=8, protocol=protocol
+        stack,
+        mortal_broker,
+        tmp_path,
+        instances=3,
+        partitions=8,
+        protocol=protocol,
+        backend=backend,
     )
     dice = random.Random(f"{_SEED} {protocol}")
     for each in application.instances:
         each.start()
     deeds = ["kill"] * _SOAK_KILLS + ["zombie"] * _SOAK_ZOMBIES + ["broker"] * _SOAK_RESTARTS
+    deeds += ["leave"] * _SOAK_LEAVES + ["disk"] * _SOAK_LOST_DISKS + ["idle"] * _SOAK_IDLE_RUNS
     dice.shuffle(deeds)
     for deed in deeds:
         application.lives.give(application.cluster, dice.randint(20, 200))
@@ -199,6 +244,12 @@ def test_exactly_once_through_a_hundred_kills(
         elif deed == "broker":
             mortal_broker.ask("kill")
             mortal_broker.ask("start")
+        elif deed == "leave":
+            application.leave(instance)
+        elif deed == "disk":
+            application.lose_disk(instance)
+        elif deed == "idle":
+            application.run_until_idle()
         elif dice.random() < 0.5:
             application.die(instance, dice.choice(_FAILPOINTS), dice.randint(1, 5))
         else:

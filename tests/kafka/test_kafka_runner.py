@@ -12,6 +12,7 @@ import statestores as ss
 from statestores.cli.application import app
 from statestores.errors import (
     BrokerError,
+    InstanceFencedError,
     InvalidArgumentError,
     OffsetOutOfRangeError,
     ProcessingError,
@@ -19,10 +20,11 @@ from statestores.errors import (
     TopologyMismatchError,
 )
 from statestores.files.directory_lock import DirectoryLock
-from statestores.kafka import run, undecided
+from statestores.kafka import KafkaRunner, run, undecided
 from statestores.kafka.client_settings import ClientSettings
 from statestores.kafka.cluster import Cluster
 from statestores.kafka.tasks import restorer
+from statestores.kafka.writer import TransactionalWriter
 from statestores.processing import Record, Topic, Topology, closed, session, tumbling
 from statestores.spi import TopicPartition
 
@@ -242,6 +244,96 @@ def test_an_open_transaction_is_not_waited_for_without_end(
     producer.abort_transaction()
     assert told.processed == 1
     assert f"{shop.clicks.name}/0 from offset 1 has not come yet" in caplog.text
+
+
+@pytest.mark.spec("KFK-25")
+def test_the_latest_offset_is_that_of_the_first_time(cluster: TestCluster, tmp_path: Path) -> None:
+    """What came while nobody was there was lost, and so was what waited for the second part.
+
+    A group that had read nothing knew no offset, so that each start and each move of a task began
+    at the end again, in the application's own topics too.
+    """
+    name = cluster.name("latest")
+    orders = Topic(f"{name}-orders", key=ss.utf8, value=ss.int64, partitions=1)
+    out = Topic(f"{name}-out", key=ss.int64, value=ss.int64, partitions=1)
+    cluster.create(orders, out)
+    topology = Topology(name)
+    by_value = topology.stream(orders).rekey("value", key=ss.int64)
+    by_value = by_value.repartition("by-value", partitions=1)
+    by_value.group_by_key().count(ss.KeyValue("counts", key=ss.int64, value=ss.int64)).to(out)
+    [internal] = [each for each in topology.build().internal_topics if "by-value" in each.name]
+
+    def attempt() -> int:
+        return run(
+            topology,
+            bootstrap_servers=cluster.address,
+            state=tmp_path,
+            backend="sqlite",
+            settings=_FAST,
+            offset_reset="latest",
+            until="idle",
+        ).processed
+
+    cluster.append(orders, [Record("before", 1, 1)])
+    assert attempt() == 0
+    assert cluster.committed(name, orders) == {0: 1}
+    between: Topic[bytes, int] = Topic(internal.name, value=ss.int64, partitions=1)
+    cluster.append(between, [Record(ss.int64.encode(2), 2, 2)])
+    cluster.append(orders, [Record("after", 2, 3)])
+    assert attempt() == 3
+
+    assert [(record.key, record.value) for record in cluster.read(out)] == [(2, 1), (2, 2)]
+
+
+@pytest.mark.spec("KFK-14")
+def test_a_run_that_reads_its_global_tables_can_be_stopped(
+    cluster: TestCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SIGTERM was heard only when all of the table was read, which may take hours."""
+    monkeypatch.setattr(undecided, "PATIENCE_SECONDS", 600.0)
+    shop = Shop(cluster.name("stopped"))
+    shop.create(cluster)
+    producer = cluster.producer(**{"transactional.id": shop.topology.name})
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.produce(shop.rates.name, bytes(8), b"eur", 0)
+    producer.flush()
+    runner = KafkaRunner(shop.topology, cluster.address, tmp_path, backend="sqlite", settings=_FAST)
+    runner.stop()
+
+    assert runner.run().processed == 0
+    producer.abort_transaction()
+
+
+@pytest.mark.spec("KFK-13")
+def test_an_instance_that_is_fenced_while_it_is_stopped_just_ends(
+    cluster: TestCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ended with an error, although nothing was lost: what it had not committed, others do."""
+    shop = Shop(cluster.name("stopped"))
+    shop.create(cluster)
+    cluster.append(shop.clicks, _CLICKS)
+    runner = KafkaRunner(
+        shop.topology, cluster.address, tmp_path, backend="sqlite", settings=_FAST, until="idle"
+    )
+
+    def fenced(*_: object) -> None:
+        runner.stop()
+        raise InstanceFencedError("another one has the transactional id")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(TransactionalWriter, "commit", fenced)
+        assert runner.run().commits == 0
+    run(
+        shop.topology,
+        bootstrap_servers=cluster.address,
+        state=tmp_path,
+        backend="sqlite",
+        settings=_FAST,
+        until="idle",
+    )
+
+    assert cluster.read(shop.outputs["counts"]) == shop.expected()["counts"]
 
 
 @pytest.mark.spec("KFK-5")

@@ -167,6 +167,7 @@ def test_a_restore_that_nobody_wants_any_more_is_not_begun(
         settings,
         Cluster(settings),
         offset_reset="earliest",
+        internal=(),
         listener=None,
     )
     is_held, may_go, step = Event(), Event(), restorer._step

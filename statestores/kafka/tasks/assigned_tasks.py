@@ -101,6 +101,7 @@ class AssignedTasks:
         except BaseException:
             stores.close()
             raise
+        task.has_uncommitted_beginnings = restore.must_say_beginnings
         self.running[key] = task
         for place, offset in restore.next_offsets.items():
             self.by_place[place] = task

@@ -41,6 +41,8 @@ class KafkaTask(Closing):
         """The next offset of each partition after what waits or was processed."""
         self.committed = dict(next_offsets)
         """The next offset of each partition after the last commit."""
+        self.has_uncommitted_beginnings = False
+        """Whether the group has yet to be told where the task began."""
         self.counts = TaskCounts()
         self._writer = writer
         self._errors = errors
@@ -119,7 +121,12 @@ class KafkaTask(Closing):
     @property
     def has_uncommitted(self) -> bool:
         """Whether anything happened since the last commit."""
-        return bool(self.uncommitted or self._writer.has_emitted or self.stores.has_pending_writes)
+        return bool(
+            self.uncommitted
+            or self.has_uncommitted_beginnings
+            or self._writer.has_emitted
+            or self.stores.has_pending_writes
+        )
 
     def append_changes(self) -> dict[TopicPartition, int]:
         """Write the changes of the stores; return the next offsets that go with them.
@@ -142,6 +149,7 @@ class KafkaTask(Closing):
         """
         self.stores.commit(self._position, self._writer.markers)
         self.committed = dict(self.processed)
+        self.has_uncommitted_beginnings = False
         self.uncommitted = 0
         self._writer.has_emitted = False
 

@@ -7,6 +7,7 @@ from confluent_kafka import Message
 
 from statestores.arrow.progress import Progress
 from statestores.errors import ChangelogCorruptedError
+from statestores.failpoints import reach
 from statestores.kafka.changelog_rows import ChangelogRow
 from statestores.kafka.messages import offset_of, time_of
 from statestores.kafka.tasks.task_stores import LoggedStore, TaskStores
@@ -32,6 +33,8 @@ class Restore:
         self.committed: dict[TopicPartition, int] = {}
         """Those of them that the group has committed: the restored stores reflect what is before.
         """
+        self.must_say_beginnings = False
+        """Whether the group is to be told where inputs began: whoever asks later begins later."""
         self.input_ends: dict[TopicPartition, int] = {}
         """Where each input ended when it was looked at."""
         self.failure: BaseException | None = None
@@ -101,6 +104,7 @@ class Way:
         self.logged.take(rows)
         last = offset_of(messages[-1])
         self.logged.commit(last)
+        reach("kafka.batch-restored")
         self.following = last + 1
         self.waits_since = None
         self.rows += len(rows)

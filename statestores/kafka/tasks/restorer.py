@@ -11,7 +11,7 @@ task. A task that comes here takes its standby over, and reads what that lacks (
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from queue import Empty, SimpleQueue
 from threading import Event, Thread
 from typing import TypeAlias
@@ -52,15 +52,17 @@ class Restorer:
         cluster: Cluster,
         *,
         offset_reset: OffsetReset,
+        internal: Collection[str],
         listener: RestoreListener | None,
     ) -> None:
-        """Start the thread.
+        """Start the thread. Topics that are *internal* begin where they begin, whatever the reset.
 
         Raises:
             InvalidOptionError: The client refuses its settings.
         """
         self._cluster = cluster
         self._offset_reset: OffsetReset = offset_reset
+        self._internal = frozenset(internal)
         self._listener = listener
         try:
             self._consumer = Consumer(settings.reader(application), logger=CLIENT_LOGGER)
@@ -285,8 +287,12 @@ class Restorer:
         }
         restore.committed = dict(known)
         unknown = [place for place in restore.inputs if place not in known]
-        known |= self._cluster.beginnings(unknown, self._offset_reset)
-        restore.next_offsets = known
+        internal = [place for place in unknown if place.topic in self._internal]
+        reset = self._offset_reset
+        begun = self._cluster.beginnings([*{*unknown} - {*internal}], reset)
+        restore.must_say_beginnings = reset == "latest" and bool(begun)
+        # What waits there is the application's own, also from before this task's first time.
+        restore.next_offsets = known | begun | self._cluster.starts(internal)
         restore.input_ends = self._cluster.ends(restore.inputs, committed=True)
         return True
 

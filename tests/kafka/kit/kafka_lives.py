@@ -15,6 +15,7 @@ from kafka_cluster import TestCluster
 
 import statestores as ss
 from statestores.kafka import run
+from statestores.kafka.runner import Until
 from statestores.processing import Context, Processor, Record, Topic, Topology
 from statestores_conformance.faults.crash_child import die_at, serve
 from statestores_conformance.faults.crash_nursery import Nursery
@@ -155,13 +156,14 @@ class Instance:
     def __init__(self, directory: Path, name: str, arguments: dict[str, Any]) -> None:
         """Start the process that forks them."""
         directory.mkdir(parents=True, exist_ok=True)
+        self.state = directory / name
         self.nursery = Nursery(directory / f"{name}.errors", [__file__])
-        self._arguments = {**arguments, "state": str(directory / name)}
+        self._arguments = {**arguments, "state": str(self.state)}
         self.pid = 0
 
-    def start(self, failpoint: str | None = None, at: int = 1) -> None:
+    def start(self, failpoint: str | None = None, at: int = 1, *, until: Until = "stopped") -> None:
         """Start one; reaching *failpoint* for the *at*-th time kills it."""
-        asked = json.dumps({**self._arguments, "failpoint": failpoint, "at": at})
+        asked = json.dumps({**self._arguments, "failpoint": failpoint, "at": at, "until": until})
         self.pid = int(self.nursery._ask(f"start {asked}"))
 
     def signal(self, number: signal.Signals) -> None:
@@ -199,11 +201,13 @@ def live(
     name: str,
     partitions: int,
     protocol: Any,
+    backend: str,
     state: str,
     failpoint: str | None,
     at: int,
+    until: Until,
 ) -> None:
-    """Run an instance until it is stopped; SIGUSR1 has it say where it is."""
+    """Run an instance until it is over; SIGUSR1 has it say where it is."""
     faulthandler.register(signal.SIGUSR1)
     if failpoint is not None:
         die_at(failpoint, at)
@@ -211,12 +215,13 @@ def live(
         Lives(name, partitions).topology(),
         bootstrap_servers=address,
         state=state,
-        backend="sqlite",
+        backend=backend,
         group_protocol=protocol,
         settings=SETTINGS | (CLASSIC if protocol == "classic" else {}),
         commit_interval_ms=50,
         commit_records=50,
         standby_replicas=1,
+        until=until,
     )
 
 
