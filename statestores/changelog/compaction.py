@@ -11,11 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import pyarrow as pa
-
 from statestores.changelog.active_segment import ActiveSegment
 from statestores.changelog.file_log import FileChangelog
-from statestores.changelog.frame import Frame, FrameKind
+from statestores.changelog.frame import Frame
 from statestores.changelog.merged_frames import MergedFrames
 from statestores.changelog.segment_directory import (
     SegmentInfo,
@@ -24,7 +22,7 @@ from statestores.changelog.segment_directory import (
     remove_files,
 )
 from statestores.changelog.segment_head import SegmentHead
-from statestores.changelog.survivors import Survivors, survivors_for
+from statestores.changelog.survivors import Choice, Survivors, choose, survivors_for
 from statestores.failpoints import reach
 from statestores.files.failures import storage_error
 
@@ -85,7 +83,11 @@ def compact(
         StorageError: The disk is full or failed.
     """
     log.check_open()
-    survivors = survivors_for(log.store_kind, history_retention_ms, retention_ms)
+
+    def rule() -> Survivors:
+        return survivors_for(log.store_kind, history_retention_ms, retention_ms)
+
+    rule()  # retentions are judged even where nothing is compacted
     *sealed, active = log.segments()
     first, end = (sealed[0] if sealed else active).first_offset, active.first_offset
     if not sealed or (len(sealed) == 1 and sealed[0].compacted):
@@ -97,15 +99,7 @@ def compact(
             bytes_before=0,
             bytes_after=0,
         )
-    before, cleared_at = 0, None
-    for frame in log.read(first, end):
-        before += frame.batch.num_rows
-        if frame.kind is FrameKind.CLEAR:
-            cleared_at = frame.base_offset
-            survivors = survivors_for(log.store_kind, history_retention_ms, retention_ms)
-        else:
-            survivors.observe(frame)
-    survivors.decide()
+    choice = choose(log.read(first, end), rule)
     reach("compaction.chosen")
     bytes_before = _size(sealed)
     head = SegmentHead(
@@ -116,39 +110,26 @@ def compact(
         compacted_to=end,
         position=read_head(sealed[0].path).position,
     )
-    after = _write(log.directory, head, log.read(first, end), survivors, cleared_at)
+    after = _write(log.directory, head, log.read(first, end), choice)
     reach("compaction.published")
     listing = list_segments(log.directory)
     remove_files(listing.covered, log.directory)
     return CompactionReport(
         first_offset=first,
         end_offset=end,
-        changes_before=before,
+        changes_before=choice.changes,
         changes_after=after,
         bytes_before=bytes_before,
         bytes_after=_size([listing.segments[0]]),
     )
 
 
-def _write(
-    directory: Path,
-    head: SegmentHead,
-    frames: Iterator[Frame],
-    survivors: Survivors,
-    cleared_at: int | None,
-) -> int:
+def _write(directory: Path, head: SegmentHead, frames: Iterator[Frame], choice: Choice) -> int:
     """Write what remains of *frames* into the segment of *head*; return how many changes."""
     output = ActiveSegment.create(directory, head)
     try:
         merged = MergedFrames(output, head)
-        for frame in frames:
-            if cleared_at is not None and frame.last_offset < cleared_at:
-                merged.skip(frame)
-            elif frame.kind is FrameKind.CLEAR:
-                merged.clear(frame)
-            else:
-                merged.add(frame, pa.array(survivors.among(frame), pa.bool_()))
-        merged.finish()
+        merged.merge(frames, choice)
     except BaseException:
         output.discard()
         raise

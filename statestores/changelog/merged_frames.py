@@ -1,6 +1,6 @@
 """The frames of a compacted segment: what remains of many frames, merged into fewer."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 import pyarrow as pa
@@ -16,6 +16,7 @@ from statestores.changelog.frame import (
 from statestores.changelog.frame_bodies import BodyWriter
 from statestores.changelog.segment_head import SegmentHead
 from statestores.changelog.stored_position import pack_position
+from statestores.changelog.survivors import Choice
 from statestores.spi.offsets import Position
 
 _FRAME_ROWS = 16_384
@@ -49,6 +50,17 @@ class MergedFrames:
         self._bytes = 0
         self.changes = 0
         """How many changes have been taken."""
+
+    def merge(self, frames: Iterable[Frame], choice: Choice) -> None:
+        """Write what remains of *frames*, which are those of the *choice*."""
+        for frame in frames:
+            if frame.last_offset < choice.cleared_at:
+                self.skip(frame)
+            elif frame.kind is FrameKind.CLEAR:
+                self.clear(frame)
+            else:
+                self.add(frame, pa.array(choice.survivors.among(frame), pa.bool_()))
+        self.finish()
 
     def skip(self, frame: Frame) -> None:
         """Stand for the offsets of *frame* and take nothing from it: it will be cleared."""

@@ -4,11 +4,11 @@ Each rule keeps what a replay of everything would end with. It sees the changes 
 them, to make up its mind, and then again, to say which of them remain.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
-from statestores.changelog.frame import Frame
+from statestores.changelog.frame import Frame, FrameKind
 from statestores.changelog.rows import RECORDS
 from statestores.errors import InvalidArgumentError
 from statestores.spi.kinds import KINDS
@@ -60,6 +60,32 @@ def survivors_for(
     if kind.has_history:
         return LastOfVersions(kept_ms)
     return LastOfRetained(kept_ms, (each.name for each in kind.order))
+
+
+class Choice(NamedTuple):
+    """What a first pass over some frames has found."""
+
+    survivors: Survivors
+    """The rule, with its mind made up."""
+
+    changes: int
+    """How many changes the frames have."""
+
+    cleared_at: int
+    """The offset of the last clear, before which nothing remains; -1 without one."""
+
+
+def choose(frames: Iterable[Frame], rule: Callable[[], Survivors]) -> Choice:
+    """Show *frames* to a rule that *rule* makes, and makes anew after each clear."""
+    survivors, changes, cleared_at = rule(), 0, -1
+    for frame in frames:
+        changes += frame.batch.num_rows
+        if frame.kind is FrameKind.CLEAR:
+            survivors, cleared_at = rule(), frame.base_offset
+        else:
+            survivors.observe(frame)
+    survivors.decide()
+    return Choice(survivors, changes, cleared_at)
 
 
 class LastOfKeys:

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from statestores.changelog.frame import Frame, FrameKind, unpack_header
+from statestores.changelog.frame import Frame, unpack_header
 from statestores.changelog.merged_frames import MergedFrames
 from statestores.changelog.options import Compression
 from statestores.changelog.segment_head import SegmentHead
-from statestores.changelog.survivors import Survivors, survivors_for
+from statestores.changelog.survivors import Survivors, choose, survivors_for
 from statestores.errors import CommitConflictError
 from statestores.object_log.checkpoint import SegmentRef
 from statestores.object_log.driver import run
@@ -64,14 +64,7 @@ def compact_segments(
     segments = known.checkpoint.part(partition).segments
     if not segments or all(each.compacted for each in segments):
         return ObjectCompactionReport()
-    chosen, before, cleared_at = survivors(), 0, -1
-    for frame in _frames(storage, names, segments, store_kind):
-        before += frame.batch.num_rows
-        if frame.kind is FrameKind.CLEAR:
-            cleared_at, chosen = frame.base_offset, survivors()
-        else:
-            chosen.observe(frame)
-    chosen.decide()
+    choice = choose(_frames(storage, names, segments, store_kind), survivors)
     output = _Segments(storage, names, partition, store_kind, unique())
     head = SegmentHead(
         store_kind=store_kind,
@@ -82,14 +75,7 @@ def compact_segments(
         position=Position(),
     )
     merged = MergedFrames(output, head)
-    for frame in _frames(storage, names, segments, store_kind):
-        if frame.last_offset < cleared_at:
-            merged.skip(frame)
-        elif frame.kind is FrameKind.CLEAR:
-            merged.clear(frame)
-        else:
-            merged.add(frame, pa.array(chosen.among(frame), pa.bool_()))
-    merged.finish()
+    merged.merge(_frames(storage, names, segments, store_kind), choice)
     written = output.finish()
     if not run(publish_segments(names, unique(), partition, known, written), storage):
         raise CommitConflictError(
@@ -97,7 +83,7 @@ def compact_segments(
             "has changed; compact it again"
         )
     return ObjectCompactionReport(
-        changes_before=before,
+        changes_before=choice.changes,
         changes_after=merged.changes,
         bytes_before=sum(each.size for each in segments),
         bytes_after=sum(each.size for each in written),
