@@ -22,6 +22,7 @@ from statestores.semantics.every_kind.arguments import (
     check_reverse,
     check_time,
     check_time_range,
+    check_times,
     check_values,
     isolation_of,
     keys_and_times,
@@ -142,6 +143,10 @@ class EngineVersionedStore(TimedStore, VersionedStore[bytes, bytes]):
         key_list, value_list = as_list("keys", keys), as_list("values", values)
         times = as_list("timestamps_ms", timestamps_ms)
         self._check_columns(key_list, value_list, times)
+        if times and times[0] >= self._stream_time and times == sorted(times):
+            self._take(key_list, value_list, times)  # none is late, so nothing is looked for
+            self._puts += self._put_step * len(times)
+            return len(times)
         accepted = 0
         put = self.put
         for key, value, timestamp_ms in zip(key_list, value_list, times, strict=True):
@@ -161,9 +166,28 @@ class EngineVersionedStore(TimedStore, VersionedStore[bytes, bytes]):
         check_lengths(keys=keys, values=values, timestamps_ms=timestamps_ms)
         check_keys(keys)
         check_values(values)
-        for timestamp_ms in timestamps_ms:
-            if type(timestamp_ms) is not int or not 0 <= timestamp_ms <= MAX_TIME_MS:
-                check_time("timestamp_ms", timestamp_ms)
+        check_times("timestamp_ms", timestamps_ms)
+
+    def _take(
+        self, keys: list[bytes], values: list[bytes | None], timestamps_ms: list[int]
+    ) -> None:
+        """Have versions pending, whatever their times; their columns are checked."""
+        pending = self._pending
+        if len(distinct := set(keys)) == len(keys) and pending.keys().isdisjoint(distinct):
+            versions = zip(timestamps_ms, values, strict=True)
+            pending.update(
+                zip(keys, [{time_ms: value} for time_ms, value in versions], strict=True)
+            )
+        else:
+            for key, value, time_ms in zip(keys, values, timestamps_ms, strict=True):
+                if key in pending:
+                    pending[key][time_ms] = value
+                else:
+                    pending[key] = {time_ms: value}
+        self._stream_time = max(self._stream_time, max(timestamps_ms, default=NO_STREAM_TIME))
+        self._uncommitted_bytes += (
+            sum(map(len, keys)) + sum(map(len, filter(None, values))) + 8 * len(keys)
+        )
 
     def delete(self, key: bytes, timestamp_ms: int) -> VersionedRecord[bytes] | None:
         check_key(key)
@@ -339,17 +363,7 @@ class EngineVersionedStore(TimedStore, VersionedStore[bytes, bytes]):
         if stream_time_ms is not None:
             check_time("stream_time_ms", stream_time_ms)
             self._stream_time = max(self._stream_time, stream_time_ms)
-        pending = self._pending
-        for key, value, timestamp_ms in zip(keys, values, times, strict=True):
-            versions = pending.get(key)
-            if versions is None:
-                pending[key] = {timestamp_ms: value}
-            else:
-                versions[timestamp_ms] = value
-        self._stream_time = max([self._stream_time, *times])
-        self._uncommitted_bytes += (
-            sum(map(len, keys)) + sum(map(len, filter(None, values))) + 8 * len(keys)
-        )
+        self._take(keys, values, times)
 
     def _times_of(self, changes: Changes) -> Values[int]:
         if changes.times_ms is None:
