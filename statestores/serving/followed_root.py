@@ -1,8 +1,9 @@
 """A state root read from outside: a copy of every partition, which follows its changelog.
 
-No lock of a writer is taken, so an application may have the root open, or open it later. A read
-that is not stale is answered by a copy that has every change which the changelog had when the read
-began; a copy that lacks some is brought up to it first.
+No lock of a writer is taken, and in an object store nobody is fenced: so an application may have
+the root open, or open it later. A read that is not stale is answered by a copy that has every
+change which the changelog had when the read began; a copy that lacks some is brought up to it
+first.
 """
 
 import tempfile
@@ -43,7 +44,7 @@ class FollowedRoot(ServedTasks, Closing):
         """Begin to copy what is in *root*; see `waiting` for what is not there yet.
 
         Args:
-            root: The state root, or its path.
+            root: The state root, which may be in an object store; or its path or URL.
             stores: The stores to copy; all of them by default.
             local_directory: Where the copies lie, to go on from another time; by default in a
                 temporary directory, which is removed in the end.
@@ -60,8 +61,9 @@ class FollowedRoot(ServedTasks, Closing):
         state = root if isinstance(root, StateRoot) else StateRoot.open(root)
         names = sorted(state.stores if stores is None else stores)
         if not names:
-            raise StoreNotFoundError(f"{str(state.path)!r} has no stores to serve")
-        for name in names:
+            shown = str(state.path) if state.storage is None else state.storage.url
+            raise StoreNotFoundError(f"{shown!r} has no stores to serve")
+        for name in names if state.storage is None else ():
             _check_readable(state, name)
         self._stack = ExitStack()
         with ExitStack() as opening:
@@ -130,6 +132,8 @@ class FollowedRoot(ServedTasks, Closing):
         given = super().topology()
         if given is not None:
             return given
+        if self._manager.root.storage is not None:
+            return None
         file = self._manager.root.path / TASKS_DIRECTORY / PICTURE_FILE
         try:
             with file.open("rb") as opened:

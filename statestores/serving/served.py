@@ -15,6 +15,7 @@ from statestores.query.metadata.instance import (
     Role,
     StoreMetadata,
 )
+from statestores.reading.partition_places import place_of
 from statestores.reading.partition_reader import PartitionReader
 from statestores.spi.metrics.metric import Metrics
 from statestores.spi.offsets import TopicPartition
@@ -162,7 +163,7 @@ class ServedTasks:
     ) -> tuple[int, Iterator[pa.RecordBatch]]:
         """Read the changelog in the state root, without its lock."""
         specification = self._manager.specification(name)
-        reader = PartitionReader(self._manager.root.partition(name, partition), specification)
+        reader = PartitionReader(place_of(self._manager.root, name, partition), specification)
         end = reader.end_offset
         return end, reader.changes(from_offset, end, typed=False)
 

@@ -1,14 +1,15 @@
 """A standby: a copy of a store that follows its changelog, and takes over in no time (KIP-535).
 
-It never takes the writer's lock, so it follows while the writer runs, on this machine or on another
-that sees the state root. Its engine lies in a directory of its own.
+It never takes the writer's lock, and in an object store it fences nobody: so it follows while the
+writer runs, on this machine or on another that sees the state root. Its engine lies in a directory
+of its own.
 """
 
 import math
 import shutil
 import threading
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from typing import Any
 from statestores.arrow.progress import ProgressCallback
 from statestores.arrow.restoring.restore import restore
 from statestores.arrow.snapshots.reader import Snapshot
-from statestores.changelog import ChangelogOptions, ChangelogReader, changelog_partition
+from statestores.changelog import ChangelogOptions, changelog_partition
 from statestores.engine_creation import ENGINE_DIRECTORY
 from statestores.errors import (
     InvalidArgumentError,
@@ -26,7 +27,6 @@ from statestores.errors import (
     StateStoreError,
     StorageError,
     StoreClosedError,
-    StoreNotFoundError,
 )
 from statestores.files.local_path import local_path
 from statestores.logged_store import LoggedStore, join_changelog
@@ -37,10 +37,12 @@ from statestores.spi.durability import Durability
 from statestores.spi.metrics.metric import Metrics
 from statestores.spi.stores.store import Isolation, ReadOnlyStore
 from statestores.staging.staged_write import finish_staged_writes
-from statestores.state_root import PartitionDirectory, StateRoot
-from statestores.tasks.changelog_gap import is_left_behind, is_unloaded, snapshot_before
-from statestores.tasks.lag import LagInfo, lag_behind
-from statestores.tasks.steady_changelog import SteadyChangelog
+from statestores.state_root import StateRoot
+from statestores.tasks.copying.directory_source import DirectorySource
+from statestores.tasks.copying.object_source import ObjectSource
+from statestores.tasks.copying.source import CopySource
+from statestores.tasks.copying.steady_changelog import SteadyLog
+from statestores.tasks.lag import LagInfo
 from statestores.tasks.task_metrics import UpdateMeter
 
 _ATTEMPTS = 10
@@ -60,7 +62,7 @@ class Standby(Closing):
     def __init__(
         self,
         root: StateRoot,
-        source: PartitionDirectory,
+        source: CopySource,
         partition: int,
         directory: Path,
         open_copy: Callable[[], BytesStore],
@@ -76,7 +78,8 @@ class Standby(Closing):
         self._partition = partition
         self._logged = changelog_partition(store.name, partition)
         self._promoted: LoggedStore[Any] | None = None
-        self._is_loading = is_unloaded(store, self._source, self._logged)
+        with _closed_on_failure(store):
+            self._is_loading = source.is_unloaded(store)
         self._follower: threading.Thread | None = None
         self._stop_following = threading.Event()
         self._failure: StateStoreError | None = None
@@ -131,7 +134,7 @@ class Standby(Closing):
             self._opened()
             committed = None  # it is being begun anew
         next_offset = 0 if committed is None else committed + 1
-        return lag_behind(next_offset, self._source, self._specification)
+        return self._source.lag(next_offset)
 
     def poll(self, *, progress: ProgressCallback | None = None) -> int:
         """Take what the changelog has beyond the copy; return how many rows and changes it took.
@@ -157,15 +160,12 @@ class Standby(Closing):
             store = self._opened()
             if not store.is_open:  # it could not be begun anew
                 store = self._store = self._open_copy()
-            try:
-                log = ChangelogReader.open(self._source.changelog, self._specification.kind)
-            except StoreNotFoundError:
-                return 0  # the writer has not begun
-            with log:
-                steady = SteadyChangelog(log)
-                snapshot = snapshot_before(store, self._source, self._logged, log.first_offset)
+            with self._source.missing(store) as missing:
+                if missing is None:
+                    return 0  # the writer has not begun
+                log, snapshot = missing
                 try:
-                    return self._take(store, snapshot, steady, progress)
+                    return self._take(store, snapshot, log, progress)
                 except OffsetOutOfRangeError:
                     if attempts == _ATTEMPTS:
                         raise
@@ -177,7 +177,7 @@ class Standby(Closing):
         self,
         store: BytesStore,
         snapshot: Snapshot | None,
-        log: SteadyChangelog,
+        log: SteadyLog,
         progress: ProgressCallback | None,
     ) -> int:
         """Load *snapshot*, if there is one, and what *log* has beyond it or the copy."""
@@ -305,6 +305,7 @@ class Standby(Closing):
         Raises:
             StoreClosedError: The standby is closed or promoted.
             StoreLockedError: The old writer still holds the changelog.
+            CapabilityNotSupportedError: The changelog is in an object store.
             StateStoreError: As `statestores.open_logged_store`.
         """
         was_following = self.is_following
@@ -323,7 +324,7 @@ class Standby(Closing):
     ) -> LoggedStore[Any]:
         store = self._opened()
         finish_staged_writes(self._root, self.name)
-        if not store.is_open or is_left_behind(store, self._source, self._logged):
+        if not store.is_open or self._source.is_left_behind(store):
             # What is no commit on the way there is not put into a copy that facades show.
             self._poll(progress)
             store = self._opened()
@@ -392,17 +393,18 @@ def open_standby(
     """
     check_store_name(name)
     state = root if isinstance(root, StateRoot) else StateRoot.open(root)
-    source = state.partition(name, partition)
     own = local_path(directory, "directory")
-    if own.resolve() == source.path.resolve():
+    if state.storage is None and own.resolve() == state.partition(name, partition).path.resolve():
         raise InvalidArgumentError(
             f"{str(own)!r} is where the active store of partition {partition} of {name!r} lies; "
             "give the standby a directory of its own"
         )
+    source = copy_source(state, name, partition)
     specification = state.store(name).specification
 
     def open_copy() -> BytesStore:
-        return open_bytes_store(
+        is_new_here = isinstance(source, ObjectSource) and not source.knows(own)
+        store = open_bytes_store(
             own,
             specification,
             backend=backend,
@@ -410,5 +412,32 @@ def open_standby(
             durability=durability,
             restorable=True,
         )
+        if isinstance(source, ObjectSource) and is_new_here:
+            with _closed_on_failure(store):
+                source.note_in(own, store)
+        return store
 
     return Standby(state, source, partition, own, open_copy)
+
+
+@contextmanager
+def _closed_on_failure(store: BytesStore) -> Iterator[None]:
+    """Close *store* if what follows raises."""
+    with ExitStack() as on_failure:
+        on_failure.enter_context(store)
+        yield
+        on_failure.pop_all()
+
+
+def copy_source(root: StateRoot, name: str, partition: int) -> CopySource:
+    """Return what a copy of *partition* of the store *name* has its rows from.
+
+    Raises:
+        StoreNotFoundError: There is no such store.
+        InvalidArgumentError: It has no such partition.
+    """
+    root.check_partition(name, partition)
+    if root.storage is not None:
+        return ObjectSource(root.object_log(name), partition)
+    specification = root.store(name).specification
+    return DirectorySource(root.partition(name, partition), specification, partition)

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
+from functools import cache, partial
 from os import PathLike
 from typing import Any
 
@@ -27,7 +28,7 @@ from statestores.spi.specification import StoreSpecification
 from statestores.spi.stores.store import Isolation, ReadOnlyStore
 from statestores.state_root import StateRoot
 from statestores.tasks.idle_offsets import IdleOffsets
-from statestores.tasks.lag import LagInfo, lag_behind
+from statestores.tasks.lag import LagInfo
 from statestores.tasks.local_directory import (
     CLEANUP_DELAY_MS,
     LocalDirectory,
@@ -37,7 +38,7 @@ from statestores.tasks.local_directory import (
 from statestores.tasks.rebuilding import OnCorruption, check_on_corruption
 from statestores.tasks.restore_order import bytes_to_restore
 from statestores.tasks.restore_progress import RestoreListener
-from statestores.tasks.standby import FOLLOW_INTERVAL_S, Standby, open_standby
+from statestores.tasks.standby import FOLLOW_INTERVAL_S, Standby, copy_source, open_standby
 from statestores.tasks.task import Task, open_task
 from statestores.tasks.task_arguments import (
     check_interval,
@@ -122,6 +123,7 @@ class TaskManager(Closing):
         self._restore_threads = restore_threads
         self._follow_interval_s = follow_interval_s
         self._restores = RestoreLedger(listener)
+        self._source = cache(partial(copy_source, self._root))
         self._idle = IdleOffsets(self._local, options, self._durability)
         self._board = TaskBoard()
         self._reports = TaskReports(
@@ -330,9 +332,8 @@ class TaskManager(Closing):
             UnknownStateStoreError: No group has such a store.
             ChangelogCorruptedError, StorageError: The changelog cannot be read.
         """
-        specification = self.specification(name)
-        lag = lag_behind(0, self._root.partition(name, partition), specification)
-        return changelog_partition(name, partition), lag.end_offset
+        self.group_of(name)
+        return changelog_partition(name, partition), self._source(name, partition).lag(0).end_offset
 
     def group_of(self, name: str) -> int:
         """Return the number of the group of the store *name*.

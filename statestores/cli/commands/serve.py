@@ -14,6 +14,7 @@ from statestores.cli.output import Output
 from statestores.errors import StorageError
 from statestores.query.metadata import LeaseMembership
 from statestores.stopping import StopRequest, stopped_by_signals
+from statestores.storage import is_storage_url
 
 if TYPE_CHECKING:
     from statestores.serving import Access
@@ -96,7 +97,8 @@ def serve(
 ) -> None:
     """Serve the stores of a state root, which others may write: JSON, Arrow, metrics, and a page.
 
-    A copy of each partition follows its changelog, and no lock is taken. Needs statestores[serve].
+    A copy of each partition follows its changelog, and no lock is taken. ROOT may be the URL of one
+    in an object store: nobody is fenced. Needs statestores[serve].
 
     Example: statestores serve state/ --port 7070
     """
@@ -123,7 +125,8 @@ def serve(
             flight = stack.enter_context(
                 serving.FlightServer(followed, address=address, port=flight_port, access=access)
             )
-        members = LeaseMembership(root)
+        # Instances leave their records in a directory only.
+        others = None if is_storage_url(root) else LeaseMembership(root).instances
         server = stack.enter_context(
             serving.HttpServer(
                 followed,
@@ -131,7 +134,7 @@ def serve(
                 port=port,
                 access=access,
                 flight=None if flight is None else flight.host,
-                others=members.instances,
+                others=others,
             )
         )
         names = list(followed.store_names())

@@ -5,6 +5,7 @@ the content at that offset: some are void only because of later changes. Whoever
 whose end is pinned must notice that before what was read is committed.
 """
 
+from abc import abstractmethod
 from collections.abc import Iterator
 
 from statestores.changelog import ChangelogReader, Frame, ReadOnlyChangelog
@@ -15,8 +16,17 @@ _LOOK_ROWS = 4096
 """Rows between two checks: fewer than a restore commits at a time."""
 
 
-class SteadyChangelog(ReadOnlyChangelog):
-    """The changelog of a writer, up to where it ended when this was made."""
+class SteadyLog(ReadOnlyChangelog):
+    """A changelog with a pinned end, which raises where a compaction has made that no commit."""
+
+    @property
+    @abstractmethod
+    def compacted_to(self) -> int:
+        """The offset from which every change is there; reading from below it passes no commits."""
+
+
+class SteadyChangelog(SteadyLog):
+    """The changelog of a writer in a directory, up to where it ended when this was made."""
 
     def __init__(self, log: ChangelogReader) -> None:
         """Read *log*, and close it at the end."""

@@ -1,0 +1,1 @@
+"""What standbys copy: changelogs in directories and in object stores, read while they grow."""

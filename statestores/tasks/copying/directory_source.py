@@ -1,0 +1,51 @@
+"""A partition in a directory, as standbys copy it: its changelog's files, and its snapshots."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from statestores.changelog import ChangelogReader, changelog_partition
+from statestores.errors import StoreNotFoundError
+from statestores.opening import BytesStore
+from statestores.spi.specification import StoreSpecification
+from statestores.state_root import PartitionDirectory
+from statestores.tasks.copying.changelog_gap import is_left_behind, is_unloaded, snapshot_before
+from statestores.tasks.copying.source import CopySource, Missing
+from statestores.tasks.copying.steady_changelog import SteadyChangelog
+from statestores.tasks.lag import LagInfo, lag_behind
+
+
+class DirectorySource(CopySource):
+    """Copies from a directory."""
+
+    def __init__(
+        self,
+        directory: PartitionDirectory,
+        specification: StoreSpecification[Any, Any],
+        partition: int,
+    ) -> None:
+        """Copy what *directory* has, *partition* of a store of *specification*."""
+        self._directory = directory
+        self._specification = specification
+        self._logged = changelog_partition(specification.name, partition)
+
+    def lag(self, next_offset: int) -> LagInfo:
+        return lag_behind(next_offset, self._directory, self._specification)
+
+    def is_unloaded(self, store: BytesStore) -> bool:
+        return is_unloaded(store, self._directory, self._logged)
+
+    def is_left_behind(self, store: BytesStore) -> bool:
+        return is_left_behind(store, self._directory, self._logged)
+
+    @contextmanager
+    def missing(self, store: BytesStore) -> Iterator[Missing | None]:
+        try:
+            log = ChangelogReader.open(self._directory.changelog, self._specification.kind)
+        except StoreNotFoundError:
+            yield None
+            return
+        with log:
+            steady = SteadyChangelog(log)
+            snapshot = snapshot_before(store, self._directory, self._logged, log.first_offset)
+            yield Missing(steady, snapshot)

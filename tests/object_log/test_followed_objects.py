@@ -1,0 +1,232 @@
+"""Copies of stores in an object store, and their service: nobody is fenced, nothing is stale."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from s3 import Bucket, FaultyProxy
+
+import statestores as ss
+from statestores.errors import CapabilityNotSupportedError, StorageError, StoreMismatchError
+from statestores.serving import FollowedRoot
+from statestores.serving.answers import Answers
+from statestores.serving.limits import Deadline
+from statestores.serving.query import Query
+from statestores.tasks import Standby, open_standby
+
+COUNTS = ss.KeyValue("counts", key=ss.utf8, value=ss.int64)
+WORDS = ss.TopicPartition("words", 0)
+
+
+def make(bucket: Bucket) -> ss.StateRoot:
+    """Make a state root with the store ``counts``."""
+    root = ss.StateRoot.create(bucket.root, storage_options=bucket.options)
+    root.add_store(COUNTS, partitions=1)
+    return root
+
+
+def owner_of(root: ss.StateRoot, directory: Path) -> Any:
+    """Take the only partition of ``counts``."""
+    return ss.open_logged_store(root, "counts", directory=directory, backend="sqlite")
+
+
+def put(counts: Any, number: int, key: str = "tea") -> None:
+    """Commit one count."""
+    counts.store.put(key, number)
+    counts.commit({WORDS: number})
+
+
+def count(answers: Answers, *, include_stale: bool = False) -> int | None:
+    """Return the count of tea, as it would be served."""
+    query = Query(store="counts", read="get", key=b"tea", include_stale=include_stale)
+    _, rows = answers.rows(query, Deadline(10_000))
+    found: list[Any] = list(rows)
+    return None if not found else ss.int64.decode(found[0][1])
+
+
+def content(standby: Standby) -> dict[str, int]:
+    """Return what a copy holds."""
+    store: Any = standby.read_only(include_stale=True)
+    return dict(store.range())
+
+
+@pytest.mark.spec("OBJ-36", "SRV-19")
+def test_reads_have_every_commit_and_the_owner_goes_on(
+    bucket: Bucket, proxy: FaultyProxy, tmp_path: Path
+) -> None:
+    """Where the object store does not answer, a read says so; only a stale one is answered."""
+    root = make(bucket)
+    through = bucket.through(proxy)
+    followed_state = ss.StateRoot.open(through.root, storage_options=through.options)
+    with (
+        owner_of(root, tmp_path / "owner") as counts,
+        FollowedRoot(followed_state, backend="memory", follow_interval_s=3600) as followed,
+    ):
+        answers = Answers(followed)
+        for number in range(4):
+            put(counts, number)
+
+            assert count(answers) == number
+            if number == 1:
+                root.object_log("counts").fold()
+            if number == 2:
+                root.object_log("counts").compact()
+        assert followed.waiting() == ()
+        assert followed.topology() is None
+        _, batches = followed.changes("counts", 0, 3)
+        assert [row for batch in batches for row in batch.to_pylist()]
+        put(counts, 4)
+        proxy.fault = lambda method, path: "refuse"
+        with pytest.raises(StorageError):
+            count(answers)
+        assert count(answers, include_stale=True) == 3
+        assert {method for method, _ in proxy.requests} == {"GET"}
+
+
+@pytest.mark.spec("OBJ-36", "STB-2")
+@pytest.mark.parametrize("way", ["before", "while it is read"])
+def test_a_copy_stands_at_a_commit_also_after_a_compaction(
+    root: ss.StateRoot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    """What compaction has left of the way to a commit is none, so no read sees the middle of it."""
+    log = root.object_log("counts")
+    with (
+        ss.open_logged_store(
+            root, "counts", 0, directory=tmp_path / "o", backend="memory"
+        ) as counts,
+        open_standby(root, "counts", 0, tmp_path / "copy", backend="sqlite") as copy,
+    ):
+        put(counts, 0)
+        assert copy.poll() == 1
+        put(counts, 1, "milk")
+        put(counts, 2)
+
+        def compact() -> None:
+            put(counts, 3, "milk")
+            log.compact()
+
+        if way == "before":
+            compact()
+            assert copy.lag.offset_lag == 3
+        else:
+            view, views = type(log).view, []
+
+            def look(*arguments: Any) -> Any:
+                views.append(view(*arguments))
+                if len(views) == 1:
+                    compact()
+                return views[-1]
+
+            assert copy.lag.offset_lag == 2  # seen, and what it was is forgotten
+            monkeypatch.setattr(type(log), "view", look)
+        copy.poll()
+
+        assert content(copy) == dict(counts.store.range()) == {"tea": 2, "milk": 3}
+        put(counts, 4)
+        assert copy.poll() == 1
+        with pytest.raises(CapabilityNotSupportedError, match="object store"):
+            copy.promote()
+        assert copy.is_open
+        put(counts, 5)  # it still is the owner
+
+
+@pytest.mark.spec("OBJ-36", "OBJ-18")
+def test_a_copy_goes_on_and_one_of_another_log_is_refused(
+    bucket: Bucket, server: Any, tmp_path: Path
+) -> None:
+    """An offset says nothing about which log it is of."""
+    root, other = make(bucket), make(server.bucket())
+    with owner_of(root, tmp_path / "owner") as counts:
+        put(counts, 0)
+        for expected in (1, 0):
+            with open_standby(root, "counts", 0, tmp_path / "copy", backend="sqlite") as copy:
+                assert copy.poll() == expected
+                assert content(copy) == {"tea": 0}
+        with pytest.raises(StoreMismatchError, match="another directory"):
+            open_standby(other, "counts", 0, tmp_path / "copy", backend="sqlite")
+
+
+@pytest.mark.soak
+@pytest.mark.spec("OBJ-36", "SRV-19")
+def test_an_owner_that_is_killed_and_taken_over_is_followed(
+    bucket: Bucket, tmp_path: Path, write: Callable[..., Any]
+) -> None:
+    """`statestores serve URL` answers with what was acknowledged before the kill, and after it."""
+    make(bucket)
+    given = bucket.options
+    environment = {
+        "AWS_ENDPOINT": given["endpoint"],
+        "AWS_ACCESS_KEY_ID": given["access_key_id"],
+        "AWS_SECRET_ACCESS_KEY": given["secret_access_key"],
+        "AWS_REGION": given["region"],
+        "AWS_ALLOW_HTTP": "true",
+    }
+    program = [sys.executable, "-m", "statestores.cli", "serve", bucket.root, "--port", "0"]
+    with subprocess.Popen(
+        [*program, "--backend", "memory", "--json"],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **environment},
+    ) as serving:
+        try:
+            assert serving.stdout is not None
+            told = json.loads("".join(iter(serving.stdout.readline, "}\n")) + "}")
+
+            def served() -> Any:
+                answer = httpx.get(
+                    f"{told['url']}/v1/stores/counts/value?key=tea", trust_env=False, timeout=30
+                )
+                return answer.json()["rows"][0]["value"]
+
+            with write(bucket, tmp_path / "first") as owner:
+                acknowledged = [int(owner.stdout.readline()) for _ in range(3)][-1]
+
+                assert served() >= acknowledged
+                owner.kill()
+                acknowledged = max([acknowledged, *map(int, owner.stdout)])
+            assert served() >= acknowledged
+            with owner_of(
+                ss.StateRoot.open(bucket.root, storage_options=given), tmp_path / "next"
+            ) as counts:
+                put(counts, 1_000_000)
+                assert served() == 1_000_000
+            serving.send_signal(signal.SIGTERM)
+            assert serving.wait(60) == 0
+        finally:
+            serving.kill()
+
+
+_WRITER = """
+import json, sys
+import statestores as ss
+url, options, directory = json.loads(sys.argv[1])
+words = ss.TopicPartition("words", 0)
+with ss.open_logged_store(
+    url, "counts", directory=directory, backend="sqlite", storage_options=options
+) as counts:
+    for number in range(100_000):
+        counts.store.put("tea", number)
+        counts.commit({words: number})
+        print(number, flush=True)
+"""
+
+
+@pytest.fixture
+def write() -> Callable[..., Any]:
+    """Return what counts in a process of its own, until it is killed."""
+
+    def start(bucket: Bucket, directory: Path) -> Any:
+        options = {name: bucket.options[name] for name in bucket.options if name != "retry_config"}
+        case = json.dumps([bucket.root, options, str(directory)])
+        return subprocess.Popen(
+            [sys.executable, "-c", _WRITER, case], stdout=subprocess.PIPE, text=True
+        )
+
+    return start
