@@ -280,7 +280,7 @@ def open_logged_store(
 def open_logged_store(
     root: AnyRoot,
     name: str | StoreSpecification[Any, Any],
-    partition: int = 0,
+    partition: int | None = None,
     *,
     backend: str | None = None,
     options: Mapping[str, object] | None = None,
@@ -302,7 +302,7 @@ def open_logged_store(
     Args:
         root: The state root, its path, or its URL. The store has been added to it before.
         name: The store's name; or its specification, by which a type checker knows the store.
-        partition: The partition's number, from 0.
+        partition: The partition's number, from 0; a store of one partition needs none.
         backend: The backend; by default the one that the partition has.
         options: The backend's own options.
         durability: What each commit's append survives, and so the commit.
@@ -317,7 +317,8 @@ def open_logged_store(
         StoreLockedError: Another process has the partition open, or writes the store.
         CommitConflictError: Another writer has meanwhile died in the middle; open again.
         FencedError: Another process has taken the partition over at the same time.
-        InvalidArgumentError: There is no directory for the engine of a root in an object store.
+        InvalidArgumentError: There is no directory for the engine of a root in an object store. The
+            store has several partitions and none is named, or not the one that is.
         StoreMismatchError: The store's changelog is gone, or the store is another one, or other
             than the specification says.
         ChangelogCorruptedError: The changelog is damaged, or ends before the store.
@@ -343,9 +344,12 @@ def open_logged_store(
         raise InvalidArgumentError(
             "storage_options are for the URL of a state root, and this one is open already"
         )
-    specification = state.store(name).specification
+    entry = state.store(name)
+    specification = entry.specification
     if wanted is not None:
         check_description(specification.describe(), wanted.describe(), wanted.changeable)
+    if partition is None:
+        partition = entry.only_partition()
     if state.storage is not None and directory is not None:
         opened = open_in_objects(
             state,

@@ -60,6 +60,20 @@ class StoreEntry:
     placement: Placement | None = None
     """Who decides the partition of a key; ``None`` when its writers have not said."""
 
+    def only_partition(self) -> int:
+        """Return the number of the one partition that the store has, 0.
+
+        Raises:
+            InvalidArgumentError: It has several, and a caller has to say which one it means.
+        """
+        if self.partitions != 1:
+            raise InvalidArgumentError(
+                f"the store {self.specification.name!r} has the partitions 0 to "
+                f"{self.partitions - 1}, and none is named; name one, or read all of them with "
+                "statestores.query"
+            )
+        return 0
+
 
 def stores_in(fields: Fields, shown: str) -> dict[str, StoreEntry]:
     """Return the stores that *fields* name, those of ``statestores.json`` at *shown*."""

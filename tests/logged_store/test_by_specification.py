@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import statestores as ss
-from statestores.errors import StoreMismatchError
+from statestores.errors import InvalidArgumentError, StoreMismatchError
 from statestores.tasks import TaskId, open_task
 
 COUNTS = ss.KeyValue("counts", key=ss.utf8, value=ss.int64)
@@ -57,3 +57,12 @@ def test_a_store_says_what_it_is_and_where(tmp_path: Path) -> None:
     root.add_store(COUNTS, partitions=1)
     with open_task(root, TaskId(0, 0), ["counts"], backend="memory") as task:
         assert repr(task.store(COUNTS)).startswith("<key-value store 'counts', memory in ")
+
+
+def test_a_partition_is_named_where_there_are_several(tmp_path: Path) -> None:
+    """A store of four partitions was opened at its first when none was named, without a word."""
+    root = ss.StateRoot.create(tmp_path / "state")
+    root.add_store(ss.KeyValue("several"), partitions=4)
+
+    with pytest.raises(InvalidArgumentError, match="partitions 0 to 3, and none is named"):
+        ss.open_logged_store(root, "several", backend="memory")
