@@ -11,13 +11,11 @@ from contextlib import ExitStack
 from os import PathLike
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from statestores.errors import (
     InstanceFencedError,
-    InvalidArgumentError,
     InvalidStateStoreError,
-    InvalidTypeError,
 )
 from statestores.files.directory_lock import DirectoryLock
 from statestores.files.local_path import local_path
@@ -32,18 +30,25 @@ from statestores.kafka.client_settings import (
 )
 from statestores.kafka.cluster import Cluster
 from statestores.kafka.global_tables import GlobalTables
-from statestores.kafka.group_members import GroupMembers
+from statestores.kafka.group.idle import GroupIdle
+from statestores.kafka.group.members import GroupMembers
+from statestores.kafka.group.membership import Membership
+from statestores.kafka.group.standbys import Standbys
 from statestores.kafka.identity import claim
 from statestores.kafka.internal_topics import check_present, internal_topics, topic_counts
-from statestores.kafka.membership import Membership
 from statestores.kafka.plan import Plan, TaskKey
 from statestores.kafka.progress import KafkaProgress
-from statestores.kafka.standbys import Standbys
+from statestores.kafka.run_arguments import (
+    Guarantee,
+    Until,
+    check_replicas,
+    check_topology,
+    check_words,
+)
 from statestores.kafka.task_places import TaskPlace, names_of, task_places
 from statestores.kafka.tasks.assigned_tasks import AssignedTasks
 from statestores.kafka.tasks.restorer import Restorer
 from statestores.kafka.tasks.task_stores import TaskStores
-from statestores.kafka.undecided import UndecidedEnds
 from statestores.kafka.writer import PlainWriter, TransactionalWriter, Writer
 from statestores.processing.dsl.topology import Topology
 from statestores.processing.windows import check_count, check_duration
@@ -57,12 +62,6 @@ from statestores.tasks.restore_progress import RestoreListener
 
 if TYPE_CHECKING:
     from statestores.serving import ApplicationServer, Serving
-
-Guarantee: TypeAlias = Literal["exactly_once", "at_least_once"]
-"""What becomes of a record when an instance dies: it counts once, or once or more."""
-
-Until: TypeAlias = Literal["stopped", "idle"]
-"""When a run ends: when it is told to, or when everything that is there is processed."""
 
 _WAIT_SECONDS = 0.05
 _PURGE_SECONDS = 30.0
@@ -108,31 +107,16 @@ class KafkaRunner:
 
         *clock_ms* is the wall clock, for those who test with one of their own.
         """
-        if not isinstance(topology, Topology):
-            raise InvalidTypeError(f"expected a Topology, got {topology!r}")
+        check_topology(topology)
         check_duration("commit_interval_ms", commit_interval_ms)
         check_count("commit_records", commit_records)
-        for name, value, allowed in (
-            ("guarantee", guarantee, ("exactly_once", "at_least_once")),
-            ("group_protocol", group_protocol, ("consumer", "classic")),
-            ("offset_reset", offset_reset, ("earliest", "latest", "error")),
-            ("until", until, ("stopped", "idle")),
-        ):
-            if value not in allowed:
-                raise InvalidArgumentError(
-                    f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}"
-                )
-        if type(replication_factor) is not int or not (
-            replication_factor == -1 or replication_factor > 0
-        ):
-            raise InvalidArgumentError(
-                "replication_factor must be -1, for the brokers' own, or an int from 1, got "
-                f"{replication_factor!r}"
-            )
-        if type(standby_replicas) is not int or standby_replicas < 0:
-            raise InvalidArgumentError(
-                f"standby_replicas must be an int from 0, got {standby_replicas!r}"
-            )
+        check_words(
+            guarantee=guarantee,
+            group_protocol=group_protocol,
+            offset_reset=offset_reset,
+            until=until,
+        )
+        check_replicas(replication_factor=replication_factor, standby_replicas=standby_replicas)
         self._standby_replicas = standby_replicas
         self._serve = checked(serve)
         self._server: ApplicationServer | None = None
@@ -307,9 +291,10 @@ class KafkaRunner:
             lambda key: self._opened(plan, key),
             copies=self._standby_replicas,
         )
+        idle = GroupIdle(plan, cluster, self._settings, offset_reset=self._offset_reset)
         self._membership = membership
         try:
-            self._work(membership, tables, plan, cluster, standbys)
+            self._work(membership, tables, plan, cluster, standbys, idle)
             membership.leave(self._clock_ms())
         except BaseException:
             membership.abandon()
@@ -321,6 +306,7 @@ class KafkaRunner:
                 self._emitted += task.counts.emitted
                 self._dropped += task.counts.dropped_total
             self._membership = None
+            idle.close()
             writer.close()
 
     def _opened(self, plan: Plan, key: TaskKey) -> TaskStores:
@@ -341,11 +327,11 @@ class KafkaRunner:
         plan: Plan,
         cluster: Cluster,
         standbys: Standbys,
+        idle: GroupIdle,
     ) -> None:
         internal = [topic.name for topic in plan.graph.internal_topics]
         due = time.monotonic() + self._commit_seconds
         purge_due = time.monotonic() + _PURGE_SECONDS
-        undecided = UndecidedEnds(cluster)
         wait_seconds = 0.0
         while not self._stopping.is_set():
             if self._is_paused is not membership.is_paused:
@@ -367,9 +353,7 @@ class KafkaRunner:
             if self._until == "idle" and not (done or has_come or self._commit(membership)):
                 wait_seconds = _WAIT_SECONDS
                 reached = membership.reached()
-                if reached is not None and undecided.are_reached(
-                    reached, cluster.ends(reached, committed=False)
-                ):
+                if reached is not None and idle.is_reached(reached):
                     return
 
     def _commit(self, membership: Membership) -> bool:

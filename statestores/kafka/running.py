@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from statestores.kafka.client_settings import GroupProtocol, OffsetReset
 from statestores.kafka.progress import KafkaProgress
-from statestores.kafka.runner import Guarantee, KafkaRunner, Until
+from statestores.kafka.run_arguments import Guarantee, Until
+from statestores.kafka.runner import KafkaRunner
 from statestores.processing.dsl.topology import Topology
 from statestores.spi import Durability
 from statestores.stopping import stopped_by_signals
@@ -67,8 +68,8 @@ def run(
         serve: Where the stores of the application are read from elsewhere while it runs, as
             ``host:port`` for HTTP, or a `statestores.serving.Serving` (SRV-22). Instances find
             each other in the topic ``<application>-instances``. It needs the extra ``serve``.
-        until: ``"idle"`` ends the run when everything that is there for this instance is
-            processed.
+        until: ``"idle"`` ends the run when everything that is there for the application is
+            processed, by this instance and others.
         progress: Called after each commit, on the thread that has committed.
         on_restore: Told of each restore's start, batches and end, on the thread that restores.
 

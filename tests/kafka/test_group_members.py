@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from confluent_kafka import ConsumerGroupState
 
-from statestores.kafka import group_members
-from statestores.kafka.group_members import GroupMembers
+from statestores.kafka.group import members
+from statestores.kafka.group.members import GroupMembers
 from statestores.kafka.plan import Plan
 from statestores.processing import Topic, Topology
 
@@ -50,7 +50,7 @@ def coordinator() -> _Coordinator:
 
 @pytest.fixture
 def group(coordinator: Any, monkeypatch: pytest.MonkeyPatch) -> GroupMembers:
-    monkeypatch.setattr(group_members, "_LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(members, "_LOOK_SECONDS", 0.0)
     shop = Topology("shop")
     shop.stream(_TOPIC).to(Topic("copies", partitions=2))
     plan = Plan(shop.build(), {_TOPIC.name: 2, "copies": 2})

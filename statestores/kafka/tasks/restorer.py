@@ -20,10 +20,11 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from statestores.errors import BrokerError, StateStoreError
-from statestores.kafka.broker_errors import broker_error, error_of, settings_error
+from statestores.kafka.broker_errors import broker_error, settings_error
 from statestores.kafka.client_settings import CLIENT_LOGGER, ClientSettings, OffsetReset
 from statestores.kafka.cluster import Cluster, may_pass
 from statestores.kafka.messages import offset_of
+from statestores.kafka.tasks.group_offsets import GroupOffsets
 from statestores.kafka.tasks.restore import Restore, Way
 from statestores.kafka.tasks.task_stores import TaskStores
 from statestores.spi import TopicPartition
@@ -32,7 +33,6 @@ from statestores.tasks.task_id import TaskId
 
 _BATCH_RECORDS = 2_000
 _WAIT_SECONDS = 0.1
-_ASK_SECONDS = 1.0
 _LOOK_SECONDS = 0.5
 """How often it is looked how far changelogs are ahead of standbys."""
 _HANGING_SECONDS = 120.0
@@ -68,6 +68,9 @@ class Restorer:
             self._consumer = Consumer(settings.reader(application), logger=CLIENT_LOGGER)
         except KafkaException as error:
             raise settings_error(error) from error
+        self._offsets = GroupOffsets(
+            self._consumer, cluster, offset_reset=offset_reset, internal=internal
+        )
         self._asked: SimpleQueue[Restore | _Copies] = SimpleQueue()
         self._done: SimpleQueue[Restore] = SimpleQueue()
         self._waiting: list[Restore] = []
@@ -266,33 +269,15 @@ class Restorer:
 
     def _ask_offsets(self, restore: Restore) -> bool:
         """Find out where the inputs go on; False while a transaction is about to say it."""
-        places = [KafkaPartition(*place) for place in restore.inputs]
-        try:
-            committed = self._consumer.committed(places, timeout=_ASK_SECONDS)
-        except KafkaException as error:
-            if may_pass(error_of(error)):
-                return False
-            raise broker_error("read the group's committed offsets", error) from error
-        for found in committed:
-            if found.error is not None:
-                if may_pass(found.error):
-                    return False
-                raise broker_error(
-                    f"read the committed offset of {found.topic!r}", KafkaException(found.error)
-                )
-        known = {
-            TopicPartition(found.topic, found.partition): found.offset
-            for found in committed
-            if found.offset >= 0
-        }
+        known = self._offsets.committed(restore.inputs)
+        if known is None:
+            return False
         restore.committed = dict(known)
-        unknown = [place for place in restore.inputs if place not in known]
-        internal = [place for place in unknown if place.topic in self._internal]
-        reset = self._offset_reset
-        begun = self._cluster.beginnings([*{*unknown} - {*internal}], reset)
-        restore.must_say_beginnings = reset == "latest" and bool(begun)
-        # What waits there is the application's own, also from before this task's first time.
-        restore.next_offsets = known | begun | self._cluster.starts(internal)
+        begun = self._offsets.beginnings(place for place in restore.inputs if place not in known)
+        restore.must_say_beginnings = self._offset_reset == "latest" and any(
+            place.topic not in self._internal for place in begun
+        )
+        restore.next_offsets = known | begun
         restore.input_ends = self._cluster.ends(restore.inputs, committed=True)
         return True
 

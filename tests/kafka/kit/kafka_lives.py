@@ -15,7 +15,7 @@ from kafka_cluster import TestCluster
 
 import statestores as ss
 from statestores.kafka import run
-from statestores.kafka.runner import Until
+from statestores.kafka.run_arguments import Until
 from statestores.processing import Context, Processor, Record, Topic, Topology
 from statestores_conformance.faults.crash_child import die_at, serve
 from statestores_conformance.faults.crash_nursery import Nursery

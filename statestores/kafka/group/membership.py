@@ -21,7 +21,7 @@ from statestores.errors import (
 from statestores.kafka.broker_errors import broker_error, error_of, settings_error
 from statestores.kafka.client_settings import CLIENT_LOGGER
 from statestores.kafka.cluster import may_pass
-from statestores.kafka.group_members import GroupMembers
+from statestores.kafka.group.members import GroupMembers
 from statestores.kafka.messages import offset_of
 from statestores.kafka.plan import Plan, TaskKey
 from statestores.kafka.tasks.assigned_tasks import AssignedTasks

@@ -7,7 +7,7 @@ group's assignment of tasks is the broker's; a standby follows it, and does not 
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from statestores.kafka.group_members import GroupMembers, Members
+from statestores.kafka.group.members import GroupMembers, Members
 from statestores.kafka.plan import Plan, TaskKey
 from statestores.kafka.tasks.assigned_tasks import AssignedTasks
 from statestores.kafka.tasks.restorer import Restorer

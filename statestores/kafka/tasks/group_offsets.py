@@ -1,0 +1,72 @@
+"""Where the group goes on: what it has committed, and where it begins what it has not."""
+
+from collections.abc import Collection, Iterable
+
+from confluent_kafka import Consumer, KafkaException
+from confluent_kafka import TopicPartition as KafkaPartition
+
+from statestores.kafka.broker_errors import broker_error, error_of
+from statestores.kafka.client_settings import OffsetReset
+from statestores.kafka.cluster import Cluster, may_pass
+from statestores.spi import TopicPartition
+
+_ASK_SECONDS = 1.0
+
+
+class GroupOffsets:
+    """Asks by a consumer of one's own, which names the group and is no member."""
+
+    def __init__(
+        self,
+        consumer: Consumer,
+        cluster: Cluster,
+        *,
+        offset_reset: OffsetReset,
+        internal: Collection[str],
+    ) -> None:
+        """Topics that are *internal* begin where they begin, whatever the reset."""
+        self._consumer = consumer
+        self._cluster = cluster
+        self._internal = frozenset(internal)
+        self._offset_reset: OffsetReset = offset_reset
+
+    def committed(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, int] | None:
+        """Return the next offsets of those of *places* that have one.
+
+        ``None`` while a transaction is about to say it, or nobody answers.
+
+        Raises:
+            BrokerError: The broker refuses.
+        """
+        asked = [KafkaPartition(*place) for place in places]
+        try:
+            committed = self._consumer.committed(asked, timeout=_ASK_SECONDS)
+        except KafkaException as error:
+            if may_pass(error_of(error)):
+                return None
+            raise broker_error("read the group's committed offsets", error) from error
+        for found in committed:
+            if found.error is not None:
+                if may_pass(found.error):
+                    return None
+                raise broker_error(
+                    f"read the committed offset of {found.topic!r}", KafkaException(found.error)
+                )
+        return {
+            TopicPartition(found.topic, found.partition): found.offset
+            for found in committed
+            if found.offset >= 0
+        }
+
+    def beginnings(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return where *places* begin of which nothing is committed.
+
+        Raises:
+            BrokerError: The cluster does not answer.
+        """
+        wanted = list(places)
+        # What waits there is the application's own, also from before a task's first time.
+        internal = [place for place in wanted if place.topic in self._internal]
+        others = [place for place in wanted if place.topic not in self._internal]
+        begun = self._cluster.beginnings(others, self._offset_reset)
+        return begun | self._cluster.starts(internal)
