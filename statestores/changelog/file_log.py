@@ -15,7 +15,7 @@ import pyarrow as pa
 from statestores.changelog.active_segment import ActiveSegment
 from statestores.changelog.contract import NO_POSITION, Changelog, OffsetRange
 from statestores.changelog.frame import Frame, FrameKind
-from statestores.changelog.log_end import LogEnd
+from statestores.changelog.log_appender import LogAppender
 from statestores.changelog.opening import check_chain, open_last_segment, read_on
 from statestores.changelog.options import ChangelogOptions, check_changelog_options
 from statestores.changelog.range_reading import check_range, read_range
@@ -60,7 +60,7 @@ class FileChangelog(Changelog):
         lock: DirectoryLock,
         store_kind: str,
         options: ChangelogOptions,
-        end: LogEnd,
+        end: LogAppender,
     ) -> None:
         self._directory = directory
         self._lock = lock
@@ -117,7 +117,7 @@ class FileChangelog(Changelog):
                 compacted_to=None,
                 position=NO_POSITION,
             )
-            end = LogEnd.begin(path, options, head, clock_ms)
+            end = LogAppender.begin(path, options, head, clock_ms)
         except BaseException:
             lock.release()
             raise
@@ -174,7 +174,7 @@ class FileChangelog(Changelog):
         except BaseException:
             lock.release()
             raise
-        end = LogEnd(path, store_kind, options, active, tail, clock_ms)
+        end = LogAppender(path, store_kind, options, active, tail, clock_ms)
         return cls(path, lock, store_kind, options, end)
 
     @property

@@ -33,6 +33,10 @@ class NextFrame(NamedTuple):
         """Return the stored frame, in the pieces that there are of it."""
         return [pack_frame(self.header, self.position, self.body), self.body]
 
+    def stored(self) -> bytes:
+        """Return the stored frame in one piece."""
+        return b"".join(map(bytes, self.pieces()))
+
 
 def next_frame(
     bodies: BodyWriter,

@@ -213,7 +213,7 @@ class ObjectChangelog(ObjectChangelogReader, Changelog):
     def _frame(self, kind: FrameKind, batch: pa.RecordBatch | None, position: Position) -> bytes:
         """Return the frame that comes next."""
         frame = next_frame(self._bodies, kind, batch, position, self.end_offset, self._clock_ms())
-        return b"".join(map(bytes, frame.pieces()))
+        return frame.stored()
 
     def _settle(self) -> None:
         """Carry out what is pending, or go on with it; each step may be repeated.

@@ -9,6 +9,9 @@ from pathlib import Path
 
 from statestores.errors import AccessDeniedError, InvalidArgumentError, StorageError
 
+DEFAULT_ADDRESS = "127.0.0.1"
+"""Where servers listen unless they are told otherwise: nobody elsewhere reaches it."""
+
 _LEAST_TOKEN = 16
 
 
@@ -126,4 +129,4 @@ def allowed_hosts(address: str) -> Iterable[str] | None:
     """
     if not is_loopback(address):
         return None
-    return ("localhost", "127.0.0.1", "[::1]", address)
+    return ("localhost", DEFAULT_ADDRESS, "[::1]", address)

@@ -7,7 +7,7 @@ from typing import Self
 from statestores.errors import InvalidArgumentError, InvalidTypeError
 from statestores.query.metadata.host import name_and_port
 from statestores.query.routed_stores import DEFAULT_TIMEOUT_S
-from statestores.serving.access import Access
+from statestores.serving.access import DEFAULT_ADDRESS, Access
 from statestores.serving.limits import Limits
 
 _MAX_PORT = 65_535
@@ -17,7 +17,7 @@ _MAX_PORT = 65_535
 class Serving:
     """Where an application answers, whom, and how it asks its other instances."""
 
-    address: str = "127.0.0.1"
+    address: str = DEFAULT_ADDRESS
     """Where to listen. Another address than this machine's own wants `access`."""
 
     port: int = 0

@@ -14,10 +14,8 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from statestores.changelog import FrameKind, change_schema
-from statestores.changelog.contract import NO_POSITION
 from statestores.changelog.file_log import wall_clock_ms
 from statestores.changelog.frame_bodies import BodyWriter
-from statestores.changelog.next_frame import next_frame
 from statestores.changelog.options import Compression
 from statestores.changelog.rows import order_column
 from statestores.errors import CommitConflictError
@@ -34,6 +32,7 @@ from statestores.staging.staged_objects import (
     StagedObject,
     StagedObjects,
     staged_batches,
+    staged_frame,
 )
 from statestores.staging.staged_rows import in_frames, merged_by_time
 from statestores.staging.write_intent import StreamBatch, with_sequences
@@ -130,8 +129,7 @@ class ObjectWrite:
             return {}
         schema = change_schema(self.specification.kind)
         bodies = BodyWriter(schema, Compression.LZ4)
-        frame = next_frame(bodies, FrameKind.CLEAR, None, NO_POSITION, 0, wall_clock_ms())
-        data = b"".join(map(bytes, frame.pieces()))
+        data = staged_frame(bodies, FrameKind.CLEAR, None)
         begun = self.log.begin_write(unique_id())
         parts: Parts = {}
         for number in range(self.log.partitions):

@@ -72,6 +72,11 @@ class StagedObjects:
         return sum(each.staged.span for each in self.objects)
 
 
+def staged_frame(bodies: BodyWriter, kind: FrameKind, batch: pa.RecordBatch | None) -> bytes:
+    """Return a frame that gets its offsets, and its time, when an entry names it."""
+    return next_frame(bodies, kind, batch, NO_POSITION, 0, wall_clock_ms()).stored()
+
+
 class ObjectStager(PartitionedRows):
     """Splits rows by partition and puts them as objects."""
 
@@ -136,8 +141,7 @@ class ObjectStager(PartitionedRows):
 
     def _take(self, partition: int, batch: pa.RecordBatch) -> None:
         """Make a frame of *batch*."""
-        frame = next_frame(self._bodies, FrameKind.CHANGES, batch, NO_POSITION, 0, wall_clock_ms())
-        data = b"".join(map(bytes, frame.pieces()))
+        data = staged_frame(self._bodies, FrameKind.CHANGES, batch)
         number = len(self._objects) + len(self._frames)
         first = last = None
         if self._order is not None:

@@ -107,7 +107,7 @@ def _make_logged(path: Path, backend: str) -> None:
     state = ss.StateRoot.create(path)
     state.add_store(STORE, partitions=1)
     for session in range(_SESSIONS):
-        with open_logged_store(state, STORE.name, backend=backend) as logged:
+        with open_logged_store(state, STORE.name, 0, backend=backend) as logged:
             for turn in range(_COMMITS // _SESSIONS):
                 _commit(logged, session * _COMMITS // _SESSIONS + turn)
             logged.snapshot()

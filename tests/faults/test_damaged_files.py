@@ -66,7 +66,7 @@ def _make_unfinished(root: Path) -> None:
 
 
 def _open_logged(root: Path) -> Content:
-    with open_logged_store(root, STORE.name, backend="sqlite") as logged:
+    with open_logged_store(root, STORE.name, 0, backend="sqlite") as logged:
         return dict(logged.store.range())
 
 

@@ -241,7 +241,7 @@ def test_what_opens_on_a_disk_without_room_fails_in_our_words_and_opens_later(
     doors: list[Callable[[], object]] = [
         lambda: ss.StateRoot.create(disk.path / "other"),
         lambda: root.add_store(ss.KeyValue("three"), partitions=1),
-        lambda: ss.open_logged_store(root, "one", backend="sqlite"),
+        lambda: ss.open_logged_store(root, "one", 0, backend="sqlite"),
         lambda: open_task(root, "0_0", ["one", "two"], backend="sqlite"),
     ]
     for door in doors:

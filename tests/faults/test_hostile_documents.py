@@ -152,7 +152,7 @@ def test_a_store_is_not_outside_of_its_root(tmp_path: Path) -> None:
         _write(file, {"format": 1, "stores": {name: entry}})
 
         with pytest.raises(StoreCorruptedError, match=re.escape(str(file))):
-            ss.open_logged_store(root.path, name, backend="sqlite")
+            ss.open_logged_store(root.path, name, 0, backend="sqlite")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a"]
 
 
@@ -181,7 +181,7 @@ def test_a_part_of_a_partition_that_is_a_pipe_is_refused(tmp_path: Path, pattern
     """A segment and a manifest were waited for as well: neither is read as a document is."""
     root = ss.StateRoot.create(tmp_path)
     root.add_store(ss.KeyValue("counts"), partitions=1)
-    with ss.open_logged_store(root, "counts", backend="sqlite") as logged:
+    with ss.open_logged_store(root, "counts", 0, backend="sqlite") as logged:
         logged.store.put(b"k", b"v")
         logged.commit()
         logged.snapshot()
@@ -195,7 +195,7 @@ def test_a_part_of_a_partition_that_is_a_pipe_is_refused(tmp_path: Path, pattern
     os.mkfifo(found)
 
     with pytest.raises(StateStoreError, match=re.escape(str(partition))):
-        ss.open_logged_store(root, "counts")
+        ss.open_logged_store(root, "counts", 0)
 
 
 @pytest.mark.soak

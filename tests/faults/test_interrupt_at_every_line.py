@@ -91,7 +91,7 @@ class Subject:
                 self._directory / "s", self._kind.specification, backend="sqlite", durability=CRASH
             )
         elif self._shape == "logged":
-            self.handle = ss.open_logged_store(root, name, backend="sqlite", durability=CRASH)
+            self.handle = ss.open_logged_store(root, name, 0, backend="sqlite", durability=CRASH)
         else:
             self.handle = open_task(
                 root, "0_0", [name, "other"], backend="sqlite", durability=CRASH
@@ -339,7 +339,7 @@ def _interrupted_restores(directory: Path, most: int | None) -> list[str]:
     specification = ss.KeyValue("s")
     root = ss.StateRoot.create(directory / "root")
     root.add_store(specification, partitions=1)
-    with ss.open_logged_store(root, "s", backend="memory", durability=CRASH) as logged:
+    with ss.open_logged_store(root, "s", 0, backend="memory", durability=CRASH) as logged:
         for number in range(1, 4):
             logged.store.put(b"%d" % number, b"v")
             logged.commit({INPUT: number})

@@ -106,17 +106,17 @@ def test_a_logged_store_has_the_smallest_change(kind: Kind, backend: str, tmp_pa
     for number, (key, value) in enumerate(CHANGES.values()):
         root = ss.StateRoot.create(tmp_path / str(number))
         root.add_store(kind.specification, partitions=1)
-        with ss.open_logged_store(root, "s", backend=backend) as logged:
+        with ss.open_logged_store(root, "s", 0, backend=backend) as logged:
             kind.put(logged.store, key, value)
             assert logged.commit() == 0
-        with ss.open_logged_store(root, "s", backend=backend) as logged:
+        with ss.open_logged_store(root, "s", 0, backend=backend) as logged:
             kind.put(logged.store, b"", b"before")
             logged.commit()
             kind.put(logged.store, key, value)
             assert logged.commit() == 2
             expected = kind.content(logged.store)
             assert logged.changelog.end_offset == 3
-        with ss.open_logged_store(root, "s", backend=backend) as logged:
+        with ss.open_logged_store(root, "s", 0, backend=backend) as logged:
             assert kind.content(logged.store) == expected
         _check(root, kind, expected, tmp_path / f"copy-{number}")
 
@@ -152,7 +152,7 @@ def test_a_position_or_an_offset_alone_is_committed(kind: Kind, tmp_path: Path) 
 
     root = ss.StateRoot.create(tmp_path / "root")
     root.add_store(kind.specification, partitions=1)
-    with ss.open_logged_store(root, "s", backend="sqlite") as logged:
+    with ss.open_logged_store(root, "s", 0, backend="sqlite") as logged:
         assert logged.commit() is None
         assert logged.next_offset(INPUT) == 0
         assert logged.commit({INPUT: 0}) == 0
@@ -160,7 +160,7 @@ def test_a_position_or_an_offset_alone_is_committed(kind: Kind, tmp_path: Path) 
     with open_task(root, "0_0", ["s"]) as task:
         assert (dict(task.position), task.next_offset(INPUT)) == ({INPUT: 0}, 1)
         task.commit({INPUT: 1})
-    with ss.open_logged_store(root, "s") as logged:
+    with ss.open_logged_store(root, "s", 0) as logged:
         assert (dict(logged.position), logged.next_offset(INPUT)) == ({INPUT: 1}, 2)
         assert logged.changelog.end_offset == 2
 

@@ -32,7 +32,7 @@ TAKERS: dict[str, Callable[[str], object]] = {
     "StateRoot.open": ss.StateRoot.open,
     "open_store": lambda path: ss.open_store(path, ss.KeyValue("counts")),
     "open_existing": ss.open_existing,
-    "open_logged_store": lambda path: ss.open_logged_store(path, "counts"),
+    "open_logged_store": lambda path: ss.open_logged_store(path, "counts", 0),
     "LocalDirectory": LocalDirectory,
     "FileChangelog.create": lambda path: FileChangelog.create(path, "key-value"),
     "FileChangelog.open": lambda path: FileChangelog.open(path, "key-value"),
@@ -71,7 +71,7 @@ def test_a_root_that_is_a_url_needs_a_directory(
     """It says so before anybody is asked over the network, and makes no folder of that name."""
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InvalidArgumentError, match="directory of this machine"):
-        ss.open_logged_store(url, "counts")
+        ss.open_logged_store(url, "counts", 0)
 
     assert list(tmp_path.iterdir()) == []
 

@@ -52,7 +52,7 @@ def test_counts_are_exact_after_many_kills(tmp_path: Path, backend: str) -> None
                 writer.kill()
                 kills += 1
             writer.stdout.read()
-        with open_logged_store(root, "counts") as counts:
+        with open_logged_store(root, "counts", 0) as counts:
             position = counts.position.get(INPUT, -1)
             expected = {
                 b"%d" % key: b"%d" % len(range(key, position + 1, KEYS))

@@ -34,7 +34,7 @@ def make(bucket: Bucket) -> ss.StateRoot:
 
 def owner_of(root: ss.StateRoot, directory: Path) -> Any:
     """Take the only partition of ``counts``."""
-    return ss.open_logged_store(root, "counts", directory=directory, backend="sqlite")
+    return ss.open_logged_store(root, "counts", 0, directory=directory, backend="sqlite")
 
 
 def put(counts: Any, number: int, key: str = "tea") -> None:

@@ -83,7 +83,9 @@ def test_versions_are_read_as_of_a_time(root: ss.StateRoot, tmp_path: Path) -> N
     """As in a directory."""
     rates = ss.Versioned("rates", history_retention_ms=ss.DAY, key=ss.utf8, value=ss.int64)
     root.add_store(rates, partitions=1)
-    with ss.open_logged_store(root, "rates", directory=tmp_path / "r", backend="memory") as opened:
+    with ss.open_logged_store(
+        root, "rates", 0, directory=tmp_path / "r", backend="memory"
+    ) as opened:
         opened.store.put("EUR", 1, timestamp_ms=1_000)
         opened.store.put("EUR", 2, timestamp_ms=3_000)
         opened.commit()

@@ -46,19 +46,23 @@ def put(counts: Counts, *rows: tuple[str, int]) -> None:
 def test_a_store_goes_on_elsewhere(root: ss.StateRoot, tmp_path: Path, backend: str) -> None:
     """Whether its engine is there, is gone, or was of another machine: all of it, and no more."""
     counts: Counts
-    with ss.open_logged_store(root, "counts", backend=backend, directory=tmp_path / "a") as counts:
+    with ss.open_logged_store(
+        root, "counts", 0, backend=backend, directory=tmp_path / "a"
+    ) as counts:
         put(counts, ("a", 1), ("b", 2), ("a", 3))
         counts.store.put("lost", 4)
     if backend != "memory":
         shutil.copytree(tmp_path / "a", tmp_path / "kept")
     url = root.storage.url if root.storage is not None else ""
-    with ss.open_logged_store(url, "counts", directory=tmp_path / "b", backend="sqlite") as counts:
+    with ss.open_logged_store(
+        url, "counts", 0, directory=tmp_path / "b", backend="sqlite"
+    ) as counts:
         assert counts.restored.changelog_rows == 3
         put(counts, ("c", 5))
     root.object_log("counts").compact()
     for directory, rows in (("a", 1), ("kept", 1), ("new", 3)):
         with ss.open_logged_store(
-            url, "counts", directory=tmp_path / directory, backend=backend
+            url, "counts", 0, directory=tmp_path / directory, backend=backend
         ) as counts:
             if backend != "memory":
                 assert counts.restored.changelog_rows == rows
@@ -71,9 +75,13 @@ def test_a_store_goes_on_elsewhere(root: ss.StateRoot, tmp_path: Path, backend: 
 @pytest.mark.spec("OBJ-10", "LGS-2")
 def test_opening_fences_whoever_has_it(root: ss.StateRoot, tmp_path: Path) -> None:
     """The old owner's commit raises, nothing of it counts, and what it has is pending still."""
-    old: Counts = ss.open_logged_store(root, "counts", directory=tmp_path / "a", backend="sqlite")
+    old: Counts = ss.open_logged_store(
+        root, "counts", 0, directory=tmp_path / "a", backend="sqlite"
+    )
     put(old, ("a", 1))
-    new: Counts = ss.open_logged_store(root, "counts", directory=tmp_path / "b", backend="sqlite")
+    new: Counts = ss.open_logged_store(
+        root, "counts", 0, directory=tmp_path / "b", backend="sqlite"
+    )
     old.store.put("a", 100)
     with pytest.raises(FencedError, match="nothing of this commit was written"):
         old.commit({INPUT: 100})
@@ -84,7 +92,7 @@ def test_opening_fences_whoever_has_it(root: ss.StateRoot, tmp_path: Path) -> No
     old.close()
     new.close()
 
-    with ss.open_logged_store(root, "counts", directory=tmp_path / "a") as old:
+    with ss.open_logged_store(root, "counts", 0, directory=tmp_path / "a") as old:
         assert dict(old.store.range()) == {"a": 1, "b": 2}
 
 
@@ -92,23 +100,27 @@ def test_opening_fences_whoever_has_it(root: ss.StateRoot, tmp_path: Path) -> No
 def test_an_engine_that_cannot_be_opened_fences_nobody(root: ss.StateRoot, tmp_path: Path) -> None:
     """Everything on this machine is looked at before the partition is taken."""
     counts: Counts
-    with ss.open_logged_store(root, "counts", directory=tmp_path / "a", backend="sqlite") as counts:
+    with ss.open_logged_store(
+        root, "counts", 0, directory=tmp_path / "a", backend="sqlite"
+    ) as counts:
         put(counts, ("a", 1))
         for directory, backend in ((tmp_path / "a", None), (tmp_path / "b", "no-backend")):
             with pytest.raises(StateStoreError):
-                ss.open_logged_store(root, "counts", directory=directory, backend=backend)
+                ss.open_logged_store(root, "counts", 0, directory=directory, backend=backend)
         put(counts, ("a", 2))
 
 
 @pytest.mark.spec("OBJ-18")
 def test_the_engine_of_another_log_is_refused(root: ss.StateRoot, tmp_path: Path, url: str) -> None:
     """An offset alone does not say of which log it is."""
-    with ss.open_logged_store(root, "counts", directory=tmp_path / "a", backend="sqlite") as counts:
+    with ss.open_logged_store(
+        root, "counts", 0, directory=tmp_path / "a", backend="sqlite"
+    ) as counts:
         put(counts, ("a", 1))
     other = ss.StateRoot.create(f"{url}/other")
     other.add_store(root.store("counts").specification, partitions=2)
     with ss.open_logged_store(
-        other, "counts", directory=tmp_path / "b", backend="sqlite"
+        other, "counts", 0, directory=tmp_path / "b", backend="sqlite"
     ) as counts:
         put(counts, ("z", 1), ("z", 2))
     for state, partition in ((other, 0), (root, 1)):
@@ -116,18 +128,22 @@ def test_the_engine_of_another_log_is_refused(root: ss.StateRoot, tmp_path: Path
             ss.open_logged_store(state, "counts", partition, directory=tmp_path / "a")
     (tmp_path / "a" / "changelog.json").unlink()
     with pytest.raises(StoreMismatchError, match=r"no changelog\.json"):
-        ss.open_logged_store(root, "counts", directory=tmp_path / "a")
+        ss.open_logged_store(root, "counts", 0, directory=tmp_path / "a")
 
 
 @pytest.mark.spec("LGS-12", "OBJ-20")
 def test_a_truncation_goes_along(root: ss.StateRoot, tmp_path: Path) -> None:
     """The clear is in the log, and empties what is restored."""
     counts: Counts
-    with ss.open_logged_store(root, "counts", directory=tmp_path / "a", backend="sqlite") as counts:
+    with ss.open_logged_store(
+        root, "counts", 0, directory=tmp_path / "a", backend="sqlite"
+    ) as counts:
         put(counts, ("a", 1), ("b", 2))
         counts.store.truncate()
         put(counts, ("c", 3))
-    with ss.open_logged_store(root, "counts", directory=tmp_path / "b", backend="sqlite") as counts:
+    with ss.open_logged_store(
+        root, "counts", 0, directory=tmp_path / "b", backend="sqlite"
+    ) as counts:
         assert dict(counts.store.range()) == {"c": 3}
         assert counts.position == {INPUT: 3}
 
@@ -174,7 +190,7 @@ def test_stores_of_every_kind(url: str, tmp_path: Path, kind: str) -> None:
     specification, write, show, retention = KINDS[kind]
     root = ss.StateRoot.create(url)
     root.add_store(specification, partitions=1)
-    with ss.open_logged_store(root, "s", directory=tmp_path / "a", backend="sqlite") as logged:
+    with ss.open_logged_store(root, "s", 0, directory=tmp_path / "a", backend="sqlite") as logged:
         for number in range(40):
             write(logged.store, 100 + 3 * number)
             logged.commit({INPUT: number})
@@ -182,7 +198,7 @@ def test_stores_of_every_kind(url: str, tmp_path: Path, kind: str) -> None:
     assert shown
     for place in ("b", "c"):
         with ss.open_logged_store(
-            root, "s", directory=tmp_path / place, backend="sqlite"
+            root, "s", 0, directory=tmp_path / place, backend="sqlite"
         ) as logged:
             assert show(logged.store) == shown
             assert logged.store.stream_time_ms == stream_time_ms
@@ -225,7 +241,9 @@ def test_what_is_not_there_yet_is_refused_by_name(
     root: ss.StateRoot, url: str, tmp_path: Path
 ) -> None:
     """With what to do instead, and nothing made anywhere."""
-    with ss.open_logged_store(root, "counts", directory=tmp_path / "a", backend="memory") as counts:
+    with ss.open_logged_store(
+        root, "counts", 0, directory=tmp_path / "a", backend="memory"
+    ) as counts:
         put(counts, ("a", 1))
         with pytest.raises(CapabilityNotSupportedError, match="compact"):
             counts.snapshot()
@@ -237,14 +255,14 @@ def test_what_is_not_there_yet_is_refused_by_name(
         with pytest.raises(CapabilityNotSupportedError, match="open_logged_store"):
             call()
     with pytest.raises(InvalidArgumentError, match="directory of this machine"):
-        ss.open_logged_store(root, "counts")
+        ss.open_logged_store(root, "counts", 0)
     with pytest.raises(InvalidArgumentError, match="partitions 0 to 1"):
         ss.open_logged_store(root, "counts", 2, directory=tmp_path / "b")
     for directory in (url, "s3://bucket/engine"):
         with pytest.raises(InvalidArgumentError, match="URL"):
-            ss.open_logged_store(root, "counts", directory=directory)
+            ss.open_logged_store(root, "counts", 0, directory=directory)
     with pytest.raises(InvalidArgumentError, match="open already"):
-        ss.open_logged_store(root, "counts", directory=tmp_path / "b", storage_options={})
+        ss.open_logged_store(root, "counts", 0, directory=tmp_path / "b", storage_options={})
     with pytest.raises(InvalidArgumentError, match="storage_options"):
         ss.StateRoot.open(tmp_path, storage_options={})
     local = ss.StateRoot.create(tmp_path / "root")
@@ -260,7 +278,9 @@ def test_what_is_not_there_yet_is_refused_by_name(
 @pytest.mark.spec("OBJ-13", "OBJ-15")
 def test_the_command_compacts(root: ss.StateRoot, url: str, tmp_path: Path) -> None:
     """Beside the owner, who goes on."""
-    with ss.open_logged_store(root, "counts", directory=tmp_path / "a", backend="memory") as counts:
+    with ss.open_logged_store(
+        root, "counts", 0, directory=tmp_path / "a", backend="memory"
+    ) as counts:
         put(counts, *(("a", number) for number in range(20)))
         storage = open_storage(url)
         storage.create("counts/segments/of-the-dead/0", b"nothing")
@@ -271,7 +291,9 @@ def test_the_command_compacts(root: ss.StateRoot, url: str, tmp_path: Path) -> N
         assert len([name for name in names if "/own/" in name or "/root/" in name]) == 0
         assert len([name for name in names if "/segments/" in name]) == 1
         put(counts, ("b", 20))
-    with ss.open_logged_store(root, "counts", directory=tmp_path / "b", backend="memory") as counts:
+    with ss.open_logged_store(
+        root, "counts", 0, directory=tmp_path / "b", backend="memory"
+    ) as counts:
         assert dict(counts.store.range()) == {"a": 19, "b": 20}
 
 

@@ -45,6 +45,7 @@ def open_counts(bucket: Bucket, directory: Path) -> Any:
     return ss.open_logged_store(
         bucket.root,
         "counts",
+        0,
         directory=directory,
         backend="sqlite",
         storage_options=bucket.options,

@@ -194,7 +194,7 @@ def test_duplicates_are_numbered_across_writes(
     rows = [("k", f"v{number}", 1_000_000) for number in range(5)]
     options = KINDS["duplicates"][1]
     save(frame_of(spark, "duplicates", rows).coalesce(1), root, numPartitions=1, **options)
-    with ss.open_logged_store(root, "s", backend="sqlite") as logged:
+    with ss.open_logged_store(root, "s", 0, backend="sqlite") as logged:
         assert logged.store.put("k", "by the owner", 1_000_000)
         logged.commit()
         logged.snapshot()
@@ -206,7 +206,7 @@ def test_duplicates_are_numbered_across_writes(
     assert [(row.value, row.sequence) for row in loaded.collect()] == [
         (value, number) for number, value in enumerate(expected)
     ]
-    with ss.open_logged_store(root, "s", backend="sqlite") as logged:
+    with ss.open_logged_store(root, "s", 0, backend="sqlite") as logged:
         assert [each.value for each in logged.store.fetch_range("k")] == expected
         assert logged.store.put("k", "again", 1_000_000)
         logged.commit()

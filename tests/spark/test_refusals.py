@@ -32,7 +32,7 @@ def state(tmp_path: Path) -> Path:
     """One partition with a snapshot, and a change after it."""
     root = ss.StateRoot.create(tmp_path / "state")
     root.add_store(WORDS, partitions=1)
-    with ss.open_logged_store(root, "words", backend="memory") as logged:
+    with ss.open_logged_store(root, "words", 0, backend="memory") as logged:
         logged.store.put("a", 1)
         logged.commit()
         logged.snapshot()

@@ -48,7 +48,7 @@ def test_a_standby_follows_while_the_writer_writes(
 ) -> None:
     """Each poll takes what is new; lag and reads say how far it is."""
     with (
-        ss.open_logged_store(root, "counts", backend="rocksdb") as counts,
+        ss.open_logged_store(root, "counts", 0, backend="rocksdb") as counts,
         open_standby(root, "counts", 0, tmp_path / "copy", backend=backend) as standby,
     ):
         assert standby.poll() == 0
@@ -88,7 +88,7 @@ def test_promotion_replays_only_what_is_missing(
 ) -> None:
     """The copy becomes the store: its facades go on, and the old writer is locked out."""
     with (
-        ss.open_logged_store(root, "counts", backend="rocksdb") as counts,
+        ss.open_logged_store(root, "counts", 0, backend="rocksdb") as counts,
         open_standby(root, "counts", 0, tmp_path / "copy", backend=backend) as standby,
     ):
         for number in range(10):
@@ -115,9 +115,9 @@ def test_promotion_replays_only_what_is_missing(
             with pytest.raises(StoreClosedError):
                 standby.poll()
             with pytest.raises(StoreLockedError):
-                ss.open_logged_store(root, "counts")
+                ss.open_logged_store(root, "counts", 0)
 
-    with ss.open_logged_store(root, "counts") as counts:
+    with ss.open_logged_store(root, "counts", 0) as counts:
         assert counts.store.get("new") == 2
         assert counts.restored.changelog_rows == 1
 
@@ -130,7 +130,7 @@ def test_a_standby_that_was_left_behind_begins_anew(root: ss.StateRoot, tmp_path
     must not be seen.
     """
     with (
-        ss.open_logged_store(root, "counts", backend="rocksdb") as counts,
+        ss.open_logged_store(root, "counts", 0, backend="rocksdb") as counts,
         open_standby(root, "counts", 0, tmp_path / "copy", backend="rocksdb") as standby,
     ):
         counts.store.put("old", 1)
@@ -208,7 +208,7 @@ def test_reads_never_fail_while_the_writer_is_killed(root: ss.StateRoot, tmp_pat
 @pytest.mark.spec("STB-2")
 def test_what_ends_following_is_told(root: ss.StateRoot, tmp_path: Path) -> None:
     """A follower that cannot go on says why, and its copy can still be read."""
-    with ss.open_logged_store(root, "counts", backend="rocksdb") as counts:
+    with ss.open_logged_store(root, "counts", 0, backend="rocksdb") as counts:
         counts.store.put("a", 1)
         counts.commit()
     with open_standby(root, "counts", 0, tmp_path / "copy", backend="rocksdb") as standby:
@@ -269,7 +269,7 @@ def test_a_standby_whose_segments_are_deleted_while_it_reads_begins_anew(
     it finds the beginning gone.
     """
     with (
-        ss.open_logged_store(root, "counts", backend="memory") as counts,
+        ss.open_logged_store(root, "counts", 0, backend="memory") as counts,
         open_standby(root, "counts", 0, tmp_path / "copy", backend="sqlite") as standby,
     ):
         for number in range(5):
@@ -294,7 +294,7 @@ def test_without_a_snapshot_a_standby_says_so_and_keeps_trying(
 ) -> None:
     """It can be read as it is, and goes on by itself once there is a snapshot."""
     with (
-        ss.open_logged_store(root, "counts", backend="memory") as counts,
+        ss.open_logged_store(root, "counts", 0, backend="memory") as counts,
         open_standby(root, "counts", 0, tmp_path / "copy", backend="sqlite") as standby,
     ):
         counts.store.put("a", 1)
@@ -335,7 +335,7 @@ def test_a_compaction_while_a_standby_reads_leaves_no_gap(
     content that no commit had ever had, without ``a``. It reads again now.
     """
     with (
-        ss.open_logged_store(root, "counts", backend="memory") as counts,
+        ss.open_logged_store(root, "counts", 0, backend="memory") as counts,
         open_standby(root, "counts", 0, tmp_path / "copy", backend="sqlite") as standby,
     ):
         counts.store.put("a", 1)
@@ -363,7 +363,7 @@ def test_a_standby_that_may_not_be_promoted_goes_on_following(
 ) -> None:
     """A promotion that the old writer refused left a standby that followed no more."""
     with (
-        ss.open_logged_store(root, "counts", backend="memory") as counts,
+        ss.open_logged_store(root, "counts", 0, backend="memory") as counts,
         open_standby(root, "counts", 0, tmp_path / "copy", backend="sqlite") as standby,
     ):
         counts.store.put("a", 1)
@@ -379,7 +379,7 @@ def test_content_is_read_again_when_a_writer_deletes_it_meanwhile(
     root: ss.StateRoot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A reader of files got "offset 0 has been deleted" for content that a new snapshot had."""
-    with ss.open_logged_store(root, "counts", backend="memory") as counts:
+    with ss.open_logged_store(root, "counts", 0, backend="memory") as counts:
         counts.store.put("a", 1)
         counts.commit()
         reader = PartitionReader(root.partition("counts", 0), root.store("counts").specification)
@@ -394,7 +394,7 @@ def test_content_is_read_again_when_a_writer_compacts_it_meanwhile(
     root: ss.StateRoot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A compaction between a reader's look and its reading dropped ``a`` from the content."""
-    with ss.open_logged_store(root, "counts", backend="memory") as counts:
+    with ss.open_logged_store(root, "counts", 0, backend="memory") as counts:
         counts.store.put("a", 1)
         counts.commit()
         reader = PartitionReader(root.partition("counts", 0), root.store("counts").specification)

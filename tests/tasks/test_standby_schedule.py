@@ -61,7 +61,7 @@ class Schedule:
         self.trimmed_too_much = False
         self.facades: list[tuple[Any, list[int]]] = []
         self.writer: ss.LoggedStore[Any] = ss.open_logged_store(
-            self._root, "store", backend="memory"
+            self._root, "store", 0, backend="memory"
         )
         self.standby = self._open_standby()
 

@@ -199,7 +199,7 @@ def test_a_record_that_contradicts_a_changelog_is_refused(root: ss.StateRoot) ->
 def test_a_writer_that_passed_the_task_by_is_noticed(root: ss.StateRoot) -> None:
     """Offsets alone would say that the recorded commit was carried out, and it would be lost."""
     run(WRITER, root.path, "rocksdb", "task.recorded", 1)
-    with ss.open_logged_store(root, "counts") as counts:
+    with ss.open_logged_store(root, "counts", 0) as counts:
         counts.store.put("stranger", 1)
         counts.commit()
 

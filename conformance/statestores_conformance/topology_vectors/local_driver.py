@@ -38,7 +38,7 @@ class LocalDriver(DriverOfRuns):
             topics.topic(self._graph.topics[topic]).append(records)
 
     def _open_store(self, name: str) -> Any:
-        logged = open_logged_store(self._directory / "state", name, backend=self._backend)
+        logged = open_logged_store(self._directory / "state", name, 0, backend=self._backend)
         return self._stack.enter_context(logged).store
 
     def _opened(self) -> LocalTopics:

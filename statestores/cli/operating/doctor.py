@@ -12,11 +12,10 @@ from statestores.cli.arguments import (
     parse_backend_options,
 )
 from statestores.cli.operating.examination import Examination
+from statestores.cli.operating.root_partitions import refuse_url
 from statestores.cli.operating.symptoms import Symptom
 from statestores.cli.output import Output
-from statestores.errors import InvalidArgumentError
 from statestores.files.local_path import local_path
-from statestores.storage import is_storage_url
 from statestores.text.values import as_text
 
 _TROUBLE = 1
@@ -53,10 +52,7 @@ def doctor(
 
     Example: statestores doctor state/
     """
-    if is_storage_url(root):
-        raise InvalidArgumentError(
-            f"{root!r} is in an object store, and this looks at directories; info takes the URL"
-        )
+    refuse_url(root)
     output = Output(json=json)
     found: list[Symptom] = []
     with output.progress("examining") as progress:

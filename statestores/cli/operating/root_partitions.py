@@ -13,10 +13,7 @@ def locate_root(path: str, store: str | None, local: str | None = None) -> Root:
         StoreNotFoundError: Nothing of this library's lies there.
         InvalidArgumentError: Something else lies there, or it is the URL of an object store.
     """
-    if is_storage_url(path):
-        raise InvalidArgumentError(
-            f"{path!r} is in an object store, and this looks at directories; info takes the URL"
-        )
+    refuse_url(path)
     location = locate_store(path, store, local)
     if not isinstance(location, Root):
         raise InvalidArgumentError(
@@ -32,3 +29,15 @@ def root_partitions(location: Root, store: str | None) -> list[Partition]:
         for name in choose_stores(location, store)
         for partition in location.partitions(name)
     ]
+
+
+def refuse_url(path: str) -> None:
+    """Refuse what is in an object store.
+
+    Raises:
+        InvalidArgumentError: It is.
+    """
+    if is_storage_url(path):
+        raise InvalidArgumentError(
+            f"{path!r} is in an object store, and this looks at directories; info takes the URL"
+        )

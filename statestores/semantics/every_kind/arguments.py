@@ -292,6 +292,5 @@ def keys_and_times(
         return key_list, [as_of_ms] * len(key_list)
     times = as_list("as_of_ms", as_of_ms)
     check_lengths(keys=key_list, as_of_ms=times)
-    for time_ms in times:
-        check_time("as_of_ms", time_ms)
+    check_times("as_of_ms", times)
     return key_list, times

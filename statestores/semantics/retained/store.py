@@ -11,7 +11,12 @@ from itertools import islice
 from typing import ClassVar
 
 from statestores.errors import InvalidArgumentError
-from statestores.semantics.every_kind.arguments import check_changes, check_reverse, check_time
+from statestores.semantics.every_kind.arguments import (
+    check_changes,
+    check_reverse,
+    check_time,
+    check_times,
+)
 from statestores.semantics.every_kind.sorted_rows import SortedRows
 from statestores.semantics.every_kind.timed_store import TimedStore
 from statestores.semantics.retained.naming import Naming
@@ -330,6 +335,5 @@ def times_of(name: str, store: str, times: Sequence[int] | None) -> list[int]:
     if times is None:
         raise InvalidArgumentError(f"the changes carry no {name}, and {store!r} needs them")
     listed = as_list(name, times)
-    for time_ms in listed:
-        check_time(name, time_ms)
+    check_times(name, listed)
     return listed

@@ -6,7 +6,6 @@ from typing import Any
 
 from statestores.semantics.every_kind.arguments import (
     check_key,
-    check_key_range,
     check_reverse,
     check_time,
     check_time_range,
@@ -16,20 +15,19 @@ from statestores.semantics.every_kind.engine_store import EngineStore
 from statestores.semantics.every_kind.facade import TimedFacade, UncommittedTimedFacade
 from statestores.semantics.rows.content_chunks import until_closed
 from statestores.semantics.rows.layout import DATA
-from statestores.semantics.rows.namespaced_rows import key_bounds
 from statestores.semantics.rows.progress import read_progress
+from statestores.semantics.versioned.reads import VersionedReads
 from statestores.semantics.versioned.rows import read_latest
 from statestores.semantics.versioned.view import Pending, VersionedView
 from statestores.spi.engine import Engine, EngineSnapshot
 from statestores.spi.records import VersionedRecord
 from statestores.spi.stores.store import Values
-from statestores.spi.stores.versioned import ReadOnlyVersionedStore
 
 Uncommitted = Callable[[], tuple[dict[bytes, dict[int, bytes | None]], int]]
 """Returns the pending versions, live, and their stream time."""
 
 
-class CommittedVersions(TimedFacade, ReadOnlyVersionedStore[bytes, bytes]):
+class CommittedVersions(VersionedReads, TimedFacade):
     """A versioned store as its last commit left it.
 
     Each operation sees exactly one commit: it reads one row, or a snapshot of the engine, and
@@ -39,6 +37,10 @@ class CommittedVersions(TimedFacade, ReadOnlyVersionedStore[bytes, bytes]):
     def __init__(self, store: EngineStore[Any, Any], engine: Engine, retention_ms: int) -> None:
         super().__init__(store, engine)
         self._retention_ms = retention_ms
+
+    @property
+    def _owner(self) -> EngineStore[Any, Any]:
+        return self._store
 
     @contextmanager
     def view(self) -> Iterator[VersionedView]:
@@ -53,7 +55,6 @@ class CommittedVersions(TimedFacade, ReadOnlyVersionedStore[bytes, bytes]):
         self._store.count_below_horizon(view.below_horizon)
 
     def _frozen(self) -> tuple[EngineSnapshot, VersionedView]:
-        """Return a snapshot, to be closed by the caller, and a view of it."""
         snapshot = self._engine.snapshot()
         stream_time = read_progress(snapshot).stream_time_ms
         return snapshot, VersionedView(snapshot, {}, stream_time, self._retention_ms)
@@ -99,44 +100,6 @@ class CommittedVersions(TimedFacade, ReadOnlyVersionedStore[bytes, bytes]):
         versions = view.history(key, first_ms, last_ms, reverse=reverse)
         self._store.count_below_horizon(view.below_horizon)
         return self._store.while_open(until_closed(snapshot, versions))
-
-    def scan_as_of(
-        self,
-        as_of_ms: int | None = None,
-        first: bytes | None = None,
-        last: bytes | None = None,
-        *,
-        reverse: bool = False,
-    ) -> Iterator[tuple[bytes, VersionedRecord[bytes]]]:
-        check_reverse(reverse)
-        check_key_range(first, last)
-        if as_of_ms is not None:
-            check_time("as_of_ms", as_of_ms)
-        self._store.check_open()
-        snapshot, view = self._frozen()
-        if as_of_ms is not None and as_of_ms < view.horizon_ms:
-            self._store.count_below_horizon()
-        rows = view.scan(*key_bounds(first, last), as_of_ms, reverse=reverse)
-        return self._store.while_open(until_closed(snapshot, rows))
-
-    def range_history(
-        self,
-        first: bytes | None = None,
-        last: bytes | None = None,
-        first_ms: int | None = None,
-        last_ms: int | None = None,
-        *,
-        reverse: bool = False,
-    ) -> Iterator[tuple[bytes, VersionedRecord[bytes]]]:
-        check_reverse(reverse)
-        check_key_range(first, last)
-        check_time_range(first_ms, last_ms)
-        self._store.check_open()
-        snapshot, view = self._frozen()
-        if last_ms is not None and last_ms < view.horizon_ms:
-            self._store.count_below_horizon()
-        rows = view.range_history(*key_bounds(first, last), first_ms, last_ms, reverse=reverse)
-        return self._store.while_open(until_closed(snapshot, rows))
 
 
 class UncommittedVersions(UncommittedTimedFacade, CommittedVersions):

@@ -16,7 +16,6 @@ from statestores.semantics.every_kind.arguments import (
     MAX_TIME_MS,
     check_changes,
     check_key,
-    check_key_range,
     check_keys,
     check_lengths,
     check_reverse,
@@ -31,14 +30,14 @@ from statestores.semantics.every_kind.arguments import (
 from statestores.semantics.every_kind.sorted_rows import SortedRows
 from statestores.semantics.every_kind.timed_store import TimedStore
 from statestores.semantics.rows.closed_rows import ClosedRows
-from statestores.semantics.rows.content_chunks import frozen_content, until_closed
+from statestores.semantics.rows.content_chunks import frozen_content
 from statestores.semantics.rows.layout import DATA, PROGRESS_ROW
-from statestores.semantics.rows.namespaced_rows import key_bounds
 from statestores.semantics.rows.progress import NO_STREAM_TIME, Progress, read_progress
 from statestores.semantics.rows.row_cache import DEFAULT_READ_CACHE_BYTES, KEEP_ONE_IN, RowCache
 from statestores.semantics.versioned.commit import resolve
 from statestores.semantics.versioned.content import version_chunks
 from statestores.semantics.versioned.facades import CommittedVersions, UncommittedVersions
+from statestores.semantics.versioned.reads import VersionedReads
 from statestores.semantics.versioned.remembered_seeks import RememberedSeeks
 from statestores.semantics.versioned.rows import DELETED, HEADER_BYTES, unpack_header
 from statestores.semantics.versioned.vacuum import Vacuum
@@ -61,7 +60,7 @@ _NEWEST = PutResult(accepted=True, valid_to_ms=None)
 _TOO_LATE = PutResult(accepted=False, valid_to_ms=None)
 
 
-class EngineVersionedStore(TimedStore, VersionedStore[bytes, bytes]):
+class EngineVersionedStore(VersionedReads, TimedStore, VersionedStore[bytes, bytes]):
     """A versioned store of bytes over any engine."""
 
     def __init__(
@@ -86,6 +85,10 @@ class EngineVersionedStore(TimedStore, VersionedStore[bytes, bytes]):
         self._cached = self._cache.rows
         self._committing: dict[bytes, bytes | None] = {}
         self._pending: dict[bytes, dict[int, bytes | None]] = {}
+
+    @property
+    def _owner(self) -> "EngineVersionedStore":
+        return self
 
     # Writes.
 
@@ -253,44 +256,6 @@ class EngineVersionedStore(TimedStore, VersionedStore[bytes, bytes]):
         versions = view.history(key, first_ms, last_ms, reverse=reverse)
         self._below_horizon += view.below_horizon
         return self.while_open(versions)
-
-    def scan_as_of(
-        self,
-        as_of_ms: int | None = None,
-        first: bytes | None = None,
-        last: bytes | None = None,
-        *,
-        reverse: bool = False,
-    ) -> Iterator[tuple[bytes, VersionedRecord[bytes]]]:
-        check_reverse(reverse)
-        check_key_range(first, last)
-        if as_of_ms is not None:
-            check_time("as_of_ms", as_of_ms)
-        self.check_open()
-        snapshot, view = self._frozen()
-        if as_of_ms is not None and as_of_ms < view.horizon_ms:
-            self._below_horizon += 1
-        rows = view.scan(*key_bounds(first, last), as_of_ms, reverse=reverse)
-        return self.while_open(until_closed(snapshot, rows))
-
-    def range_history(
-        self,
-        first: bytes | None = None,
-        last: bytes | None = None,
-        first_ms: int | None = None,
-        last_ms: int | None = None,
-        *,
-        reverse: bool = False,
-    ) -> Iterator[tuple[bytes, VersionedRecord[bytes]]]:
-        check_reverse(reverse)
-        check_key_range(first, last)
-        check_time_range(first_ms, last_ms)
-        self.check_open()
-        snapshot, view = self._frozen()
-        if last_ms is not None and last_ms < view.horizon_ms:
-            self._below_horizon += 1
-        rows = view.range_history(*key_bounds(first, last), first_ms, last_ms, reverse=reverse)
-        return self.while_open(until_closed(snapshot, rows))
 
     def read_only(
         self, isolation: Isolation | str = Isolation.READ_COMMITTED

@@ -22,7 +22,7 @@ from statestores.errors import (
 )
 from statestores.query.metadata.host import Host
 from statestores.query.metadata.instance import InstanceMetadata
-from statestores.serving.access import Access, read_pem
+from statestores.serving.access import DEFAULT_ADDRESS, Access, read_pem
 from statestores.serving.answers import Answers
 from statestores.serving.errors_on_wire import as_bytes
 from statestores.serving.flight.point_answers import encoded_rows
@@ -30,8 +30,6 @@ from statestores.serving.limits import Limits
 from statestores.serving.query import Query, query_from_json
 from statestores.serving.served import Served, instance_of
 from statestores.spi.closing import Closing
-
-DEFAULT_ADDRESS = "127.0.0.1"
 
 READ, ABOUT, INSTANCE = "read", "about", "instance"
 """The actions: a read of a few rows, what is known of a store, and what is here."""

@@ -13,14 +13,12 @@ from statestores.errors import InvalidArgumentError, StorageError
 from statestores.query.metadata.host import Host
 from statestores.query.metadata.instance import InstanceMetadata
 from statestores.query.queryable_stores import QueryableStores
-from statestores.serving.access import Access
+from statestores.serving.access import DEFAULT_ADDRESS, Access
 from statestores.serving.answers import Answers
 from statestores.serving.http.application import application
 from statestores.serving.limits import Limits
 from statestores.serving.served import Served, instance_of
 from statestores.spi.closing import Closing
-
-DEFAULT_ADDRESS = "127.0.0.1"
 
 _START_SECONDS = 30.0
 _MAX_HEADER_BYTES = 64 * 1024

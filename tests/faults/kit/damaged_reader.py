@@ -52,7 +52,7 @@ def _examine(store: Any, offset: int | None) -> str:
 def _read(kind: str, path: Path) -> dict[str, object]:
     try:
         if kind == "logged":
-            with open_logged_store(path, STORE.name) as logged:
+            with open_logged_store(path, STORE.name, 0) as logged:
                 input_offset = logged.store.position.get(SOURCE)
                 wrong = _examine(logged.store, input_offset)
         elif kind == "task":

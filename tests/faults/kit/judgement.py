@@ -50,7 +50,7 @@ def judge_logged(
     # Before there is a changelog there is nothing to open: a reader says so, a writer makes one.
     if not FileChangelog.exists(directory.changelog) and promised is not None:
         wrong.append(f"{promised} was promised, and there is no changelog")
-    with open_logged_store(state, STORE.name, backend=backend or "memory") as logged:
+    with open_logged_store(state, STORE.name, 0, backend=backend or "memory") as logged:
         offset = logged.committed_offset
         reached = -1 if offset is None else offset
         if promised is not None and reached < promised:

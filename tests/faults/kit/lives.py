@@ -138,6 +138,7 @@ def _open(
         return open_logged_store(
             state,
             STORE.name,
+            0,
             backend=backend or "memory",
             changelog_options=ChangelogOptions(segment_bytes=_SEGMENT_BYTES),
             progress=progress,

@@ -150,6 +150,7 @@ class LoggedOwner(Owner):
         self.logged = open_logged_store(
             root,
             "crash",
+            0,
             backend=self.backend,
             changelog_options=ChangelogOptions(segment_bytes=self.segment_bytes),
         )

@@ -34,6 +34,7 @@ def count(case: dict[str, Any]) -> None:
     opened: Any = ss.open_logged_store(
         case["url"],
         "counts",
+        0,
         directory=case["directory"],
         backend="sqlite",
         storage_options=case["options"],

@@ -61,7 +61,7 @@ def test_content_changes_and_streams(
     put(bucket, tmp_path, 0, {"a": 1, "b": 2})
     put(bucket, tmp_path, 1, {"c": 3})
     with ss.open_logged_store(
-        root, "rates", directory=tmp_path / "rates", backend="memory"
+        root, "rates", 0, directory=tmp_path / "rates", backend="memory"
     ) as rates:
         rates.store.put("EUR", 1, timestamp_ms=1_000)
         rates.store.put("EUR", 2, timestamp_ms=3_000)

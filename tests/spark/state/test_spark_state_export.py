@@ -182,7 +182,7 @@ def test_the_change_feed_has_the_operations_of_the_changelog(
 def _bytes_store(tmp_path: Path, rows: list[tuple[bytes, bytes | None]]) -> ss.StateRoot:
     root = ss.StateRoot.create(tmp_path / "state")
     root.add_store(ss.KeyValue("blobs"), partitions=1)
-    with open_logged_store(root, "blobs", backend="memory") as logged:
+    with open_logged_store(root, "blobs", 0, backend="memory") as logged:
         for key, value in rows:
             logged.store.put(key, value)
         logged.commit()
@@ -197,7 +197,7 @@ def test_extreme_values_arrive(spark: SparkSession, tmp_path: Path) -> None:
         (b"large", random.Random(1).randbytes(_LARGE)),
     ]
     root = _bytes_store(tmp_path, [*rows, (b"gone", b"x")])
-    with open_logged_store(root, "blobs") as logged:
+    with open_logged_store(root, "blobs", 0) as logged:
         logged.store.delete(b"gone")
         logged.commit()
     export_spark_checkpoint(root, "blobs", tmp_path / "checkpoint", snapshot_every=2)
@@ -209,9 +209,9 @@ def test_extreme_values_arrive(spark: SparkSession, tmp_path: Path) -> None:
 def test_a_replaced_store_has_deletions_in_the_feed(spark: SparkSession, tmp_path: Path) -> None:
     """A clear is one row of our log, and a row for each key of Spark's."""
     root = _bytes_store(tmp_path, [(b"a", b"1"), (b"b", b"2")])
-    with open_logged_store(root, "blobs") as logged:
+    with open_logged_store(root, "blobs", 0) as logged:
         logged.changelog.append_clear()
-    with open_logged_store(root, "blobs") as logged:
+    with open_logged_store(root, "blobs", 0) as logged:
         logged.store.put(b"c", b"3")
         logged.commit()
     checkpoint = tmp_path / "checkpoint"
@@ -279,7 +279,7 @@ def test_a_time_that_spark_does_not_have_is_refused(tmp_path: Path) -> None:
     """Its timestamps end in the year 294247."""
     root = ss.StateRoot.create(tmp_path / "state")
     root.add_store(RATES, partitions=1)
-    with open_logged_store(root, "rates", backend="memory") as logged:
+    with open_logged_store(root, "rates", 0, backend="memory") as logged:
         logged.store.put("k", "v", timestamp_ms=(1 << 63) - 1)
         logged.commit()
 

@@ -31,7 +31,7 @@ def overtaken(spark: SparkSession, root: str) -> DataFrame:
 
     # Without hints: Spark would look into them for a type of pandas.
     def meanwhile(key):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-        with ss.open_logged_store(root, "s", backend="memory") as logged:
+        with ss.open_logged_store(root, "s", 0, backend="memory") as logged:
             logged.store.put("shared", "theirs")
             logged.store.put("other", "theirs")
             logged.commit()
@@ -74,7 +74,7 @@ def test_a_write_that_waited_in_vain_says_for_whom(
     """
     make_store(root, partitions=1)
     frame = spark.createDataFrame([("a", "1")], "key string, value string")
-    with ss.open_logged_store(root, "s", backend="memory"):
+    with ss.open_logged_store(root, "s", 0, backend="memory"):
         refusal = rf"waited for 20 ms, as the option 'commitTimeout' .*in process {os.getpid()} on"
         with pytest.raises(AnalysisException, match=refusal):
             save(frame, root, onConflict="merge", commitTimeout="20ms")

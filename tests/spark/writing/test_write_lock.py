@@ -51,7 +51,7 @@ def adding(root: str) -> AbstractContextManager[Any]:
 
 HOLDERS: dict[str, Callable[[str], AbstractContextManager[Any]]] = {
     "another write": lambda root: publishing(ss.StateRoot.open(root), "s"),
-    "an owner": lambda root: ss.open_logged_store(root, "s", backend="memory"),
+    "an owner": lambda root: ss.open_logged_store(root, "s", 0, backend="memory"),
     "a new store": adding,
 }
 
@@ -87,7 +87,7 @@ def test_a_write_waits_for_whoever_has_the_store(root: str, holder: str) -> None
 def test_a_write_that_gives_up_leaves_no_lock(root: str) -> None:
     """Its error names the one who has the store."""
     make_store(root, partitions=1)
-    with ss.open_logged_store(root, "s", backend="memory") as owner:
+    with ss.open_logged_store(root, "s", 0, backend="memory") as owner:
         refusal = "the write to 's' has waited for 1 ms, .* is open in process"
         with (
             pytest.raises(StoreLockedError, match=refusal) as raised,

@@ -48,7 +48,7 @@ class _Unnoted(NamedTuple):
         return self.tail.position.merge(self.position) if self.position else self.tail.position
 
 
-class LogEnd:
+class LogAppender:
     """The active segment of a log in *directory*, and its totals; whoever has it has the lock."""
 
     def __init__(
