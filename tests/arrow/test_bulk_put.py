@@ -98,7 +98,7 @@ def test_a_logged_store_logs_first(tmp_path: Path) -> None:
     root = ss.StateRoot.create(tmp_path / "state")
     root.add_store(BYTES, partitions=1)
     keys = [b"%d" % number for number in range(MANY)]
-    with ss.open_logged_store(root, "bytes", backend="memory") as logged:
+    with ss.open_logged_store(root, "bytes", 0, backend="memory") as logged:
         commit_many(logged.store, pa.table({"key": keys, "value": keys}))
 
         assert logged.changelog.end_offset == MANY

@@ -262,7 +262,7 @@ def test_what_has_expired_by_the_clock_is_nowhere(tmp_path: Path, succeed: Run) 
     specification = ss.TimestampedKeyValue("s", ttl_ms=ss.DAY, ttl_clock="wall")
     root = ss.StateRoot.create(tmp_path / "state")
     root.add_store(specification, partitions=1)
-    with open_logged_store(root, "s", backend="sqlite") as logged:
+    with open_logged_store(root, "s", 0, backend="sqlite") as logged:
         logged.store.put(b"living", b"v")
         logged.store.put(b"gone", b"v", T0)
         logged.commit()
@@ -284,7 +284,7 @@ def test_an_export_of_a_snapshot_has_what_a_scan_of_it_has(
     """
     root = ss.StateRoot.create(tmp_path / "state")
     root.add_store(ss.TimestampedKeyValue("s", ttl_ms=ss.DAY, ttl_clock="wall"), partitions=1)
-    with open_logged_store(root, "s", backend="sqlite") as logged:
+    with open_logged_store(root, "s", 0, backend="sqlite") as logged:
         logged.store.put(b"dying", b"v")
         logged.commit()
         logged.snapshot()

@@ -22,7 +22,7 @@ import statestores as ss
 
 root, backend = sys.argv[1:]
 part = ss.TopicPartition("numbers", 0)
-with ss.open_logged_store(root, "counts", backend=backend) as counts:
+with ss.open_logged_store(root, "counts", 0, backend=backend) as counts:
     start = counts.position.get(part, -1) + 1
     print(start, flush=True)
     for number in range(start, {ROWS}):

@@ -45,7 +45,7 @@ def import_one(application: Path, root: Path, store: str, **options: Any) -> Imp
 def test_a_key_value_store(application: Path, tmp_path: Path, expected: dict[str, Rows]) -> None:
     """Rows, offset and position are there, in the engine and in the changelog."""
     import_one(application, tmp_path / "root", "plain")
-    with ss.open_logged_store(tmp_path / "root", "plain", backend="sqlite") as logged:
+    with ss.open_logged_store(tmp_path / "root", "plain", 0, backend="sqlite") as logged:
         assert list(logged.store.range()) == [
             (row["key"], row["value"]) for row in expected["plain"]
         ]
@@ -59,13 +59,13 @@ def test_a_key_value_store(application: Path, tmp_path: Path, expected: dict[str
 def test_a_lost_engine_is_restored(application: Path, tmp_path: Path) -> None:
     """From the snapshot and the changelog, with the offset that Kafka Streams had."""
     import_one(application, tmp_path / "root", "plain")
-    with ss.open_logged_store(tmp_path / "root", "plain", backend="sqlite") as logged:
+    with ss.open_logged_store(tmp_path / "root", "plain", 0, backend="sqlite") as logged:
         before = list(logged.store.range())
     place = tmp_path / "root" / "plain" / "0"
     shutil.rmtree(place / "engine")
     (place / "engine.json").unlink()
 
-    with ss.open_logged_store(tmp_path / "root", "plain", backend="memory") as logged:
+    with ss.open_logged_store(tmp_path / "root", "plain", 0, backend="memory") as logged:
         assert list(logged.store.range()) == before
         changelog = ss.TopicPartition("fixture-plain-changelog", 0)
         assert logged.position[changelog] == 88
@@ -75,7 +75,7 @@ def test_a_lost_engine_is_restored(application: Path, tmp_path: Path) -> None:
 def test_a_timestamped_store(application: Path, tmp_path: Path, expected: dict[str, Rows]) -> None:
     """Each value has its timestamp."""
     import_one(application, tmp_path / "root", "timestamped")
-    with ss.open_logged_store(tmp_path / "root", "timestamped", backend="sqlite") as logged:
+    with ss.open_logged_store(tmp_path / "root", "timestamped", 0, backend="sqlite") as logged:
         rows = [(key, found.value, found.timestamp_ms) for key, found in logged.store.range()]
 
     assert rows == [(row["key"], row["value"], row["timestamp"]) for row in expected["timestamped"]]
@@ -85,7 +85,7 @@ def test_a_timestamped_store(application: Path, tmp_path: Path, expected: dict[s
 def test_a_versioned_store(application: Path, tmp_path: Path, expected: dict[str, Rows]) -> None:
     """Reads as of each time within the history answer as those of Kafka Streams."""
     import_one(application, tmp_path / "root", "versioned", retention_ms=RETENTION_MS)
-    with ss.open_logged_store(tmp_path / "root", "versioned", backend="sqlite") as logged:
+    with ss.open_logged_store(tmp_path / "root", "versioned", 0, backend="sqlite") as logged:
         horizon = logged.store.stream_time_ms - RETENTION_MS
         asked = [row for row in expected["versioned"] if row["as_of"] > horizon]
         found = [logged.store.get(row["key"], as_of_ms=row["as_of"]) for row in asked]
@@ -103,7 +103,7 @@ def test_a_window_store(
     plan = import_one(
         application, tmp_path / "root", store, retention_ms=RETENTION_MS, window_size_ms=SIZE_MS
     )
-    with ss.open_logged_store(tmp_path / "root", store, backend="sqlite") as logged:
+    with ss.open_logged_store(tmp_path / "root", store, 0, backend="sqlite") as logged:
         rows = [(record.key, record.start_ms, record.value) for record in logged.store.fetch_all()]
 
     assert sorted(rows) == sorted(
@@ -117,7 +117,7 @@ def test_a_window_store(
 def test_a_session_store(application: Path, tmp_path: Path, expected: dict[str, Rows]) -> None:
     """All sessions that Kafka Streams shows, and no end is moved."""
     import_one(application, tmp_path / "root", "session", retention_ms=RETENTION_MS)
-    with ss.open_logged_store(tmp_path / "root", "session", backend="sqlite") as logged:
+    with ss.open_logged_store(tmp_path / "root", "session", 0, backend="sqlite") as logged:
         rows = {
             (record.key, record.start_ms, record.end_ms, record.value)
             for record in logged.store.find_all_sessions()
@@ -307,7 +307,7 @@ def test_a_store_that_was_not_closed_is_named(tmp_path: Path, write_database: An
     assert code == 0
     assert "kv\t0\t1\t0\tno\tyes" in out
     assert "kv, partition 0: not closed cleanly" in err
-    with ss.open_logged_store(tmp_path / "root", "kv", backend="sqlite") as logged:
+    with ss.open_logged_store(tmp_path / "root", "kv", 0, backend="sqlite") as logged:
         assert logged.position[ss.TopicPartition("app-kv-changelog", 0)] == 6
 
 
@@ -343,7 +343,7 @@ def test_serdes_read_what_kafka_wrote(older: Path, tmp_path: Path) -> None:
         *("--window-size", "1m", "--key-serde", "utf8", "--value-serde", "int64"),
         *("--backend", "sqlite"),
     )
-    with ss.open_logged_store(root, "emit-on-close", backend="sqlite") as logged:
+    with ss.open_logged_store(root, "emit-on-close", 0, backend="sqlite") as logged:
         rows = [(record.key, record.value) for record in logged.store.fetch_all()]
 
     assert code == 0

@@ -71,7 +71,7 @@ def root(tmp_path: Path) -> ss.StateRoot:
     """A store with four commits in the first of its two partitions."""
     root = ss.StateRoot.create(tmp_path / "state")
     root.add_store(BLOBS, partitions=2)
-    with open_logged_store(root, "blobs", backend="memory") as logged:
+    with open_logged_store(root, "blobs", 0, backend="memory") as logged:
         for commit in range(4):
             logged.store.put(b"k%d" % commit, b"v" * commit)
             logged.store.delete(b"k0")
@@ -106,7 +106,7 @@ def test_batches_are_at_most_as_many_as_asked_for(root: ss.StateRoot, target: Pa
 
 def test_a_writer_is_not_in_the_way(root: ss.StateRoot, target: Path) -> None:
     """No lock is taken, and what is committed is there."""
-    with open_logged_store(root, "blobs") as logged:
+    with open_logged_store(root, "blobs", 0) as logged:
         logged.store.put(b"new", b"1")
         logged.commit()
         logged.store.put(b"pending", b"2")
@@ -120,7 +120,7 @@ def test_a_changelog_that_begins_later_begins_with_content(
 ) -> None:
     """The changes that a snapshot has replaced can be deleted; then batch 0 is the snapshot."""
     with open_logged_store(
-        root, "blobs", changelog_options=ChangelogOptions(segment_bytes=1)
+        root, "blobs", 0, changelog_options=ChangelogOptions(segment_bytes=1)
     ) as logged:
         logged.store.put(b"k4", b"4")
         logged.commit()

@@ -209,7 +209,7 @@ import statestores as ss
 url, options, directory = json.loads(sys.argv[1])
 words = ss.TopicPartition("words", 0)
 with ss.open_logged_store(
-    url, "counts", directory=directory, backend="sqlite", storage_options=options
+    url, "counts", 0, directory=directory, backend="sqlite", storage_options=options
 ) as counts:
     for number in range(100_000):
         counts.store.put("tea", number)

@@ -269,7 +269,7 @@ def test_what_is_not_there_yet_is_refused_by_name(
     local.add_store(ss.KeyValue("counts"), partitions=1)
     with pytest.raises(CapabilityNotSupportedError, match="directory"):
         local.object_log("counts")
-    for command in ("snapshot", "serve", "orphans"):
+    for command in ("snapshot", "orphans"):
         outcome = CliRunner().invoke(app, [command, url])
         assert outcome.exit_code != 0
         assert "docs/object-stores.md" in outcome.stderr

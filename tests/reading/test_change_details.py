@@ -147,7 +147,7 @@ def test_a_change_says_what_input_its_commit_reflects(tmp_path: Path) -> None:
     """As JSON; null where the changelog does not say it."""
     root = ss.StateRoot.create(tmp_path / "state")
     root.add_store(COUNTS, partitions=1)
-    with ss.open_logged_store(root, "counts", backend="memory") as logged:
+    with ss.open_logged_store(root, "counts", 0, backend="memory") as logged:
         logged.store.put(b"a", b"1")
         logged.store.put(b"b", b"1")
         logged.commit({ss.TopicPartition("orders", 3): 41, ss.TopicPartition("a", 0): 7})

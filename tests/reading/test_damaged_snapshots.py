@@ -20,7 +20,7 @@ def _written(place: Path, *, commits: int = 20, trim: bool = True) -> PartitionD
     """Return a partition with two snapshots, and a changelog that begins after the last one."""
     root = ss.StateRoot.create(place)
     root.add_store(ss.KeyValue("s"), partitions=1)
-    with ss.open_logged_store(root, "s", backend="sqlite") as logged:
+    with ss.open_logged_store(root, "s", 0, backend="sqlite") as logged:
         for number in range(commits):
             logged.store.put(b"k%d" % number, b"v")
             logged.commit()
@@ -64,7 +64,7 @@ def test_an_error_names_the_snapshot_that_was_passed_over(tmp_path: Path, older:
     (partition.path / "engine.json").unlink()
 
     with pytest.raises(SnapshotCorruptedError, match=f"passed over: '{file}'"):
-        ss.open_logged_store(tmp_path, "s", backend="sqlite")
+        ss.open_logged_store(tmp_path, "s", 0, backend="sqlite")
 
 
 @pytest.mark.spec("SNP-24")

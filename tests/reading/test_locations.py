@@ -21,7 +21,7 @@ def root(tmp_path: Path) -> Path:
     """Make a state root of one store with a snapshot."""
     state = ss.StateRoot.create(tmp_path / "state")
     state.add_store(ss.KeyValue("counts"), partitions=1)
-    with open_logged_store(state, "counts", backend="sqlite") as counts:
+    with open_logged_store(state, "counts", 0, backend="sqlite") as counts:
         counts.store.put(b"a", b"1")
         counts.commit()
         counts.snapshot()

@@ -24,7 +24,7 @@ def root(tmp_path: Path) -> ss.StateRoot:
     """A state root with the store, which its owner has given three values and a snapshot."""
     created = ss.StateRoot.create(tmp_path / "state")
     created.add_store(SPECIFICATION, partitions=1)
-    with ss.open_logged_store(created, "clicks", backend="sqlite") as logged:
+    with ss.open_logged_store(created, "clicks", 0, backend="sqlite") as logged:
         for value in (b"0", b"1", b"2"):
             logged.store.put(b"k", value, 100)
         logged.commit()
@@ -56,7 +56,7 @@ def test_a_write_adds_to_the_window(root: ss.StateRoot) -> None:
     publish(root, "clicks", "w2", [staged(root, "w2", b"5")])
 
     assert shown(root) == numbered(b"0", b"1", b"2", b"3", b"2", b"5")
-    with ss.open_logged_store(root, "clicks", backend="sqlite") as logged:
+    with ss.open_logged_store(root, "clicks", 0, backend="sqlite") as logged:
         found = [record.value for record in logged.store.fetch_range(b"k")]
         assert found == [b"0", b"1", b"2", b"3", b"2", b"5"]
 

@@ -30,7 +30,7 @@ import sys
 import statestores as ss
 
 part = ss.TopicPartition("numbers", 0)
-with ss.open_logged_store(sys.argv[1], "counts", backend="rocksdb") as counts:
+with ss.open_logged_store(sys.argv[1], "counts", 0, backend="rocksdb") as counts:
     number = counts.position.get(part, 0)
     while True:
         number += 1

@@ -29,7 +29,7 @@ import sys
 import statestores as ss
 
 part = ss.TopicPartition("clicks", 0)
-with ss.open_logged_store(sys.argv[1], "seen", backend=sys.argv[2]) as seen:
+with ss.open_logged_store(sys.argv[1], "seen", 0, backend=sys.argv[2]) as seen:
     start = seen.position.get(part, -1) + 1
     print(start, flush=True)
     for number in range(start, {ROWS}):
@@ -72,7 +72,7 @@ def read_without_lock(root: ss.StateRoot) -> dict[str, tuple[int, int]]:
 def test_everybody_sees_a_key_end(root: ss.StateRoot) -> None:
     """The store, a reader without its lock, and the changes, which delete each key that is gone."""
     seen: Seen
-    with open_logged_store(root, "seen", backend="sqlite") as seen:
+    with open_logged_store(root, "seen", 0, backend="sqlite") as seen:
         write(seen, range(1_000))
         assert dict(seen.store.range()) == read_without_lock(root) == living(999)
 
@@ -89,7 +89,7 @@ def test_everybody_sees_a_key_end(root: ss.StateRoot) -> None:
 def test_a_commit_of_nothing_sweeps_through_the_changelog(root: ss.StateRoot) -> None:
     """A store that is not written any more is empty in the end, and so is its changelog's image."""
     seen: Seen
-    with open_logged_store(root, "seen", backend="sqlite") as seen:
+    with open_logged_store(root, "seen", 0, backend="sqlite") as seen:
         for number in range(500):
             seen.store.put(f"{number:05d}", number, 0)
         seen.store.put("last", 1, 10_000)
@@ -110,7 +110,7 @@ def test_a_store_rebuilt_from_its_changelog_is_the_same(
 ) -> None:
     """Though the put that moved time the furthest was overwritten, and the log compacted since."""
     seen: Seen
-    with open_logged_store(root, "seen", backend="sqlite") as seen:
+    with open_logged_store(root, "seen", 0, backend="sqlite") as seen:
         write(seen, range(400))
         seen.store.put("late", 1, 450)
         seen.commit({INPUT: 400})
@@ -124,7 +124,7 @@ def test_a_store_rebuilt_from_its_changelog_is_the_same(
             report = compact(log)
         assert report.changes_after < report.changes_before
     shutil.rmtree(partition.path / "engine")
-    with open_logged_store(root, "seen") as seen:
+    with open_logged_store(root, "seen", 0) as seen:
         assert seen.restored.changelog_rows > 0
         assert seen.store.stream_time_ms == 450
         assert dict(seen.store.range()) == expected == read_without_lock(root)
@@ -135,7 +135,7 @@ def test_a_store_rebuilt_from_its_changelog_is_the_same(
 def test_a_snapshot_has_what_lives(root: ss.StateRoot) -> None:
     """A store that is loaded from it, and goes on, answers like the one that wrote it."""
     seen: Seen
-    with open_logged_store(root, "seen", backend="sqlite") as seen:
+    with open_logged_store(root, "seen", 0, backend="sqlite") as seen:
         write(seen, range(500))
         info = seen.snapshot()
         assert info is not None
@@ -143,7 +143,7 @@ def test_a_snapshot_has_what_lives(root: ss.StateRoot) -> None:
         write(seen, range(500, 520))
     partition = root.partition("seen", 0)
     shutil.rmtree(partition.path / "engine")
-    with open_logged_store(root, "seen", backend="sqlite") as seen:
+    with open_logged_store(root, "seen", 0, backend="sqlite") as seen:
         assert dict(seen.store.range()) == living(519) == read_without_lock(root)
 
 
@@ -151,7 +151,7 @@ def test_a_snapshot_has_what_lives(root: ss.StateRoot) -> None:
 def test_the_time_to_live_of_a_logged_store_changes(root: ss.StateRoot) -> None:
     """The state root says what it is; snapshots and the changelog of before still count."""
     seen: Seen
-    with open_logged_store(root, "seen", backend="sqlite") as seen:
+    with open_logged_store(root, "seen", 0, backend="sqlite") as seen:
         write(seen, range(300))
         seen.snapshot()
         write(seen, range(300, 310))
@@ -162,7 +162,7 @@ def test_the_time_to_live_of_a_logged_store_changes(root: ss.StateRoot) -> None:
     for engine_lost in (False, True):
         if engine_lost:
             shutil.rmtree(root.partition("seen", 0).path / "engine")
-        with open_logged_store(ss.StateRoot.open(root.path), "seen") as seen:
+        with open_logged_store(ss.StateRoot.open(root.path), "seen", 0) as seen:
             assert seen.store.specification == shorter
             assert list(dict(seen.store.range())) == [f"{n:05d}" for n in range(290, 310)]
 
@@ -186,7 +186,7 @@ def test_a_killed_writer_loses_no_deletion(tmp_path: Path, backend: str) -> None
                 writer.kill()
                 kills += 1
             writer.stdout.read()
-        with open_logged_store(root, "seen") as seen:
+        with open_logged_store(root, "seen", 0) as seen:
             position = seen.position.get(INPUT, -1)
             expected = {str(n): (n, n) for n in range(max(0, position - TTL_MS + 1), position + 1)}
 

@@ -19,7 +19,7 @@ def test_a_store_with_expired_rows_verifies(tmp_path: Path) -> None:
     """Engine, snapshot and changelog agree on what is there, rows not deleted yet left out."""
     root = ss.StateRoot.create(tmp_path)
     root.add_store(ss.TimestampedKeyValue("seen", ttl_ms=100), partitions=1)
-    with open_logged_store(root, "seen", backend="sqlite") as seen:
+    with open_logged_store(root, "seen", 0, backend="sqlite") as seen:
         for number in range(500):
             seen.store.put(b"%d" % number, b"v", number)
             if number % 50 == 49:

@@ -137,7 +137,7 @@ def test_a_row_that_flips_is_found(tmp_path: Path, specification: Any) -> None:
     """The row is well-formed, and the changelog knows its value better."""
     root = ss.StateRoot.create(tmp_path / "state")
     root.add_store(specification, partitions=1)
-    with open_logged_store(root, specification.name, backend="sqlite") as logged:
+    with open_logged_store(root, specification.name, 0, backend="sqlite") as logged:
         for time_ms in (10, 20):
             if specification is SESSION:
                 logged.store.put(K, time_ms - 5, time_ms, b"v")

@@ -25,7 +25,7 @@ def root(tmp_path: Path) -> Path:
         for number in range(ROWS):
             counts.store.put(b"%d" % number, b"v")
         counts.commit()
-    with open_logged_store(state, "rates", backend="sqlite") as rates:
+    with open_logged_store(state, "rates", 0, backend="sqlite") as rates:
         rates.store.put(b"EUR", b"1", timestamp_ms=5)
         rates.commit()
         rates.snapshot()
@@ -64,7 +64,7 @@ def test_a_part_can_be_checked_by_itself(root: Path, place: str) -> None:
 
 def test_an_engine_that_is_open_is_not_checked(root: Path) -> None:
     """Nobody knows how it is, which is a failure; without the engine nothing is said of it."""
-    with open_logged_store(root, "rates"):
+    with open_logged_store(root, "rates", 0):
         asked = list(verify(root / "rates"))
         files_only = list(verify(root / "rates", with_engine=False))
 
@@ -78,7 +78,7 @@ def test_findings_come_one_by_one(root: Path) -> None:
     """Who stops early has the rest not read: no engine is opened for the first two."""
     findings = verify(root / "rates")
     first = list(islice(findings, 2))
-    with open_logged_store(root, "rates") as rates:
+    with open_logged_store(root, "rates", 0) as rates:
         latest = rates.store.get(b"EUR")
 
     assert [finding.check for finding in first] == ["store", "changelog"]

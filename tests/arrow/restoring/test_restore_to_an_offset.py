@@ -42,7 +42,7 @@ def test_a_restore_reaches_the_offset_and_no_further(
     """At once, and in two steps: a frame too many was noticed for key-value stores only."""
     root = ss.StateRoot.create(tmp_path / "root")
     root.add_store(specification, partitions=1)
-    with ss.open_logged_store(root, "s", backend="memory") as logged:
+    with ss.open_logged_store(root, "s", 0, backend="memory") as logged:
         for number in range(COMMITS):
             write(logged.store, number)
             logged.commit({INPUT: number})
