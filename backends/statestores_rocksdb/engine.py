@@ -12,7 +12,7 @@ Invariants:
 import logging
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from operator import itemgetter
 from os import PathLike
@@ -42,9 +42,10 @@ from statestores_rocksdb.database import driver_options, open_database
 from statestores_rocksdb.failures import fail, is_borrow_conflict
 from statestores_rocksdb.frozen_view import FrozenView
 from statestores_rocksdb.ingestion import SortedFiles, remove_left_files
-from statestores_rocksdb.iterators import OpenIterators, Pair
+from statestores_rocksdb.iterators import OpenIterators
 from statestores_rocksdb.options import RocksDBOptions
 from statestores_rocksdb.snapshot import RocksDBSnapshot
+from statestores_rocksdb.view_reads import ViewReads
 
 _LOG = logging.getLogger(__name__)
 
@@ -57,7 +58,7 @@ _EXACT_COUNT = 10_000
 """Up to this number `approximate_num_keys` counts, in a few milliseconds."""
 
 
-class RocksDBEngine(Engine):
+class RocksDBEngine(ViewReads, Engine):
     """An ordered map in a RocksDB database that survives crashes and reports damage."""
 
     name: ClassVar[str] = "rocksdb"
@@ -132,28 +133,6 @@ class RocksDBEngine(Engine):
         except Exception as error:  # noqa: BLE001  # the driver raises the class itself
             fail(error, f"read {len(keys)} keys")
         return values
-
-    def first(self, start: bytes, stop: bytes | None = None) -> Pair | None:
-        with self._lock:
-            return self._present_view().first(start, stop)
-
-    def last(self, start: bytes, stop: bytes | None = None) -> Pair | None:
-        with self._lock:
-            return self._present_view().last(start, stop)
-
-    def scan(
-        self, start: bytes, stop: bytes | None = None, *, reverse: bool = False
-    ) -> Iterator[Pair]:
-        with self._lock:
-            return self._present_view().scan(start, stop, self._iterators, reverse=reverse)
-
-    def scan_ahead(
-        self, start: bytes, stop: bytes | None, limit: int, *, reverse: bool = False
-    ) -> tuple[list[Pair], Iterator[Pair] | None]:
-        with self._lock:
-            return self._present_view().scan_ahead(
-                start, stop, limit, self._iterators, reverse=reverse
-            )
 
     def apply(self, batch: WriteBatch, durability: Durability) -> None:
         synced = durability is Durability.POWER_LOSS
@@ -302,7 +281,6 @@ class RocksDBEngine(Engine):
                 return True
 
     def _present_view(self) -> FrozenView:
-        """Return a view of the present content. Requires: the lock."""
         view = self._view
         if view is not None and view.sequence == self._sequence():
             return view

@@ -1,6 +1,5 @@
 """A view of a RocksDB engine frozen at one instant."""
 
-from collections.abc import Iterator
 from threading import Lock
 
 from rocksdict import Snapshot
@@ -9,10 +8,11 @@ from statestores.errors import StoreClosedError
 from statestores.spi import EngineSnapshot
 from statestores_rocksdb.failures import fail
 from statestores_rocksdb.frozen_view import FrozenView
-from statestores_rocksdb.iterators import OpenIterators, Pair
+from statestores_rocksdb.iterators import OpenIterators
+from statestores_rocksdb.view_reads import ViewReads
 
 
-class RocksDBSnapshot(EngineSnapshot):
+class RocksDBSnapshot(ViewReads, EngineSnapshot):
     """A driver's snapshot for point reads, and the view of the same instant for the rest.
 
     Both pin what they show: an open snapshot keeps deleted and overwritten pairs on disk.
@@ -38,36 +38,13 @@ class RocksDBSnapshot(EngineSnapshot):
             fail(error, f"read {key!r}")
         return value
 
-    def first(self, start: bytes, stop: bytes | None = None) -> Pair | None:
-        with self._lock:
-            return self._open_view().first(start, stop)
-
-    def last(self, start: bytes, stop: bytes | None = None) -> Pair | None:
-        with self._lock:
-            return self._open_view().last(start, stop)
-
-    def scan(
-        self, start: bytes, stop: bytes | None = None, *, reverse: bool = False
-    ) -> Iterator[Pair]:
-        with self._lock:
-            return self._open_view().scan(start, stop, self._iterators, reverse=reverse)
-
-    def scan_ahead(
-        self, start: bytes, stop: bytes | None, limit: int, *, reverse: bool = False
-    ) -> tuple[list[Pair], Iterator[Pair] | None]:
-        with self._lock:
-            return self._open_view().scan_ahead(
-                start, stop, limit, self._iterators, reverse=reverse
-            )
-
     def close(self) -> None:
         with self._lock:
             self.view = None
             self._frozen = None
         self._iterators.close()
 
-    def _open_view(self) -> FrozenView:
-        """Return the view. Requires: the lock, until no reference to it is left."""
+    def _present_view(self) -> FrozenView:
         if self.view is None:
             raise self._closed()
         return self.view
