@@ -13,13 +13,14 @@ from typing import Self
 import pyarrow as pa
 
 from statestores.changelog.active_segment import ActiveSegment
-from statestores.changelog.contract import NO_POSITION, Changelog, OffsetRange
+from statestores.changelog.contract import NO_POSITION, OffsetRange
 from statestores.changelog.frame import Frame, FrameKind
 from statestores.changelog.log_appender import LogAppender
+from statestores.changelog.next_frame import FrameAppends
 from statestores.changelog.opening import check_chain, open_last_segment, read_on
 from statestores.changelog.options import ChangelogOptions, check_changelog_options
 from statestores.changelog.range_reading import check_range, read_range
-from statestores.changelog.rows import batch_from_changes, change_schema, check_batch
+from statestores.changelog.rows import change_schema
 from statestores.changelog.segment_directory import (
     SegmentInfo,
     has_segments,
@@ -41,7 +42,6 @@ from statestores.files.local_path import local_path
 from statestores.spi.durability import Durability
 from statestores.spi.forking import disown_after_fork
 from statestores.spi.offsets import Position
-from statestores.spi.records import Changes
 
 _DEFAULTS = ChangelogOptions()
 
@@ -51,7 +51,7 @@ def wall_clock_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-class FileChangelog(Changelog):
+class FileChangelog(FrameAppends):
     """The writer of a changelog in a directory; it holds the directory's lock."""
 
     def __init__(
@@ -220,37 +220,6 @@ class FileChangelog(Changelog):
         self.check_open()
         return list_segments(self._directory).segments
 
-    def append(
-        self,
-        changes: Changes,
-        *,
-        position: Position = NO_POSITION,
-        durability: Durability = Durability.POWER_LOSS,
-    ) -> OffsetRange:
-        self.check_open()
-        batch = batch_from_changes(self._schema, changes)
-        return self._append(FrameKind.CHANGES, batch, position, durability)
-
-    def append_batch(
-        self,
-        batch: pa.RecordBatch,
-        *,
-        position: Position = NO_POSITION,
-        durability: Durability = Durability.POWER_LOSS,
-    ) -> OffsetRange:
-        self.check_open()
-        batch = check_batch(self._schema, batch)
-        return self._append(FrameKind.CHANGES, batch, position, durability)
-
-    def append_clear(
-        self,
-        *,
-        position: Position = NO_POSITION,
-        durability: Durability = Durability.POWER_LOSS,
-    ) -> int:
-        self.check_open()
-        return self._append(FrameKind.CLEAR, None, position, durability).last
-
     def read(self, from_offset: int | None = None, to_offset: int | None = None) -> Iterator[Frame]:
         start, stop = check_range(
             self._directory, from_offset, to_offset, self.first_offset, self.end_offset
@@ -341,11 +310,6 @@ class FileChangelog(Changelog):
         self.close()
 
     def check_open(self) -> None:
-        """Accept a changelog that is open.
-
-        Raises:
-            StoreClosedError: It is closed.
-        """
         if not self._open:
             raise StoreClosedError(
                 f"the changelog in {str(self._directory)!r} is closed; open it again"

@@ -1,9 +1,11 @@
 """The frame that a writer appends next, wherever its log is kept: in files or in objects."""
 
+from abc import abstractmethod
 from typing import NamedTuple
 
 import pyarrow as pa
 
+from statestores.changelog.contract import NO_POSITION, Changelog, OffsetRange
 from statestores.changelog.frame import (
     FRAME_FORMAT_VERSION,
     MAX_BODY_BYTES,
@@ -12,9 +14,12 @@ from statestores.changelog.frame import (
     pack_frame,
 )
 from statestores.changelog.frame_bodies import BodyWriter
+from statestores.changelog.rows import batch_from_changes, check_batch
 from statestores.changelog.stored_position import pack_position
 from statestores.errors import InvalidArgumentError
+from statestores.spi.durability import Durability
 from statestores.spi.offsets import Position
+from statestores.spi.records import Changes
 
 
 class NextFrame(NamedTuple):
@@ -74,3 +79,58 @@ def next_frame(
         appended_at_ms=appended_at_ms,
     )
     return NextFrame(header, packed, body)
+
+
+class FrameAppends(Changelog):
+    """A changelog that appends frames, wherever it keeps them."""
+
+    _schema: pa.Schema
+
+    @abstractmethod
+    def check_open(self) -> None:
+        """Accept a changelog that is open.
+
+        Raises:
+            StoreClosedError: It is closed.
+        """
+
+    @abstractmethod
+    def _append(
+        self,
+        kind: FrameKind,
+        batch: pa.RecordBatch | None,
+        position: Position,
+        durability: Durability,
+    ) -> OffsetRange:
+        """Append one frame, of rows that are checked."""
+
+    def append(
+        self,
+        changes: Changes,
+        *,
+        position: Position = NO_POSITION,
+        durability: Durability = Durability.POWER_LOSS,
+    ) -> OffsetRange:
+        self.check_open()
+        batch = batch_from_changes(self._schema, changes)
+        return self._append(FrameKind.CHANGES, batch, position, durability)
+
+    def append_batch(
+        self,
+        batch: pa.RecordBatch,
+        *,
+        position: Position = NO_POSITION,
+        durability: Durability = Durability.POWER_LOSS,
+    ) -> OffsetRange:
+        self.check_open()
+        batch = check_batch(self._schema, batch)
+        return self._append(FrameKind.CHANGES, batch, position, durability)
+
+    def append_clear(
+        self,
+        *,
+        position: Position = NO_POSITION,
+        durability: Durability = Durability.POWER_LOSS,
+    ) -> int:
+        self.check_open()
+        return self._append(FrameKind.CLEAR, None, position, durability).last

@@ -11,17 +11,17 @@ from typing import NamedTuple, NoReturn, Self
 
 import pyarrow as pa
 
-from statestores.changelog.contract import NO_POSITION, Changelog, OffsetRange
+from statestores.changelog.contract import OffsetRange
 from statestores.changelog.file_log import wall_clock_ms
 from statestores.changelog.frame import (
     Frame,
     FrameKind,
 )
 from statestores.changelog.frame_bodies import BodyWriter
-from statestores.changelog.next_frame import next_frame
+from statestores.changelog.next_frame import FrameAppends, next_frame
 from statestores.changelog.options import ChangelogOptions, check_changelog_options
 from statestores.changelog.range_reading import check_range
-from statestores.changelog.rows import batch_from_changes, change_schema, check_batch
+from statestores.changelog.rows import change_schema
 from statestores.errors import (
     ChangelogCorruptedError,
     CommitInDoubtError,
@@ -39,7 +39,6 @@ from statestores.object_log.view import View
 from statestores.spi.durability import Durability
 from statestores.spi.forking import disown_after_fork
 from statestores.spi.offsets import Position
-from statestores.spi.records import Changes
 from statestores.storage import ObjectStorage
 
 _DEFAULTS = ChangelogOptions()
@@ -59,7 +58,7 @@ class _Pending(NamedTuple):
     data: bytes
 
 
-class ObjectChangelog(ObjectChangelogReader, Changelog):
+class ObjectChangelog(ObjectChangelogReader, FrameAppends):
     """The owner of a partition. Whoever opens it elsewhere fences this one (OBJ-10)."""
 
     def __init__(
@@ -109,12 +108,12 @@ class ObjectChangelog(ObjectChangelogReader, Changelog):
 
     @property
     def end_offset(self) -> int:
-        self._check_open()
+        self.check_open()
         return self._view.parts[self._partition].end
 
     @property
     def position(self) -> Position:
-        self._check_open()
+        self.check_open()
         return self._view.parts[self._partition].position
 
     def read(self, from_offset: int | None = None, to_offset: int | None = None) -> Iterator[Frame]:
@@ -122,35 +121,6 @@ class ObjectChangelog(ObjectChangelogReader, Changelog):
             self.where, from_offset, to_offset, self.first_offset, self.end_offset
         )
         return self._frames(self._view.copy(), start, stop)
-
-    def append(
-        self,
-        changes: Changes,
-        *,
-        position: Position = NO_POSITION,
-        durability: Durability = Durability.POWER_LOSS,
-    ) -> OffsetRange:
-        self._check_open()
-        return self._append(FrameKind.CHANGES, batch_from_changes(self._schema, changes), position)
-
-    def append_batch(
-        self,
-        batch: pa.RecordBatch,
-        *,
-        position: Position = NO_POSITION,
-        durability: Durability = Durability.POWER_LOSS,
-    ) -> OffsetRange:
-        self._check_open()
-        return self._append(FrameKind.CHANGES, check_batch(self._schema, batch), position)
-
-    def append_clear(
-        self,
-        *,
-        position: Position = NO_POSITION,
-        durability: Durability = Durability.POWER_LOSS,
-    ) -> int:
-        self._check_open()
-        return self._append(FrameKind.CLEAR, None, position).last
 
     def forget_read(self) -> None:
         """Give the memory back of what opening has read, once the store has it."""
@@ -182,9 +152,13 @@ class ObjectChangelog(ObjectChangelogReader, Changelog):
             )
 
     def _append(
-        self, kind: FrameKind, batch: pa.RecordBatch | None, position: Position
+        self,
+        kind: FrameKind,
+        batch: pa.RecordBatch | None,
+        position: Position,
+        durability: Durability,
     ) -> OffsetRange:
-        """Append one frame, and bring the log's totals up to date with it."""
+        """Append one frame, and bring the log's totals up to date; a put is always durable."""
         if not isinstance(position, Position):
             raise InvalidTypeError(f"position must be a Position, got {position!r}")
         if self._is_fenced:
@@ -253,8 +227,8 @@ class ObjectChangelog(ObjectChangelogReader, Changelog):
         view.next = max(view.next, known.checkpoint.next)
         view.checkpoint, view.tag = known.checkpoint, known.tag
 
-    def _check_open(self) -> None:
-        super()._check_open()
+    def check_open(self) -> None:
+        super().check_open()
         if self._pending is not None and self._doubt is None:
             self._settle()  # an interrupt came in between
 

@@ -84,7 +84,7 @@ class ObjectChangelogReader(ReadOnlyChangelog):
 
     @property
     def first_offset(self) -> int:
-        self._check_open()
+        self.check_open()
         return 0
 
     @property
@@ -106,7 +106,7 @@ class ObjectChangelogReader(ReadOnlyChangelog):
 
     def _refreshed(self) -> View:
         """Return the view as it is now."""
-        self._check_open()
+        self.check_open()
         steps = catch_up(self._names, (self._partition,), self._view, tails=True)
         self._view = run(steps, self._storage)
         return self._view
@@ -131,7 +131,7 @@ class ObjectChangelogReader(ReadOnlyChangelog):
         cursor, names = start, self._names
         ahead: dict[str, bytes] = {}
         while cursor < stop:
-            self._check_open()
+            self.check_open()
             piece = view.parts[self._partition].piece_at(cursor)
             if isinstance(piece, EntryRef) and piece.data is None and piece.name not in ahead:
                 steps = read_ahead(names, view.parts[self._partition], cursor)
@@ -147,13 +147,18 @@ class ObjectChangelogReader(ReadOnlyChangelog):
                     self._view = view
             shown = names.shown(piece.name)
             for frame in frames_of(piece, data, self.store_kind, shown, cursor):
-                self._check_open()
+                self.check_open()
                 yield frame.within(cursor, stop)
                 cursor = frame.last_offset + 1
                 if cursor >= stop:
                     return
 
-    def _check_open(self) -> None:
+    def check_open(self) -> None:
+        """Accept a changelog that is open.
+
+        Raises:
+            StoreClosedError: It is closed.
+        """
         if not self._open:
             raise StoreClosedError(f"the changelog in {self.where!r} is closed; open it again")
 
