@@ -15,7 +15,7 @@ from statestores.errors import (
 )
 from statestores.query.position_bound import AtLeast, PositionBound
 from statestores.semantics.every_kind.facade import EngineFacade
-from statestores.spi.offsets import TopicPartition
+from statestores.spi.offsets import TopicPartition, offset_after
 from statestores.spi.stores.store import ReadOnlyStore
 
 S = TypeVar("S", bound=ReadOnlyStore)
@@ -97,7 +97,7 @@ class CommitBound:
 
     def _check_lag(self, number: int, frozen: EngineFacade, log: TopicPartition, end: int) -> None:
         committed = frozen.committed_offset(log)
-        lag = end - (0 if committed is None else committed + 1)
+        lag = end - offset_after(committed)
         if self._max_lag is not None and lag > self._max_lag:
             raise NotUpToBoundError(
                 f"partition {number} of {self._name!r} is {lag} changes behind here, and at most "

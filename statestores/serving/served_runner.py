@@ -17,7 +17,7 @@ from statestores.query.metadata.instance import PartitionMetadata, Role
 from statestores.query.running_stores import Runner, RunningStore
 from statestores.reading.partition_reader import PartitionReader
 from statestores.spi.metrics.metric import Metrics
-from statestores.spi.offsets import TopicPartition
+from statestores.spi.offsets import TopicPartition, offset_after
 from statestores.spi.specification import StoreSpecification
 from statestores.spi.stores.store import ReadOnlyStore
 from statestores.state_root import StateRoot
@@ -111,7 +111,7 @@ class ServedRunner:
             committed = facade.committed_offset(log)
         except StoreClosedError:  # it moves just now
             return PartitionMetadata(role=role)
-        current = 0 if committed is None else committed + 1
+        current = offset_after(committed)
         return PartitionMetadata(role=role, current_offset=current, end_offset=max(end, current))
 
     def waiting(self) -> tuple[str, ...]:

@@ -16,6 +16,11 @@ class TopicPartition(NamedTuple):
     """The partition's number, from 0."""
 
 
+def offset_after(committed: int | None) -> int:
+    """Return the offset that follows *committed*; 0 when nothing is committed."""
+    return 0 if committed is None else committed + 1
+
+
 class Position(Mapping[TopicPartition, int]):
     """The last input offset of each partition that a store's content reflects (KIP-535, COM-10).
 

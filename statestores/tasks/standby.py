@@ -35,6 +35,7 @@ from statestores.semantics.every_kind.arguments import check_store_name
 from statestores.spi.closing import Closing
 from statestores.spi.durability import Durability
 from statestores.spi.metrics.metric import Metrics
+from statestores.spi.offsets import offset_after
 from statestores.spi.stores.store import Isolation, ReadOnlyStore
 from statestores.staging.staged_write import finish_staged_writes
 from statestores.state_root import StateRoot
@@ -133,7 +134,7 @@ class Standby(Closing):
         except StoreClosedError:
             self._opened()
             committed = None  # it is being begun anew
-        next_offset = 0 if committed is None else committed + 1
+        next_offset = offset_after(committed)
         return self._source.lag(next_offset)
 
     def poll(self, *, progress: ProgressCallback | None = None) -> int:
@@ -182,7 +183,7 @@ class Standby(Closing):
     ) -> int:
         """Load *snapshot*, if there is one, and what *log* has beyond it or the copy."""
         committed = store.committed_offset(self._logged)
-        next_offset = 0 if committed is None else committed + 1
+        next_offset = offset_after(committed)
         if snapshot is not None:
             self._is_loading = True
             if committed is not None:

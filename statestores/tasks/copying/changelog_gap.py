@@ -10,7 +10,7 @@ from statestores.arrow.snapshots.reader import Snapshot, newest_valid_snapshot
 from statestores.changelog import ChangelogReader
 from statestores.errors import OffsetOutOfRangeError, StoreNotFoundError
 from statestores.opening import BytesStore
-from statestores.spi.offsets import TopicPartition
+from statestores.spi.offsets import TopicPartition, offset_after
 from statestores.state_root import PartitionDirectory
 
 
@@ -46,7 +46,7 @@ def is_left_behind(
 ) -> bool:
     """Return whether the changelog begins, or is complete, only after what *store* has."""
     committed = store.committed_offset(partition)
-    next_offset = 0 if committed is None else committed + 1
+    next_offset = offset_after(committed)
     try:
         with ChangelogReader.open(source.changelog, store.specification.kind) as log:
             first = log.segments()[0]

@@ -9,12 +9,12 @@ from pathlib import Path
 from threading import Lock
 
 from statestores.changelog import Frame, changelog_partition
-from statestores.errors import OffsetOutOfRangeError, StoreClosedError
+from statestores.errors import StoreClosedError
 from statestores.files.log_origin import LogOrigin, note_origin, read_origin
 from statestores.object_log import ObjectLog
 from statestores.object_log.view import View
 from statestores.opening import BytesStore
-from statestores.spi.offsets import Position
+from statestores.spi.offsets import Position, offset_after
 from statestores.tasks.copying.source import CopySource, Missing
 from statestores.tasks.copying.steady_changelog import SteadyLog
 from statestores.tasks.lag import LagInfo
@@ -69,11 +69,7 @@ class SteadyObjectChangelog(SteadyLog):
     def _checked(self, start: int, stop: int) -> Iterator[Frame]:
         for frame in self._reader.read_seen(start, stop):
             compacted_to = self._reader.view.parts[self._partition].compacted_to
-            if compacted_to != self.compacted_to and start < compacted_to:
-                raise OffsetOutOfRangeError(
-                    f"the changelog {self._reader.where!r} was compacted up to offset "
-                    f"{compacted_to} while it was read from {start} on; read it again"
-                )
+            self._refuse_compacted(self._reader.where, compacted_to, start)
             yield frame
 
     def close(self) -> None:
@@ -99,7 +95,7 @@ class ObjectSource(CopySource):
 
     def is_left_behind(self, store: BytesStore) -> bool:
         committed = store.committed_offset(self._logged)
-        next_offset = 0 if committed is None else committed + 1
+        next_offset = offset_after(committed)
         return next_offset < self._look().parts[self._partition].compacted_to
 
     @contextmanager

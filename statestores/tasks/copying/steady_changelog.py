@@ -24,6 +24,18 @@ class SteadyLog(ReadOnlyChangelog):
     def compacted_to(self) -> int:
         """The offset from which every change is there; reading from below it passes no commits."""
 
+    def _refuse_compacted(self, where: object, compacted_to: int, start: int) -> None:
+        """Accept what was read from *start* on, while the log is compacted to *compacted_to* now.
+
+        Raises:
+            OffsetOutOfRangeError: It was compacted meanwhile.
+        """
+        if compacted_to != self.compacted_to and start < compacted_to:
+            raise OffsetOutOfRangeError(
+                f"the changelog {str(where)!r} was compacted up to offset {compacted_to} while it "
+                f"was read from {start} on; read it again"
+            )
+
 
 class SteadyChangelog(SteadyLog):
     """The changelog of a writer in a directory, up to where it ended when this was made."""
@@ -80,22 +92,9 @@ class SteadyChangelog(SteadyLog):
             rows += max(1, frame.batch.num_rows)
             if rows >= _LOOK_ROWS:
                 rows = 0
-                self._check(start)
+                self._refuse_compacted(self._log.directory, self._look(), start)
             yield frame
-        self._check(start)
-
-    def _check(self, start: int) -> None:
-        """Accept what was read from *start* on.
-
-        Raises:
-            OffsetOutOfRangeError: It was compacted meanwhile.
-        """
-        compacted_to = self._look()
-        if compacted_to != self._compacted_to and start < compacted_to:
-            raise OffsetOutOfRangeError(
-                f"the changelog {str(self._log.directory)!r} was compacted up to offset "
-                f"{compacted_to} while it was read from {start} on; read it again"
-            )
+        self._refuse_compacted(self._log.directory, self._look(), start)
 
     def _look(self) -> int:
         first = self._log.segments()[0]
