@@ -12,11 +12,12 @@ from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from statestores.errors import InvalidTopologyError
-from statestores.kafka.broker_errors import broker_error, settings_error
-from statestores.kafka.client_settings import CLIENT_LOGGER, ClientSettings
+from statestores.kafka.broker_errors import broker_error
+from statestores.kafka.client_settings import ClientSettings
 from statestores.kafka.cluster import Cluster, may_pass
-from statestores.kafka.messages import offset_of, record_of
+from statestores.kafka.messages import offset_of, place_of, record_of
 from statestores.kafka.plan import Plan
+from statestores.kafka.readers import open_reader
 from statestores.kafka.undecided import UndecidedEnds
 from statestores.opening import open_store
 from statestores.processing.record import RawRecord
@@ -153,7 +154,7 @@ class GlobalTables(Closing):
         if self._consumer is None:
             return ended
         for message in self._consumer.consume(_BATCH_RECORDS, wait_seconds):
-            place = TopicPartition(message.topic() or "", message.partition() or 0)
+            place = place_of(message)
             offset = offset_of(message)
             error = message.error()
             if error is None:
@@ -182,10 +183,7 @@ class GlobalTables(Closing):
     def _begin(
         self, plan: Plan, settings: ClientSettings, cluster: Cluster, stopping: StopRequest
     ) -> None:
-        try:
-            self._consumer = Consumer(settings.reader(plan.application), logger=CLIENT_LOGGER)
-        except KafkaException as error:
-            raise settings_error(error) from error
+        self._consumer = open_reader(settings, plan.application)
         self._stack.callback(self._consumer.close)
         places = [
             TopicPartition(name, number)

@@ -10,6 +10,7 @@ from typing import Any
 from confluent_kafka import Message
 
 from statestores.processing.record import Headers, RawRecord, Record
+from statestores.spi import TopicPartition
 
 TIME_HEADER = "__statestores.time"
 """The header of a time that is no timestamp of Kafka's: int64, big-endian."""
@@ -38,6 +39,11 @@ def record_of(message: Message) -> RawRecord:
     if hidden is None:
         return Record(message.key(), message.value(), message.timestamp()[1], headers)
     return Record(message.key(), message.value(), hidden, headers[:-1])
+
+
+def place_of(message: Message) -> TopicPartition:
+    """Return the partition that *message* comes from, or that ends there."""
+    return TopicPartition(message.topic() or "", message.partition() or 0)
 
 
 def offset_of(message: Message) -> int:

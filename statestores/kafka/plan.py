@@ -67,6 +67,16 @@ class Plan:
         return next(part for part in self.parts if part.name == key.part)
 
     @property
+    def inputs(self) -> frozenset[TopicPartition]:
+        """What all tasks read."""
+        return frozenset(place for key in self.task_keys for place in self.places(key))
+
+    @property
+    def internal(self) -> frozenset[str]:
+        """The names of the application's own topics, which pass records from part to part."""
+        return frozenset(topic.name for topic in self.graph.internal_topics)
+
+    @property
     def task_keys(self) -> list[TaskKey]:
         """All tasks of the application."""
         return [

@@ -20,7 +20,7 @@ from statestores.errors import (
 from statestores.files.directory_lock import DirectoryLock
 from statestores.files.local_path import local_path
 from statestores.kafka.answering.open_stores import OpenStores
-from statestores.kafka.answering.server import begin_to_answer, checked
+from statestores.kafka.answering.server import begin_to_answer
 from statestores.kafka.answering.topic_membership import TopicMembership
 from statestores.kafka.client_settings import (
     CLIENT_LOGGER,
@@ -51,6 +51,7 @@ from statestores.kafka.tasks.restorer import Restorer
 from statestores.kafka.tasks.task_stores import TaskStores
 from statestores.kafka.writer import PlainWriter, TransactionalWriter, Writer
 from statestores.processing.dsl.topology import Topology
+from statestores.processing.serve_argument import serving_of
 from statestores.processing.windows import check_count, check_duration
 from statestores.query.running_stores import RunningStore
 from statestores.semantics.expiry.wall_clock import wall_clock_ms
@@ -118,7 +119,7 @@ class KafkaRunner:
         )
         check_replicas(replication_factor=replication_factor, standby_replicas=standby_replicas)
         self._standby_replicas = standby_replicas
-        self._serve = checked(serve)
+        self._serve = serving_of(serve)
         self._server: ApplicationServer | None = None
         self._graph = topology.build()
         self._settings = ClientSettings(bootstrap_servers, settings)
@@ -200,7 +201,7 @@ class KafkaRunner:
                 self._settings,
                 cluster,
                 offset_reset=self._offset_reset,
-                internal=[topic.name for topic in self._graph.internal_topics],
+                internal=plan.internal,
                 listener=self._on_restore,
             )
             stack.callback(restorer.stop)
@@ -329,7 +330,6 @@ class KafkaRunner:
         standbys: Standbys,
         idle: GroupIdle,
     ) -> None:
-        internal = [topic.name for topic in plan.graph.internal_topics]
         due = time.monotonic() + self._commit_seconds
         purge_due = time.monotonic() + _PURGE_SECONDS
         wait_seconds = 0.0
@@ -348,7 +348,7 @@ class KafkaRunner:
                 self._lag = MappingProxyType(membership.lag())
             if now >= purge_due:
                 purge_due = now + _PURGE_SECONDS
-                cluster.delete_before(membership.tasks.offsets_of(internal))
+                cluster.delete_before(membership.tasks.offsets_of(plan.internal))
             wait_seconds = 0.0 if done else min(_WAIT_SECONDS, max(0.0, due - now))
             if self._until == "idle" and not (done or has_come or self._commit(membership)):
                 wait_seconds = _WAIT_SECONDS

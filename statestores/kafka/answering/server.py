@@ -11,20 +11,6 @@ if TYPE_CHECKING:
     from statestores.serving import ApplicationServer, Serving
 
 
-def checked(serve: "Serving | str | None") -> "Serving | None":
-    """Return what ``serve=`` says.
-
-    Raises:
-        MissingDriverError: The extra ``serve`` is not installed.
-        InvalidTypeError, InvalidArgumentError: It is no place.
-    """
-    if serve is None:
-        return None
-    from statestores.serving import Serving  # noqa: PLC0415  # late: it needs another extra
-
-    return Serving.of(serve)
-
-
 def begin_to_answer(
     stack: ExitStack,
     runner: Runner,

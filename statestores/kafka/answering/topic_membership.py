@@ -11,7 +11,7 @@ from dataclasses import replace
 from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, Producer
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from statestores.errors import BrokerError, StateStoreError
@@ -20,6 +20,7 @@ from statestores.kafka.broker_errors import broker_error, settings_error
 from statestores.kafka.client_settings import CLIENT_LOGGER, ClientSettings
 from statestores.kafka.cluster import PATIENCE_SECONDS, Cluster
 from statestores.kafka.internal_topics import InternalTopic, check_present
+from statestores.kafka.readers import open_reader
 from statestores.query.metadata import InstanceMetadata
 from statestores.query.metadata.signs_of_life import DEFAULT_LEASE_MS, SignsOfLife
 from statestores.spi.closing import Closing
@@ -81,11 +82,9 @@ class TopicMembership(Closing):
                 {**clients.producer(None), "linger.ms": 0, "message.timeout.ms": 5_000},
                 logger=CLIENT_LOGGER,
             )
-            self._consumer = Consumer(
-                {**clients.reader(application), "fetch.wait.max.ms": 100}, logger=CLIENT_LOGGER
-            )
         except KafkaException as error:
             raise settings_error(error) from error
+        self._consumer = open_reader(clients, application, {"fetch.wait.max.ms": 100})
         self._lock = Lock()
         self._own: set[str] = set()
         self._is_read = Event()

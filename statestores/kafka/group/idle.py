@@ -12,10 +12,11 @@ from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from statestores.kafka.broker_errors import broker_error
-from statestores.kafka.client_settings import CLIENT_LOGGER, ClientSettings, OffsetReset
+from statestores.kafka.client_settings import ClientSettings, OffsetReset
 from statestores.kafka.cluster import Cluster, may_pass
-from statestores.kafka.messages import offset_of
+from statestores.kafka.messages import offset_of, place_of
 from statestores.kafka.plan import Plan
+from statestores.kafka.readers import open_reader
 from statestores.kafka.tasks.group_offsets import GroupOffsets
 from statestores.kafka.undecided import UndecidedEnds
 from statestores.spi import TopicPartition
@@ -38,9 +39,8 @@ class GroupIdle:
         offset_reset: OffsetReset,
     ) -> None:
         """Know nothing yet; a consumer is made for the first look at partitions of others."""
-        self._application = plan.application
-        self._inputs = {place for key in plan.task_keys for place in plan.places(key)}
-        self._internal = [topic.name for topic in plan.graph.internal_topics]
+        self._plan = plan
+        self._inputs = plan.inputs
         self._cluster = cluster
         self._settings = settings
         self._offset_reset: OffsetReset = offset_reset
@@ -75,16 +75,17 @@ class GroupIdle:
         if self._consumer is not None:
             self._consumer.close()
 
-    def _processed_by_others(self, places: set[TopicPartition]) -> dict[TopicPartition, int] | None:
+    def _processed_by_others(
+        self, places: frozenset[TopicPartition]
+    ) -> dict[TopicPartition, int] | None:
         """Return where each of *places* is read to; ``None`` while a record there waits."""
         if self._consumer is None:
-            settings = self._settings.reader(self._application)
-            self._consumer = Consumer(settings, logger=CLIENT_LOGGER)
+            self._consumer = open_reader(self._settings, self._plan.application)
         offsets = GroupOffsets(
             self._consumer,
             self._cluster,
             offset_reset=self._offset_reset,
-            internal=self._internal,
+            internal=self._plan.internal,
         )
         known = offsets.committed(places)
         if known is None:
@@ -109,7 +110,7 @@ class GroupIdle:
                     if error is None:
                         return None
                     if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  # its name
-                        place = TopicPartition(message.topic() or "", message.partition() or 0)
+                        place = place_of(message)
                         found[place] = offset_of(message)
                     elif not may_pass(error):
                         raise broker_error("look at what others process", KafkaException(error))

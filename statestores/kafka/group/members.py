@@ -40,7 +40,7 @@ class GroupMembers:
     def __init__(self, plan: Plan, cluster: Cluster, *, client: str) -> None:
         """Know nothing yet; this member's name in the group is *client*."""
         self._group = plan.application
-        self._inputs = {place for key in plan.task_keys for place in plan.places(key)}
+        self._inputs = plan.inputs
         self._cluster = cluster
         self.client = client
         self.latest: Members | None = None

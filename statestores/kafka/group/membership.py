@@ -22,7 +22,7 @@ from statestores.kafka.broker_errors import broker_error, error_of, settings_err
 from statestores.kafka.client_settings import CLIENT_LOGGER
 from statestores.kafka.cluster import may_pass
 from statestores.kafka.group.members import GroupMembers
-from statestores.kafka.messages import offset_of
+from statestores.kafka.messages import offset_of, place_of
 from statestores.kafka.plan import Plan, TaskKey
 from statestores.kafka.tasks.assigned_tasks import AssignedTasks
 from statestores.kafka.writer import Writer
@@ -221,7 +221,7 @@ class Membership:
     def _dispatch(self, messages: list[Message]) -> None:
         by_place: dict[TopicPartition, list[Message]] = {}
         for message in messages:
-            place = TopicPartition(message.topic() or "", message.partition() or 0)
+            place = place_of(message)
             error = message.error()
             if error is None:
                 by_place.setdefault(place, []).append(message)

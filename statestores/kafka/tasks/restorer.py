@@ -16,14 +16,15 @@ from queue import Empty, SimpleQueue
 from threading import Event, Thread
 from typing import TypeAlias
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message
+from confluent_kafka import KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from statestores.errors import BrokerError, StateStoreError
-from statestores.kafka.broker_errors import broker_error, settings_error
+from statestores.kafka.broker_errors import broker_error
 from statestores.kafka.client_settings import CLIENT_LOGGER, ClientSettings, OffsetReset
 from statestores.kafka.cluster import Cluster, may_pass
-from statestores.kafka.messages import offset_of
+from statestores.kafka.messages import offset_of, place_of
+from statestores.kafka.readers import open_reader
 from statestores.kafka.tasks.group_offsets import GroupOffsets
 from statestores.kafka.tasks.restore import Restore, Way
 from statestores.kafka.tasks.task_stores import TaskStores
@@ -64,10 +65,7 @@ class Restorer:
         self._offset_reset: OffsetReset = offset_reset
         self._internal = frozenset(internal)
         self._listener = listener
-        try:
-            self._consumer = Consumer(settings.reader(application), logger=CLIENT_LOGGER)
-        except KafkaException as error:
-            raise settings_error(error) from error
+        self._consumer = open_reader(settings, application)
         self._offsets = GroupOffsets(
             self._consumer, cluster, offset_reset=offset_reset, internal=internal
         )
@@ -296,7 +294,7 @@ class Restorer:
         ended: dict[TopicPartition, int] = {}
         for message in self._consumer.consume(_BATCH_RECORDS, _WAIT_SECONDS):
             error = message.error()
-            place = TopicPartition(message.topic() or "", message.partition() or 0)
+            place = place_of(message)
             if error is None:
                 by_place.setdefault(place, []).append(message)
             elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  # its name

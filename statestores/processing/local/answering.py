@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from statestores.errors import InvalidArgumentError
 from statestores.processing.local.sharing.state_membership import StateMembership
 from statestores.processing.local.sharing.task_share import TaskShare
+from statestores.processing.serve_argument import serving_of
 from statestores.processing.topology import Graph, as_mermaid
 from statestores.query.running_stores import Runner
 
@@ -20,15 +21,11 @@ def checked(serve: "Serving | str | None", endpoint: str | None) -> "Serving | N
         MissingDriverError: The extra ``serve`` is not installed.
         InvalidTypeError, InvalidArgumentError: It is no place; or an *endpoint* is given as well.
     """
-    if serve is None:
-        return None
-    from statestores.serving import Serving  # noqa: PLC0415  # late: it needs an extra
-
-    if endpoint is not None:
+    if serve is not None and endpoint is not None:
         raise InvalidArgumentError(
             f"give serve or endpoint, not both: serve says where it answers; got {endpoint!r}"
         )
-    return Serving.of(serve)
+    return serving_of(serve)
 
 
 def begin_to_answer(
