@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from kafka_cluster import TestCluster, wait_for
+from kafka_shop import CLICKS, RATES, Shop
 from typer.testing import CliRunner
 
 import statestores as ss
@@ -25,85 +26,10 @@ from statestores.kafka.client_settings import ClientSettings
 from statestores.kafka.cluster import Cluster
 from statestores.kafka.tasks import restorer
 from statestores.kafka.writer import TransactionalWriter
-from statestores.processing import Record, Topic, Topology, closed, session, tumbling
+from statestores.processing import Record, Topic, Topology
 from statestores.spi import TopicPartition
 
 _FAST: dict[str, Any] = {"consumer.fetch.wait.max.ms": 20}
-_RATES = [Record("eur", 2, 0), Record("usd", 3, 0)]
-_CLICKS: list[Record[str, Any]] = [
-    Record(key, value, time_ms, headers)
-    for key, value, time_ms, headers in [
-        ("eur", 1, 0, ()),
-        ("usd", 2, 5, (("from", b"shop"),)),
-        ("eur", 3, 12, ()),
-        ("usd", None, 13, ()),
-        ("eur", 4, 31, ()),
-        ("eur", 5, 33, ()),
-        ("usd", 6, 48, ()),
-        ("eur", 7, 90, ()),
-    ]
-]
-
-
-class Shop:
-    """A topology with a store of each kind, and a global table."""
-
-    def __init__(self, name: str) -> None:
-        """Describe it."""
-        self.clicks = Topic(f"{name}-clicks", key=ss.utf8, value=ss.int64, partitions=1)
-        self.rates = Topic(f"{name}-rates", key=ss.utf8, value=ss.int64, partitions=2)
-        self.outputs: dict[str, Topic[Any, Any]] = {}
-        self.topology = Topology(name)
-        # One task reads two topics, so they have to come to one instance.
-        self.extras = Topic(f"{name}-extras", key=ss.utf8, value=ss.int64, partitions=1)
-        clicks = self.topology.stream(self.clicks).merge(self.topology.stream(self.extras))
-        grouped = clicks.group_by_key()
-        grouped.count(ss.KeyValue("counts", key=ss.utf8, value=ss.int64)).to(self._output("counts"))
-        minutes = ss.Window(
-            "tens", retention_ms=100, window_size_ms=10, key=ss.utf8, value=ss.int64
-        )
-        windows = grouped.window(tumbling(10)).count(minutes, emit=closed())
-        windows.to_stream().rekey(lambda record: record.key.key, key=ss.utf8).to(
-            self._output("windows")
-        )
-        bursts = ss.Session("bursts", retention_ms=100, key=ss.utf8, value=ss.int64)
-        grouped.window(session(8)).count(bursts).to_stream().rekey(
-            lambda record: record.key.key, key=ss.utf8
-        ).to(self._output("sessions"))
-        history = ss.Versioned("history", history_retention_ms=1_000, key=ss.utf8, value=ss.int64)
-        clicks.to_table(history).to_stream().to(self._output("versions"))
-        rates = self.topology.global_table(
-            self.rates, ss.KeyValue("rates", key=ss.utf8, value=ss.int64)
-        )
-        clicks.join(
-            rates,
-            lambda value, rate: value * rate,
-            key="key",
-            value=ss.int64,
-        ).to(self._output("priced"))
-
-    def _output(self, name: str) -> Topic[str, int]:
-        topic = Topic(f"{self.topology.name}-{name}", key=ss.utf8, value=ss.int64, partitions=1)
-        self.outputs[name] = topic
-        return topic
-
-    def create(self, cluster: TestCluster) -> None:
-        """Create its topics."""
-        cluster.create(self.clicks, self.extras, self.rates, *self.outputs.values())
-
-    def expected(self) -> dict[str, list[Record[Any, Any]]]:
-        """Return what the test driver answers."""
-        with self.topology.test() as driver:
-            for each in _RATES:
-                driver.topic(self.rates.name).pipe(each.value, each.key, time_ms=each.time_ms)
-            for each in _CLICKS:
-                driver.topic(self.clicks.name).pipe(
-                    each.value, each.key, time_ms=each.time_ms, headers=each.headers
-                )
-            return {
-                name: list(driver.topic(topic.name).read_all())
-                for name, topic in self.outputs.items()
-            }
 
 
 @pytest.mark.spec("KFK-2", "KFK-4", "KFK-8", "KFK-10", "KFK-11", "KFK-14")
@@ -116,9 +42,9 @@ def test_a_task_goes_on_in_an_empty_directory(
     """Half of the input by one instance, the rest by another: as the test driver has it at once."""
     shop = Shop(cluster.name("shop"))
     shop.create(cluster)
-    cluster.append(shop.rates, _RATES)
+    cluster.append(shop.rates, RATES)
     restored: list[int] = []
-    for number, part in enumerate((_CLICKS[:5], _CLICKS[5:])):
+    for number, part in enumerate((CLICKS[:5], CLICKS[5:])):
         cluster.append(shop.clicks, part)
         progress = run(
             shop.topology,
@@ -225,7 +151,7 @@ def test_an_open_transaction_is_not_waited_for_without_end(
     monkeypatch.setattr(undecided, "PATIENCE_SECONDS", 0.0)
     shop = Shop(cluster.name("open"))
     shop.create(cluster)
-    cluster.append(shop.clicks, _CLICKS[:1])
+    cluster.append(shop.clicks, CLICKS[:1])
     producer = cluster.producer(**{"transactional.id": "open"})
     producer.init_transactions()
     producer.begin_transaction()
@@ -312,7 +238,7 @@ def test_an_instance_that_is_fenced_while_it_is_stopped_just_ends(
     """It ended with an error, although nothing was lost: what it had not committed, others do."""
     shop = Shop(cluster.name("stopped"))
     shop.create(cluster)
-    cluster.append(shop.clicks, _CLICKS)
+    cluster.append(shop.clicks, CLICKS)
     runner = KafkaRunner(
         shop.topology, cluster.address, tmp_path, backend="sqlite", settings=_FAST, until="idle"
     )
