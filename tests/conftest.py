@@ -70,6 +70,10 @@ _LONG = (
 )
 """What the identifiers of tests have that take seconds, or share a class with such."""
 
+_EXAMPLES = 50
+"""Of each random test: half of Hypothesis's own number, since CI draws the same ones in every run,
+and a quarter of all processor time went into them. A soak run draws forty times as many."""
+
 _DESCRIPTORS = Path("/proc/self/fd")
 
 _FAILED = pytest.StashKey[bool]()
@@ -84,6 +88,7 @@ def _register_hypothesis_profiles() -> None:
     settings.register_profile(
         "default",
         deadline=None,
+        max_examples=_EXAMPLES,
         print_blob=True,
         suppress_health_check=[HealthCheck.too_slow],
     )

@@ -14,6 +14,7 @@ import pytest
 
 from statestores.errors import CommitInDoubtError, StateStoreError
 from statestores.spi import Durability
+from statestores_conformance.many_cases import for_each
 
 _WAIT = "IO error: While fdatasync: /s/engine/000004.log: Input/output error"
 _FULL_WAIT = (
@@ -28,7 +29,7 @@ _FULL_WRITE = (
 
 
 @pytest.mark.spec("ENG-39", "ENG-16")
-@pytest.mark.parametrize(
+@for_each(
     ("text", "in_doubt"),
     [(_WAIT, True), (_FULL_WAIT, True), (_WRITE, False), (_FULL_WRITE, False)],
 )
@@ -42,7 +43,7 @@ def test_rocksdb_names_what_it_was_doing(text: str, *, in_doubt: bool) -> None:
 
 
 @pytest.mark.spec("ENG-39", "ENG-16")
-@pytest.mark.parametrize(
+@for_each(
     ("code", "in_doubt"),
     [
         (sqlite3.SQLITE_IOERR_FSYNC, True),

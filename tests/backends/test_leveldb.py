@@ -16,6 +16,7 @@ from statestores.errors import (
     StoreLockedError,
 )
 from statestores.spi import Durability, Engine
+from statestores_conformance.many_cases import for_each
 
 plyvel = pytest.importorskip("plyvel", reason="the driver of the leveldb backend is not installed")
 
@@ -59,7 +60,7 @@ class TestOptions:
             assert engine.get(b"k") == b"v"
 
     @pytest.mark.spec("ENG-13")
-    @pytest.mark.parametrize(
+    @for_each(
         ("name", "value"),
         [
             ("write_buffer_bytes", 1),

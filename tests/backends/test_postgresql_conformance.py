@@ -1,11 +1,9 @@
 """The SQLite engine keeps the contract of engines on a PostgreSQL server as well."""
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from shared_examples import fewer_examples
 
 from statestores.errors import StoreLockedError
 from statestores.spi import Durability, Engine
@@ -26,12 +24,6 @@ class TestPostgreSQL(EngineTests):
         """Open an engine on the server, which it finds in the environment."""
         opened: OpenEngine = sqlite.PostgreSQLEngine.open
         return opened
-
-    @pytest.fixture(autouse=True)
-    def _fewer_examples(self) -> Iterator[None]:
-        """Try random workloads half as often: the engine is SQLite's, on another database."""
-        with fewer_examples():
-            yield
 
     class TestDamage(EngineDamageTests):
         """The files of this engine name a table, and hold no pairs."""

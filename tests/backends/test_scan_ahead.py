@@ -10,6 +10,7 @@ from statestores.errors import StoreClosedError
 from statestores.registry import load_backend
 from statestores.semantics.every_kind.frozen_engine import FrozenEngine
 from statestores.spi import Durability, Engine, EngineReader
+from statestores_conformance.many_cases import for_each
 
 ROWS = 100
 LIMITS = (1, 7, 32, ROWS, ROWS + 1)
@@ -31,8 +32,8 @@ def both(reader: EngineReader, limit: int, stop: bytes | None, *, reverse: bool)
 
 
 @pytest.mark.spec("ENG-6")
-@pytest.mark.parametrize("reverse", [False, True])
-@pytest.mark.parametrize("limit", LIMITS)
+@for_each("reverse", [False, True])
+@for_each("limit", LIMITS)
 def test_the_parts_are_what_a_scan_gives(engine: Engine, limit: int, *, reverse: bool) -> None:
     """Of the engine, of its snapshots, and of a facade's view of one; also of an empty range."""
     with engine.snapshot() as snapshot:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import pytest
+from statestores_conformance.many_cases import for_each
 
 Run: TypeAlias = Callable[..., Any]
 
@@ -15,7 +15,7 @@ _COMMANDS = (
 )
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("arguments", "words"),
     [
         (["nope"], "No such command 'nope'"),
@@ -74,7 +74,7 @@ def test_a_call_that_cannot_be_is_exit_code_2(
     assert outcome.err.count("\n") == 1
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("arguments", "words"),
     [
         (["info", "{root}/nowhere"], "there is nothing at"),
@@ -119,7 +119,7 @@ def test_a_value_that_is_not_the_serdes_can_be_seen_raw(
     assert succeed("get", root, "5", "--store", "counts", "--raw").out == "\\xff5\\x1b[31m\n"
 
 
-@pytest.mark.parametrize("command", _COMMANDS)
+@for_each("command", _COMMANDS)
 def test_each_command_explains_itself_with_an_example(succeed: Run, command: str) -> None:
     """``--help`` ends with how it is called."""
     outcome = succeed(command, "--help")

@@ -11,6 +11,8 @@ from typing import Any, TypeAlias
 
 import pytest
 
+from statestores_conformance.many_cases import for_each
+
 Run: TypeAlias = Callable[..., Any]
 
 _REPOSITORY = Path(__file__).resolve().parents[2]
@@ -128,7 +130,7 @@ def _run_suite(package: Path, *arguments: str) -> int:
     return int(passed)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "name",
     ["", "Redis", "my_map", "2fast", "-x-", "a--b", "a-", "größe", "a/b", "../x", "a" * 41],
 )

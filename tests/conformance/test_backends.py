@@ -1,11 +1,9 @@
 """The built-in backends, proved by the suite on the road that a stranger takes."""
 
-from collections.abc import Iterator
 from functools import partial
 from typing import ClassVar
 
 import pytest
-from shared_examples import fewer_examples
 
 from statestores.errors import MissingDriverError
 from statestores.registry import load_backend
@@ -40,17 +38,7 @@ class TestMemory(BuiltInBackendTests):
     name = "memory"
 
 
-class OnDiskTests(BuiltInBackendTests):
-    """The same for an engine below which the stores are the same code again."""
-
-    @pytest.fixture(autouse=True)
-    def _fewer_examples(self) -> Iterator[None]:
-        """Try random workloads half as often: those of memory have tried the stores themselves."""
-        with fewer_examples():
-            yield
-
-
-class TestRocksDB(OnDiskTests):
+class TestRocksDB(BuiltInBackendTests):
     name = "rocksdb"
     other_options: ClassVar = {
         "small and slow": {
@@ -64,7 +52,7 @@ class TestRocksDB(OnDiskTests):
     }
 
 
-class TestLevelDB(OnDiskTests):
+class TestLevelDB(BuiltInBackendTests):
     name = "leveldb"
     other_options: ClassVar = {
         "small and slow": {
@@ -76,6 +64,6 @@ class TestLevelDB(OnDiskTests):
     }
 
 
-class TestSQLite(OnDiskTests):
+class TestSQLite(BuiltInBackendTests):
     name = "sqlite"
     other_options: ClassVar = {"small": {"cache_bytes": "65536", "wal_bytes": "65536"}}

@@ -4,9 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from statestores_conformance.levels import LEVEL_NAMES
+from statestores_conformance.many_cases import for_each
 from statestores_conformance.report import LevelResult, Status
 from statestores_conformance.report.judging import (
     TestOutcome,
@@ -42,7 +41,7 @@ def test_what_passes_everything_reaches_the_top() -> None:
     assert level_reached(judge_levels(_passed(), _ALL, _TOP)) == (_TOP, "")
 
 
-@pytest.mark.parametrize("place", range(len(LEVEL_NAMES)))
+@for_each("place", range(len(LEVEL_NAMES)))
 def test_a_failure_stops_at_the_level_below(place: int) -> None:
     """Whatever was proved above it; the reason names the requirement."""
     outcomes = [*_passed(), _outcome(LEVEL_NAMES[place], "failed", "wrong", "ENG-7")]
@@ -86,7 +85,7 @@ def test_nothing_is_said_above_the_level_that_was_asked_for() -> None:
     assert {level.status for level in levels[2:]} == {Status.NOT_RUN}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("outcomes", "status", "reason"),
     [
         ([("passed", "")], Status.PROVED, ""),

@@ -110,7 +110,7 @@ def test_the_table_shows_a_survivor() -> None:
     assert "**passed**" in table
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("outcome", "mutated", "proves"),
     [
         (Outcome.CAUGHT, True, True),

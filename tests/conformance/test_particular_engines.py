@@ -11,6 +11,7 @@ from statestores_conformance.engine.lifetimes import ForkTests
 from statestores_conformance.engine.locks import EngineLockTests, EngineOpeningTests
 from statestores_conformance.engine.reads import EnginePointReadTests
 from statestores_conformance.faults.crash_tests import EngineCrashTests
+from statestores_conformance.many_cases import for_each
 from statestores_conformance.subjects.openers import options_of
 
 pytest.importorskip("sqlalchemy", reason="the driver of the sqlite backend is not installed")
@@ -60,7 +61,7 @@ def test_options_are_found_in_a_partial() -> None:
     assert options_of(dict) == {}
 
 
-@pytest.mark.parametrize("call", ["get", "get_many", "first", "scan", "scan in reverse"])
+@for_each("call", ["get", "get_many", "first", "scan", "scan in reverse"])
 @pytest.mark.parametrize(
     ("convert", "name"),
     [

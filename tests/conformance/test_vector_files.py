@@ -5,8 +5,7 @@ import json
 import re
 from importlib.resources import files
 
-import pytest
-
+from statestores_conformance.many_cases import for_each
 from statestores_conformance.vectors.cases import load_cases
 from statestores_conformance.vectors.differences import DIFFERENCES, as_decided_here
 
@@ -20,7 +19,7 @@ _FROM_KAFKA = {
 _ALL = [*_FROM_KAFKA, "statestores"]
 
 
-@pytest.mark.parametrize(("name", "digest"), _FROM_KAFKA.items())
+@for_each(("name", "digest"), _FROM_KAFKA.items())
 def test_the_files_from_kafka_are_not_edited(name: str, digest: str) -> None:
     """Their checksums are those of the files that PROVENANCE.md speaks of."""
     data = (files("statestores_conformance") / "vectors" / f"{name}.json").read_bytes()
@@ -56,7 +55,7 @@ def test_the_readme_counts_the_cases() -> None:
     assert counted == {name: len(load_cases(name)) for name in _ALL}
 
 
-@pytest.mark.parametrize("name", _ALL)
+@for_each("name", _ALL)
 def test_every_file_says_where_it_comes_from(name: str) -> None:
     """The format is known, the origin is named, and so is the source of each case from Kafka."""
     text = (files("statestores_conformance") / "vectors" / f"{name}.json").read_text("utf-8")

@@ -5,7 +5,7 @@ import unicodedata
 from functools import cache
 from pathlib import Path
 
-import pytest
+from statestores_conformance.many_cases import for_each
 
 ROOT = Path(__file__).parents[2]
 
@@ -60,7 +60,7 @@ def broken_links(page: Path, root: Path = ROOT) -> list[str]:
     return broken
 
 
-@pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(ROOT)))
+@for_each("page", pages())
 def test_every_link_leads_somewhere(page: Path) -> None:
     """A file of the repository, and where one is named, a heading in it."""
     assert broken_links(page) == []

@@ -9,6 +9,7 @@ import pytest
 
 from join_check import check_join
 from source_data import MEASUREMENTS
+from statestores_conformance.many_cases import for_each
 
 _HOUR_MS = 3_600_000
 _HOUR = datetime(2013, 1, 1, 6, tzinfo=UTC)
@@ -69,7 +70,7 @@ def test_the_order_of_rows_does_not_matter(
     assert check.complete
 
 
-@pytest.mark.parametrize("column", ["observed_ms", *MEASUREMENTS])
+@for_each("column", ["observed_ms", *MEASUREMENTS])
 def test_a_wrong_value_is_found(
     column: str, joined: pa.Table, flights: pa.Table, weather: pa.Table
 ) -> None:

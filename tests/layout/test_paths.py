@@ -21,6 +21,7 @@ from statestores.arrow import (
 from statestores.changelog import ChangelogReader, FileChangelog
 from statestores.errors import InvalidArgumentError, InvalidTypeError, StoreMismatchError
 from statestores.tasks import LocalDirectory
+from statestores_conformance.many_cases import for_each
 
 OTHER_URLS = ["file:///tmp/root", "hdfs://host/root", Path("webhdfs://host/root")]
 URLS = ["s3://bucket/root", Path("gs://bucket/root"), *OTHER_URLS]
@@ -44,7 +45,7 @@ TAKERS: dict[str, Callable[[str], object]] = {
 
 
 @pytest.mark.spec("LAY-27")
-@pytest.mark.parametrize("taker", TAKERS)
+@for_each("taker", TAKERS)
 def test_a_path_is_one_of_this_machine(
     taker: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from statestores.errors import StoreCorruptedError
 from statestores.migration.kafka.database import KafkaDatabase
 from statestores.migration.kafka.versions import LATEST, HistoryRow, parse_history, versions_of
+from statestores_conformance.many_cases import for_each
 
 WriteDatabase: TypeAlias = Callable[..., Path]
 Version: TypeAlias = tuple[bytes, bytes | None, int, int | None]
@@ -150,7 +151,7 @@ def test_keys_of_any_bytes_are_told_apart(read: Read) -> None:
 
 
 @pytest.mark.spec("MIG-13")
-@pytest.mark.parametrize(
+@for_each(
     "rows",
     [
         {b"short": b""},

@@ -14,6 +14,7 @@ from statestores.errors import (
 )
 from statestores.migration import read_offsets_file, write_offsets_file
 from statestores.spi.offsets import TopicPartition
+from statestores_conformance.many_cases import for_each
 
 COUNTS = TopicPartition("app-counts-changelog", 3)
 WORDS = TopicPartition("app-words-changelog", 3)
@@ -54,7 +55,7 @@ def test_no_file_is_not_an_empty_one(file: Path) -> None:
 
 
 @pytest.mark.spec("MIG-1")
-@pytest.mark.parametrize(
+@for_each(
     ("text", "line", "problem"),
     [
         ("", 1, "is empty"),

@@ -29,6 +29,7 @@ from statestores.object_log import ObjectLog
 from statestores.storage import Found, StorageUrl, open_storage
 from statestores.tasks import TaskManager
 from statestores.verification import Status, verify
+from statestores_conformance.many_cases import for_each
 
 INPUT = ss.TopicPartition("words", 0)
 Counts = LoggedStore[ss.KeyValueStore[str, int]]
@@ -331,7 +332,7 @@ def test_the_commands_that_look_into_changelogs(
 
 
 @pytest.mark.spec("OBJ-21")
-@pytest.mark.parametrize(
+@for_each(
     "url",
     [
         "s3://key:secret@bucket/root",

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from statestores_conformance.many_cases import for_each
+
 _REPOSITORY = Path(__file__).resolve().parents[2]
 
 _PACKAGES = {
@@ -76,7 +78,7 @@ def test_the_wheel_holds_the_packages_and_nothing_else(files: frozenset[str]) ->
     assert {name for name in top_level if not name.endswith(".dist-info")} == _PACKAGES
 
 
-@pytest.mark.parametrize("package", sorted(_PACKAGES))
+@for_each("package", sorted(_PACKAGES))
 def test_every_package_is_typed(files: frozenset[str], package: str) -> None:
     """A type checker believes our annotations, because ``py.typed`` is there."""
     assert f"{package}/py.typed" in files

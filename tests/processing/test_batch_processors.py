@@ -9,6 +9,7 @@ import pytest
 import statestores as ss
 from statestores.errors import InvalidArgumentError, InvalidTopologyError, ProcessingError
 from statestores.processing import BatchContext, BatchProcessor, Record, Topic, Topology
+from statestores_conformance.many_cases import for_each
 
 IN = Topic("in", key=ss.utf8, value=ss.int64)
 OUT = Topic("out", key=ss.utf8, value=ss.int64)
@@ -69,7 +70,7 @@ def _outputs(topology: Topology, size: int, inputs: list[Record[Any, Any]]) -> l
 
 
 @pytest.mark.spec("PRC-80", "PRC-81")
-@pytest.mark.parametrize("size", [1, 2, 5, 12])
+@for_each("size", [1, 2, 5, 12])
 def test_a_function_of_batches_gives_the_same_however_they_are_cut(size: int) -> None:
     """Keys, values, times and headers."""
     expected = [each.with_value(each.value * 2) for each in INPUTS if each.value % 2]
@@ -78,7 +79,7 @@ def test_a_function_of_batches_gives_the_same_however_they_are_cut(size: int) ->
 
 
 @pytest.mark.spec("PRC-80", "PRC-81")
-@pytest.mark.parametrize("size", [1, 2, 5, 12])
+@for_each("size", [1, 2, 5, 12])
 def test_a_batch_processor_has_stores_and_timers(size: int) -> None:
     """Its timers fire between the same records: a batch that one is due in is taken one by one."""
     assert _outputs(_processed(), size, INPUTS) == _outputs(_processed(), 1, INPUTS)

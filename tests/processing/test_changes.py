@@ -18,6 +18,7 @@ from statestores.processing import (
     sliding,
 )
 from statestores.processing.testing import TestDriver
+from statestores_conformance.many_cases import for_each
 
 OUT = Topic("out", key=ss.utf8, value=ss.json)
 ORDERS = Topic("orders", key=ss.utf8, value=ss.json)
@@ -121,8 +122,8 @@ RACES = [
 
 
 @pytest.mark.spec("PRC-85", "PRC-45")
-@pytest.mark.parametrize("size", [ONE_BY_ONE, ALL])
-@pytest.mark.parametrize("race", RACES)
+@for_each("size", [ONE_BY_ONE, ALL])
+@for_each("race", RACES)
 def test_a_joined_row_goes_though_its_order_changes_again_meanwhile(
     race: tuple[tuple[str, str, Any], ...], size: int
 ) -> None:

@@ -25,6 +25,7 @@ from statestores.processing.fields import selector
 from statestores.processing.operators.operator import Pass
 from statestores.processing.topology import Node
 from statestores.processing.topology.checks import in_order
+from statestores_conformance.many_cases import for_each
 
 
 def words(name: str = "lines", **more: Any) -> Topic[str, str]:
@@ -245,7 +246,7 @@ def test_as_of_needs_a_history() -> None:
         shop.stream(words()).join_as_of(shop.table(words("rows")), lambda one, other: one + other)
 
 
-@pytest.mark.parametrize("path", ["", "valu", "value.", "key..x"])
+@for_each("path", ["", "valu", "value.", "key..x"])
 def test_paths_that_are_none_are_refused(path: str) -> None:
     """A path begins at a record and names fields."""
     with pytest.raises(InvalidArgumentError):

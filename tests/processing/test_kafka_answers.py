@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from statestores_conformance.many_cases import for_each
 from statestores_conformance.topology_vectors import differences
 
 ANSWERS = Path(__file__).parent / "answers" / "kafka-streams-4.3.1.jsonl"
@@ -42,7 +43,7 @@ FAMILIES = sorted({case["name"].rpartition("-")[0] for case in CASES})
 
 @pytest.mark.spec("PRC-20", "PRC-21", "PRC-24", "PRC-25", "PRC-26", "PRC-32", "PRC-35", "PRC-36")
 @pytest.mark.spec("PRC-41", "PRC-42", "PRC-43", "PRC-44", "PRC-45", "PRC-83", "PRC-84", "PRC-85")
-@pytest.mark.parametrize("family", FAMILIES)
+@for_each("family", FAMILIES)
 def test_random_input_is_answered_as_kafka_streams_does(family: str) -> None:
     """Record by record: output, its order and times, stores, and what is dropped."""
     cases = [case for case in CASES if case["name"].rpartition("-")[0] == family]

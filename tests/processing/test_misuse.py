@@ -25,6 +25,7 @@ from statestores.processing import (
     Topic,
     Topology,
 )
+from statestores_conformance.many_cases import for_each
 
 
 def _topic(name: str = "lines") -> Topic[str, Any]:
@@ -237,7 +238,7 @@ _MISUSES: dict[str, tuple[Callable[[Any], Any], type[Exception], str]] = {
 }
 
 
-@pytest.mark.parametrize("misuse", _MISUSES)
+@for_each("misuse", _MISUSES)
 def test_a_misuse_is_told(misuse: str) -> None:
     """By an error of this library, which says the next step."""
     write_down, error, message = _MISUSES[misuse]
@@ -372,7 +373,7 @@ _WRONG: dict[type[_Wrong], str] = {
 }
 
 
-@pytest.mark.parametrize("wrong", _WRONG)
+@for_each("wrong", _WRONG)
 def test_a_processor_is_told_what_it_cannot_do(wrong: type[_Wrong]) -> None:
     """By an error of this library, with the operator's name."""
     shop: Any = Topology("shop")
@@ -399,8 +400,8 @@ def test_a_processor_forwards_nothing_once_it_is_closed() -> None:
         made[-1].forward(Record("k", 1, 1))
 
 
-@pytest.mark.parametrize("given", ["abc", b"abc", {"a": 1}, Record("k", 1, 1), None])
-@pytest.mark.parametrize("step", ["flat_map", "flat_map_values"])
+@for_each("given", ["abc", b"abc", {"a": 1}, Record("k", 1, 1), None])
+@for_each("step", ["flat_map", "flat_map_values"])
 def test_one_thing_is_not_several(step: str, given: Any) -> None:
     """The letters of a text, the keys of a dictionary, a record's fields became values."""
     shop: Any = Topology("shop")
@@ -409,7 +410,7 @@ def test_one_thing_is_not_several(step: str, given: Any) -> None:
         driver.topic("lines").pipe(1, "k")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "headers", [{"trace": b"1"}, [("trace", b"1")], (("trace", "1"),), (("trace",),), "trace"]
 )
 def test_headers_are_pairs_of_a_name_and_bytes(headers: Any) -> None:

@@ -12,10 +12,11 @@ from statestores.errors import (
 from statestores.serdes import serde_by_name
 from statestores.serdes.mean_serde import Mean
 from statestores.spi import TimestampedValue
+from statestores_conformance.many_cases import for_each
 
 
 @pytest.mark.spec("PRC-91")
-@pytest.mark.parametrize(
+@for_each(
     ("name", "values", "rows"),
     [
         (

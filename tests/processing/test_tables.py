@@ -16,6 +16,7 @@ from statestores.processing import (
     windowed,
 )
 from statestores.processing.testing import TestDriver
+from statestores_conformance.many_cases import for_each
 
 OUT = Topic("out", key=ss.utf8, value=ss.json)
 
@@ -129,8 +130,8 @@ def test_tables_without_stores_are_looked_up_through_their_parents() -> None:
 
 
 @pytest.mark.spec("PRC-45")
-@pytest.mark.parametrize("partitions", [1, 3])
-@pytest.mark.parametrize("how", ["inner", "left"])
+@for_each("partitions", [1, 3])
+@for_each("how", ["inner", "left"])
 def test_foreign_keys_follow_both_sides(how: Any, partitions: int) -> None:
     """Rows that change, move, and vanish, in any number of partitions: as one join of all rows."""
     topology = Topology("t")

@@ -19,6 +19,7 @@ from statestores.processing import (
     windowed,
 )
 from statestores.processing.runtime import RecordOrder
+from statestores_conformance.many_cases import for_each
 
 LINES = Topic("lines", key=ss.utf8, value=ss.utf8)
 OUT = Topic("out", key=ss.utf8, value=ss.json)
@@ -218,7 +219,7 @@ def test_an_aggregate_that_becomes_none_is_deleted() -> None:
     assert values == ["a", None, "b"]
 
 
-@pytest.mark.parametrize(("name", "wanted"), [("min", 1), ("max", 5), ("sum", 9), ("mean", 3.0)])
+@for_each(("name", "wanted"), [("min", 1), ("max", 5), ("sum", 9), ("mean", 3.0)])
 def test_the_named_aggregates(name: str, wanted: float) -> None:
     """Minimum, maximum, sum and mean of a field."""
     topology = Topology("named")
@@ -307,7 +308,7 @@ def test_a_record_without_key_is_dropped_where_it_is_repartitioned() -> None:
 
 
 @pytest.mark.spec("PRC-29")
-@pytest.mark.parametrize("bad", [-1, None, 1.5, "soon", 1 << 63])
+@for_each("bad", [-1, None, 1.5, "soon", 1 << 63])
 def test_bad_times_are_refused_or_replaced(bad: Any) -> None:
     """By the error policy, or by the partition's time."""
     orders = Topic("orders", value=ss.json)

@@ -100,7 +100,7 @@ def test_a_step_that_is_not_known_is_named() -> None:
             differences({"name": "case", "topology": steps, "input": [], "expected": {}})
 
 
-@pytest.mark.parametrize(
+@for_each(
     "limit",
     [
         {"max_records": 2},

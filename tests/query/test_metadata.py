@@ -28,6 +28,7 @@ from statestores.query.metadata import (
     StoreMetadata,
     choose,
 )
+from statestores_conformance.many_cases import for_each
 
 COUNTS = ss.KeyValue("counts", key=ss.utf8, value=ss.int64)
 
@@ -62,7 +63,7 @@ def test_a_host_reads_as_it_is_written(text: str) -> None:
     assert str(Host.of(text)) == text
 
 
-@pytest.mark.parametrize("text", ["", "a", "a:0", "a:70000", "a b:1", "a:1/x", "a@b:1", "::1:80"])
+@for_each("text", ["", "a", "a:0", "a:70000", "a b:1", "a:1/x", "a@b:1", "::1:80"])
 def test_what_is_no_host_is_refused(text: str) -> None:
     """Nothing that could be a part of a URL gets into one."""
     with pytest.raises(InvalidArgumentError):
@@ -99,7 +100,7 @@ def test_a_record_reads_as_it_was_written() -> None:
 
 
 @pytest.mark.spec("SRV-1")
-@pytest.mark.parametrize(
+@for_each(
     "change",
     [
         {"format": 2},
@@ -160,7 +161,7 @@ NEWER = of("newer", Role.ACTIVE, current_offset=8)
 
 
 @pytest.mark.spec("SRV-4")
-@pytest.mark.parametrize(
+@for_each(
     ("candidates", "options", "order"),
     [
         ([S5, A], {}, "a"),

@@ -24,6 +24,7 @@ from statestores.spi import (
     TopicPartition,
     Versioned,
 )
+from statestores_conformance.many_cases import for_each
 
 CITIES = KeyValue("cities", key=int64_sorted, value=json)
 LOG = TopicPartition("cities-changelog", 0)
@@ -135,7 +136,7 @@ def test_reads_refuse_keys_of_other_types(
 
 
 @pytest.mark.spec("SRD-5")
-@pytest.mark.parametrize(
+@for_each(
     "call",
     [
         lambda store: store.get(None),

@@ -18,6 +18,7 @@ from statestores.spi import (
     VersionedRecord,
     VersionedStore,
 )
+from statestores_conformance.many_cases import for_each
 
 RATES = Versioned("rates", history_retention_ms=1_000, key=utf8, value=float64)
 LOG = TopicPartition("rates-changelog", 0)
@@ -79,7 +80,7 @@ def test_writes_answer_as_the_store_below(filled: VersionedStore[str, float]) ->
 
 
 @pytest.mark.spec("SRD-2", "SRD-25")
-@pytest.mark.parametrize(
+@for_each(
     "write",
     [
         lambda store: store.put(b"EUR", 1.0, 40),
@@ -102,7 +103,7 @@ def test_a_refused_write_changes_nothing(
 
 
 @pytest.mark.spec("SRD-5")
-@pytest.mark.parametrize(
+@for_each(
     "call",
     [
         lambda store: store.get(None),

@@ -22,6 +22,7 @@ from statestores.spi import (
     WindowRecord,
     WindowStore,
 )
+from statestores_conformance.many_cases import for_each
 
 MEANS = Window("means", retention_ms=1_000, window_size_ms=10, key=utf8, value=float64)
 VISITS = Session("visits", retention_ms=1_000, key=utf8, value=float64)
@@ -93,7 +94,7 @@ def test_sessions_are_read_as_they_were_put(sessions: SessionStore[str, float]) 
 
 
 @pytest.mark.spec("COM-19")
-@pytest.mark.parametrize(
+@for_each(
     "write",
     [
         lambda windows, _: windows.put(None, 1.5, 10),

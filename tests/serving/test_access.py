@@ -12,13 +12,14 @@ from served_shop import Shop
 
 from statestores.errors import AccessDeniedError, InvalidArgumentError, StorageError
 from statestores.serving import Access, HttpServer
+from statestores_conformance.many_cases import for_each
 
 TOKEN = "a-token-for-tests-0123"  # noqa: S105  # guards nothing
 BEARER = {"authorization": f"Bearer {TOKEN}"}
 
 
 @pytest.mark.spec("SRV-17")
-@pytest.mark.parametrize("address", ["0.0.0.0", "::", "10.1.2.3", "example.org"])  # noqa: S104  # refused
+@for_each("address", ["0.0.0.0", "::", "10.1.2.3", "example.org"])  # noqa: S104  # refused
 def test_an_address_that_others_reach_wants_encryption_and_a_credential(address: str) -> None:
     """Nobody serves a store to the world by leaving something out."""
     pem: dict[str, Any] = {"certificate": "c.pem", "private_key": "k.pem"}
@@ -36,7 +37,7 @@ def test_an_address_that_others_reach_wants_encryption_and_a_credential(address:
 
 
 @pytest.mark.spec("SRV-17")
-@pytest.mark.parametrize(
+@for_each(
     "wrong",
     [
         {"certificate": "c.pem"},
@@ -52,7 +53,7 @@ def test_half_an_access_is_refused(wrong: dict[str, Any]) -> None:
 
 
 @pytest.mark.spec("SRV-17")
-@pytest.mark.parametrize("header", [None, "", TOKEN, "Bearer", f"Basic {TOKEN}", "Bearer \xff"])
+@for_each("header", [None, "", TOKEN, "Bearer", f"Basic {TOKEN}", "Bearer \xff"])
 def test_another_token_is_refused(header: str | None) -> None:
     """Whatever it looks like."""
     with pytest.raises(AccessDeniedError):
@@ -102,7 +103,7 @@ def test_a_page_from_elsewhere_cannot_ask(web: httpx.Client) -> None:
 
 
 @pytest.mark.spec("SRV-18")
-@pytest.mark.parametrize(
+@for_each(
     "body",
     [
         b"",
@@ -130,7 +131,7 @@ def test_a_hostile_body_is_a_plain_refusal(web: httpx.Client, body: bytes) -> No
 
 
 @pytest.mark.spec("SRV-18")
-@pytest.mark.parametrize(
+@for_each(
     "path",
     [
         "/v1/stores/..%2f..%2fetc/value?key=a",

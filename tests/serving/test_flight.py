@@ -29,6 +29,7 @@ from statestores.query import QueryableStores, Question, RoutedStores
 from statestores.query.metadata import StaticMembership
 from statestores.serving import Access, AsyncStores, FlightServer, FlightStores, Limits
 from statestores.serving.query import Query, query_from_json
+from statestores_conformance.many_cases import for_each
 
 READS: list[tuple[Any, Callable[[Any], Any]]] = [
     (COUNTS, lambda store: [store.get(word) for word in ("w00", "w07", "nobody")]),
@@ -95,7 +96,7 @@ def patiently(read: Callable[[], Any]) -> Any:
 
 
 @pytest.mark.spec("SRV-21", "SRV-9")
-@pytest.mark.parametrize("number", range(len(READS)))
+@for_each("number", range(len(READS)))
 def test_every_read_gives_what_it_gives_there(
     shop: Shop, routed: RoutedStores, number: int
 ) -> None:
@@ -232,7 +233,7 @@ def test_flight_with_certificates_of_both(shop: Shop, authority: Any) -> None:
 
 
 @pytest.mark.spec("SRV-18", "SRV-11")
-@pytest.mark.parametrize(
+@for_each(
     "ticket",
     [
         b"",

@@ -12,6 +12,7 @@ from statestores.query import QueryableStores
 from statestores.serving import HttpServer, Limits
 from statestores.serving.http.rendering import ARROW
 from statestores.tasks import TaskId
+from statestores_conformance.many_cases import for_each
 
 ARROW_PLEASE = {"accept": ARROW}
 
@@ -137,7 +138,7 @@ def test_pages_of_rows_give_every_row_once(web: httpx.Client) -> None:
 
 
 @pytest.mark.spec("SRV-12", "SRV-13")
-@pytest.mark.parametrize(
+@for_each(
     ("path", "status", "error"),
     [
         ("nothing/value?key=a", 404, "UnknownStateStoreError"),

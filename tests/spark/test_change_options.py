@@ -13,6 +13,7 @@ from statestores.spark.options.read_and_write import SourceOptions
 from statestores.spark.options.stream import StreamOptions, without_stream_options
 from statestores.spark.source.reader import StateStoreReader
 from statestores.spi import Changes
+from statestores_conformance.many_cases import for_each
 
 COUNTS = ss.KeyValue("counts", key=ss.utf8, value=ss.int64)
 
@@ -50,7 +51,7 @@ def places(found: list[dict[str, Any]]) -> list[tuple[int, int]]:
     return [(row["partition"], row["offset"]) for row in found]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("options", "expected"),
     [
         ({}, [(0, offset) for offset in range(6)] + [(1, offset) for offset in range(4)]),

@@ -9,6 +9,7 @@ from pyspark.errors import AnalysisException, PythonException
 from pyspark.sql import DataFrame, SparkSession
 
 import statestores as ss
+from statestores_conformance.many_cases import for_each
 
 Row = tuple[Any, ...]
 RowsOf = Callable[[DataFrame], list[Row]]
@@ -223,7 +224,7 @@ def test_a_null_value_in_duplicates_fails_the_job(spark: SparkSession, root: str
     assert not Path(root).exists()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("columns", "options", "reason"),
     [
         ("timestamp", {"storeKind": "window", "windowSize": "1m", "retention": "1h"}, "'window_st"),

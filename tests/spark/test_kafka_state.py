@@ -14,6 +14,7 @@ from statestores.migration import ROW_SCHEMAS, KafkaKind, KafkaStateDirectory
 from statestores.registry import load_backend
 from statestores.spark import register, unregister
 from statestores.spark.options.read_and_write import KAFKA_KINDS
+from statestores_conformance.many_cases import for_each
 
 RowsOf = Callable[[DataFrame], list[tuple[Any, ...]]]
 
@@ -122,7 +123,7 @@ def test_the_name_statestore_reaches_it_once_registered(
         unregister(spark)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("options", "reason"),
     [
         ({}, "stores of Kafka Streams .*name one with the option 'storeName'"),

@@ -17,6 +17,7 @@ from statestores.reading.partition_reader import PartitionReader
 from statestores.serdes.raw_serde import serde_or_raw
 from statestores.spi import Durability
 from statestores.staging.staged_write import publish, stage
+from statestores_conformance.many_cases import for_each
 
 RowsOf = Callable[[DataFrame], list[tuple[Any, ...]]]
 
@@ -165,7 +166,7 @@ def test_a_view_in_sql_keeps_its_options(spark: SparkSession, state: str) -> Non
     ]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("options", "reason"),
     [
         ({"storeName": "words", "asof_": "1"}, "unknown option 'asof_'; known for reading"),

@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from statestores_conformance.many_cases import for_each
+
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [*sorted((ROOT / "spec").glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 FENCE = re.compile(r"^```(python|rows)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -104,7 +106,7 @@ def test_the_layout_shows_every_namespace() -> None:
     assert {key[0] for key, _ in rows} == {0, 1, 2, 3}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "expected"),
     [
         ("00 'format'", b"\x00format"),

@@ -1,9 +1,8 @@
-"""The specification is consistent: numbers, citations from the code, links, table of chapters."""
+"""The specification is consistent: numbers, citations from the code, table of chapters."""
 
-import ast
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,16 +12,12 @@ ROOT = Path(__file__).parents[2]
 SPEC = ROOT / "spec"
 CHAPTERS = sorted(SPEC.glob("[0-9][0-9]-*.md"))
 DOCUMENTS = [*sorted(SPEC.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
-SOURCE_ROOTS = ("statestores", "backends", "conformance", "pyspark_statestores")
 
 REQUIREMENT = re.compile(
     r"^\*\*([A-Z]{3})-(\d+) \((MUST|SHOULD|MAY|WITHDRAWN)\)\*\* \S", re.MULTILINE
 )
 REQUIREMENT_LIKE = re.compile(r"^ *\*\*[A-Z]{2,4}-\d+", re.MULTILINE)
 CITATION = re.compile(r"\b([A-Z]{2,4})-(\d+)\b")
-LINK = re.compile(r"\]\(([^)\s]+)\)")
-HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
-FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 
 OTHER_NAMES = {"CRC", "ISO", "KIP", "RFC", "SHA", "UTF"}
 """Standards and the like that are written as requirements are."""
@@ -64,22 +59,6 @@ def name_of(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
-def spec_markers(tree: ast.AST) -> Iterator[str]:
-    """Yield what the ``pytest.mark.spec`` calls of a module cite."""
-    for node in ast.walk(tree):
-        if (
-            isinstance(node, ast.Call)
-            and isinstance(node.func, ast.Attribute)
-            and node.func.attr == "spec"
-        ):
-            for argument in node.args:
-                if isinstance(argument, ast.Constant):
-                    yield str(argument.value)
-                else:
-                    # The one table that markers are made from; it is tested by itself, below.
-                    assert ast.unparse(argument).startswith("*requirements_of(")
-
-
 def unknown(files: Iterable[Path], cited: Callable[[Path], set[str]]) -> dict[str, set[str]]:
     """Return, by file, what *cited* finds in it that no chapter has."""
     found = {name_of(path): cited(path) - KNOWN for path in files}
@@ -94,14 +73,6 @@ def numbers_if(wanted: Callable[[str], bool]) -> Callable[[Path], set[str]]:
         return {f"{series}-{number}" for series, number in found if wanted(series)}
 
     return numbers
-
-
-def anchors_of(document: Path) -> set[str]:
-    """Return the anchors that GitHub gives to a document's headings."""
-    headings = HEADING.findall(FENCED.sub("", document.read_text("utf-8")))
-    return {
-        re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings
-    }
 
 
 def test_every_number_is_given_once() -> None:
@@ -157,13 +128,6 @@ def test_what_the_differences_from_kafka_cite_exists() -> None:
     assert {difference.requirement for difference in DIFFERENCES.values()} - KNOWN == set()
 
 
-def test_what_a_test_proves_exists() -> None:
-    """``@pytest.mark.spec`` names requirements."""
-    tests = python_files("tests", "conformance")
-
-    assert unknown(tests, lambda path: set(spec_markers(ast.parse(path.read_text("utf-8"))))) == {}
-
-
 def test_known_series_are_cited_with_known_numbers() -> None:
     """Backends and tests may name other things alike, but not a requirement that is none."""
     sources = python_files("backends", "conformance", "tests")
@@ -174,21 +138,6 @@ def test_known_series_are_cited_with_known_numbers() -> None:
 def test_what_a_document_cites_exists() -> None:
     """Requirements that are named in prose exist."""
     assert unknown(DOCUMENTS, numbers_if(SERIES.__contains__)) == {}
-
-
-def test_links_resolve() -> None:
-    """Every relative link leads to a file, and to a heading in it if it names one."""
-    broken = []
-    for document in DOCUMENTS:
-        for link in LINK.findall(FENCED.sub("", document.read_text("utf-8"))):
-            if "://" in link:
-                continue
-            path, _, anchor = link.partition("#")
-            target = (document.parent / path).resolve() if path else document
-            if not target.exists() or (anchor and anchor not in anchors_of(target)):
-                broken.append(f"{name_of(document)}: {link}")
-
-    assert broken == []
 
 
 def test_the_table_lists_every_chapter_in_order() -> None:

@@ -20,6 +20,7 @@ from statestores.semantics.timestamped.rows import stamped_row
 from statestores.spi import Durability, Engine
 from statestores.verification import Status, verify
 from statestores.verification.engine_rows import examine_rows
+from statestores_conformance.many_cases import for_each
 
 Damage: TypeAlias = dict[bytes, bytes | None]
 
@@ -91,7 +92,7 @@ STAMPED: dict[str, tuple[Any, Damage, str]] = {
 
 
 @pytest.mark.spec("LAY-19", "LAY-20", "LAY-21", "TKV-5", "TKV-7", "TTL-12")
-@pytest.mark.parametrize("name", [*RETAINED, *STAMPED])
+@for_each("name", [*RETAINED, *STAMPED])
 def test_each_rule_of_the_layout_is_checked(name: str) -> None:
     """A healthy store is damaged in one row, or in a row and its index."""
     specification, damage, expected = (RETAINED | STAMPED)[name]

@@ -201,8 +201,8 @@ def get_all(store: Any, keys: list[Any], times: list[int]) -> list[Any]:
     return values
 
 
-@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
-@pytest.mark.parametrize("zone", [None, "UTC", "Europe/Berlin"])
+@for_each("unit", ["s", "ms", "us", "ns"])
+@for_each("zone", [None, "UTC", "Europe/Berlin"])
 def test_times_may_be_timestamps_of_any_unit(open_store: Any, unit: str, zone: str | None) -> None:
     """What is finer than milliseconds is rounded down, also before the epoch."""
     store = open_store(Versioned("moments", history_retention_ms=5_000))

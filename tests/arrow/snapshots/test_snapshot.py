@@ -38,6 +38,7 @@ from statestores.spi import (
     Versioned,
     VersionedStore,
 )
+from statestores_conformance.many_cases import for_each
 
 pytestmark = pytest.mark.usefixtures("no_descriptor_leaks")
 
@@ -259,7 +260,7 @@ def test_rows_are_spread_over_files(counts: BytesStore, tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("SNP-19")
-@pytest.mark.parametrize(
+@for_each(
     ("first", "last"),
     [
         (None, None),

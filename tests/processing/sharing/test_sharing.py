@@ -34,6 +34,7 @@ from statestores.processing.local.sharing.patience import Patience
 from statestores.processing.local.upkeep import Upkeep
 from statestores.processing.record_rows import record_batch
 from statestores.spi import Durability, TopicPartition
+from statestores_conformance.many_cases import for_each
 
 _PATIENCE_SECONDS = 120.0
 _ROUNDS = 30
@@ -428,7 +429,7 @@ _TASKS = tuple(f"0_{number}" for number in range(5))
 
 
 @pytest.mark.spec("PRC-69")
-@pytest.mark.parametrize(
+@for_each(
     ("mine", "elsewhere", "place", "instances", "release", "claim"),
     [
         ((), (), 0, 1, (), _TASKS),

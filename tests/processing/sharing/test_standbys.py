@@ -20,6 +20,7 @@ from statestores.processing.local import Instance, read_instances
 from statestores.processing.local.sharing import left_copies
 from statestores.processing.local.sharing.copies import copies_for
 from statestores.query import QueryableStores, key_value_store, timestamped_key_value_store
+from statestores_conformance.many_cases import for_each
 
 _PATIENCE_SECONDS = 120.0
 _PROGRAM = Path(__file__).parents[1] / "kit" / "shared_lives.py"
@@ -203,7 +204,7 @@ def test_a_copy_of_a_process_that_was_killed_is_promoted(tmp_path: Path) -> None
 
 
 @pytest.mark.spec("PRC-77")
-@pytest.mark.parametrize("number", [0, 1, 2, 5])
+@for_each("number", [0, 1, 2, 5])
 def test_copies_are_spread_over_the_others(number: int) -> None:
     """As many as are asked for, or as there are others; never where the task is."""
     instances = ["a", "b", "c"]

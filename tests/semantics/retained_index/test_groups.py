@@ -23,6 +23,7 @@ from statestores.semantics.retained.rows import RetainedRows, pack_time
 from statestores.semantics.rows.layout import DATA, END, FORMAT_ROW, HISTORY, PROGRESS_ROW
 from statestores.spi import Durability, Engine, Session, Window
 from statestores.verification.engine_rows import examine_rows
+from statestores_conformance.many_cases import for_each
 from statestores_conformance.subjects.faulty_engine import Fault, FaultyEngine, KeptOpen, Moment
 
 RETENTION_MS = 6_400
@@ -66,16 +67,14 @@ def check(engine: Engine) -> None:
 
 
 @pytest.mark.spec("LAY-30")
-@pytest.mark.parametrize(
-    "names", [[b"a"], [b"abc"] * 5, [b"a", b"bcd", b""], [b"x" * 70_000, b"y"]]
-)
+@for_each("names", [[b"a"], [b"abc"] * 5, [b"a", b"bcd", b""], [b"x" * 70_000, b"y"]])
 def test_names_come_back(names: list[bytes]) -> None:
     """Of one length or of several; also the longest."""
     assert unpack_names(b"k", pack_names(names)) == names
 
 
 @pytest.mark.spec("LAY-30")
-@pytest.mark.parametrize(
+@for_each(
     "packed", [b"", b"\0\0", bytes(4), b"\0\0\0\5abcdefg", b"\0\0\0\0\0\0\0\5abc", b"\0\0\0\5"]
 )
 def test_what_cannot_be_names_is_damage(packed: bytes) -> None:
@@ -85,9 +84,7 @@ def test_what_cannot_be_names_is_damage(packed: bytes) -> None:
 
 
 @pytest.mark.spec("LAY-30")
-@pytest.mark.parametrize(
-    ("count", "size"), [(1, 1), (1_024, 9), (1_025, 9), (5_000, 40), (9, 40_000)]
-)
+@for_each(("count", "size"), [(1, 1), (1_024, 9), (1_025, 9), (5_000, 40), (9, 40_000)])
 def test_a_group_has_a_bound(count: int, size: int) -> None:
     """In names and bytes, so that a small commit can read one; nothing is lost at the seams."""
     names = [b"%d" % number + bytes(size) for number in range(count)]

@@ -191,7 +191,7 @@ def test_an_offset_of_another_source_is_refused(content: Any) -> None:
         StreamOffsets.from_json(content)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("options", "reason"),
     [
         ({"readChangeFeed": "false"}, "add the option readChangeFeed=true"),

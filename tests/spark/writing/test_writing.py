@@ -14,6 +14,7 @@ import statestores as ss
 from statestores.changelog import FileChangelog
 from statestores.partitioning import partitioner_by_name
 from statestores.reading.partition_reader import PartitionReader
+from statestores_conformance.many_cases import for_each
 
 RowsOf = Callable[[DataFrame], list[tuple[Any, ...]]]
 
@@ -142,7 +143,7 @@ def test_a_store_in_other_hands_is_not_changed(
     assert staged_directories(root) == []
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("columns", "options", "reason"),
     [
         ("'a' AS key", {}, "the column 'value' is missing"),
