@@ -26,7 +26,7 @@ from statestores.cli.arguments import (
 from statestores.cli.output import Column, Output
 from statestores.errors import InvalidArgumentError, StateStoreError
 from statestores.logged_store import join_changelog
-from statestores.object_opening import restore_from_objects
+from statestores.logged_store.object_opening import restore_from_objects
 from statestores.spi.durability import Durability
 from statestores.staging.staged_write import finish_staged_writes
 from statestores.state_root import StateRoot

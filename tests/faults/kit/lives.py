@@ -17,11 +17,10 @@ from typing import Any
 import pyarrow as pa
 
 import statestores as ss
-from statestores import logged_store
 from statestores.arrow.progress import Progress, ProgressCallback
 from statestores.arrow.restoring.restore import restore
 from statestores.changelog import ChangelogOptions, FileChangelog, change_schema, compact
-from statestores.logged_store import LoggedStore, open_logged_store
+from statestores.logged_store import LoggedStore, catching_up, open_logged_store
 from statestores.semantics import open_on_engine
 from statestores.spi import Durability, Engine
 from statestores.staging.staged_write import finish_staged_writes, publish, stage
@@ -133,7 +132,7 @@ def _open(
     state: ss.StateRoot, backend: str | None, *, progress: ProgressCallback | None = None
 ) -> LoggedStore[Any]:
     """Open the store so that rolls and commits of a restore come often."""
-    logged_store.restore = partial(restore, batch_rows=_RESTORE_ROWS)  # type: ignore[attr-defined]  # its own import
+    catching_up.restore = partial(restore, batch_rows=_RESTORE_ROWS)  # type: ignore[attr-defined]  # its own import
     try:
         return open_logged_store(
             state,
@@ -144,7 +143,7 @@ def _open(
             progress=progress,
         )
     finally:
-        logged_store.restore = restore  # type: ignore[attr-defined]  # its own import
+        catching_up.restore = restore  # type: ignore[attr-defined]  # its own import
 
 
 def _commit(logged: LoggedStore[Any], say: Say) -> None:

@@ -1,0 +1,117 @@
+"""Bringing an open store up to its changelog, and taking that over as its writer."""
+
+from contextlib import ExitStack
+from typing import Any
+
+from statestores.arrow.progress import ProgressCallback
+from statestores.arrow.restoring.restore import RestoreReport, restore
+from statestores.arrow.snapshots.directory import list_snapshots
+from statestores.arrow.snapshots.reader import SnapshotChoice, newest_valid_snapshot
+from statestores.changelog import (
+    ChangelogOptions,
+    FileChangelog,
+    ReadOnlyChangelog,
+    changelog_partition,
+)
+from statestores.errors import (
+    StoreMismatchError,
+)
+from statestores.logged_store.store import LoggedStore
+from statestores.opening import BytesStore, typed_store
+from statestores.spi.offsets import TopicPartition
+from statestores.spi.specification import (
+    StoreSpecification,
+)
+from statestores.staging.staged_write import refuse_unfinished_write
+from statestores.state_root import PartitionDirectory, StateRoot
+
+
+def join_changelog(
+    store: BytesStore,
+    root: StateRoot,
+    partition: int,
+    *,
+    changelog_options: ChangelogOptions | None = None,
+    progress: ProgressCallback | None = None,
+) -> LoggedStore[Any]:
+    """Take over the changelog of *partition* as its writer, and bring the open *store* up to it.
+
+    Requires: `finish_staged_writes` was called, nothing is pending, and nobody else reads the
+    store's changelog into it any longer.
+
+    Raises:
+        StoreLockedError, CommitConflictError, StoreMismatchError, ChangelogCorruptedError,
+        OffsetOutOfRangeError, StorageError: As `open_logged_store`. *store* stays open.
+    """
+    specification = root.store(store.name).specification
+    directory = root.partition(store.name, partition)
+    logged = changelog_partition(store.name, partition)
+    with ExitStack() as on_failure:
+        changelog = on_failure.enter_context(
+            _open_changelog(
+                directory,
+                specification,
+                changelog_options or ChangelogOptions(),
+                store.committed_offset(logged),
+            )
+        )
+        refuse_unfinished_write(directory.path.parent)
+        restored = bring_up(store, changelog, directory, logged, progress)
+        typed = typed_store(store, specification)
+        opened = LoggedStore(typed, store, changelog, directory, restored, logged)
+        on_failure.pop_all()
+    return opened
+
+
+def _open_changelog(
+    directory: PartitionDirectory,
+    specification: StoreSpecification[Any, Any],
+    options: ChangelogOptions,
+    committed_offset: int | None,
+) -> FileChangelog:
+    """Open the changelog of a store that has committed *committed_offset*, or begin one.
+
+    Raises:
+        StoreMismatchError: There is none, yet the store or a snapshot has come from one.
+    """
+    if FileChangelog.exists(directory.changelog):
+        return FileChangelog.open(
+            directory.changelog,
+            specification.kind,
+            options,
+            committed_offset=committed_offset,
+        )
+    if committed_offset is not None or list_snapshots(directory.snapshots):
+        raise StoreMismatchError(
+            f"the changelog in {str(directory.changelog)!r} is gone, and the store or a snapshot "
+            "beside it came from one; put it back, or export the store and import it into a new "
+            "state root"
+        )
+    return FileChangelog.create(directory.changelog, specification.kind, options)
+
+
+def bring_up(
+    store: BytesStore,
+    changelog: ReadOnlyChangelog,
+    directory: PartitionDirectory,
+    partition: TopicPartition,
+    progress: ProgressCallback | None,
+) -> RestoreReport:
+    """Replay the part of *changelog* that *store* lacks, after a snapshot if one is needed (LGS-7).
+
+    Raises:
+        StoreMismatchError, ChangelogCorruptedError, OffsetOutOfRangeError, StorageError: As
+            `open_logged_store`.
+    """
+    committed = store.committed_offset(partition)
+    choice = SnapshotChoice(None, {})
+    if committed is None or changelog.first_offset > committed + 1:
+        choice = newest_valid_snapshot(directory.snapshots)
+    with choice.explaining():
+        return restore(
+            store,
+            snapshot=choice.snapshot,
+            changelog=changelog,
+            partition=partition,
+            progress=progress,
+        )
