@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 import pytest
@@ -354,3 +355,76 @@ def test_a_listener_that_fails_keeps_nobody_from_the_news(
 
     assert told == [0, 1]
     assert "a listener of metadata failed" in caplog.text
+
+
+class _SlowMembers:
+    """What two looks find: the first is held up until the second is over."""
+
+    def __init__(self) -> None:
+        self.is_asked, self.may_go_on = Event(), Event()
+        self._asked = 0
+
+    def publish(self, instance: InstanceMetadata) -> None:
+        """Say nothing."""
+
+    def leave(self, instance: str) -> None:
+        """Say nothing."""
+
+    def instances(self) -> dict[str, InstanceMetadata]:
+        """Return one instance, late; after that both."""
+        self._asked += 1
+        if self._asked > 1:
+            return {"one": ONE, "two": TWO}
+        self.is_asked.set()
+        self.may_go_on.wait(30)
+        return {"one": ONE}
+
+
+@pytest.mark.spec("SRV-5")
+def test_a_late_look_takes_nothing_back() -> None:
+    """A query that looked for a successor was given, at times, the dead instance again.
+
+    Whoever retries a query looks, beside the thread that always does. A look that was slow to find
+    out put what it had found over what a later one had, and told listeners so: they heard of
+    instances, then of their absence, in the wrong order.
+    """
+    members = _SlowMembers()
+    watch = MetadataWatch(members)
+    told: list[list[str]] = []
+    watch.listen(lambda known: told.append(sorted(known.instances)))
+    slow = Thread(target=watch.look)
+    slow.start()
+    members.is_asked.wait(30)
+    watch.look()
+    members.may_go_on.set()
+    slow.join()
+
+    assert sorted(watch.now.instances) == ["one", "two"]
+    assert told == [["one", "two"]]
+
+
+@pytest.mark.spec("SRV-5")
+def test_news_are_told_in_order_also_by_a_listener_that_looks(tmp_path: Path) -> None:
+    """One that looks itself, or ends the watch, is told everything, and waits for nobody."""
+    members = LeaseMembership(tmp_path)
+    watch = MetadataWatch(members)
+    told: list[list[str]] = []
+
+    def looking(known: ApplicationMetadata) -> None:
+        told.append(sorted(known.instances))
+        if len(told) == 1:
+            members.publish(ONE)
+            watch.look()
+            told.append(["told"])
+        else:
+            watch.close()
+
+    watch.listen(looking)
+    watch.start()
+    for _ in range(1_000):
+        if len(told) == 3:
+            break
+        watch.look()
+    watch.close()
+
+    assert told == [[], ["told"], ["one"]]

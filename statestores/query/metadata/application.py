@@ -1,9 +1,10 @@
 """What is known of all instances: who has which store, where a key is, how far everybody is."""
 
 import logging
+from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from threading import Event, Lock, Thread
+from threading import Event, Lock, Thread, current_thread
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
@@ -131,6 +132,10 @@ class MetadataWatch:
         self._listeners: list[Listener] = []
         self._now = ApplicationMetadata({})
         self._placement: object = None
+        self._looks = 0
+        self._seen_by_look = 0
+        self._news: deque[ApplicationMetadata] = deque()
+        self._is_telling = False
         self._stop = Event()
         self._thread: Thread | None = None
 
@@ -153,21 +158,45 @@ class MetadataWatch:
     def look(self) -> ApplicationMetadata:
         """Look now, tell listeners if anything has changed, and return what there is.
 
+        Looks of several threads overlap: what a look has found that began before the last one is
+        dropped, since it may be older; and news that come while listeners are told are told by
+        whoever is telling, in their order.
+
         Raises:
             StateStoreError: It cannot be found out.
         """
+        with self._lock:
+            self._looks += 1
+            begun = self._looks
         found = ApplicationMetadata(self._membership.instances())
         placement = found.placement()
         with self._lock:
-            has_changed = placement != self._placement
+            if begun < self._seen_by_look:
+                return self._now
+            self._seen_by_look = begun
+            if placement != self._placement:
+                self._news.append(found)
             self._now, self._placement = found, placement
-            told = list(self._listeners) if has_changed else []
-        for listener in told:
-            try:
-                listener(found)
-            except Exception:
-                _LOGGER.exception("a listener of metadata failed, and will be told again")
+        self._tell()
         return found
+
+    def _tell(self) -> None:
+        """Tell listeners what is new, unless another thread does."""
+        while True:
+            with self._lock:
+                if self._is_telling or not self._news:
+                    return
+                self._is_telling = True
+                news, told = self._news.popleft(), list(self._listeners)
+            try:
+                for listener in told:
+                    try:
+                        listener(news)
+                    except Exception:
+                        _LOGGER.exception("a listener of metadata failed; the next change is told")
+            finally:
+                with self._lock:
+                    self._is_telling = False
 
     def start(self) -> None:
         """Begin to look, on a thread of its own. Idempotent."""
@@ -182,8 +211,8 @@ class MetadataWatch:
             self._stop.wait(self._interval_s)
 
     def close(self) -> None:
-        """End the thread. Idempotent."""
+        """End the thread. Idempotent; a listener may call it."""
         self._stop.set()
-        if self._thread is not None:
+        if self._thread is not None and self._thread is not current_thread():
             self._thread.join()
             self._thread = None
