@@ -156,9 +156,23 @@ class Cluster:
         Raises:
             KafkaException: There is no answer in a short time.
         """
-        level = IsolationLevel.READ_UNCOMMITTED
+        return self._offset_now(partition, _LATEST, IsolationLevel.READ_UNCOMMITTED)
+
+    def decided_now(self, partition: TopicPartition) -> tuple[int, int]:
+        """Return the first offset that *partition* has, and the last stable one, asked once.
+
+        Raises:
+            KafkaException: There is no answer in a short time.
+        """
+        level = IsolationLevel.READ_COMMITTED
+        return (
+            self._offset_now(partition, _EARLIEST, level),
+            self._offset_now(partition, _LATEST, level),
+        )
+
+    def _offset_now(self, partition: TopicPartition, which: Any, level: IsolationLevel) -> int:
         [asked] = self._admin.list_offsets(
-            {KafkaPartition(*partition): _LATEST},
+            {KafkaPartition(*partition): which},
             isolation_level=level,
             request_timeout=_SHORT_SECONDS,
         ).values()

@@ -232,7 +232,9 @@ class KafkaRunner:
             settings=self._more_settings,
             replication_factor=self._replication_factor,
         )
-        self._server = begin_to_answer(stack, self, membership, instance, self._graph, serve)
+        self._server = begin_to_answer(
+            stack, self, membership, instance, self._graph, self._settings, serve
+        )
 
     def _planned(self, cluster: Cluster) -> Plan:
         """See that all topics are there."""

@@ -134,18 +134,24 @@ def described(frame: Frame, kind: str, number: int | None) -> pa.RecordBatch:
 
     As bytes. *number* is the partition's, if anybody knows it.
     """
-    schema = _placed(change_schema(kind))
     if frame.kind is FrameKind.CLEAR:
         row = {"offset": frame.base_offset, "partition": number, "operation": "clear"}
-        return pa.RecordBatch.from_pylist([row], schema=schema)
+        return pa.RecordBatch.from_pylist([row], schema=_placed(change_schema(kind)))
+    return placed_changes(frame.batch, frame.offset_column(), number)
+
+
+def placed_changes(
+    changes: pa.RecordBatch, offsets: pa.Array, number: int | None
+) -> pa.RecordBatch:
+    """Return *changes*, columns of a changelog, with where each is and what it does."""
     put, delete, _ = OPERATIONS
     columns = [
-        frame.offset_column(),
-        pa.repeat(pa.scalar(number, pa.int32()), frame.batch.num_rows),
-        pc.if_else(pc.is_valid(frame.batch.column("value")), put, delete),
-        *frame.batch.columns,
+        offsets,
+        pa.repeat(pa.scalar(number, pa.int32()), changes.num_rows),
+        pc.if_else(pc.is_valid(changes.column("value")), put, delete),
+        *changes.columns,
     ]
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
+    return pa.RecordBatch.from_arrays(columns, schema=_placed(changes.schema))
 
 
 def _placed(changes: pa.Schema) -> pa.Schema:

@@ -14,7 +14,7 @@ from statestores.serving.announcing import Announcer
 from statestores.serving.flight.client import FlightStores
 from statestores.serving.flight.server import FlightServer
 from statestores.serving.http.server import HttpServer
-from statestores.serving.served_runner import ServedRunner
+from statestores.serving.served_runner import ChangeSource, ServedRunner
 from statestores.serving.serving import Serving
 from statestores.spi.closing import Closing
 from statestores.state_root import StateRoot
@@ -32,6 +32,7 @@ class ApplicationServer(Closing):
         *,
         root: StateRoot | None = None,
         topology: str | None = None,
+        changes: ChangeSource | None = None,
     ) -> None:
         """Listen, and say so to the others.
 
@@ -42,6 +43,7 @@ class ApplicationServer(Closing):
             serve: Where, and to whom.
             root: The state root that has the changelogs, if one has.
             topology: The picture of the topology, as Mermaid text.
+            changes: Where changes are read, if not in *root*.
 
         Raises:
             InvalidTypeError, InvalidArgumentError: *serve* is neither a `Serving` nor a place.
@@ -49,7 +51,7 @@ class ApplicationServer(Closing):
             StateStoreError: Nobody can be told.
         """
         how = Serving.of(serve)
-        served = ServedRunner(runner, root=root, topology=topology)
+        served = ServedRunner(runner, root=root, topology=topology, changes=changes)
         with ExitStack() as opening:
             remote = opening.enter_context(
                 FlightStores(

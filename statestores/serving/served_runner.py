@@ -1,7 +1,7 @@
 """The stores of whatever runs a topology, as they are served (`statestores.query.Runner`)."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -23,21 +23,37 @@ from statestores.spi.stores.store import ReadOnlyStore
 from statestores.state_root import StateRoot
 
 
+class ChangeSource(Protocol):
+    """Where changes are read that are in no state root. Any thread may ask it."""
+
+    def changes(
+        self, specification: StoreSpecification[Any, Any], partition: int, from_offset: int | None
+    ) -> tuple[int, Iterator[pa.RecordBatch]]:
+        """Return the end of a changelog, and its changes up to there; see `Served.changes`."""
+
+
 class ServedRunner:
     """The stores of a runner: a `statestores.serving.Served`."""
 
     def __init__(
-        self, runner: Runner, *, root: StateRoot | None = None, topology: str | None = None
+        self,
+        runner: Runner,
+        *,
+        root: StateRoot | None = None,
+        topology: str | None = None,
+        changes: ChangeSource | None = None,
     ) -> None:
         """Serve what *runner* has.
 
         Args:
             runner: What runs.
-            root: The state root that has the changelogs, if one has. Without it no changes can be
-                read, and lags only be judged where the runner knows where changelogs end.
+            root: The state root that has the changelogs, if one has. Without it lags can only be
+                judged where the runner knows where changelogs end.
             topology: The picture of the topology, as Mermaid text.
+            changes: Where changes are read; by default in *root*.
         """
         self._runner, self._root, self._topology = runner, root, topology
+        self._changes = changes
 
     @property
     def answers_from_copies(self) -> bool:
@@ -129,12 +145,14 @@ class ServedRunner:
     def changes(
         self, name: str, partition: int, from_offset: int | None
     ) -> tuple[int, Iterator[pa.RecordBatch]]:
-        """Read the changelog in the state root.
+        """Read the changelog where it is.
 
         Raises:
-            CapabilityNotSupportedError: There is no state root with changelogs.
+            CapabilityNotSupportedError: It is nowhere that is known here.
             StateStoreError: It cannot be read.
         """
+        if self._changes is not None:
+            return self._changes.changes(self.specification(name), partition, from_offset)
         root = self._changelogs(name)
         reader = PartitionReader(root.partition(name, partition), self.specification(name))
         end = reader.end_offset

@@ -59,7 +59,58 @@ def _check(instance: ThreadedInstance, expected: dict[str, int]) -> None:
     assert [len(each.of("counts")) for each in here] == [1, 1]
 
 
-@pytest.mark.spec("SRV-22", "KFK-21", "KFK-22")
+def _changes(url: str, partition: int, **asked: Any) -> Any:
+    address = f"{url}/v1/stores/counts/changes"
+    parameters = {"partition": partition, **asked}
+    return httpx.get(address, params=parameters, trust_env=False, timeout=30).json()
+
+
+def _check_changes(
+    instance: ThreadedInstance, counting: "Counting", cluster: TestCluster, expected: dict[str, int]
+) -> None:
+    """Follow both changelogs, at an instance that has one of the tasks."""
+    server = instance.runner.server
+    assert server is not None
+    url = server.url
+    last: dict[str, int] = {}
+    for partition in range(2):
+        whole = _changes(url, partition, limit=10_000)
+        paged, start = [], 0
+        while True:
+            page = _changes(url, partition, **{"from": start, "limit": 7})
+            paged += page["changes"]
+            start = page["next"]
+            if not page["changes"]:
+                break
+        offsets = [each["offset"] for each in paged]
+        assert paged == whole["changes"]
+        assert offsets == sorted(set(offsets))
+        assert whole["next"] == whole["end"] == start  # behind the mark of the last transaction
+        last |= {each["key"]: each["value"] for each in paged}
+    assert last == expected
+
+    with FlightStores() as remote:
+        columns = remote.changes(server.flight, _STORE, 0)
+        rows = [row for batch in columns for row in batch.to_pylist()]
+    assert rows == _changes(url, 0, limit=10_000)["changes"]
+
+    open_until_aborted = cluster.producer(**{"transactional.id": cluster.name("aborted")})
+    open_until_aborted.init_transactions()
+    open_until_aborted.begin_transaction()
+    open_until_aborted.produce(f"{counting.topology.name}-counts-changelog", b"x", b"x", 0)
+    open_until_aborted.flush()
+    assert _changes(url, 0, limit=10_000)["changes"] == rows
+    open_until_aborted.abort_transaction()
+    key, end = rows[0]["key"], _changes(url, 0)["end"]
+    cluster.append(counting.words, [Record(key, 1, 2_000)])
+    later = _changes(url, 0, **{"from": end, "wait_ms": 20_000})
+    assert [(each["key"], each["value"]) for each in later["changes"]] == [(key, expected[key] + 1)]
+    missing = _changes(url, 0, **{"from": 10**9})
+    assert missing["error"] == "OffsetOutOfRangeError"
+    assert _changes(url, 2)["error"] == "InvalidArgumentError"
+
+
+@pytest.mark.spec("SRV-22", "SRV-14", "SRV-25", "KFK-21", "KFK-22")
 def test_every_instance_answers_for_every_key(cluster: TestCluster, tmp_path: Path) -> None:
     """Two instances share two partitions: each is asked for all keys, and is ready once it runs."""
     counting = Counting(cluster)
@@ -75,6 +126,7 @@ def test_every_instance_answers_for_every_key(cluster: TestCluster, tmp_path: Pa
         expected = {key: keys.count(key) for key in keys}
         for instance in (one, two):
             _check(instance, expected)
+        _check_changes(two, counting, cluster, expected)
         url = one.runner.server.url if one.runner.server else ""
 
     assert one.runner.server is None

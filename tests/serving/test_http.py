@@ -208,6 +208,31 @@ def test_changes_are_given_from_an_offset_on(own_web: httpx.Client, own_shop: Sh
     assert [(each["key"], each["value"]) for each in later["changes"]] == [(word, 500)]
 
 
+@pytest.mark.spec("SRV-14", "SRV-16")
+def test_changes_of_many_bytes_are_given_in_parts(shop: Shop) -> None:
+    """Ten thousand changes of a megabyte each were one answer, and all of the memory.
+
+    Rows had a limit of bytes, and changes only one of rows. An answer ends where it has enough, and
+    says where to go on; a change that is larger than the limit is one answer.
+    """
+    with HttpServer(shop.served, limits=Limits(max_bytes=9)) as server:
+
+        def changes(start: int) -> Any:
+            address = f"{server.url}/v1/stores/seen/changes"
+            return told(httpx.get(address, params={"from": start}, trust_env=False))
+
+        with HttpServer(shop.served) as other:
+            address = f"{other.url}/v1/stores/seen/changes"
+            everything = told(httpx.get(address, trust_env=False))["changes"]
+        found: list[Any] = []
+        for _ in everything:
+            part = changes(len(found))
+            assert len(part["changes"]) == 1
+            found += part["changes"]
+
+    assert found == everything
+
+
 @pytest.mark.spec("SRV-15")
 def test_ready_is_when_everything_can_be_read(
     own_web: httpx.Client, own_shop: Shop, monkeypatch: pytest.MonkeyPatch

@@ -3,7 +3,9 @@
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
+from statestores.kafka.answering.changelog_feed import ChangelogFeed
 from statestores.kafka.answering.topic_membership import TopicMembership
+from statestores.kafka.client_settings import ClientSettings
 from statestores.processing.topology import Graph, as_mermaid
 from statestores.query.running_stores import Runner
 
@@ -17,6 +19,7 @@ def begin_to_answer(
     membership: TopicMembership,
     instance: str,
     graph: Graph,
+    settings: ClientSettings,
     serve: "Serving",
 ) -> "ApplicationServer":
     """Answer queries until *stack* ends, and say so to the other instances.
@@ -28,6 +31,9 @@ def begin_to_answer(
     from statestores.serving import ApplicationServer  # noqa: PLC0415  # late: it needs another extra
 
     stack.enter_context(membership)
+    changes = stack.enter_context(ChangelogFeed(settings, graph))
     return stack.enter_context(
-        ApplicationServer(runner, membership, instance, serve, topology=as_mermaid(graph))
+        ApplicationServer(
+            runner, membership, instance, serve, topology=as_mermaid(graph), changes=changes
+        )
     )

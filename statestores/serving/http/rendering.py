@@ -11,6 +11,7 @@ from statestores.errors import SerializationError
 from statestores.reading.partition_columns import decoded, serdes_of, with_types
 from statestores.serdes.raw_serde import serde_or_raw
 from statestores.serving.answers import batch_of, names_of
+from statestores.serving.limits import Deadline
 from statestores.serving.reads import Row, wire_schema
 from statestores.spi.specification import StoreSpecification
 from statestores.text.values import as_json
@@ -88,23 +89,33 @@ def rows_response(
 
 
 def change_documents(
-    specification: StoreSpecification[Any, Any], batches: Iterator[pa.RecordBatch], limit: int
-) -> list[dict[str, Any]]:
-    """Return up to *limit* changes as JSON has them.
+    specification: StoreSpecification[Any, Any],
+    batches: Iterator[pa.RecordBatch],
+    *,
+    limit: int,
+    max_bytes: int,
+    deadline: Deadline,
+) -> tuple[list[dict[str, Any]], bool]:
+    """Return changes as JSON has them, and whether they are all of *batches*.
 
-    A value that is not the serde's is shown as what it is, since a feed goes on behind it.
+    Not all, where *limit* of them, *max_bytes* or the time ends the answer, which has one at least:
+    a feed goes on where it ended. A value that is not the serde's is shown as what it is, since a
+    feed goes on behind it, too.
     """
     decoder = Decoder(specification)
     found: list[dict[str, Any]] = []
+    size = 0
     for batch in batches:
-        for row in batch.slice(0, limit - len(found)).to_pylist():
+        for at in range(batch.num_rows):
+            if found and (len(found) >= limit or size >= max_bytes or deadline.is_over):
+                return found, False
+            [row] = batch.slice(at, 1).to_pylist()
             for name, decode in (("key", decoder.key), ("value", decoder.value)):
                 if row.get(name) is not None:
+                    size += len(row[name])
                     row[name] = _shown(decode, row[name])
             found.append(row)
-        if len(found) >= limit:
-            break
-    return found
+    return found, True
 
 
 def _shown(decode: Any, data: bytes) -> Any:

@@ -1,8 +1,11 @@
 """The reads of one store over HTTP. Each function answers one request, on a thread of its own."""
 
+from collections.abc import Generator, Iterator
+from contextlib import closing, nullcontext
 from dataclasses import replace
 from typing import Any
 
+import pyarrow as pa
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -155,13 +158,22 @@ class StoreReads:
         start, last = asked.integer("from"), asked.integer("last_changes")
         if start is not None and last is not None:
             raise InvalidArgumentError("give from or last_changes, not both")
-        with self._answers.turn():
+        with self._answers.turn() as deadline:
             end, batches = self._changes(specification.name, partition, start, last)
-            found = change_documents(specification, batches, limit)
-        following = end if len(found) < limit else found[-1]["offset"] + 1
+            with closing(batches) if isinstance(batches, Generator) else nullcontext():
+                found, is_all = change_documents(
+                    specification,
+                    batches,
+                    limit=limit,
+                    max_bytes=self._answers.limits.max_bytes,
+                    deadline=deadline,
+                )
+        following = end if is_all else found[-1]["offset"] + 1
         return {"changes": found, "next": following, "end": end, "partition": partition}
 
-    def _changes(self, name: str, partition: int, start: int | None, last: int | None) -> Any:
+    def _changes(
+        self, name: str, partition: int, start: int | None, last: int | None
+    ) -> tuple[int, Iterator[pa.RecordBatch]]:
         if last is None:
             return self._answers.served.changes(name, partition, start)
         end, everything = self._answers.served.changes(name, partition, None)
