@@ -31,7 +31,7 @@ class Question(ReadTerms):
 class RemoteStores(Protocol):
     """Stores of other instances, as if they were here. Any thread may use it."""
 
-    def store(self, host: Host, question: Question) -> ReadOnlyStore:
+    def store(self, host: Host, question: Question, /) -> ReadOnlyStore:
         """Return the store of *question* at *host*, of bytes; nothing is asked yet.
 
         Its reads raise what the other instance raised, and `UnreachableInstanceError` when there

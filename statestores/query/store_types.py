@@ -18,6 +18,7 @@ from statestores.serdes.typed_stores.versioned import TypedReadOnlyVersionedStor
 from statestores.serdes.typed_stores.window import TypedReadOnlyWindowStore
 from statestores.spi import kinds
 from statestores.spi.kinds import Kind
+from statestores.spi.specification import StoreSpecification
 from statestores.spi.stores.key_value import ReadOnlyKeyValueStore
 from statestores.spi.stores.session import ReadOnlySessionStore
 from statestores.spi.stores.store import ReadOnlyStore
@@ -131,3 +132,15 @@ def type_of_kind(kind: Kind) -> QueryableStoreType[Any]:
         kinds.SESSION: session_store(),
     }
     return types[kind]
+
+
+def read_as(store: ReadOnlyStore, specification: StoreSpecification[Any, Any]) -> Any:
+    """Return *store*, of bytes, with the keys and values of *specification*."""
+    typed: dict[Kind, Any] = {
+        kinds.KEY_VALUE: TypedReadOnlyKeyValueStore,
+        kinds.TIMESTAMPED_KEY_VALUE: TypedReadOnlyTimestampedStore,
+        kinds.VERSIONED: TypedReadOnlyVersionedStore,
+        kinds.WINDOW: TypedReadOnlyWindowStore,
+        kinds.SESSION: TypedReadOnlySessionStore,
+    }
+    return typed[specification.kind](store, specification)

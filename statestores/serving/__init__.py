@@ -10,7 +10,15 @@ import statestores.serving.serving_required  # noqa: F401  # before what needs t
 from statestores.serving.access import Access
 from statestores.serving.announcing import Announcer
 from statestores.serving.application_server import ApplicationServer
-from statestores.serving.asynchronous import AsyncStore, AsyncStores
+from statestores.serving.asynchronous import AsyncStores
+from statestores.serving.awaited_stores import (
+    AsyncKeyValueStore,
+    AsyncSessionStore,
+    AsyncStore,
+    AsyncTimestampedKeyValueStore,
+    AsyncVersionedStore,
+    AsyncWindowStore,
+)
 from statestores.serving.flight.client import FlightStores
 from statestores.serving.flight.server import FlightServer
 from statestores.serving.followed_root import FollowedRoot
@@ -24,8 +32,13 @@ __all__ = [
     "Access",
     "Announcer",
     "ApplicationServer",
+    "AsyncKeyValueStore",
+    "AsyncSessionStore",
     "AsyncStore",
     "AsyncStores",
+    "AsyncTimestampedKeyValueStore",
+    "AsyncVersionedStore",
+    "AsyncWindowStore",
     "FlightServer",
     "FlightStores",
     "FollowedRoot",

@@ -1,6 +1,5 @@
 """Stores of another instance, asked by Flight: the same answers, and the same errors."""
 
-import asyncio
 import base64
 import json
 import time
@@ -27,7 +26,7 @@ from statestores.errors import (
 )
 from statestores.query import QueryableStores, Question, RoutedStores
 from statestores.query.metadata import StaticMembership
-from statestores.serving import Access, AsyncStores, FlightServer, FlightStores, Limits
+from statestores.serving import Access, FlightServer, FlightStores, Limits
 from statestores.serving.query import Query, query_from_json
 from statestores_conformance.many_cases import for_each
 
@@ -300,31 +299,6 @@ def test_a_question_reads_as_it_was_written() -> None:
     )
     with pytest.raises(InvalidArgumentError):
         query_from_json(long.encode(), max_keys=5)
-
-
-@pytest.mark.spec("SRV-21")
-def test_reads_are_awaited(shop: Shop, routed: RoutedStores) -> None:
-    """The same reads by the same names, and the loop is free meanwhile."""
-
-    async def read() -> tuple[Any, ...]:
-        stores = AsyncStores(routed)
-        counts, rates = await stores.store(COUNTS), await stores.store(RATES)
-        one, many = await asyncio.gather(counts.get("w07"), counts.get_many(WORDS))
-        rows = [row async for row in counts.range("w05", "w09")]
-        versions = [version async for version in rates.history("w07")]
-        with pytest.raises(AttributeError):
-            counts.put  # noqa: B018  # it is asked for, and is not there
-        return one, many, rows, versions, await counts.position()
-
-    here = QueryableStores(shop.served)
-    counts, rates = here.store(COUNTS), here.store(RATES)
-    assert asyncio.run(read()) == (
-        7,
-        list(range(20)),
-        list(counts.range("w05", "w09")),
-        list(rates.history("w07")),
-        counts.position,
-    )
 
 
 @pytest.mark.spec("SRV-21", "SRV-11")

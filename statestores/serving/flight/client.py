@@ -4,15 +4,23 @@ from collections.abc import Iterator
 from contextlib import suppress
 from os import PathLike
 from threading import Lock
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar, overload
 
 import pyarrow as pa
 from pyarrow import flight
 
-from statestores.errors import AccessDeniedError, StateStoreError, UnreachableInstanceError
+from statestores.errors import (
+    AccessDeniedError,
+    InvalidTypeError,
+    StateStoreError,
+    UnreachableInstanceError,
+)
 from statestores.query.metadata.host import Host
 from statestores.query.metadata.instance import InstanceMetadata
+from statestores.query.position_bound import AtLeast
 from statestores.query.questions import Question
+from statestores.query.read_terms import ReadTerms
+from statestores.query.store_types import read_as
 from statestores.reading.change_feed import feed_schema
 from statestores.reading.partition_columns import decoded, serdes_of
 from statestores.serving.access import read_pem
@@ -22,8 +30,23 @@ from statestores.serving.flight.remote_stores import remote_store
 from statestores.serving.flight.server import ABOUT, INSTANCE, READ
 from statestores.serving.query import Query
 from statestores.spi.closing import Closing
-from statestores.spi.specification import StoreSpecification
+from statestores.spi.session_specification import Session
+from statestores.spi.specification import (
+    KeyValue,
+    StoreSpecification,
+    TimestampedKeyValue,
+    Versioned,
+)
+from statestores.spi.stores.key_value import ReadOnlyKeyValueStore
+from statestores.spi.stores.session import ReadOnlySessionStore
 from statestores.spi.stores.store import ReadOnlyStore
+from statestores.spi.stores.timestamped_key_value import ReadOnlyTimestampedKeyValueStore
+from statestores.spi.stores.versioned import ReadOnlyVersionedStore
+from statestores.spi.stores.window import ReadOnlyWindowStore
+from statestores.spi.window_specification import Window
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 DEFAULT_TIMEOUT_S = 5.0
 """How long a point read waits for its answer, by default."""
@@ -72,9 +95,110 @@ class FlightStores(Closing):
         self._lock = Lock()
         self._clients: dict[Host, Any] = {}
 
-    def store(self, host: Host, question: Question) -> ReadOnlyStore:
-        """Return the store of *question* at *host*, of bytes."""
-        return remote_store(self, host, question)
+    @overload
+    def store(self, host: Host, store: Question, /) -> ReadOnlyStore: ...
+
+    @overload
+    def store(
+        self,
+        host: Host | str,
+        store: KeyValue[K, V],
+        /,
+        *,
+        include_stale: bool = False,
+        partition: int | None = None,
+        at_least: AtLeast | None = None,
+        max_lag: int | None = None,
+    ) -> ReadOnlyKeyValueStore[K, V]: ...
+
+    @overload
+    def store(
+        self,
+        host: Host | str,
+        store: TimestampedKeyValue[K, V],
+        /,
+        *,
+        include_stale: bool = False,
+        partition: int | None = None,
+        at_least: AtLeast | None = None,
+        max_lag: int | None = None,
+    ) -> ReadOnlyTimestampedKeyValueStore[K, V]: ...
+
+    @overload
+    def store(
+        self,
+        host: Host | str,
+        store: Versioned[K, V],
+        /,
+        *,
+        include_stale: bool = False,
+        partition: int | None = None,
+        at_least: AtLeast | None = None,
+        max_lag: int | None = None,
+    ) -> ReadOnlyVersionedStore[K, V]: ...
+
+    @overload
+    def store(
+        self,
+        host: Host | str,
+        store: Window[K, V],
+        /,
+        *,
+        include_stale: bool = False,
+        partition: int | None = None,
+        at_least: AtLeast | None = None,
+        max_lag: int | None = None,
+    ) -> ReadOnlyWindowStore[K, V]: ...
+
+    @overload
+    def store(
+        self,
+        host: Host | str,
+        store: Session[K, V],
+        /,
+        *,
+        include_stale: bool = False,
+        partition: int | None = None,
+        at_least: AtLeast | None = None,
+        max_lag: int | None = None,
+    ) -> ReadOnlySessionStore[K, V]: ...
+
+    def store(
+        self,
+        host: Host | str,
+        store: Question | StoreSpecification[Any, Any],
+        /,
+        *,
+        include_stale: bool = False,
+        partition: int | None = None,
+        at_least: AtLeast | None = None,
+        max_lag: int | None = None,
+    ) -> Any:
+        """Return *store* at *host*: what that instance has, and nothing of any other.
+
+        Nothing is asked yet. Of a `Question`, which has its own terms, it is a store of bytes; of a
+        specification one of its keys and values. `statestores.query.RoutedStores` finds the host.
+
+        Args:
+            host: The instance.
+            store: What the store is.
+            include_stale: See `statestores.query.QueryableStores.store`, as the others.
+            partition: The only partition to read.
+            at_least: The position that what is read must have reached.
+            max_lag: How many changes what is read may be behind.
+
+        Raises:
+            InvalidTypeError, InvalidArgumentError: *host* is none, or *store* neither.
+        """
+        place = Host.of(host)
+        if isinstance(store, Question):
+            return remote_store(self, place, store)
+        if not isinstance(store, StoreSpecification):
+            raise InvalidTypeError(f"a store is a specification or a Question, got {store!r}")
+        terms = ReadTerms(
+            include_stale=include_stale, partition=partition, at_least=at_least, max_lag=max_lag
+        )
+        return read_as(remote_store(self, place, Question.on(terms, store)), store)
 
     def instance(self, host: Host | str) -> InstanceMetadata:
         """Return what the instance at *host* says of itself; a `StaticMembership` asks by this.
