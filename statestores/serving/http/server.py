@@ -16,6 +16,7 @@ from statestores.query.queryable_stores import QueryableStores
 from statestores.serving.access import DEFAULT_ADDRESS, Access
 from statestores.serving.answers import Answers
 from statestores.serving.http.application import application
+from statestores.serving.http.timed_protocol import protocol_for
 from statestores.serving.limits import Limits
 from statestores.serving.served import Served, instance_of
 from statestores.spi.closing import Closing
@@ -84,7 +85,7 @@ class HttpServer(Closing):
                 access_log=False,
                 lifespan="off",
                 ws="none",
-                http="h11",
+                http=protocol_for(limits.max_ms / 1000),
                 server_header=False,
                 proxy_headers=False,
                 h11_max_incomplete_event_size=_MAX_HEADER_BYTES,

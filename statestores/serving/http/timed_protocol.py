@@ -1,0 +1,100 @@
+"""Connections that may not take for ever: the time for a request's head, and for its answer.
+
+Uvicorn waits for the head of a request, and for whoever reads an answer, as long as the other side
+likes; and it has so many connections, after which everybody is turned away. So a few hundred
+connections that say nothing would close the server to all others (SRV-18).
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+HEAD_SECONDS = 10.0
+"""How long a connection may take for the head of a request, and for the rest of a body that nobody
+reads any more."""
+
+
+class _Clock:
+    """Something that happens after a while, unless it is stopped."""
+
+    _handle: asyncio.TimerHandle | None = None
+
+    def start(self, after_s: float, then: Callable[[], object]) -> None:
+        """Have *then* happen after *after_s*; one that runs goes on."""
+        if self._handle is None:
+            self._handle = asyncio.get_running_loop().call_later(after_s, self._ring, then)
+
+    def stop(self) -> None:
+        """Have nothing happen."""
+        if self._handle is not None:
+            self._handle.cancel()
+            self._handle = None
+
+    def _ring(self, then: Callable[[], object]) -> None:
+        self._handle = None
+        then()
+
+
+class TimedProtocol(H11Protocol):
+    """One connection of uvicorn's, with two clocks."""
+
+    head_s = HEAD_SECONDS
+    answer_s = 30.0
+    """How long an answer may wait for whoever reads it."""
+
+    def connection_made(self, transport: Any) -> None:
+        """Begin to wait for the first request."""
+        self._head_clock, self._answer_clock = _Clock(), _Clock()
+        super().connection_made(transport)
+        self._wait_for_head()
+
+    def data_received(self, data: bytes) -> None:
+        """Take *data*; what is no request yet has to become one."""
+        super().data_received(data)
+        if self._is_answering():
+            self._head_clock.stop()
+        else:
+            self._wait_for_head()
+
+    def on_response_complete(self) -> None:
+        """Go on with what has come meanwhile, which may be half a request, or a body unread."""
+        super().on_response_complete()
+        is_begun = self.conn.trailing_data[0] or self.conn.their_state is h11.SEND_BODY
+        if is_begun and not self._is_answering():
+            self._wait_for_head()
+
+    def pause_writing(self) -> None:
+        """Begin to wait for whoever reads the answer."""
+        super().pause_writing()
+        self._answer_clock.start(self.answer_s, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """Note that it was read."""
+        super().resume_writing()
+        self._answer_clock.stop()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait for nothing any more."""
+        super().connection_lost(exc)
+        self._head_clock.stop()
+        self._answer_clock.stop()
+
+    def _is_answering(self) -> bool:
+        cycle: Any = self.cycle  # there is none before the first request
+        return cycle is not None and not cycle.response_complete
+
+    def _wait_for_head(self) -> None:
+        if not self.transport.is_closing():
+            self._head_clock.start(self.head_s, self._end_unasked)
+
+    def _end_unasked(self) -> None:
+        if not self._is_answering():
+            self.transport.close()
+
+
+def protocol_for(answer_s: float) -> type[TimedProtocol]:
+    """Return the class of connections whose answers may wait for *answer_s*."""
+    return type("TimedProtocol", (TimedProtocol,), {"answer_s": answer_s})
