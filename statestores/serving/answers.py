@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
-from threading import BoundedSemaphore
+from threading import Lock
 from typing import Any
 
 import pyarrow as pa
@@ -27,6 +27,10 @@ from statestores.spi.specification import StoreSpecification
 from statestores.spi.stores.stream_time import ReadOnlyTimedStore
 
 _ROWS_OF_A_BATCH = 4096
+_BYTES_OF_A_BATCH = 4 * 1024 * 1024
+_STALLED_TIMES = 4
+"""How many times `Limits.max_concurrent` answers there are, with those whose time is over."""
+
 _CATCH_UPS = 5
 """How often copies are brought up to their changelogs for one read, when writers go on."""
 
@@ -44,7 +48,8 @@ class Answers:
         self.served = served
         self.limits = limits or Limits()
         self._stores = QueryableStores(served) if queries is None else queries
-        self._running = BoundedSemaphore(self.limits.max_concurrent)
+        self._lock = Lock()
+        self._running: set[Deadline] = set()
 
     @contextmanager
     def turn(self) -> Iterator[Deadline]:
@@ -53,15 +58,22 @@ class Answers:
         Raises:
             InvalidStateStoreError: Too many run; try again, here or elsewhere.
         """
-        if not self._running.acquire(blocking=False):
-            raise InvalidStateStoreError(
-                f"this instance answers {self.limits.max_concurrent} queries at a time, and does; "
-                "try again"
-            )
+        mine = Deadline(self.limits.max_ms)
+        with self._lock:
+            most = self.limits.max_concurrent
+            if len(self._running) >= most:
+                # Who reads nothing of an answer cannot be stopped, and holds up nobody else for it.
+                timely = sum(not each.is_over for each in self._running)
+                if timely >= most or len(self._running) >= _STALLED_TIMES * most:
+                    raise InvalidStateStoreError(
+                        f"this instance answers {most} queries at a time, and does; try again"
+                    )
+            self._running.add(mine)
         try:
-            yield Deadline(self.limits.max_ms)
+            yield mine
         finally:
-            self._running.release()
+            with self._lock:
+                self._running.discard(mine)
 
     def rows(
         self, query: Query, deadline: Deadline, *, is_stream: bool = False
@@ -189,6 +201,15 @@ def _timely(batches: Iterator[pa.RecordBatch], deadline: Deadline) -> Iterator[p
 def _batches(
     schema: pa.Schema, rows: Iterator[Row], deadline: Deadline
 ) -> Iterator[pa.RecordBatch]:
-    while chunk := list(islice(rows, _ROWS_OF_A_BATCH)):
+    chunk: list[Row] = []
+    size = 0
+    for row in rows:
+        chunk.append(row)
+        size += len(row[0]) + len(row[1] or b"")
+        if len(chunk) == _ROWS_OF_A_BATCH or size >= _BYTES_OF_A_BATCH:
+            deadline.check()
+            yield batch_of(schema, chunk)
+            chunk, size = [], 0
+    if chunk:
         deadline.check()
         yield batch_of(schema, chunk)

@@ -6,11 +6,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import httpx
+import pyarrow as pa
 import pytest
-from served_shop import Shop
+from pyarrow import flight
+from served_shop import COUNTS, SEEN, Shop
 
-from statestores.serving import HttpServer, Limits
+from statestores.errors import InvalidStateStoreError
+from statestores.serving import FlightServer, FlightStores, HttpServer, Limits
 from statestores.serving.http.timed_protocol import TimedProtocol
+from statestores.serving.query import Query
 from statestores.tasks import TaskId
 
 _HALF_A_HEAD = b"GET /health HTTP/1.1\r\nhost: localhost\r\nx: "
@@ -73,10 +77,8 @@ def test_half_a_request_is_not_waited_for(shop: Shop, monkeypatch: pytest.Monkey
 @pytest.mark.spec("SRV-16", "SRV-18")
 def test_an_answer_that_nobody_reads_is_given_up(own_shop: Shop) -> None:
     """Whoever asks for much and reads nothing held it in the server's memory, for ever."""
-    task = own_shop.manager.task(TaskId(0, 0))
-    task.store("seen").put("big", "x" * (8 << 20), timestamp_ms=1)
-    task.commit({})
-    path = "/v1/stores/seen/value?key=big&partition=0"
+    _put_big(own_shop, 3)
+    path = "/v1/stores/seen/rows?prefix=big&partition=0"
     with HttpServer(own_shop.served, limits=Limits(max_ms=300)) as server:
         with connected(server) as one:
             one.sendall(f"GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n".encode())
@@ -85,3 +87,51 @@ def test_an_answer_that_nobody_reads_is_given_up(own_shop: Shop) -> None:
             wait_for(lambda: not server._server.server_state.connections)
             assert ended(one)
         assert len(httpx.get(server.url + path, trust_env=False).content) > 8 << 20
+
+
+def _put_big(shop: Shop, number: int) -> None:
+    task = shop.manager.task(TaskId(0, 0))
+    for each in range(number):
+        task.store("seen").put(f"big{each}", "x" * (3 << 20), timestamp_ms=1)
+    task.commit({})
+
+
+@pytest.mark.spec("SRV-16", "SRV-18")
+def test_a_stream_that_nobody_reads_keeps_nobody_out(own_shop: Shop) -> None:
+    """As many clients as may ask at once stopped in the middle: nobody else was heard any more.
+
+    A Flight server cannot end a call, so it waited for them, at its own end too: an application
+    with one frozen reader never ended. Now what has taken its time counts no more, and the
+    connection is cut when the server is closed.
+    """
+    _put_big(own_shop, 9)
+    limits = Limits(max_ms=300, max_concurrent=1)
+    with FlightStores() as remote:
+        with FlightServer(own_shop.served, limits=limits) as server:
+            client = flight.connect(f"grpc://{server.host}")
+            query = Query(store="seen", read="range", partition=0)
+            reader = client.do_get(flight.Ticket(query.as_json()))
+            counts = remote.store(server.host, COUNTS)
+
+            def is_answered() -> bool:
+                try:
+                    return counts.get("w07") == 7
+                except InvalidStateStoreError:
+                    return False
+
+            wait_for(is_answered)
+        with pytest.raises((flight.FlightError, pa.ArrowException)):
+            reader.read_all()
+        client.close()
+
+
+@pytest.mark.spec("SRV-18")
+def test_a_batch_of_large_rows_is_small(own_shop: Shop) -> None:
+    """Four thousand rows were one batch, of whatever size: so a stream took any memory."""
+    _put_big(own_shop, 4)
+    with FlightServer(own_shop.served) as server, FlightStores() as remote:
+        query = Query(store="seen", read="range", first=b"big", last=b"bigz", partition=0)
+        sizes = [batch.num_rows for batch in remote.batches(server.host, query)]
+
+        assert sizes == [2, 2]
+        assert len(list(remote.store(server.host, SEEN, partition=0).range("big", "bigz"))) == 4

@@ -25,6 +25,7 @@ from statestores.query.metadata.instance import InstanceMetadata
 from statestores.serving.access import DEFAULT_ADDRESS, Access, read_pem
 from statestores.serving.answers import Answers
 from statestores.serving.errors_on_wire import as_bytes
+from statestores.serving.flight.connections import cut_connections
 from statestores.serving.flight.point_answers import encoded_rows
 from statestores.serving.limits import Limits
 from statestores.serving.query import Query, query_from_json
@@ -33,6 +34,18 @@ from statestores.spi.closing import Closing
 
 READ, ABOUT, INSTANCE = "read", "about", "instance"
 """The actions: a read of a few rows, what is known of a store, and what is here."""
+
+_LONGEST_END_SECONDS = 5.0
+_CUT_SECONDS = 0.5
+
+_METHODS = frozenset(
+    {
+        flight.FlightMethod.DO_GET,
+        flight.FlightMethod.DO_ACTION,
+        flight.FlightMethod.LIST_ACTIONS,
+        flight.FlightMethod.HANDSHAKE,
+    }
+)
 
 _LOGGER = logging.getLogger("statestores.serving")
 
@@ -92,6 +105,8 @@ class FlightServer(Closing):
             raise StorageError(f"cannot listen at {address}:{port}: {error}") from error
         self._host = Host(advertised or address, self._server.port)
         self._served, self._http = served, http
+        self._ending: Thread | None = None
+        self._end_seconds = min((limits or Limits()).max_ms / 1000, _LONGEST_END_SECONDS)
         self._instance = instance or str(self._host)
         self._thread = Thread(
             target=self._server.serve, name=f"flight-{self._host.port}", daemon=True
@@ -107,8 +122,19 @@ class FlightServer(Closing):
         return instance_of(self._served, self._instance, host=self._host, http=self._http)
 
     def close(self) -> None:
-        """Answer what is being asked, and end. Idempotent."""
-        self._server.shutdown()
+        """Answer what is being asked, and end. Idempotent.
+
+        Who reads nothing of its answer is waited for as long as an answer may take, and up to five
+        seconds; then its connection is cut. Flight itself would wait for ever, and an application
+        could not end.
+        """
+        if self._ending is None:
+            self._ending = Thread(target=self._server.shutdown, name="end-flight", daemon=True)
+            self._ending.start()
+        self._ending.join(self._end_seconds)
+        while self._ending.is_alive():
+            cut_connections(self._host.port)
+            self._ending.join(_CUT_SECONDS)
         self._thread.join()
 
 
@@ -120,11 +146,18 @@ class _Guard(flight.ServerMiddlewareFactory):  # type: ignore[misc]
         self._access = access
 
     def start_call(self, info: Any, headers: dict[str, list[str]]) -> None:
-        """Refuse a call without the token, before anything of it is read."""
+        """Refuse a call without the token, or that is no read, before anything of it is read."""
         try:
             self._access.check_header(next(iter(headers.get("authorization", [])), None))
         except AccessDeniedError as error:
             raise flight.FlightUnauthenticatedError(str(error), as_bytes(error)) from error
+        if info.method not in _METHODS:  # else Flight answers with a traceback
+            _refuse(
+                InvalidArgumentError(
+                    f"only reads are answered here, by tickets and the actions {READ!r}, {ABOUT!r} "
+                    f"and {INSTANCE!r}"
+                )
+            )
 
 
 class _Server(flight.FlightServerBase):  # type: ignore[misc]
