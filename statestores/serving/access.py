@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 from statestores.errors import AccessDeniedError, InvalidArgumentError, StorageError
 
@@ -22,6 +23,9 @@ class Access:
     token: str | None = field(default=None, repr=False)
     """What they send as ``Authorization: Bearer ...``; ``None``: nothing is asked. From 16
     characters, since it can be guessed at."""
+
+    other_tokens: tuple[str, ...] = field(default=(), repr=False)
+    """Tokens that are let in as well: the next one or the last one, while it is being changed."""
 
     certificate: str | PathLike[str] | None = None
     """The file of the server's certificate chain, as PEM: the connection is encrypted."""
@@ -40,7 +44,7 @@ class Access:
 
         Raises:
             InvalidArgumentError: A certificate without key, a client's authority without a
-                certificate, or a token that is too short.
+                certificate, a token that is too short, or others without a token.
         """
         if (self.certificate is None) != (self.private_key is None):
             raise InvalidArgumentError("a certificate and its private key are given together")
@@ -48,14 +52,18 @@ class Access:
             raise InvalidArgumentError(
                 "certificates of clients need encryption; give a certificate and a private key"
             )
-        if self.token is not None and (
-            len(self.token) < _LEAST_TOKEN
-            or not self.token.isascii()
-            or not self.token.isprintable()
-        ):
-            raise InvalidArgumentError(
-                f"a token has {_LEAST_TOKEN} or more characters of ASCII, none of them a control"
-            )
+        if self.token is None and self.other_tokens:
+            raise InvalidArgumentError("other tokens are let in beside one: give a token as well")
+        for token in self._tokens:
+            if len(token) < _LEAST_TOKEN or not token.isascii() or not token.isprintable():
+                raise InvalidArgumentError(
+                    f"a token has {_LEAST_TOKEN} or more characters of ASCII, none of them a "
+                    "control"
+                )
+
+    @property
+    def _tokens(self) -> tuple[str, ...]:
+        return () if self.token is None else (self.token, *self.other_tokens)
 
     @property
     def is_encrypted(self) -> bool:
@@ -85,15 +93,17 @@ class Access:
         """Accept what came as the ``Authorization`` header.
 
         Raises:
-            AccessDeniedError: It is not the token.
+            AccessDeniedError: It is none of the tokens.
         """
         if self.token is None:
             return
         if isinstance(authorization, str):
             authorization = authorization.encode("utf-8", "surrogateescape")
-        if authorization is None or not hmac.compare_digest(
-            authorization, b"Bearer " + self.token.encode("ascii")
-        ):
+        given = b"" if authorization is None else authorization
+        known = [
+            hmac.compare_digest(given, b"Bearer " + token.encode("ascii")) for token in self._tokens
+        ]  # each of them: how long it takes says nothing of which
+        if not any(known):
             raise AccessDeniedError(
                 "this instance asks for a token, as 'Authorization: Bearer ...'"
             )
@@ -107,6 +117,18 @@ def is_loopback(address: str) -> bool:
         return ipaddress.ip_address(address.strip("[]")).is_loopback
     except ValueError:
         return False
+
+
+def access_of_tokens(tokens: str, **more: Any) -> Access:
+    """Return what asks for one of *tokens*, a line each: the first is what this side sends.
+
+    Raises:
+        InvalidArgumentError: There is none, or one is too short; or as `Access`.
+    """
+    found = [line.strip() for line in tokens.splitlines() if line.strip()]
+    if not found:
+        raise InvalidArgumentError("there is no token in it: write one on a line of its own")
+    return Access(token=found[0], other_tokens=tuple(found[1:]), **more)
 
 
 def read_pem(path: str | PathLike[str]) -> bytes:

@@ -55,10 +55,10 @@ class ApplicationServer(Closing):
         with ExitStack() as opening:
             remote = opening.enter_context(
                 FlightStores(
-                    token=how.access.token,
+                    token=how.instance_access.token,
                     authority=how.authority,
-                    certificate=how.access.certificate,
-                    private_key=how.access.private_key,
+                    certificate=how.instance_access.certificate,
+                    private_key=how.instance_access.private_key,
                     timeout_s=how.timeout_s,
                 )
             )
@@ -73,7 +73,7 @@ class ApplicationServer(Closing):
                     address=how.address,
                     port=how.flight_port,
                     instance=instance,
-                    access=how.access,
+                    access=how.instance_access,
                     limits=how.limits,
                     advertised=how.advertised,
                 )

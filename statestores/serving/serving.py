@@ -27,7 +27,11 @@ class Serving:
     """The port of Arrow Flight, by which instances ask each other; 0: any that is free."""
 
     access: Access = field(default_factory=Access)
-    """Who may ask. The other instances are asked with the same token and certificate."""
+    """Who may ask over HTTP."""
+
+    between_instances: Access | None = None
+    """Who may ask over Flight, and with which token and certificate this instance asks the others:
+    credentials that instances have and people need not. ``None``: as `access` says."""
 
     authority: str | PathLike[str] | None = None
     """The file of certificates that those of the other instances come from (PEM)."""
@@ -55,11 +59,17 @@ class Serving:
         if not self.timeout_s > 0:
             raise InvalidArgumentError(f"timeout_s must be above 0, got {self.timeout_s!r}")
         self.access.check_address(self.address)
-        if self.access.is_encrypted and self.authority is None:
+        self.instance_access.check_address(self.address)
+        if self.instance_access.is_encrypted and self.authority is None:
             raise InvalidArgumentError(
                 "where the connection is encrypted, instances check the certificates of each "
                 "other: give the file of their authority as well"
             )
+
+    @property
+    def instance_access(self) -> Access:
+        """Who may ask over Flight."""
+        return self.access if self.between_instances is None else self.between_instances
 
     @classmethod
     def of(cls, serve: "Self | str") -> Self:

@@ -72,12 +72,18 @@ def test_a_run_may_answer_queries(run: Run, module: str, tmp_path: Path) -> None
     lines = Topic("lines", key=ss.utf8, value=ss.utf8)
     with LocalTopics(tmp_path / "data" / "topics") as topics:
         topics.topic(lines).append([Record("a", "b", 1)])
-    arguments = ("run", f"{module}:shop", "--local", "data", "--until-idle", "--serve")
-    wrong = run(*arguments, "7070")
-    right = run(*arguments, "127.0.0.1:0")
+    for name in ("people", "ours"):
+        (tmp_path / name).write_text(f"{name}-have-this-token\n")
+    tokens = ("--token-file", "people", "--instance-token-file", "ours")
+    arguments = ("run", f"{module}:shop", "--local", "data", "--until-idle")
+    wrong = run(*arguments, "--serve", "7070")
+    nowhere = run(*arguments, *tokens)
+    right = run(*arguments, "--serve", "127.0.0.1:0", *tokens)
 
     assert wrong.code != 0
     assert "host:port" in wrong.err
+    assert nowhere.code != 0
+    assert "give --serve" in nowhere.err
     assert right.code == 0, right.err
     assert "1 records processed" in right.out
 

@@ -4,20 +4,24 @@ import sys
 from contextlib import ExitStack
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from statestores.cli.access_options import (
+    AccessFiles,
+    CertificateOption,
+    ClientAuthorityOption,
+    InsecureOption,
+    PrivateKeyOption,
+    TokenOption,
+)
 from statestores.cli.arguments import JsonOption, RootArgument
 from statestores.cli.commands.topologies import load_topology
 from statestores.cli.output import Output
-from statestores.errors import StorageError
 from statestores.query.metadata import LeaseMembership
 from statestores.stopping import StopRequest, stopped_by_signals
 from statestores.storage import is_storage_url
-
-if TYPE_CHECKING:
-    from statestores.serving import Access
 
 _LOOK_SECONDS = 0.1
 
@@ -69,30 +73,11 @@ def serve(
             help="Show the picture of this one. The module is imported.",
         ),
     ] = None,
-    token_file: Annotated[
-        Path | None,
-        typer.Option("--token-file", metavar="FILE", help="Ask for the token that this file has."),
-    ] = None,
-    certificate: Annotated[
-        Path | None,
-        typer.Option("--certificate", metavar="FILE", help="Encrypt, with this certificate (PEM)."),
-    ] = None,
-    private_key: Annotated[
-        Path | None,
-        typer.Option("--private-key", metavar="FILE", help="The key of the certificate (PEM)."),
-    ] = None,
-    client_authority: Annotated[
-        Path | None,
-        typer.Option(
-            "--client-authority",
-            metavar="FILE",
-            help="Let in only who has a certificate of this authority (PEM).",
-        ),
-    ] = None,
-    insecure: Annotated[
-        bool,
-        typer.Option("--insecure", help="Let anybody in who reaches the address, unencrypted."),
-    ] = False,
+    token_file: TokenOption = None,
+    certificate: CertificateOption = None,
+    private_key: PrivateKeyOption = None,
+    client_authority: ClientAuthorityOption = None,
+    insecure: InsecureOption = False,
     json: JsonOption = False,
 ) -> None:
     """Serve the stores of a state root, which others may write: JSON, Arrow, metrics, and a page.
@@ -104,13 +89,12 @@ def serve(
     """
     output = Output(json=json)
     serving: Any = import_module("statestores.serving")  # late: it needs another extra
-    access: Access = serving.Access(
-        token=None if token_file is None else _token(token_file),
+    access = AccessFiles(
         certificate=certificate,
         private_key=private_key,
         client_authority=client_authority,
         insecure=insecure,
-    )
+    ).access(token_file)
     access.check_address(address)
     picture = None if topology is None else load_topology(topology).mermaid()
     stop = StopRequest()
@@ -147,11 +131,3 @@ def serve(
         sys.stdout.flush()  # whoever waits for the address may read a pipe
         while not stop.wait(_LOOK_SECONDS):
             pass
-
-
-def _token(file: Path) -> str:
-    """Return the token in *file*, without the line's end."""
-    try:
-        return file.read_text("utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise StorageError(f"cannot read the token in {str(file)!r}: {error}") from error

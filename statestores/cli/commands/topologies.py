@@ -3,20 +3,30 @@
 import sys
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import typer
 
+from statestores.cli.access_options import (
+    AccessFiles,
+    CertificateOption,
+    ClientAuthorityOption,
+    InsecureOption,
+    PrivateKeyOption,
+    TokenOption,
+)
 from statestores.cli.arguments import BackendOption, JsonOption, parse_backend_options, parse_pairs
 from statestores.cli.output import Output
 from statestores.cli.topology_ends import parse_retention, parse_sinks, parse_sources
 from statestores.errors import InvalidArgumentError
 from statestores.processing import Topology
 from statestores.processing.local import run as run_locally
+from statestores.query.metadata.host import name_and_port
 
 if TYPE_CHECKING:
     from statestores.kafka import KafkaProgress
     from statestores.processing.local import RunProgress
+    from statestores.serving import Serving
 
 Until: TypeAlias = Literal["stopped", "idle"]
 
@@ -126,6 +136,27 @@ def run(
             "work, with a page; port 0 for any free one. Needs statestores[serve].",
         ),
     ] = None,
+    token_file: TokenOption = None,
+    instance_token_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--instance-token-file",
+            metavar="FILE",
+            help="The token by which processes ask each other; by default that of --token-file.",
+        ),
+    ] = None,
+    certificate: CertificateOption = None,
+    private_key: PrivateKeyOption = None,
+    authority: Annotated[
+        Path | None,
+        typer.Option(
+            "--authority",
+            metavar="FILE",
+            help="The authority of the other processes' certificates (PEM).",
+        ),
+    ] = None,
+    client_authority: ClientAuthorityOption = None,
+    insecure: InsecureOption = False,
     until_idle: Annotated[
         bool, typer.Option("--until-idle", help="End when all input that is there is processed.")
     ] = False,
@@ -135,7 +166,8 @@ def run(
 
     Ctrl-C and SIGTERM have it commit and end; the next run goes on from there, and so it does
     after a crash. Further processes share the work: with --local the same command again, on Kafka
-    each with a --state of its own. --partitions and --threads are for --local.
+    each with a --state of its own. --partitions and --threads are for --local; what comes behind
+    --serve says who may ask there.
 
     Example: statestores run shop.counting:topology --local data --until-idle
     """
@@ -144,6 +176,13 @@ def run(
     options = parse_backend_options(backend_option)
     progress: RunProgress | KafkaProgress
     of_local = source or sink or retain
+    files = AccessFiles(
+        certificate=certificate,
+        private_key=private_key,
+        client_authority=client_authority,
+        insecure=insecure,
+    )
+    answers = _serving(serve, files, token_file, instance_token_file, authority)
     if kafka is not None and state is not None and local is None and not of_local:
         from statestores.kafka import run as run_on_kafka  # noqa: PLC0415  # needs its extra
 
@@ -155,7 +194,7 @@ def run(
             backend=backend,
             options=options,
             settings=settings,
-            serve=serve,
+            serve=answers,
             until=until,
         )
     elif local is not None and kafka is None and state is None and not kafka_option:
@@ -171,7 +210,7 @@ def run(
             partitions=partitions,
             threads=threads,
             standbys=standbys,
-            serve=serve,
+            serve=answers,
             until=until,
         )
     else:
@@ -187,6 +226,39 @@ def run(
             f"{progress.processed:,} records processed, {progress.emitted:,} emitted, "
             f"{progress.dropped:,} dropped, in {progress.commits:,} commits"
         )
+
+
+def _serving(
+    serve: str | None,
+    files: AccessFiles,
+    token_file: Path | None,
+    instance_token_file: Path | None,
+    authority: Path | None,
+) -> "Serving | str | None":
+    """Return where to answer, and whom.
+
+    Raises:
+        InvalidArgumentError: It is said whom, and not where; or as `statestores.serving.Serving`.
+        StorageError: A token cannot be read.
+    """
+    given = (token_file, instance_token_file, authority, *files.given)
+    if not any(given):
+        return serve
+    found = None if serve is None else name_and_port(serve)
+    if found is None:
+        raise InvalidArgumentError(
+            f"tokens and certificates are of a server: give --serve HOST:PORT, got {serve!r}"
+        )
+    serving: Any = import_module("statestores.serving")  # late: it needs another extra
+    between = None if instance_token_file is None else files.access(instance_token_file)
+    made: Serving = serving.Serving(
+        address=found[0],
+        port=found[1],
+        access=files.access(token_file),
+        between_instances=between,
+        authority=authority,
+    )
+    return made
 
 
 def load_topology(name: str) -> Topology:
