@@ -123,7 +123,7 @@ def test_a_range_is_browsed_page_by_page_with_the_keyboard(page: Page) -> None:
 
 @pytest.mark.spec("SRV-20")
 def test_a_history_is_shown(page: Page) -> None:
-    """Versions of a key; and a word of it for a store that has none."""
+    """Versions of a key, or of a range; and a word of it for a store that has none."""
     page.get_by_role("tab", name="History").click()
     expect(page.locator("#panel-history")).to_contain_text("keep the latest value")
     page.get_by_role("button", name="rates").click()
@@ -131,6 +131,11 @@ def test_a_history_is_shown(page: Page) -> None:
     page.locator("#panel-history input[name=key]").fill("w05")
     page.keyboard.press("Enter")
     expect(page.locator("#panel-history tbody tr")).to_have_count(3)
+    page.locator("#panel-history input[name=key]").fill("")
+    page.get_by_label("or first key").fill("w05")
+    page.locator("#panel-history input[name=last]").fill("w06")
+    page.keyboard.press("Enter")
+    expect(page.locator("#panel-history tbody tr")).to_have_count(6)
 
 
 @pytest.mark.spec("SRV-20")
@@ -149,7 +154,7 @@ def test_instances_topology_and_metrics(page: Page) -> None:
 
 @pytest.mark.spec("SRV-20")
 def test_it_is_light_and_dark(page: Page) -> None:
-    """As the reader's system has it."""
+    """As the reader's system has it; and on a telephone nothing is beside the screen."""
 
     def ground() -> str:
         return str(page.evaluate("getComputedStyle(document.body).backgroundColor"))
@@ -160,6 +165,8 @@ def test_it_is_light_and_dark(page: Page) -> None:
 
     assert light != ground()
     picture(page, "dark")
+    page.set_viewport_size({"width": 400, "height": 700})
+    assert page.evaluate("document.documentElement.scrollWidth") == 400
 
 
 @pytest.mark.spec("SRV-20")

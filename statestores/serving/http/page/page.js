@@ -68,15 +68,23 @@ function trouble(words) {
   $("#trouble").hidden = !words;
 }
 
+// The latest value is at the right; the line below is a lag of nothing.
 function spark(values) {
-  const picture = document.createElementNS("http://www.w3.org/2000/svg", "svg");
-  const most = Math.max(1, ...values), line = document.createElementNS("http://www.w3.org/2000/svg", "polyline");
-  picture.setAttribute("class", "spark");
-  picture.setAttribute("viewBox", "0 0 120 24");
-  picture.setAttribute("role", "img");
-  picture.setAttribute("aria-label", `lag from ${values[0] ?? 0} to ${values.at(-1) ?? 0}, at most ${Math.max(0, ...values)}`);
-  line.setAttribute("points", (values.length > 1 ? values : [values[0] ?? 0, values[0] ?? 0]).map((value, at) => `${(at * 120) / (KEPT - 1)},${22 - (value / most) * 20}`).join(" "));
-  picture.append(line);
+  const svg = (name, attributes) => {
+    const element = document.createElementNS("http://www.w3.org/2000/svg", name);
+    for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+    return element;
+  };
+  const most = Math.max(1, ...values);
+  const points = values.map((value, at) => [116 - ((values.length - 1 - at) * 114) / (KEPT - 1), 21 - (value / most) * 18]);
+  const words = `lag from ${values[0] ?? 0} to ${values.at(-1) ?? 0}, at most ${Math.max(0, ...values)}`;
+  const picture = svg("svg", { class: "spark", viewBox: "0 0 120 24", role: "img", "aria-label": words });
+  const title = svg("title", {});
+  title.textContent = words;
+  picture.append(title, svg("path", { class: "base", d: "M2 21H118" }));
+  if (!points.length) return picture;
+  picture.append(svg("polyline", { points: points.map((each) => each.join(",")).join(" ") }));
+  picture.append(svg("circle", { cx: points.at(-1)[0], cy: points.at(-1)[1], r: 2.2 }));
   return picture;
 }
 
@@ -178,6 +186,7 @@ function fields() {
     each.hidden = !each.dataset.kinds.split(" ").includes(kind);
     for (const input of each.querySelectorAll("input")) input.disabled = each.hidden;
   }
+  $("#panel-history [name=key]").required = kind !== "versioned"; // which have histories of ranges
 }
 
 function describe() {
@@ -273,7 +282,8 @@ async function instances() {
     const of = Object.entries(each.partitions);
     return (of.length ? of : [["", {}]]).map(([store, parts]) => {
       const with_ = (...roles) => Object.entries(parts).filter(([, part]) => roles.includes(part.role)).map(([number]) => number).join(", ");
-      return made("tr", {}, cell(each.instance), cell(each.host), cell(each.http), cell(store), cell(with_("active")), cell(with_("standby")), cell(with_("restoring", "promoting")));
+      const lags = Object.values(parts).filter((part) => part.current_offset != null && part.end_offset != null).map((part) => Math.max(0, part.end_offset - part.current_offset));
+      return made("tr", {}, cell(each.instance), cell(each.host), cell(each.http), cell(store), cell(with_("active")), cell(with_("standby")), cell(with_("restoring", "promoting")), cell(lags.length ? Math.max(...lags) : null, "number"));
     });
   });
   $("#instances tbody").replaceChildren(...rows);
