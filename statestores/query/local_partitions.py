@@ -168,13 +168,17 @@ class LocalPartitions(Generic[S]):
                 )
 
     def positions(self) -> dict[int, Position]:
-        """Return the input offsets that each partition here reflects, whatever the bound (QRY-8).
+        """Return the input offsets that each partition here reflects (QRY-8).
 
         Raises:
             InvalidStateStoreError: No partition is here, or one is closed meanwhile.
+            NotUpToBoundError: A partition has not reached the bound.
         """
-        with reading(self._name):
-            return {number: store.position for number, store in self.find().items()}
+        with reading(self._name), ExitStack() as held:
+            return {
+                number: self._as_read(number, store, held).position
+                for number, store in self.find().items()
+            }
 
     # Reads of many keys.
 

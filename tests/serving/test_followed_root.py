@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from served_shop import COUNTS, WORDS, Shop
+from served_shop import COUNTS, WORDS, Shop, home
 
 import statestores as ss
 from statestores.errors import StoreNotFoundError
@@ -38,6 +38,20 @@ def test_a_read_has_everything_that_was_committed_before_it(
 
     assert followed.waiting() == ()
     assert {each.role.value for each in followed.partitions("counts").values()} == {"standby"}
+
+
+@pytest.mark.spec("SRV-19", "QRY-9")
+def test_a_position_has_everything_too(followed: FollowedRoot, own_shop: Shop) -> None:
+    """`about` gave the position of an older commit, beside the stream time of a newer one.
+
+    A bound is judged by every read, but a position was taken before, of copies as they were: what
+    was acknowledged a moment ago had not arrived, by the position of what was read.
+    """
+    answers = Answers(followed)
+    for number in range(3):
+        own_shop.put("w07", 100 + number, 30 + number)
+        asked = Query(store="counts", read="about", partition=home("w07"))
+        assert answers.about(asked)["position"] == [["words", 0, 30 + number]]
 
 
 @pytest.mark.spec("SRV-19")

@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pyarrow as pa
 import pytest
-from served_shop import COUNTS, MINUTES, RATES, SEEN, VISITS, Shop
+from served_shop import COUNTS, MINUTES, RATES, SEEN, VISITS, Shop, home
 
 from statestores.query import QueryableStores
 from statestores.serving import HttpServer, Limits
@@ -148,6 +148,7 @@ def test_pages_of_rows_give_every_row_once(web: httpx.Client) -> None:
         ("counts/value?key=a&as_of=5", 400, "InvalidArgumentError"),
         ("counts/value?key=a&partition=9", 400, "InvalidArgumentError"),
         ("counts/value?key=a&max_lag=-1", 400, "InvalidArgumentError"),
+        ("counts/value?key=a&max_lag=9223372036854775808", 400, "InvalidArgumentError"),
         ("counts/value?key=a&stale=yes", 400, "InvalidArgumentError"),
         ("counts/value?key=hex:zz", 400, "InvalidArgumentError"),
         ("counts/history?key=a", 400, "InvalidArgumentError"),
@@ -279,8 +280,62 @@ def test_it_says_what_is_here(web: httpx.Client, server: HttpServer) -> None:
     assert described["openapi"].startswith("3.1")
     reads = [path for path in described["paths"] if path.startswith("/v1/stores/{store}/")]
     assert sorted(path.rsplit("/", 1)[1] for path in reads) == [
-        *("about", "changes", "history", "rows", "value", "values")
+        *("about", "changes", "history", "rows", "value", "values", "where")
     ]
+    schemas = described["components"]["schemas"]
+    for path in ("/health", "/ready", "/v1/instance", "/v1/metadata", "/v1/topology", "/v1/stores"):
+        answer = described["paths"][path]["get"]["responses"]["200"]["content"]["application/json"]
+        schema = schemas[answer["schema"]["$ref"].rpartition("/")[2]]
+        document = told(web.get(path))
+        assert set(schema["required"]) <= set(document)
+        assert schema.get("additionalProperties", True) or set(document) <= set(
+            schema["properties"]
+        )
+
+
+@pytest.mark.spec("SRV-2", "SRV-12")
+def test_it_says_where_a_key_is(web: httpx.Client, server: HttpServer) -> None:
+    """Of a key or a partition: who has it, in which role, and how far behind (KIP-535)."""
+    where = told(web.get("/v1/stores/counts/where", params={"key": "w07"}))
+    assert where == told(web.get(f"/v1/stores/counts/where?partition={home('w07')}"))
+    assert where["partition"] == home("w07")
+    assert (where["active"], where["standbys"]) == (None, [])  # nothing is served over Flight
+    assert where["instances"] == [
+        {
+            "instance": str(server.host),
+            "role": "active",
+            "host": None,
+            "http": str(server.host),
+            "offset_lag": 0,
+        }
+    ]
+    for wrong in ("", "?key=a&partition=0", "?partition=9"):
+        assert told(web.get(f"/v1/stores/counts/where{wrong}"), 400)["retryable"] is False
+
+
+@pytest.mark.spec("SRV-12", "SRV-18")
+def test_every_refusal_is_a_document(
+    own_web: httpx.Client, own_shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Unknown addresses, wrong methods and our own failures were plain text, or said too much."""
+    assert told(own_web.get("/v2/stores"), 404)["error"] == "StoreNotFoundError"
+    wrong = own_web.post("/v1/stores/counts/rows")
+    assert told(wrong, 405)["error"] == "InvalidArgumentError"
+    for method, path, allowed in (
+        ("PUT", "/v1/stores", "GET, HEAD"),
+        ("DELETE", "/v1/stores/counts/values", "POST"),
+    ):
+        refused = own_web.request(method, path)
+        assert told(refused, 405)["retryable"] is False
+        assert refused.headers["allow"] == allowed
+
+    def fail() -> tuple[str, ...]:
+        raise ZeroDivisionError("a secret")
+
+    monkeypatch.setattr(own_shop.served, "waiting", fail)
+    failed = own_web.get("/ready")
+    assert told(failed, 500)["error"] == "StateStoreError"
+    assert "secret" not in failed.text
 
 
 @pytest.mark.spec("SRV-16")

@@ -9,25 +9,28 @@ from typing import Any
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from statestores.errors import InvalidArgumentError, LimitExceededError, StateStoreError
+from statestores.partitioning import partitioner_by_name
+from statestores.query.metadata.application import ApplicationMetadata
 from statestores.query.metadata.instance import InstanceMetadata
 from statestores.serving.access import Access
 from statestores.serving.answers import Answers
 from statestores.serving.errors_on_wire import TRY_AGAIN, as_document, status_of
 from statestores.serving.http import prometheus
 from statestores.serving.http.guard import Guard
-from statestores.serving.http.openapi import description
+from statestores.serving.http.openapi import MAX_WAIT_MS, description
 from statestores.serving.http.parameters import Parameters
 from statestores.serving.http.rendering import json_response
 from statestores.serving.http.store_reads import StoreReads
 
 _BODY_SECONDS = 10.0
-_MAX_WAIT_MS = 25_000
 _LOOK_SECONDS = 0.05
+_WRONG_METHOD = 405
 
 _PAGE = {
     "/": ("page.html", "text/html; charset=utf-8"),
@@ -60,7 +63,9 @@ class Face:
             "/health": lambda _: json_response({"status": "up"}),
             "/ready": self._ready,
             "/metrics": self._metrics,
-            "/openapi.json": lambda _: json_response(description(self._answers.served)),
+            "/openapi.json": lambda _: json_response(
+                description(self._answers.served, self._answers.limits)
+            ),
             "/v1/instance": lambda _: json_response(self._instance().as_json()),
             "/v1/metadata": self._all_metadata,
             "/v1/topology": lambda _: json_response({"mermaid": self._answers.served.topology()}),
@@ -70,6 +75,7 @@ class Face:
             "/v1/stores/{store}/value": reads.value,
             "/v1/stores/{store}/rows": reads.rows,
             "/v1/stores/{store}/history": reads.history,
+            "/v1/stores/{store}/where": self._where,
         }
         return [
             *(Route(path, _answered(answer), methods=["GET"]) for path, answer in simple.items()),
@@ -87,11 +93,46 @@ class Face:
         text = prometheus.exposition(self._answers.served.metrics())
         return Response(text, media_type=prometheus.CONTENT_TYPE)
 
-    def _all_metadata(self, request: Request) -> Response:
+    def _known(self) -> ApplicationMetadata:
         own = self._instance()
         others = {} if self._others is None else self._others()
-        known = [each for _, each in sorted({**others, own.instance: own}.items())]
+        return ApplicationMetadata({**others, own.instance: own})
+
+    def _all_metadata(self, request: Request) -> Response:
+        known = self._known().all_metadata()
         return json_response({"instances": [each.as_json() for each in known]})
+
+    def _where(self, request: Request) -> Response:
+        """Answer with the instances that have a key, or a partition (KIP-535)."""
+        specification = self._answers.served.specification(request.path_params["store"])
+        asked = Parameters(request.query_params.multi_items(), "key", "partition")
+        key, number = asked.key("key", specification), asked.integer("partition")
+        if (key is None) == (number is None):
+            raise InvalidArgumentError("say where what is: give a key, or a partition")
+        known, name = self._known(), specification.name
+        if key is not None:
+            count = self._answers.served.partition_count(name)
+            number = partitioner_by_name(specification.partitioner).partition(key, count)
+        found = known.query_metadata_for_partition(name, number or 0)
+        there = [(each, each.of(name).get(found.partition)) for each in known.all_metadata()]
+        return json_response(
+            {
+                "partition": found.partition,
+                "active": None if found.active is None else str(found.active),
+                "standbys": [str(each) for each in found.standbys],
+                "instances": [
+                    {
+                        "instance": each.instance,
+                        "role": part.role.value,
+                        "host": None if each.host is None else str(each.host),
+                        "http": None if each.http is None else str(each.http),
+                        "offset_lag": part.offset_lag,
+                    }
+                    for each, part in there
+                    if part is not None
+                ],
+            }
+        )
 
     def _stores(self, request: Request) -> Response:
         served = self._answers.served
@@ -147,8 +188,8 @@ class Face:
         wait_ms = Parameters(
             [(name, value) for name, value in asked.multi_items() if name == "wait_ms"], "wait_ms"
         ).integer("wait_ms")
-        if wait_ms is not None and wait_ms > _MAX_WAIT_MS:
-            raise InvalidArgumentError(f"'wait_ms' is up to {_MAX_WAIT_MS}, got {wait_ms}")
+        if wait_ms is not None and wait_ms > MAX_WAIT_MS:
+            raise InvalidArgumentError(f"'wait_ms' is up to {MAX_WAIT_MS}, got {wait_ms}")
         until = monotonic() + (wait_ms or 0) / 1000
         while True:
             found = await run_in_threadpool(self._reads.changes, request)
@@ -167,7 +208,27 @@ def application(
 ) -> Guard:
     """Return the web application of a server that listens at *address*."""
     face = Face(answers, instance, others)
-    return Guard(Starlette(routes=face.routes()), access, address)
+    handlers: dict[Any, Any] = {HTTPException: _no_such_address, Exception: _failed}
+    app = Starlette(routes=face.routes(), exception_handlers=handlers)
+    app.router.redirect_slashes = False
+    return Guard(app, access, address)
+
+
+def _no_such_address(request: Request, error: HTTPException) -> Response:
+    """Answer what Starlette finds no route for, as everything else is answered."""
+    words = "there is no such address here; /openapi.json describes those that there are"
+    if error.status_code == _WRONG_METHOD:
+        words = f"{request.url.path:.200} is not asked by {request.method}"
+    kind = "InvalidArgumentError" if error.status_code == _WRONG_METHOD else "StoreNotFoundError"
+    document = {"error": kind, "message": words, "retryable": False}
+    return json_response(document, error.status_code, **dict(error.headers or {}))
+
+
+def _failed(request: Request, error: Exception) -> Response:
+    """Answer that we have failed, and with nothing of how; Starlette logs it."""
+    words = "the question could not be answered"
+    document = {"error": "StateStoreError", "message": words, "retryable": False}
+    return json_response(document, 500)
 
 
 def _answered(answer: Callable[[Request], Response]) -> Callable[[Request], Awaitable[Response]]:

@@ -64,12 +64,17 @@ class Guard:
             name = host if host.endswith("]") else host.rpartition(":")[0] or host
             if name not in self._names:
                 words = "this instance is called by another name than that of this machine"
-                return json_response({"error": "AccessDeniedError", "message": words}, 421)
+                document = {"error": "AccessDeniedError", "message": words, "retryable": False}
+                return json_response(document, 421)
         if scope["method"] not in {"GET", "HEAD", "POST"}:
             return json_response(
-                {"error": "InvalidArgumentError", "message": "only reads are answered here"},
+                {
+                    "error": "InvalidArgumentError",
+                    "message": "only reads are answered here",
+                    "retryable": False,
+                },
                 405,
-                allow="GET, HEAD, POST",
+                allow="POST" if scope["path"].endswith("/values") else "GET, HEAD",
             )
         try:
             if scope["path"] not in OPEN:

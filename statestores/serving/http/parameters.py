@@ -45,8 +45,9 @@ class Parameters:
         value = self._values.get(name)
         if value is None:
             return None
-        if not (value.isascii() and value.isdigit()) or len(value) > len(str(_MAX)):
-            raise InvalidArgumentError(f"{name!r} is an integer from 0, got {value!r:.80}")
+        is_number = value.isascii() and value.isdigit() and len(value) <= len(str(_MAX))
+        if not is_number or int(value) > _MAX:
+            raise InvalidArgumentError(f"{name!r} is an integer from 0 to {_MAX}, got {value!r:.80}")
         return int(value)
 
     def flag(self, name: str) -> bool:
