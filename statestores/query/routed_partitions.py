@@ -8,6 +8,7 @@ is not retryable is the answer (SRV-7). Partitions are asked side by side (SRV-2
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar, cast
@@ -240,7 +241,9 @@ class RoutedPartitions(LocalPartitions[S]):
                 )
             time.sleep(min(pause, max(0.0, deadline - time.monotonic())))
             pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
-            known = self._watch.look()
+            with suppress(StateStoreError):  # who was there may answer still
+                self._watch.look()
+            known = self._watch.now
 
     def _of_partition(
         self, number: int, here: Callable[[LocalPartitions[S]], T], there: Callable[[S], T]

@@ -242,6 +242,27 @@ def test_retryable_errors_are_asked_again_and_others_are_not(
 
 
 @pytest.mark.spec("SRV-7")
+def test_a_membership_that_fails_ends_no_query(
+    app: Application, queries: RoutedStores, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A query that was to be asked again ended with the error of whoever says who is there.
+
+    The look for a successor is a help: while a disk or a broker does not say who is there, those
+    that were there are asked again, and one of them may answer.
+    """
+    counts = queries.store(COUNTS)
+    word = next(word for word in WORDS if home(word) == 0)
+
+    def fail() -> dict[str, InstanceMetadata]:
+        raise StorageError("the directory of instances cannot be read")
+
+    monkeypatch.setattr(app, "instances", fail)
+    app.failures["one"] = [InvalidStateStoreError("moving"), InvalidStateStoreError("still")]
+
+    assert counts.get(word) == WORDS.index(word)
+
+
+@pytest.mark.spec("SRV-7")
 def test_a_failover_is_followed(app: Application, queries: RoutedStores) -> None:
     """The active instance goes; its copy is promoted; the same handle goes on, and is no older."""
     counts = queries.store(COUNTS)

@@ -47,7 +47,9 @@ class Parameters:
             return None
         is_number = value.isascii() and value.isdigit() and len(value) <= len(str(_MAX))
         if not is_number or int(value) > _MAX:
-            raise InvalidArgumentError(f"{name!r} is an integer from 0 to {_MAX}, got {value!r:.80}")
+            raise InvalidArgumentError(
+                f"{name!r} is an integer from 0 to {_MAX}, got {value!r:.80}"
+            )
         return int(value)
 
     def flag(self, name: str) -> bool:
