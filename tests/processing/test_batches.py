@@ -79,7 +79,7 @@ BY_FUNCTION: dict[str, Callable[[Stream[Any, Any]], Stream[Any, Any]]] = {
     "flat values by function": lambda stream: stream.flat_map_values(
         lambda value: [value] * (0 if value is None else value % 3), value=ss.int64
     ),
-    "batches": lambda stream: stream.batches(
+    "batches": lambda stream: stream.rekey("key", key=ss.utf8).batches(
         lambda batch: batch.filter(pc.greater(batch["value"], -3)), key=ss.utf8, value=ss.int64
     ),
     "rekey by function": lambda stream: stream.rekey(
@@ -140,12 +140,17 @@ def _run(
     size: int,
     inputs: list[Record[Any, Any]],
     cache_max_bytes: int = 0,
+    *,
+    is_run: bool = False,
 ) -> tuple[list[Any], list[Any], int]:
     """Return what came out, what is in the store, and how many were dropped."""
     with _topology(names, end, fold).test(cache_max_bytes=cache_max_bytes) as driver:
         driver.topic("rates").pipe(7, "a", time_ms=0)
         driver.topic("rates").pipe(8, "a", time_ms=30)
-        driver.to_batches(size, least_column_rows=1)
+        if is_run:
+            driver.to_batches(size, least_run_rows=1)
+        else:
+            driver.to_batches(size, least_column_rows=1)
         driver.topic("in").pipe_all(inputs)
         rows: list[Any] = []
         if "store" in driver.graph.stores:
@@ -186,6 +191,66 @@ def test_a_batch_is_a_record_run_with_a_cache(
     assert lasts[0] == lasts[1]
     if end not in ("group", "table", "updates"):
         assert in_batches[0] == one_by_one[0]
+
+
+@pytest.mark.spec("PRC-95")
+@settings(max_examples=max(1, settings().max_examples // 4))
+@given(
+    inputs=records,
+    names=steps,
+    end=st.sampled_from(ENDS),
+    fold=st.sampled_from(FOLDS),
+    size=st.integers(2, 12),
+)
+def test_a_run_is_the_records_one_by_one(
+    inputs: list[Record[Any, Any]], names: list[str], end: str, fold: str, size: int
+) -> None:
+    """Stores, drops, and every update in its order."""
+    inputs = [
+        each for each in inputs if fold not in ("sum", "reduce by add") or each.value != 1 << 62
+    ]
+
+    assert _run(names, end, fold, size, inputs, is_run=True) == _run(names, end, fold, 1, inputs)
+
+
+@pytest.mark.spec("PRC-95")
+def test_a_run_gives_each_update_of_an_aggregate_that_changes_in_place() -> None:
+    """A list that grows is what it was at each record; one that is deleted begins anew."""
+
+    def gathered(seen: list[int], value: int) -> list[int] | None:
+        seen.append(value)
+        return seen if value else None
+
+    topology = Topology("gathered")
+    lists: Any = topology.stream(IN).group_by_key()
+    store = ss.KeyValue("store", key=ss.utf8, value=ss.json)
+    lists.aggregate(list, gathered, store).to(Topic("out", key=ss.utf8, value=ss.json))
+    with topology.test() as driver:
+        driver.to_batches(3, least_run_rows=1)
+        driver.topic("in").pipe_all([Record("a", value, value) for value in (1, 2, 3, 4, 0, 5)])
+        found = [each.value for each in driver.topic("out").read_all()]
+
+        assert found == [[1], [1, 2], [1, 2, 3], [1, 2, 3, 4], None, [5]]
+        assert driver.declined_columns == {
+            "store": {"NotOnColumnsError: an aggregate is deleted": 1}
+        }
+
+
+@pytest.mark.spec("PRC-95")
+def test_a_run_stays_on_columns_where_updates_are_counted() -> None:
+    """What is behind an aggregate need not be indifferent to all updates but the last."""
+    topology = Topology("counted")
+    first = topology.stream(IN).group_by_key().count(STORE).to_stream()
+    first.filter(lambda record: record.value % 2 == 0).to(OUT)
+    with topology.test() as driver:
+        driver.to_batches(6, least_run_rows=1)
+        driver.topic("in").pipe_all(
+            [Record("ab"[at // 4], 1, time_ms) for at, time_ms in enumerate((5, 9, 3, 4, 8, 6))]
+        )
+        found = [(each.key, each.value, each.time_ms) for each in driver.topic("out").read_all()]
+
+        assert found == [("a", 2, 9), ("a", 4, 9), ("b", 2, 8)]
+        assert driver.declined_columns == {}
 
 
 @pytest.mark.spec("PRC-82")

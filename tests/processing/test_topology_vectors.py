@@ -16,13 +16,13 @@ CASES = sorted(Path(str(files("statestores_conformance.topology_vectors") / "cas
 BATCHES = (1, 2, 3, 0)
 
 
-@pytest.mark.spec("PRC-56", "PRC-82")
+@pytest.mark.spec("PRC-56", "PRC-82", "PRC-95")
 @pytest.mark.spec("PRC-9", "PRC-13", "PRC-14", "PRC-20", "PRC-21", "PRC-24", "PRC-25", "PRC-26")
 @pytest.mark.spec("PRC-11", "PRC-32", "PRC-34", "PRC-35", "PRC-36", "PRC-38", "PRC-41", "PRC-45")
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
 @for_each("backend", ["memory", "rocksdb", "sqlite"])
 def test_answers_as_kafka_streams_does(path: Path, backend: str) -> None:
-    """Every case, at batch sizes 1, 2, 3 and all: as records, as columns, and with a cache."""
+    """Every case, at batch sizes 1, 2, 3 and all: records, columns, runs, and with a cache."""
     case = load(path)
 
     found: dict[object, list[str]] = {
@@ -32,6 +32,9 @@ def test_answers_as_kafka_streams_does(path: Path, backend: str) -> None:
     for batch in BATCHES[1:]:
         as_columns = differences(case, backend=backend, batch=batch, least_column_rows=1)
         found[f"{batch} as columns"] = as_columns
+        if backend == "memory" or batch == 0:
+            as_runs = differences(case, backend=backend, batch=batch, least_run_rows=1)
+            found[f"{batch} as runs"] = as_runs
         if backend == "memory":
             cached = differences(case, batch=batch, cache_max_bytes=1 << 20)
             found[f"{batch} with a cache"] = cached

@@ -30,6 +30,7 @@ _COMPARED = 100
 
 _QUIX = "Quix Streams, broker in memory"
 _RECORDS = "statestores, record by record"
+_RUNS = "statestores, every update, in runs"
 _CHOSEN = "statestores, functions in batches"
 _BATCHES = "statestores, expressions in batches"
 
@@ -60,9 +61,15 @@ class _Way(NamedTuple):
     least_column_rows: int
     """From how many records on a batch is processed as columns."""
 
+    least_run_rows: int = 256
+    """From how many records on a batch is processed as a run, of which every update comes out."""
+
+
+_NEVER = 1 << 60
 
 _WAYS = {
-    _RECORDS: _Way(expressions=False, least_column_rows=1 << 60),
+    _RECORDS: _Way(expressions=False, least_column_rows=_NEVER, least_run_rows=_NEVER),
+    _RUNS: _Way(expressions=False, least_column_rows=_NEVER),
     _CHOSEN: _Way(expressions=False, least_column_rows=1_000),
     _BATCHES: _Way(expressions=True, least_column_rows=1_000),
 }
@@ -78,6 +85,7 @@ def _word_count(words_count: int, *, line_words: int) -> Group:
     of = "of lines" if is_split else "of records"
     targets = [
         (_RECORDS, _QUIX, 3, f"word count {of}, one by one, durable topics, against Quix Streams"),
+        (_RUNS, _QUIX, 3, f"word count {of}, every update, in runs, against Quix Streams"),
         (_CHOSEN, _QUIX, 3, f"word count {of}, as the runtime chooses, against Quix Streams"),
         (_BATCHES, _RECORDS, 4, f"word count {of} in batches of 10,000, against one by one"),
     ]
@@ -146,6 +154,7 @@ def _ours(
         commit_interval_ms=3_600_000,
         commit_records=_COMMIT_RECORDS,
         least_column_rows=way.least_column_rows,
+        least_run_rows=way.least_run_rows,
         until="idle",
     )
 

@@ -39,16 +39,26 @@ class CaseDriver(Protocol):
 class InMemoryDriver:
     """The test driver."""
 
-    def __init__(self, driver: TestDriver, least_column_rows: int | None = None) -> None:
-        """Use *driver*, with columns from *least_column_rows* records on."""
+    def __init__(
+        self,
+        driver: TestDriver,
+        least_column_rows: int | None = None,
+        least_run_rows: int | None = None,
+    ) -> None:
+        """Use *driver*, with columns from *least_column_rows* records on, and runs."""
         self._driver = driver
         self._least_column_rows = least_column_rows
+        self._least_run_rows = least_run_rows
         self.settle = driver.settle
         self.advance_wall_clock = driver.advance_wall_clock
 
     def to_batches(self, size: int) -> None:
         """Process *size* records at once from now on."""
-        self._driver.to_batches(size, least_column_rows=self._least_column_rows)
+        self._driver.to_batches(
+            size,
+            least_column_rows=self._least_column_rows,
+            least_run_rows=self._least_run_rows,
+        )
 
     @property
     def dropped_total(self) -> int:

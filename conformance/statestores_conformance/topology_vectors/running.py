@@ -68,15 +68,17 @@ def differences(
     runner: Runner = "driver",
     bootstrap_servers: str = "",
     least_column_rows: int | None = None,
+    least_run_rows: int | None = None,
     cache_max_bytes: int = 0,
 ) -> list[str]:
     """Return in words what is other than expected when *case* is run; nothing when all is right.
 
     With the *runner* ``"local"`` it is run by the local runner, on durable topics, in *directory*
     or one that is removed; with ``"kafka"`` on the cluster at *bootstrap_servers*. In the test
-    driver, batches are processed as columns from *least_column_rows* records on. There and in the
-    local runner, updates wait in *cache_max_bytes* for a batch's end. Without a *backend*, stores
-    are in memory, and on Kafka in SQLite.
+    driver, batches are processed as columns from *least_column_rows* records on, and smaller ones
+    as runs from *least_run_rows* on, of which every update has to come out. There and in the local
+    runner, updates wait in *cache_max_bytes* for a batch's end. Without a *backend*, stores are in
+    memory, and on Kafka in SQLite.
     """
     if "steps" in case:
         return run_task_order(case)
@@ -88,7 +90,7 @@ def differences(
             opened = steps.topology.test(
                 backend=backend or "memory", directory=directory, cache_max_bytes=cache_max_bytes
             )
-            driver = InMemoryDriver(stack.enter_context(opened), least_column_rows)
+            driver = InMemoryDriver(stack.enter_context(opened), least_column_rows, least_run_rows)
         else:
             place = directory or Path(stack.enter_context(TemporaryDirectory()))
             if runner == "local":
@@ -101,7 +103,11 @@ def differences(
                     kafka_driver(steps.topology, place, backend, bootstrap_servers, prefix)
                 )
         outcome = _run(case, driver, batch)
-        found = [*_judged_output(case, outcome, batch), *_judged_failure(case, outcome, batch)]
+        has_all = batch == 1 or (least_run_rows is not None and least_column_rows is None)
+        found = [
+            *_judged_output(case, outcome, batch, has_all=has_all),
+            *_judged_failure(case, outcome, batch),
+        ]
         if outcome.failed_at is None:
             found += _judged_rest(case, steps, driver)
         return found
@@ -166,7 +172,7 @@ def _expected_output(case: Case) -> list[tuple[int, str, Row]]:
     ]
 
 
-def _judged_output(case: Case, outcome: Outcome, batch: int) -> list[str]:
+def _judged_output(case: Case, outcome: Outcome, batch: int, *, has_all: bool) -> list[str]:
     wanted = _expected_output(case)
     found = []
     for topic in sorted({topic for _, topic, _ in [*wanted, *outcome.output]}):
@@ -178,7 +184,9 @@ def _judged_output(case: Case, outcome: Outcome, batch: int) -> list[str]:
             continue
         # A batch is a run with a cache: the last row of each key has to come out of it, others may.
         rows, allowed = [row for _, row in actual], [row for _, row in expected]
-        if not _is_subsequence(rows, allowed):
+        if has_all and rows != allowed:
+            found.append(f"{topic}: of a run, {rows} are not all of {allowed}")
+        elif not _is_subsequence(rows, allowed):
             found.append(f"{topic}: {rows} is no part of {allowed}")
         elif _last_of_each(rows) != _last_of_each(allowed):
             found.append(f"{topic}: the last of each key in {rows} is not that of {allowed}")

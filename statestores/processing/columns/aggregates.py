@@ -24,7 +24,7 @@ from statestores.processing.operators.aggregates import Aggregate
 from statestores.processing.operators.fold import Fold
 from statestores.processing.operators.tables import TableSource, VersionedTableSource
 from statestores.processing.stores import key_serde, value_serde
-from statestores.spi import Serde, TimestampedValue
+from statestores.spi import Serde
 
 NO_TIME = -1
 
@@ -101,10 +101,15 @@ def check_keeps(store: Any) -> None:
         raise NotOnColumnsError("rows expire, at the time of each record")
 
 
-def decoded_values(serde: Serde[Any], stored: list[TimestampedValue[bytes] | None]) -> list[Any]:
-    """Return the values of *stored* rows; ``None`` where there is no row."""
-    data = [None if each is None else each[0] for each in stored]
-    return Column.decoded(pa.array(data, pa.binary()), serde).objects()
+def decoded_values(serde: Serde[Any], stored: list[bytes | None]) -> list[Any]:
+    """Return the values of *stored* bytes; ``None`` where there are none."""
+    return Column.decoded(pa.array(stored, pa.binary()), serde).objects()
+
+
+def times_of(stamps: list[int | None]) -> Numbers:
+    """Return *stamps* as numbers."""
+    found = [NO_TIME if each is None else each for each in stamps] if None in stamps else stamps
+    return np.array(found, np.int64)
 
 
 def aggregated(operator: Aggregate, columns: RecordColumns, task: TaskRows) -> ChangeColumns | None:
@@ -122,10 +127,9 @@ def aggregated(operator: Aggregate, columns: RecordColumns, task: TaskRows) -> C
     keys = rows.key.encoded(key_serde(store.specification))
     groups = Groups.of(keys)
     names = keys.take(pa.array(groups.lasts)).to_pylist()
-    stored = below.get_many(names)
+    stored, stamps = below.get_columns(names)
     before = decoded_values(serde, stored)
-    seen = [NO_TIME if each is None or each[1] is None else each[1] for each in stored]
-    times = groups.greatest(rows.times, np.array(seen, np.int64))
+    times = groups.greatest(rows.times, times_of(stamps))
     after = kernel_of(operator.fold.kernel)(groups, before, values)
     encoded = Column(None, objects=after).encoded(serde)
     below.put_many(names, encoded.to_pylist(), times.tolist())
@@ -170,7 +174,7 @@ def kept(operator: TableSource, columns: RecordColumns, task: TaskRows) -> Chang
     lasts = pa.array(groups.lasts)
     names = keys.take(lasts).to_pylist()
     below: Any = store_of_bytes(store)
-    before = decoded_values(value_serde(specification), below.get_many(names))
+    before = decoded_values(value_serde(specification), below.get_columns(names)[0])
     below.put_many(names, values.take(lasts).to_pylist(), rows.times[groups.lasts].tolist())
     if no_key.any():
         task.drop_rows(operator.name, "null-key", columns.rows[no_key])

@@ -5,6 +5,8 @@ nobody can tell: where no two operators behind a source share a store or a topic
 from it meet, and where no code of the user's asks for the time or for timers. Elsewhere the whole
 batch is a loop over its records. An operator that has no columns, or not for what it is given, is
 given the rows one by one, and so is what is behind it.
+
+A run is a batch of which every update comes out (PRC-95): the same ways, with other aggregates.
 """
 
 from collections import Counter
@@ -19,6 +21,7 @@ from statestores.processing.columns.batches import (
     batches_processed,
 )
 from statestores.processing.columns.column import NotOnColumnsError
+from statestores.processing.columns.every_update import every_row, every_update
 from statestores.processing.columns.expressions import OnColumns
 from statestores.processing.columns.joins import joined_as_of
 from statestores.processing.columns.rows import Columns
@@ -82,6 +85,15 @@ HANDLERS: Mapping[type[Operator], Handler] = {
 _LAST_ONLY = (Aggregate, TableSource)
 """Those that give on the last update of each key of a batch, and not each."""
 
+_OF_RUNS: Mapping[type[Operator], Handler | None] = {
+    **HANDLERS,
+    Aggregate: every_update,
+    TableSource: every_row,
+    MapBatches: None,
+    ProcessBatches: None,
+}
+"""The operators that take runs."""
+
 
 _NEVER_ROWS = 1 << 60
 """Who asks for columns from so many rows on wants none, of expressions neither."""
@@ -139,8 +151,10 @@ class ColumnEntry:
         operators: Mapping[str, Operator],
         ways: Mapping[str, Receive],
         least_rows: int,
+        *,
+        is_run: bool = False,
     ) -> None:
-        """Find the ways behind *source*."""
+        """Find the ways behind *source*; of a run, every update comes out."""
         below = children_of(part.nodes)
         self.why_not = _why_not(source, below, operators)
         """Why batches of this source are taken record by record; ``None``: they are not."""
@@ -151,15 +165,17 @@ class ColumnEntry:
 
         def made(node: Node) -> ColumnWay:
             operator = operators[node.name]
-            handler = HANDLERS.get(type(operator))
-            gives_last = type(operator) in _LAST_ONLY or (
-                isinstance(operator, TimeWindowed) and not operator.emission.on_close
-            )
-            if gives_last and not only_last_matters(node, below, operators, part.topics_read):
+            handler = (_OF_RUNS if is_run else HANDLERS).get(type(operator))
+            updates = isinstance(operator, TimeWindowed) and not operator.emission.on_close
+            if is_run:
+                handler = None if updates else handler
+            elif (updates or type(operator) in _LAST_ONLY) and not only_last_matters(
+                node, below, operators, part.topics_read
+            ):
                 handler = None
             if type(operator) is ProcessBatches and ways[node.name] != operator.receive:
                 handler = None  # one that fails drops its record, and nothing else
-            least = 1 if _has_expression(operator) else least_rows
+            least = 1 if _has_expression(operator) or is_run else least_rows
             if isinstance(operator, Pass):
                 handler = _passed
             children = [made(child) for child in below[node.name]]
@@ -170,7 +186,9 @@ class ColumnEntry:
         self.children = [made(child) for child in below[source.name]]
         expressions = any(_has_expression(way.operator) for way in self.steps)
         is_never = least_rows >= _NEVER_ROWS
-        self.least_rows = min(2, least_rows) if expressions and not is_never else least_rows
+        if expressions and not is_never and not is_run:
+            least_rows = min(2, least_rows)
+        self.least_rows = least_rows
         """From how many records on columns are tried."""
         if not any(way.handler is not None for way in self.children):
             self.why_not = self.why_not or "no operator behind it has columns"

@@ -10,6 +10,7 @@ from statestores.processing.local.outputs import TopicOutputs
 from statestores.processing.local.topics import AnyTopic
 from statestores.processing.runtime import (
     LEAST_COLUMN_ROWS,
+    LEAST_RUN_ROWS,
     RecordOrder,
     TaskCounts,
     TaskRuntime,
@@ -46,6 +47,7 @@ class LocalTask(Closing):
         global_stores: Mapping[str, Any],
         is_detailed: bool = False,
         least_column_rows: int = LEAST_COLUMN_ROWS,
+        least_run_rows: int = LEAST_RUN_ROWS,
         cache_max_bytes: int = 0,
     ) -> None:
         """Go on where the stores of *task* are; each step is measured if *is_detailed*."""
@@ -79,6 +81,7 @@ class LocalTask(Closing):
             global_stores=global_stores,
             tags=tags,
             least_column_rows=least_column_rows if self._nodes is None else NEVER_COLUMNS,
+            least_run_rows=least_run_rows if self._nodes is None else NEVER_COLUMNS,
             cache_max_bytes=cache_max_bytes,
         )
         self.meter = self.runtime.meter

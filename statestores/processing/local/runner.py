@@ -40,7 +40,7 @@ from statestores.processing.local.task_plan import (
 )
 from statestores.processing.local.topics import AnyTopic, LocalTopics
 from statestores.processing.local.upkeep import Upkeep
-from statestores.processing.runtime import LEAST_COLUMN_ROWS
+from statestores.processing.runtime import LEAST_COLUMN_ROWS, LEAST_RUN_ROWS
 from statestores.processing.windows import check_count, check_duration
 from statestores.query.running_stores import RunningStore
 from statestores.semantics.expiry.wall_clock import wall_clock_ms
@@ -84,6 +84,7 @@ class LocalRunner:
         commit_interval_ms: int = 500,
         commit_records: int = 10_000,
         least_column_rows: int = LEAST_COLUMN_ROWS,
+        least_run_rows: int = LEAST_RUN_ROWS,
         cache_max_bytes: int = 0,
         until: Until = "stopped",
         endpoint: str | None = None,
@@ -104,6 +105,7 @@ class LocalRunner:
         check_duration("commit_interval_ms", commit_interval_ms)
         check_count("commit_records", commit_records)
         check_count("least_column_rows", least_column_rows)
+        check_count("least_run_rows", least_run_rows)
         check_count("cache_max_bytes", cache_max_bytes, least=0)
         if until not in ("stopped", "idle"):
             raise InvalidArgumentError(f"until must be 'stopped' or 'idle', got {until!r}")
@@ -129,7 +131,8 @@ class LocalRunner:
         self._partitions, self._threads = partitions, threads
         self._backend, self._options, self._durability = backend, options, durability
         self._commit_seconds, self._commit_records = commit_interval_ms / 1000, commit_records
-        self._least_column_rows, self._cache_max_bytes = least_column_rows, cache_max_bytes
+        self._least_column_rows, self._least_run_rows = least_column_rows, least_run_rows
+        self._cache_max_bytes = cache_max_bytes
         self._until: Until = until
         self._endpoint = endpoint
         check_count("standbys", standbys, least=0)
@@ -215,6 +218,7 @@ class LocalRunner:
             clock_ms=self._wall_ms,
             is_detailed=self._level is RecordingLevel.DEBUG,
             least_column_rows=self._least_column_rows,
+            least_run_rows=self._least_run_rows,
             cache_max_bytes=self._cache_max_bytes,
         )
         global_stores: dict[str, Any] = {}

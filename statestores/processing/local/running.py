@@ -11,7 +11,7 @@ from statestores.processing.local.retention import Retention
 from statestores.processing.local.runner import LocalRunner, Until
 from statestores.processing.local.sinks.sink import LocalSink
 from statestores.processing.local.sources.source import LocalSource
-from statestores.processing.runtime import LEAST_COLUMN_ROWS
+from statestores.processing.runtime import LEAST_COLUMN_ROWS, LEAST_RUN_ROWS
 from statestores.spi import Durability
 from statestores.stopping import stopped_by_signals
 
@@ -35,6 +35,7 @@ def run(
     commit_interval_ms: int = 500,
     commit_records: int = 10_000,
     least_column_rows: int = LEAST_COLUMN_ROWS,
+    least_run_rows: int = LEAST_RUN_ROWS,
     cache_max_bytes: int = 0,
     until: Until = "stopped",
     endpoint: str | None = None,
@@ -70,7 +71,10 @@ def run(
             of the process alone: a power failure may take from a topic what a store reflects.
         commit_interval_ms: How long a task goes on before it commits.
         commit_records: After how many records it commits in any case.
-        least_column_rows: From how many records on a batch is processed as columns (PRC-55).
+        least_column_rows: From how many records on a batch is processed as columns (PRC-55): of
+            aggregates, the last update of each key comes out.
+        least_run_rows: From how many records on a smaller batch is processed as a run, step by
+            step (PRC-95): every update comes out.
         cache_max_bytes: Memory of a task in which updates of aggregates and tables wait until it
             commits, so that of each key one comes out, where nobody could tell (PRC-82).
         until: ``"idle"`` ends the run when everything that is there is processed, by this process
@@ -104,6 +108,7 @@ def run(
         commit_interval_ms=commit_interval_ms,
         commit_records=commit_records,
         least_column_rows=least_column_rows,
+        least_run_rows=least_run_rows,
         cache_max_bytes=cache_max_bytes,
         until=until,
         endpoint=endpoint,

@@ -11,7 +11,7 @@ from statestores.processing.local.identity import StateIdentity
 from statestores.processing.local.local_task import LocalTask
 from statestores.processing.local.outputs import TopicOutputs
 from statestores.processing.local.topics import AnyTopic
-from statestores.processing.runtime import LEAST_COLUMN_ROWS
+from statestores.processing.runtime import LEAST_COLUMN_ROWS, LEAST_RUN_ROWS
 from statestores.processing.topology import Graph, SubTopology
 from statestores.spi import Durability, TopicPartition
 from statestores.state_root import StateRoot
@@ -78,6 +78,9 @@ class TaskSettings:
 
     least_column_rows: int = LEAST_COLUMN_ROWS
     """From how many records on a batch is processed as columns."""
+
+    least_run_rows: int = LEAST_RUN_ROWS
+    """From how many records on a smaller batch is processed as a run."""
 
     cache_max_bytes: int = 0
     """Memory of a task in which updates wait for its commit."""
@@ -172,6 +175,7 @@ class _PartOpening:
             global_stores=self._global_stores,
             is_detailed=settings.is_detailed,
             least_column_rows=settings.least_column_rows,
+            least_run_rows=settings.least_run_rows,
             cache_max_bytes=settings.cache_max_bytes,
         )
         stack.enter_context(local)

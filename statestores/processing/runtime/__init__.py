@@ -4,10 +4,15 @@ from statestores.processing.runtime.head_times import head_times
 from statestores.processing.runtime.record_order import NextRecord, RecordOrder
 from statestores.processing.runtime.task_log import TaskLog
 from statestores.processing.runtime.task_metrics import TaskCounts
-from statestores.processing.runtime.task_runtime import LEAST_COLUMN_ROWS, TaskRuntime
+from statestores.processing.runtime.task_runtime import (
+    LEAST_COLUMN_ROWS,
+    LEAST_RUN_ROWS,
+    TaskRuntime,
+)
 
 __all__ = [
     "LEAST_COLUMN_ROWS",
+    "LEAST_RUN_ROWS",
     "NextRecord",
     "RecordOrder",
     "TaskCounts",

@@ -58,32 +58,44 @@ class Batches:
         operators: Mapping[str, Operator],
         ways: Mapping[str, Receive],
         least_rows: int,
+        least_run_rows: int,
     ) -> None:
-        """Find the ways behind every source of *task*."""
+        """Find the ways behind every source of *task*, of batches and of runs."""
         self._task = task
         part = task.part
-        self.entries: dict[str, ColumnEntry] = {}
+        self._batches: dict[str, ColumnEntry] = {}
+        self._runs: dict[str, ColumnEntry] = {}
         self._sources: dict[str, Source] = {}
         for node in part.sources:
             source = operators[node.name]
             if isinstance(source, Source):
-                entry = ColumnEntry(part, node, operators, ways, least_rows)
-                self.entries[source.topic.name] = entry
-                self._sources[source.topic.name] = source
+                name = source.topic.name
+                self._sources[name] = source
+                self._batches[name] = ColumnEntry(part, node, operators, ways, least_rows)
+                self._runs[name] = ColumnEntry(
+                    part, node, operators, ways, least_run_rows, is_run=True
+                )
+
+    def entry(self, topic: str, rows: int) -> ColumnEntry | None:
+        """Return where so many records of *topic* begin as columns; ``None``: one by one."""
+        for entries in (self._batches, self._runs):
+            entry = entries.get(topic)
+            if entry is not None and entry.why_not is None and rows >= entry.least_rows:
+                return entry
+        return None
 
     def has_columns(self, topic: str, rows: int) -> bool:
         """Whether columns are worth trying for so many records of *topic*."""
-        entry = self.entries.get(topic)
-        return entry is not None and entry.why_not is None and rows >= entry.least_rows
+        return self.entry(topic, rows) is not None
 
-    def columns(self, topic: str, batch: pa.RecordBatch) -> RecordColumns | None:
+    def columns(
+        self, entry: ColumnEntry, topic: str, batch: pa.RecordBatch
+    ) -> RecordColumns | None:
         """Return the decoded records; ``None`` when they have to be looked at one by one."""
-        if not self.has_columns(topic, batch.num_rows):
-            return None
         try:
             return decoded(self._sources[topic], batch)
         except Exception as error:  # noqa: BLE001  # the records will say it, each for itself
-            self.entries[topic].declined[f"{type(error).__name__}: {error}"] += 1
+            entry.declined[f"{type(error).__name__}: {error}"] += 1
             return None
 
     def items(self, topic: str, batch: pa.RecordBatch) -> Iterator[RecordFields] | None:
@@ -110,10 +122,14 @@ class Batches:
         return raw
 
     def take(
-        self, topic: str, offsets: Sequence[int], batch: pa.RecordBatch, columns: RecordColumns
+        self,
+        entry: ColumnEntry,
+        offsets: Sequence[int],
+        batch: pa.RecordBatch,
+        columns: RecordColumns,
     ) -> None:
         """Do with *columns*, decoded from *batch*, all there is to do."""
-        self.entries[topic].take(columns, BatchTask(self._task, offsets, batch))
+        entry.take(columns, BatchTask(self._task, offsets, batch))
 
     def batch(self, topic: str, records: list[RawRecord]) -> pa.RecordBatch | None:
         """Return *records* as rows, if columns are worth trying and the records have them."""
@@ -129,10 +145,14 @@ class Batches:
         """Where columns were tried and not used, why, and how often; for tests and tuning."""
         found = {
             way.operator.name: dict(way.declined)
-            for entry in self.entries.values()
+            for entries in (self._runs, self._batches)
+            for entry in entries.values()
             for way in entry.steps
             if way.declined
         }
         return found | {
-            topic: dict(entry.declined) for topic, entry in self.entries.items() if entry.declined
+            topic: dict(entry.declined)
+            for entries in (self._runs, self._batches)
+            for topic, entry in entries.items()
+            if entry.declined
         }

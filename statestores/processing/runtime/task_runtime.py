@@ -17,6 +17,7 @@ from statestores.errors import InvalidArgumentError, MissingDriverError, Process
 from statestores.processing.error_policy import ErrorPolicy
 from statestores.processing.operators.ends import Source
 from statestores.processing.record import Headers, RawRecord, Record, new_tuple
+from statestores.processing.runtime.node_meters import NEVER_COLUMNS
 from statestores.processing.runtime.operator_side import NO_RECORD, OperatorSide
 from statestores.processing.runtime.task_log import TaskLog
 from statestores.processing.runtime.update_cache import cache_of
@@ -32,7 +33,10 @@ if TYPE_CHECKING:
     from statestores.processing.runtime.row_order import Block
 
 LEAST_COLUMN_ROWS = 1_000
-"""Below that, records are faster than columns."""
+"""From so many records on a batch gives the last update of each key only."""
+
+LEAST_RUN_ROWS = 256
+"""Below that, records one by one are faster than columns of which every update comes out."""
 
 
 class TaskRuntime(OperatorSide):
@@ -49,6 +53,7 @@ class TaskRuntime(OperatorSide):
         errors: ErrorPolicy | None = None,
         global_stores: Mapping[str, Any] | None = None,
         least_column_rows: int = LEAST_COLUMN_ROWS,
+        least_run_rows: int = LEAST_RUN_ROWS,
         cache_max_bytes: int = 0,
         tags: Mapping[str, str] | None = None,
     ) -> None:
@@ -63,7 +68,9 @@ class TaskRuntime(OperatorSide):
             wall_ms: The wall clock now.
             errors: What becomes of records that fail; by default the task fails.
             global_stores: The stores of the global tables that ``part.global_stores`` names.
-            least_column_rows: From how many records on a batch is processed as columns.
+            least_column_rows: From how many records on a batch is processed as columns (PRC-55).
+            least_run_rows: From how many records on a smaller one is processed as a run (PRC-95);
+                with a cache, none is.
             cache_max_bytes: Memory in which updates wait for later ones of their keys (PRC-82).
             tags: Those of the task's metrics.
 
@@ -80,6 +87,7 @@ class TaskRuntime(OperatorSide):
             tags=tags or {"task-id": f"{part.name}-{partition}"},
         )
         self._least_column_rows = least_column_rows
+        self._least_run_rows = NEVER_COLUMNS if cache_max_bytes else least_run_rows
         self._position: dict[tuple[str, int], int] = {}
         self._moved_to_ms: int | None = None
         self._operators, self._ways = wired(part, self._errors, self.failed)
@@ -220,8 +228,16 @@ class TaskRuntime(OperatorSide):
             InvalidArgumentError, ProcessingError: See `process`.
         """
         batches = self._batches if self._entries else None
-        columns = None if batches is None else batches.columns(topic, batch)
-        if batches is None or columns is None or columns.last_ms >= self._stream_timers.next_ms:
+        entry = None if batches is None else batches.entry(topic, batch.num_rows)
+        columns = None
+        if batches is not None and entry is not None:
+            columns = batches.columns(entry, topic, batch)
+        if (
+            batches is None
+            or entry is None
+            or columns is None
+            or columns.last_ms >= self._stream_timers.next_ms
+        ):
             items = None if batches is None else batches.items(topic, batch)
             if batches is None or items is None:
                 fields = import_module("statestores.processing.record_rows").fields_of(batch)
@@ -236,7 +252,7 @@ class TaskRuntime(OperatorSide):
         self._position[topic, partition] = offsets[-1]
         self.stream_time_ms = max(self.stream_time_ms, columns.last_ms)
         try:
-            batches.take(topic, offsets, batch, columns)
+            batches.take(entry, offsets, batch, columns)
         except Exception as error:
             raise self._wrapped(error) from error
 
@@ -262,9 +278,12 @@ class TaskRuntime(OperatorSide):
         """Whether batches of *topic* are processed as columns when they are large enough."""
         return self._batches is not None and self._batches.has_columns(topic, 1 << 62)
 
-    def use_columns_from(self, least_rows: int) -> None:
-        """Process batches as columns from *least_rows* on, from now on."""
-        self._least_column_rows = least_rows
+    def use_columns_from(self, least_column_rows: int | None, least_run_rows: int | None) -> None:
+        """Process batches as columns and runs from so many records on; ``None``: as before."""
+        if least_column_rows is not None:
+            self._least_column_rows = least_column_rows
+        if least_run_rows is not None and self._cache is None:
+            self._least_run_rows = least_run_rows
         self.__dict__.pop("_batches", None)
         self.__dict__.pop("_blocks", None)
 
@@ -280,7 +299,9 @@ class TaskRuntime(OperatorSide):
             module = import_module("statestores.processing.runtime.batches")
         except MissingDriverError:
             return None
-        made: Batches = module.Batches(self, self._operators, self._ways, self._least_column_rows)
+        made: Batches = module.Batches(
+            self, self._operators, self._ways, self._least_column_rows, self._least_run_rows
+        )
         return made
 
     @cached_property
@@ -288,7 +309,11 @@ class TaskRuntime(OperatorSide):
         """What takes blocks."""
         module = import_module("statestores.processing.runtime.blocks")
         made: Blocks = module.Blocks(
-            self, self._operators, self._batches, self._errors, self._least_column_rows
+            self,
+            self._operators,
+            self._batches,
+            self._errors,
+            min(self._least_column_rows, self._least_run_rows),
         )
         return made
 

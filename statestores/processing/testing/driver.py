@@ -159,11 +159,18 @@ class TestDriver:
             self._drain()
         self._commit_if_each()
 
-    def to_batches(self, size: int, *, least_column_rows: int | None = None) -> None:
+    def to_batches(
+        self,
+        size: int,
+        *,
+        least_column_rows: int | None = None,
+        least_run_rows: int | None = None,
+    ) -> None:
         """Process what is piped from now on in batches of *size*.
 
-        With *least_column_rows*, batches from so many records on are processed as columns, where
-        columns can do what is asked; by default from 1,000 on.
+        Batches from *least_column_rows* records on are processed as columns, where columns can do
+        what is asked; by default from 1,000 on. Smaller ones from *least_run_rows* on are runs, of
+        which every update comes out; by default from 256 on.
 
         A batch that is not full is processed when something is read, the clock is moved, or
         `settle` is called.
@@ -171,10 +178,14 @@ class TestDriver:
         check_count("size", size)
         self.settle()
         self._batch_size = size
-        if least_column_rows is not None:
-            check_count("least_column_rows", least_column_rows)
-            for task in self._tasks:
-                task.runtime.use_columns_from(least_column_rows)
+        for name, least in (
+            ("least_column_rows", least_column_rows),
+            ("least_run_rows", least_run_rows),
+        ):
+            if least is not None:
+                check_count(name, least)
+        for task in self._tasks:
+            task.runtime.use_columns_from(least_column_rows, least_run_rows)
 
     @property
     def declined_columns(self) -> dict[str, dict[str, int]]:

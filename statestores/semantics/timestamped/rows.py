@@ -58,17 +58,24 @@ def timestamps_of(rows: list[bytes]) -> list[int | None]:
 _new_tuple: Any = tuple.__new__
 
 
+_NO_ROW = pack_timestamp(NO_TIMESTAMP)
+
+
+def stamped_columns(
+    rows: list[bytes | None],
+) -> tuple[list[bytes | None], list[int | None]]:
+    """Return the values of *rows* and their timestamps; ``None`` where there is none."""
+    values = [None if row is None else row[HEADER_BYTES:] for row in rows]
+    return values, timestamps_of([_NO_ROW if row is None else row for row in rows])
+
+
 def stamped_values(rows: list[bytes | None]) -> list[TimestampedValue[bytes] | None]:
     """Return what each row holds; ``None`` where there is none."""
-    present = [row for row in rows if row is not None]
-    parts = zip([row[HEADER_BYTES:] for row in present], timestamps_of(present), strict=True)
-    found: list[TimestampedValue[bytes] | None] = list(
-        map(_new_tuple, repeat(TimestampedValue), parts)
-    )
-    if len(found) == len(rows):
-        return found
-    following = iter(found)
-    return [None if row is None else next(following) for row in rows]
+    values, timestamps = stamped_columns(rows)
+    parts = zip(values, timestamps, strict=True)
+    if None in values:
+        return [None if each[0] is None else _new_tuple(TimestampedValue, each) for each in parts]
+    return list(map(_new_tuple, repeat(TimestampedValue), parts))
 
 
 def stamped_value(row: bytes) -> TimestampedValue[bytes]:

@@ -142,10 +142,13 @@ def expected_counts(seen: list[Record[str, int]]) -> Counter[int]:
 
 
 def live(*, directory: str, failpoint: str | None, at: int, backend: str) -> None:
-    """Process everything that is there; reaching *failpoint* for the *at*-th time ends it."""
+    """Process everything that is there; reaching *failpoint* for the *at*-th time ends it.
+
+    In runs: what is compared with it goes record by record.
+    """
     if failpoint is not None:
         die_at(failpoint, at)
-    run_all(Path(directory), backend=backend)
+    run_all(Path(directory), backend=backend, least_run_rows=1)
 
 
 if __name__ == "__main__":
