@@ -76,7 +76,7 @@ def from_spark(
         if pa.types.is_null(columns[place].type):
             columns[place] = pa.nulls(rows.num_rows, pa.binary() if raw else serde.arrow_type())
         elif serde.name == "json" and pa.types.is_nested(columns[place].type) and not raw:
-            columns[place] = _json_text(columns[place], serde)
+            columns[place] = json_text(columns[place], serde)
     encoded = encode_rows(
         pa.RecordBatch.from_arrays(columns, names=names), specification, typed=not raw
     )
@@ -109,7 +109,7 @@ def check_columns(names: list[str], specification: StoreSpecification[Any, Any])
         )
 
 
-def _json_text(column: pa.Array, serde: Any) -> pa.Array:
+def json_text(column: pa.Array, serde: Any) -> pa.Array:
     """Return structs, maps and lists as JSON text."""
     values = [None if value is None else _plain(value, column.type) for value in column.to_pylist()]
     try:

@@ -51,6 +51,7 @@ class TaskRuntime(OperatorSide):
         least_column_rows: int = LEAST_COLUMN_ROWS,
         cache_max_bytes: int = 0,
         tags: Mapping[str, str] | None = None,
+        no_wall_clock: str | None = None,
     ) -> None:
         """Make the operators of *part*, over open stores.
 
@@ -66,9 +67,11 @@ class TaskRuntime(OperatorSide):
             least_column_rows: From how many records on a batch is processed as columns.
             cache_max_bytes: Memory in which updates wait for later ones of their keys (PRC-82).
             tags: Those of the task's metrics.
+            no_wall_clock: Why there are no timers of the wall clock, if there are none.
 
         Raises:
             StoreNotFoundError: A store is missing.
+            InvalidTopologyError: An operator goes by a wall clock that there is not.
         """
         super().__init__(
             part,
@@ -78,6 +81,7 @@ class TaskRuntime(OperatorSide):
             wall_ms=wall_ms,
             errors=errors or ErrorPolicy(),
             tags=tags or {"task-id": f"{part.name}-{partition}"},
+            no_wall_clock=no_wall_clock,
         )
         self._least_column_rows = least_column_rows
         self._position: dict[tuple[str, int], int] = {}

@@ -1,6 +1,7 @@
 """A stateful operator as the driver has checked it, and as its tasks get it."""
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,9 @@ OPERATORS_DIRECTORY = "@stateful"
 
 DEFAULT_PARTITIONS = 4
 
+CHANNEL_COLUMN = "topic"
+"""The column that says which channel a row is for."""
+
 By: TypeAlias = Literal["batches", "rows"]
 """What a function gets and emits."""
 
@@ -40,6 +44,8 @@ class OpenStores(Mapping[str, Any]):
     def __init__(self, stores: Mapping[str, Any], partition: int, batch: int) -> None:
         """Give the open *stores* to the function."""
         self._stores = dict(stores)
+        self.dropped: Counter[str] = Counter()
+        """How many records the function has dropped, by reason: the driver adds it up."""
         self._partition = partition
         self._batch = batch
 
@@ -108,6 +114,17 @@ class StatefulPlan:
 
     commit_timeout_ms: int = COMMIT_TIMEOUT_MS
     """How long a micro-batch waits for the locks of its stores."""
+
+    places_keys: bool = True
+    """Whether the stores' partitioner says where keys go, which is checked. Else whatever a task
+    writes is in its own partition."""
+
+    tables: tuple[StoreSpecification[Any, Any], ...] = ()
+    """Stores of one partition that every task reads, and none writes."""
+
+    channels: tuple[str, ...] = ()
+    """What its rows may be for, if they are to be read apart: each emitted batch is of one channel,
+    which its column `CHANNEL_COLUMN` names."""
 
     @property
     def directory(self) -> Path:
