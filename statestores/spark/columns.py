@@ -12,12 +12,14 @@ from statestores.arrow.encoded_changes import changes_from_encoded
 from statestores.arrow.schemas import row_schema
 from statestores.arrow.typed_columns import encode_rows
 from statestores.errors import InvalidArgumentError, SerializationError
+from statestores.reading.change_details import COMMIT_TIMESTAMP
 from statestores.serdes.raw_serde import serde_or_raw
 from statestores.spi.kinds import DERIVED_COLUMNS, TIME_COLUMNS
 from statestores.spi.specification import StoreSpecification
 
 _SPARK_TIME = pa.timestamp("us", tz="UTC")
 _MILLISECONDS = pa.timestamp("ms", tz="UTC")
+_TIMES = TIME_COLUMNS | {COMMIT_TIMESTAMP}
 
 
 def spark_schema(schema: pa.Schema, *, raw: bool) -> pa.Schema:
@@ -26,7 +28,7 @@ def spark_schema(schema: pa.Schema, *, raw: bool) -> pa.Schema:
         [
             pa.field(
                 field.name,
-                _SPARK_TIME if field.name in TIME_COLUMNS and not raw else field.type,
+                _SPARK_TIME if field.name in _TIMES and not raw else field.type,
             )
             for field in schema
         ]

@@ -16,6 +16,7 @@ from statestores.errors import (
     StoreMismatchError,
 )
 from statestores.files.lock_waiting import COMMIT_TIMEOUT_MS
+from statestores.root_document import Placement
 from statestores.serdes.raw_serde import serde_or_raw
 from statestores.spark.local_copy import CopyOptions
 from statestores.spi.specification import StoreSpecification
@@ -182,7 +183,9 @@ def add_stores(
     """
     state = StateRoot.create(root)
     for specification in specifications:
-        state.add_store(specification, partitions=partitions)
+        is_new = specification.name not in state.stores
+        placement = Placement.PARTITIONER if is_new else None  # its tasks see to that
+        state.add_store(specification, partitions=partitions, placement=placement)
 
 
 def _names_of(stores: object) -> list[str]:

@@ -143,11 +143,13 @@ class StateFeed(StreamSource):
     """Those of the data source for streams, such as ``maxRecordsPerTrigger``."""
 
     def frame(self, spark: "SparkSession", topic: Topic[Any, Any]) -> "DataFrame":
-        """Return the changes, each at its time if the store's kind has times.
+        """Return the changes, each at its time, or at that of its commit.
 
         One that removes everything has no key, and fails the query.
         """
-        reader = spark.readStream.format(SOURCE_NAME).option("readChangeFeed", "true")
+        reader = spark.readStream.format(SOURCE_NAME).options(
+            readChangeFeed="true", commitColumns="true"
+        )
         if self.store is not None:
             reader = reader.option("storeName", self.store)
         found = reader.options(**self.options).load(fspath(self.root))
@@ -159,8 +161,9 @@ class StateFeed(StreamSource):
             )
         ).cast(found.schema["key"].dataType)
         key = f.when(f.col("operation") == "clear", refused).otherwise(f.col("key"))
-        time = ["timestamp"] if "timestamp" in found.columns else []
-        return found.select(key.alias("key"), "value", *time)
+        committed = f.col("_commit_timestamp")
+        time = f.coalesce("timestamp", committed) if "timestamp" in found.columns else committed
+        return found.select(key.alias("key"), "value", time.alias("timestamp"))
 
 
 Source: TypeAlias = "StreamSource | DataFrame"
