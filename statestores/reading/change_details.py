@@ -10,14 +10,52 @@ from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from statestores.changelog import Frame
 from statestores.errors import InvalidArgumentError, OffsetOutOfRangeError
+from statestores.reading.partition_columns import BEFORE
 from statestores.reading.visible_log import LogBeginning
 from statestores.spi.offsets import Position
 from statestores.spi.specification import StoreSpecification, TimestampedKeyValue
 
 POSITION = "position"
 """The column of the input that the commit of a change reflects."""
+
+COMMIT_TIMESTAMP = "_commit_timestamp"
+COMMIT_VERSION = "_commit_version"
+CHANGE_TYPE = "_change_type"
+
+COMMIT_COLUMNS = pa.schema(
+    [
+        pa.field(CHANGE_TYPE, pa.string()),
+        pa.field(COMMIT_VERSION, pa.int64()),
+        pa.field(COMMIT_TIMESTAMP, pa.int64()),
+    ]
+)
+"""What other tables say of a change, under their names: what it did, the last offset of its commit,
+and when that was appended, in milliseconds."""
+
+
+def with_commit(changes: pa.RecordBatch, frame: Frame) -> pa.RecordBatch:
+    """Return *changes* of *frame* with the `COMMIT_COLUMNS`.
+
+    A put is an ``insert`` or an ``update_postimage`` where the values before are among *changes*,
+    as ``before``; else nobody knows, and it is an ``upsert``.
+    """
+    count, put = changes.num_rows, pc.equal(changes.column("operation"), "put")
+    if BEFORE in changes.schema.names:
+        stored = pc.if_else(changes.column(BEFORE).is_null(), "insert", "update_postimage")
+    else:
+        stored = pa.repeat(pa.scalar("upsert"), count)
+    columns = [
+        pc.if_else(put, stored, changes.column("operation")),
+        pa.repeat(pa.scalar(frame.last_offset, pa.int64()), count),
+        pa.repeat(pa.scalar(frame.appended_at_ms, pa.int64()), count),
+    ]
+    for field, column in zip(COMMIT_COLUMNS, columns, strict=True):
+        changes = changes.append_column(field, column.cast(field.type))
+    return changes
 
 
 class BeforeImages:

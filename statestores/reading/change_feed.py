@@ -10,12 +10,15 @@ from statestores.arrow.keys.key_selection import KeySelection
 from statestores.changelog import Frame, FrameKind, change_schema
 from statestores.errors import InvalidArgumentError, OffsetOutOfRangeError
 from statestores.reading.change_details import (
+    CHANGE_TYPE,
+    COMMIT_COLUMNS,
     POSITION,
     BeforeImages,
     check_before_images,
     check_known,
     position_text,
     unknown_before,
+    with_commit,
 )
 from statestores.reading.partition_columns import BEFORE, decoded, serdes_of, with_types
 from statestores.reading.visible_log import VisibleLog
@@ -23,6 +26,8 @@ from statestores.spi.specification import StoreSpecification
 
 OPERATIONS = ("put", "delete", "clear")
 """What a change can be. A clear has no key: it drops everything before it."""
+
+_OF_COMMITS = frozenset(COMMIT_COLUMNS.names)
 
 ContentAt: TypeAlias = Callable[[int, KeySelection], Iterator[pa.RecordBatch]]
 """Gives the rows of some keys after the change with an offset, as bytes."""
@@ -34,8 +39,11 @@ def feed_schema(
     typed: bool = True,
     before: bool = False,
     position: bool = False,
+    commits: bool = False,
 ) -> pa.Schema:
     """Return the columns of a change feed: offset, partition, operation, and the change itself.
+
+    With *before*, *position* and *commits* also what these say.
 
     Raises:
         InvalidArgumentError: The values before the changes of such a store are not known.
@@ -48,6 +56,8 @@ def feed_schema(
         changes = with_types(changes, serdes_of(specification))
     if position:
         changes = changes.append(pa.field(POSITION, pa.string()))
+    for field in COMMIT_COLUMNS if commits else ():
+        changes = changes.append(field)
     return _placed(changes)
 
 
@@ -69,11 +79,18 @@ class ChangeFeed:
         self._number = log.partition
 
     def read(
-        self, from_offset: int | None, to_offset: int | None, schema: pa.Schema, *, typed: bool
+        self,
+        from_offset: int | None,
+        to_offset: int | None,
+        schema: pa.Schema,
+        *,
+        typed: bool,
+        before: bool,
     ) -> Iterator[pa.RecordBatch]:
         """Return the columns of *schema* of the changes from one offset up to another.
 
-        The offsets are those of this call, also where they are the first one and the end.
+        The offsets are those of this call, also where they are the first one and the end. Whether
+        the values *before* are known, what a change is called depends on.
 
         Raises:
             OffsetOutOfRangeError, InvalidArgumentError: See `PartitionReader.changes`.
@@ -91,7 +108,8 @@ class ChangeFeed:
             raise InvalidArgumentError(
                 f"from_offset must not exceed to_offset, got {start!r} and {stop!r}"
             )
-        images = self._before(start, stop) if BEFORE in schema.names else None
+        needs_images = before and bool({BEFORE, CHANGE_TYPE} & set(schema.names))
+        images = self._before(start, stop) if needs_images else None
         return self._read(start, stop, schema, images, typed=typed)
 
     def _read(
@@ -113,6 +131,8 @@ class ChangeFeed:
                 selected = selected.append_column(
                     POSITION, pa.repeat(pa.scalar(text, pa.string()), selected.num_rows)
                 )
+            if _OF_COMMITS & set(schema.names):
+                selected = with_commit(selected, frame)
             yield decoded(selected, schema, serdes)
 
     def _before(self, start: int, stop: int) -> BeforeImages:

@@ -17,7 +17,7 @@ from statestores.arrow.snapshots.key_splits import key_shares
 from statestores.arrow.snapshots.manifest import Manifest
 from statestores.arrow.snapshots.reader import Snapshot, passed_over, read_snapshot
 from statestores.arrow.time_travel import check_has_history
-from statestores.changelog import FrameKind, changelog_partition
+from statestores.changelog import Frame, FrameKind, changelog_partition
 from statestores.errors import (
     InvalidArgumentError,
     OffsetOutOfRangeError,
@@ -110,6 +110,22 @@ class PartitionReader:
         """
         return next((each.manifest for each in self._snapshots(None, self._log.end())), None)
 
+    def snapshots(self) -> Iterator[Manifest]:
+        """Yield what the snapshots with readable manifests are, the newest first.
+
+        Raises:
+            ChangelogCorruptedError, StorageError: The partition cannot be read.
+        """
+        return (each.manifest for each in self._snapshots(None, self._log.end()))
+
+    def commits(self) -> Iterator[Frame]:
+        """Yield what the changelog still has, commit by commit; merged ones are one.
+
+        Raises:
+            ChangelogCorruptedError, StoreCorruptedError, StorageError: It cannot be read.
+        """
+        return self._log.frames(self._log.first_offset(), self._log.end().offset)
+
     def shares(
         self,
         offset: int,
@@ -146,16 +162,24 @@ class PartitionReader:
         return with_types(rows, serdes_of(self._specification)) if typed else rows
 
     def change_schema(
-        self, *, typed: bool = True, before: bool = False, position: bool = False
+        self,
+        *,
+        typed: bool = True,
+        before: bool = False,
+        position: bool = False,
+        commits: bool = False,
     ) -> pa.Schema:
         """Return the schema of `changes`: offset, partition, operation, and the change itself.
 
-        With *before* and *position* also the columns of these names.
+        With *before* and *position* also the columns of these names, and with *commits* those of
+        `COMMIT_COLUMNS`.
 
         Raises:
             InvalidArgumentError: The values before the changes of such a store are not known.
         """
-        return feed_schema(self._specification, typed=typed, before=before, position=position)
+        return feed_schema(
+            self._specification, typed=typed, before=before, position=position, commits=commits
+        )
 
     def rows(
         self,
@@ -207,6 +231,7 @@ class PartitionReader:
         typed: bool = True,
         before: bool = False,
         position: bool = False,
+        commits: bool = False,
     ) -> Iterator[pa.RecordBatch]:
         """Yield the changes with ``from_offset <= offset < to_offset``, in the order of the log.
 
@@ -224,6 +249,7 @@ class PartitionReader:
                 where there was none. The keys that change, and their values, are held in memory.
             position: Whether there is a column ``position``: the input that the commit of the
                 change reflects, as JSON by topic and partition; null where that is not known.
+            commits: Whether there are the columns of `COMMIT_COLUMNS`.
 
         Raises:
             OffsetOutOfRangeError: An offset is not in the changelog; or the values before the
@@ -232,14 +258,15 @@ class PartitionReader:
                 before the changes of such a store are not known.
             ChangelogCorruptedError, StoreCorruptedError, StorageError: It cannot be read.
         """
-        schema = self.change_schema(typed=typed, before=before, position=position)
+        schema = self.change_schema(typed=typed, before=before, position=position, commits=commits)
         feed = ChangeFeed(
             self._log,
             self._specification,
             keys or KeySelection(),
             lambda offset, changing: self.replay(offset, changing).rows(),
         )
-        return feed.read(from_offset, to_offset, selected_fields(schema, columns), typed=typed)
+        wanted = selected_fields(schema, columns)
+        return feed.read(from_offset, to_offset, wanted, typed=typed, before=before)
 
     def replay(self, offset: int | None = None, keys: KeySelection | None = None) -> Replay:
         """Return the content after the change with *offset*, to be followed by the later changes.

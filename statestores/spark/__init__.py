@@ -4,8 +4,8 @@ The data source is ``format("statestores")`` and needs no call; `register` makes
 ``format("statestore")``, the name of Spark's own source, work for state roots as well. This is the
 only place that imports pyspark, and importing it does not: Spark's workers import it often.
 
-`stateful` computes on a streaming DataFrame with stores; `temporal_join` joins a DataFrame with a
-versioned store as of a time.
+`stateful` computes on a streaming DataFrame with stores; `run` runs a topology on streaming
+DataFrames; `temporal_join` joins a DataFrame with a versioned store as of a time.
 """
 
 from importlib import import_module
@@ -19,10 +19,17 @@ if TYPE_CHECKING:
     from statestores.spark.stateful_functions.plan import OpenStores
     from statestores.spark.stateful_functions.stream import StatefulStream, stateful
     from statestores.spark.temporal.frame import temporal_join
+    from statestores.spark.topology.running import run
+    from statestores.spark.topology.sources import Files, KafkaTopic, StateFeed, StreamSource
 
 _LOADED_LATE = {
+    "Files": "statestores.spark.topology.sources",
+    "KafkaTopic": "statestores.spark.topology.sources",
     "OpenStores": "statestores.spark.stateful_functions.plan",
+    "StateFeed": "statestores.spark.topology.sources",
     "StatefulStream": "statestores.spark.stateful_functions.stream",
+    "StreamSource": "statestores.spark.topology.sources",
+    "run": "statestores.spark.topology.running",
     "stateful": "statestores.spark.stateful_functions.stream",
     "temporal_join": "statestores.spark.temporal.frame",
 }
@@ -38,10 +45,15 @@ def __getattr__(name: str) -> Any:
 
 __all__ = [
     "SOURCE_NAME",
+    "Files",
+    "KafkaTopic",
     "OpenStores",
+    "StateFeed",
     "StatefulStream",
+    "StreamSource",
     "ensure_java",
     "register",
+    "run",
     "stateful",
     "temporal_join",
     "unregister",

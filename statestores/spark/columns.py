@@ -12,12 +12,14 @@ from statestores.arrow.encoded_changes import changes_from_encoded
 from statestores.arrow.schemas import row_schema
 from statestores.arrow.typed_columns import encode_rows
 from statestores.errors import InvalidArgumentError, SerializationError
+from statestores.reading.change_details import COMMIT_TIMESTAMP
 from statestores.serdes.raw_serde import serde_or_raw
 from statestores.spi.kinds import DERIVED_COLUMNS, TIME_COLUMNS
 from statestores.spi.specification import StoreSpecification
 
 _SPARK_TIME = pa.timestamp("us", tz="UTC")
 _MILLISECONDS = pa.timestamp("ms", tz="UTC")
+_TIMES = TIME_COLUMNS | {COMMIT_TIMESTAMP}
 
 
 def spark_schema(schema: pa.Schema, *, raw: bool) -> pa.Schema:
@@ -26,7 +28,7 @@ def spark_schema(schema: pa.Schema, *, raw: bool) -> pa.Schema:
         [
             pa.field(
                 field.name,
-                _SPARK_TIME if field.name in TIME_COLUMNS and not raw else field.type,
+                _SPARK_TIME if field.name in _TIMES and not raw else field.type,
             )
             for field in schema
         ]
@@ -76,7 +78,7 @@ def from_spark(
         if pa.types.is_null(columns[place].type):
             columns[place] = pa.nulls(rows.num_rows, pa.binary() if raw else serde.arrow_type())
         elif serde.name == "json" and pa.types.is_nested(columns[place].type) and not raw:
-            columns[place] = _json_text(columns[place], serde)
+            columns[place] = json_text(columns[place], serde)
     encoded = encode_rows(
         pa.RecordBatch.from_arrays(columns, names=names), specification, typed=not raw
     )
@@ -109,7 +111,7 @@ def check_columns(names: list[str], specification: StoreSpecification[Any, Any])
         )
 
 
-def _json_text(column: pa.Array, serde: Any) -> pa.Array:
+def json_text(column: pa.Array, serde: Any) -> pa.Array:
     """Return structs, maps and lists as JSON text."""
     values = [None if value is None else _plain(value, column.type) for value in column.to_pylist()]
     try:

@@ -5,7 +5,7 @@ column with a number for each store partition, chosen so that Spark's hash of it
 then the shuffle gives every task the rows of exactly one partition, and every partition a task.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -56,7 +56,6 @@ class Placement:
         """
         encode = serde_or_raw(self.specification.key).encode_array
         partitioner = partitioner_by_name(self.specification.partitioner)
-        places = pa.array(places_of(self.partitions))
         for batch in batches:
             keys = encode(batch.column(self.key))
             if keys.null_count:
@@ -67,15 +66,31 @@ class Placement:
                     )
                 keys = keys.fill_null(b"")
             chosen = partitioner.partition_array(keys, self.partitions)
-            yield batch.append_column(PLACE_COLUMN, places.take(chosen))
+            yield with_places(batch, chosen, self.partitions)
 
     def shuffled(self, frame: "DataFrame") -> "DataFrame":
         """Return the rows of *frame*, those of a store partition in one task, with their places."""
-        from pyspark.sql.types import IntegerType, StructType  # noqa: PLC0415  # see the package
+        return shuffled(frame, self.rows, self.partitions)
 
-        schema = StructType([*frame.schema.fields]).add(PLACE_COLUMN, IntegerType())
-        placed = frame.mapInArrow(self.rows, schema)
-        return placed.repartition(self.partitions, PLACE_COLUMN)
+
+def shuffled(
+    frame: "DataFrame",
+    placed: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]],
+    partitions: int,
+) -> "DataFrame":
+    """Return the rows of *frame*, those of a store partition in one task, with their places.
+
+    *placed* gives the places: to batches a column that `with_places` has made.
+    """
+    from pyspark.sql.types import IntegerType, StructType  # noqa: PLC0415  # see the package
+
+    schema = StructType([*frame.schema.fields]).add(PLACE_COLUMN, IntegerType())
+    return frame.mapInArrow(placed, schema).repartition(partitions, PLACE_COLUMN)
+
+
+def with_places(batch: pa.RecordBatch, chosen: pa.Array, partitions: int) -> pa.RecordBatch:
+    """Return *batch* with the places of the store partitions *chosen*."""
+    return batch.append_column(PLACE_COLUMN, pa.array(places_of(partitions)).take(chosen))
 
 
 def partition_of(batch: pa.RecordBatch, partitions: int) -> int:

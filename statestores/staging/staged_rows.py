@@ -84,9 +84,14 @@ class PartitionedRows(ABC):
         partitioner: Partitioner,
         partitions: int,
         *,
+        only: int | None = None,
         spill_bytes: int = SPILL_BYTES,
     ) -> None:
-        """Take rows of *schema*, at most about *spill_bytes* of them at a time."""
+        """Take rows of *schema*, at most about *spill_bytes* of them at a time.
+
+        All of them belong to the partition *only*, if that is said.
+        """
+        self._only = only
         self._schema = schema
         self._partitioner = partitioner
         self._partitions = partitions
@@ -113,8 +118,11 @@ class PartitionedRows(ABC):
             return
         rows = pa.Table.from_batches(self._waiting).combine_chunks()
         self._waiting, self._waiting_bytes = [], 0
-        chosen = self._partitioner.partition_array(rows["key"], self._partitions)
-        places = chosen.to_numpy()
+        if self._only is None:
+            chosen = self._partitioner.partition_array(rows["key"], self._partitions)
+            places = chosen.to_numpy()
+        else:
+            places = np.full(rows.num_rows, self._only, np.int32)
         # Sorted by partition, and within it by time; what is equal stays in its order.
         time = order_column(self._schema)
         keys = [places] if time is None else [rows[time].to_numpy(), places]
@@ -139,10 +147,11 @@ class StagedWriter(PartitionedRows):
         partitioner: Partitioner,
         partitions: int,
         *,
+        only: int | None = None,
         spill_bytes: int = SPILL_BYTES,
     ) -> None:
         """Write files whose names begin with *prefix*, which nobody else uses."""
-        super().__init__(schema, partitioner, partitions, spill_bytes=spill_bytes)
+        super().__init__(schema, partitioner, partitions, only=only, spill_bytes=spill_bytes)
         self._directory = directory
         self._prefix = prefix
         self._files: list[StagedFile] = []

@@ -94,12 +94,15 @@ def stage(
     write_id: str,
     attempt: str,
     changes: Iterable[pa.RecordBatch],
+    *,
+    partition: int | None = None,
 ) -> StagedRows:
     """Write *changes* where `publish` finds them; nothing of the store changes.
 
     *changes* have the columns of the store's changelog, as bytes. *attempt* tells the attempts of
     all tasks apart, so that one that is repeated does not meet its own files. The store need not
-    exist yet, and nothing is locked.
+    exist yet, and nothing is locked. The store's partitioner says which partition a change belongs
+    to, unless all of them are said to belong to *partition*.
 
     Raises:
         InvalidArgumentError, InvalidTypeError: The changes cannot be changes of the store.
@@ -111,6 +114,7 @@ def stage(
         change_schema(specification.kind),
         partitioner_by_name(specification.partitioner),
         partitions,
+        only=partition,
     )
     for batch in changes:
         writer.add(batch)

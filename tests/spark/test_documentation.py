@@ -9,7 +9,8 @@ from pyspark.sql import SparkSession
 from store_streams import needs_limits
 
 import statestores as ss
-from statestores.spark.options.read_and_write import ALIASES, SourceOptions
+from statestores.spark.options.foreign_names import ALIASES
+from statestores.spark.options.read_and_write import SourceOptions
 from statestores.spark.options.stream import STREAM_OPTIONS
 
 ROOT = Path(__file__).parents[2]
@@ -56,7 +57,7 @@ def test_what_the_readme_says_needs_no_more_than_a_session(spark: SparkSession, 
 
 def test_every_option_is_documented() -> None:
     """An option that nobody can find is not one."""
-    documented = set(re.findall(r"`(\w+)`", DOCUMENT.read_text("utf-8")))
+    documented = set(re.findall(r"`([\w-]+)`", DOCUMENT.read_text("utf-8")))
     options = {each.metadata["name"] for each in SourceOptions.__dataclass_fields__.values()}
 
     assert (options | set(STREAM_OPTIONS) | set(ALIASES)) - {"path"} <= documented

@@ -8,6 +8,7 @@ decide what the next one reads; `register` switched that on for the whole sessio
 of others too. What holds now: no filter is taken, and the session's setting is its user's.
 """
 
+import json
 import random
 import subprocess
 import sys
@@ -200,7 +201,10 @@ def test_registering_changes_nothing_for_others(spark: SparkSession, state: str)
 
 @offers_filters
 def test_no_query_changes_another_with_connect(tmp_path: Path) -> None:
-    """The same in a client of Spark Connect, whose server has the source; with and without."""
+    """The same in a client of Spark Connect, whose server has the source; with and without.
+
+    Reads, writes and joins work there. What needs to know its query is refused, by name.
+    """
     for needed in ("grpc", "grpc_status", "zstandard"):
         pytest.importorskip(needed, reason="Spark Connect needs grpcio-status and zstandard")
     ran = subprocess.run(
@@ -212,6 +216,12 @@ def test_no_query_changes_another_with_connect(tmp_path: Path) -> None:
     )
 
     assert (ran.returncode, ran.stdout.splitlines()[-1:]) == (0, ["{} {} false"]), ran.stderr
+    commits, types, joined, *refused = json.loads(ran.stdout.splitlines()[-2])
+    assert (commits, types, joined) == (1, ["upsert"], [1.5])
+    assert [words.partition(" needs a classic session")[0] for words in refused] == [
+        "stateful()",
+        "run()",
+    ]
 
 
 @offers_filters

@@ -2,7 +2,8 @@
 
 import json as plain_json
 from collections import Counter
-from contextlib import ExitStack
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
 
 Case = dict[str, Any]
 Row = tuple[Any, Any, int]
-Runner = Literal["driver", "local", "kafka"]
+MakeDriver = Callable[[Topology, Path], AbstractContextManager[CaseDriver]]
+"""Makes what runs the topology of a case, in a directory."""
+Runner = Literal["driver", "local", "kafka"] | MakeDriver
 
 ALL = 0
 """The batch size that takes all input at once."""
@@ -74,11 +77,11 @@ def differences(
     """Return in words what is other than expected when *case* is run; nothing when all is right.
 
     With the *runner* ``"local"`` it is run by the local runner, on durable topics, in *directory*
-    or one that is removed; with ``"kafka"`` on the cluster at *bootstrap_servers*. In the test
-    driver, batches are processed as columns from *least_column_rows* records on, and smaller ones
-    as runs from *least_run_rows* on, of which every update has to come out. There and in the local
-    runner, updates wait in *cache_max_bytes* for a batch's end. Without a *backend*, stores are in
-    memory, and on Kafka in SQLite.
+    or one that is removed; with ``"kafka"`` on the cluster at *bootstrap_servers*; or by another
+    one, which a function makes. In the test driver, batches are processed as columns from
+    *least_column_rows* records on, and smaller ones as runs from *least_run_rows* on, of which
+    every update has to come out. There and in the local runner, updates wait in *cache_max_bytes*
+    for a batch's end. Without a *backend*, stores are in memory, and on Kafka in SQLite.
     """
     if "steps" in case:
         return run_task_order(case)
@@ -93,7 +96,9 @@ def differences(
             driver = InMemoryDriver(stack.enter_context(opened), least_column_rows, least_run_rows)
         else:
             place = directory or Path(stack.enter_context(TemporaryDirectory()))
-            if runner == "local":
+            if callable(runner):
+                driver = stack.enter_context(runner(steps.topology, place))
+            elif runner == "local":
                 made = LocalDriver(
                     steps.topology, place, backend or "memory", cache_max_bytes=cache_max_bytes
                 )

@@ -11,10 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
+from statestores.errors import TopologyMismatchError
 from statestores.files.durable_json import check_format, read_fields, write_json
 from statestores.processing.topology import Graph, as_mermaid, check_upgrade, describe
 from statestores.root_document import TOPOLOGY_NOTE
 from statestores.tasks.task import PICTURE_FILE
+
+LOCAL = "local"
+"""The runner of a state that names none."""
 
 _FORMAT = 1
 
@@ -30,11 +34,14 @@ class StateIdentity:
     """The number of each part of the topology, by the part's name, and of sources and sinks."""
 
 
-def claim(root: Path, graph: Graph, edges: Iterable[str] = ()) -> StateIdentity:
+def claim(
+    root: Path, graph: Graph, edges: Iterable[str] = (), *, runner: str = LOCAL
+) -> StateIdentity:
     """Accept *graph* for the state in *root*, and note it, with the names of its *edges*.
 
     Raises:
-        TopologyMismatchError: What another one, or an earlier one, has left there would be lost.
+        TopologyMismatchError: What another one, or an earlier one, has left there would be lost;
+            or another *runner* has it, which knows another way how far its input is processed.
         StoreCorruptedError, UnsupportedFormatError, StorageError: The file cannot be read, or not
             be written.
     """
@@ -46,6 +53,13 @@ def claim(root: Path, graph: Graph, edges: Iterable[str] = ()) -> StateIdentity:
         state, groups = uuid4().hex, dict[str, int]()
     else:
         check_format(fields, file, _FORMAT)
+        noted = fields.text("runner") if "runner" in fields else LOCAL
+        if noted != runner:
+            raise TopologyMismatchError(
+                f"{str(root)!r} has the state of a topology that the runner {noted!r} runs, and "
+                f"{runner!r} would begin its input anew on top of it; give each runner a state of "
+                "its own"
+            )
         before = fields.mapping("topology")
         check_upgrade(before, description)
         numbers = fields.inside("groups")
@@ -57,7 +71,8 @@ def claim(root: Path, graph: Graph, edges: Iterable[str] = ()) -> StateIdentity:
         groups.setdefault(name, len(groups))
     file.parent.mkdir(parents=True, exist_ok=True)
     _keep_picture(file.parent, as_mermaid(graph))
-    write_json(file, {"format": _FORMAT, "state": state, "groups": groups, "topology": description})
+    content = {"format": _FORMAT, "state": state, "groups": groups, "topology": description}
+    write_json(file, content if runner == LOCAL else {**content, "runner": runner})
     return StateIdentity(state=state, groups=groups)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from statestores.errors import ProcessingError, StoreNotFoundError
+from statestores.errors import InvalidTopologyError, ProcessingError, StoreNotFoundError
 from statestores.processing.error_policy import Action, ErrorPolicy
 from statestores.processing.operators.operator import ObservedTime, Receive
 from statestores.processing.operators.time_queue import TimeQueue
@@ -43,6 +43,7 @@ class OperatorSide:
         wall_ms: int,
         errors: ErrorPolicy,
         tags: Mapping[str, str],
+        no_wall_clock: str | None = None,
     ) -> None:
         """Go on where *stores* are, those of global tables included.
 
@@ -56,6 +57,7 @@ class OperatorSide:
         self.counts = TaskCounts()
         self.commit_requested = False
         self._has_failed = False
+        self._no_wall_clock = no_wall_clock
         self._errors = errors
         self._stores = stores
         for name in [store.name for store in part.stores] + list(part.global_stores):
@@ -116,7 +118,15 @@ class OperatorSide:
         clock: str,
         start_ms: int | None,
     ) -> TaskTimer:
-        """Add a timer of *node*."""
+        """Add a timer of *node*.
+
+        Raises:
+            InvalidTopologyError: It is one of the wall clock, and the runner has none.
+        """
+        if clock != "stream" and self._no_wall_clock is not None:
+            raise InvalidTopologyError(
+                f"the step {node!r} asks for a timer of the wall clock, and {self._no_wall_clock}"
+            )
         callback = guarded_timer(node, callback, self._errors.process, self.failed)
         if clock == "stream":
             return self._stream_timers.add(node, interval_ms, callback, start_ms or 0)
@@ -124,7 +134,15 @@ class OperatorSide:
         return self._wall_timers.add(node, interval_ms, callback, first_ms)
 
     def on_wall_clock(self, callback: Callable[[int], None]) -> None:
-        """Call *callback* whenever the wall clock has moved."""
+        """Call *callback* whenever the wall clock has moved.
+
+        Raises:
+            InvalidTopologyError: The runner has no wall clock.
+        """
+        if self._no_wall_clock is not None:
+            raise InvalidTopologyError(
+                f"a step of {self.part.name!r} goes by the wall clock, and {self._no_wall_clock}"
+            )
         self._wall_listeners.append(callback)
 
     def request_commit(self) -> None:

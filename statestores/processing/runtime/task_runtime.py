@@ -56,6 +56,7 @@ class TaskRuntime(OperatorSide):
         least_run_rows: int = LEAST_RUN_ROWS,
         cache_max_bytes: int = 0,
         tags: Mapping[str, str] | None = None,
+        no_wall_clock: str | None = None,
     ) -> None:
         """Make the operators of *part*, over open stores.
 
@@ -73,9 +74,11 @@ class TaskRuntime(OperatorSide):
                 with a cache, none is.
             cache_max_bytes: Memory in which updates wait for later ones of their keys (PRC-82).
             tags: Those of the task's metrics.
+            no_wall_clock: Why there are no timers of the wall clock, if there are none.
 
         Raises:
             StoreNotFoundError: A store is missing.
+            InvalidTopologyError: An operator goes by a wall clock that there is not.
         """
         super().__init__(
             part,
@@ -85,6 +88,7 @@ class TaskRuntime(OperatorSide):
             wall_ms=wall_ms,
             errors=errors or ErrorPolicy(),
             tags=tags or {"task-id": f"{part.name}-{partition}"},
+            no_wall_clock=no_wall_clock,
         )
         self._least_column_rows = least_column_rows
         self._least_run_rows = NEVER_COLUMNS if cache_max_bytes else least_run_rows

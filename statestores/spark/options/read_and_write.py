@@ -9,6 +9,8 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Final, Self
 
 from statestores.errors import InvalidOptionError
+from statestores.spark.options.combinations import CONTENT_ONLY, check_combination
+from statestores.spark.options.foreign_names import without_aliases
 from statestores.spark.options.storage import (
     EXPECTED,
     STORAGE_OPTIONS,
@@ -48,6 +50,9 @@ KAFKA_KINDS: Final = (
     "time-first-session",
 )
 """The kinds of store that Kafka Streams writes; those of `KafkaKind`, which needs pyarrow."""
+
+METADATA: Final = ("stores", "partitions", "snapshots", "commits")
+"""What can be read of a state root itself; see `statestores.reading.root_tables`."""
 
 _READING: Final = "reading"
 _WRITING: Final = "writing"
@@ -105,6 +110,11 @@ class SourceOptions:
 
     # Reading.
 
+    metadata: str | None = _option(
+        "metadata", read_one_of(*METADATA), f"one of {', '.join(METADATA)}", _READING
+    )
+    """What the state root says of itself, instead of content: of one store, or of all."""
+
     as_of_ms: int | None = _option(
         "asOf", read_time, "milliseconds since the epoch or an ISO 8601 time", _READING
     )
@@ -118,6 +128,12 @@ class SourceOptions:
     )
     """The content at this changelog offset, instead of now; of each partition, or of those named
     (the others are read as they are now)."""
+
+    timestamp_as_of_ms: int | None = _option(
+        "timestampAsOf", read_time, "milliseconds since the epoch or an ISO 8601 time", _READING
+    )
+    """The content after the last change that was committed then or earlier, by the clock of whoever
+    committed it; `asOf` is about when versions were valid."""
 
     read_change_feed: bool = _option(
         "readChangeFeed", read_flag, "true or false", _READING, default=False
@@ -216,6 +232,11 @@ class SourceOptions:
     )
     """Change feed: a column ``position`` with the input that the commit of a change reflects."""
 
+    commit_columns: bool = _option(
+        "commitColumns", read_flag, "true or false", _READING, default=False
+    )
+    """Change feed: what other tables say of a change, in the columns that they have for it."""
+
     # Writing. All but the first two say what a store is that does not exist yet.
 
     if_exists: str | None = _option(
@@ -312,7 +333,7 @@ class SourceOptions:
     @property
     def content_only(self) -> list[str]:
         """The names of those that mean something only for the content of a state root, sorted."""
-        return sorted(self.given & _CONTENT_ONLY)
+        return sorted(self.given & CONTENT_ONLY)
 
     @classmethod
     def for_reading(cls, options: Mapping[str, str]) -> Self:
@@ -323,7 +344,7 @@ class SourceOptions:
                 read, or does not go with another.
         """
         parsed = cls._parse(options, _READING)
-        _check_reading(parsed)
+        check_combination(parsed.given)
         return parsed
 
     @classmethod
@@ -340,7 +361,7 @@ class SourceOptions:
         known = {each.metadata["name"].lower(): each for each in fields(cls)}
         values: dict[str, Any] = {}
         if purpose == _READING:
-            options = _without_aliases(options)
+            options = without_aliases(options)
         for name, text in options.items():
             found = known.get(name.lower())
             if found is None or purpose not in found.metadata["purposes"]:
@@ -370,111 +391,3 @@ class SourceOptions:
                 "save(); a table in SQL needs it at each use, WITH (path = '...')"
             )
         return cls(**values)
-
-
-def _check_reading(options: SourceOptions) -> None:
-    """Refuse options that contradict each other, or that cannot be right."""
-    given = options.given
-    if options.push_filters:
-        raise InvalidOptionError(
-            "the option 'pushFilters' cannot be true: PySpark keeps the filters of one query for "
-            "the other queries of the DataFrame, which would get wrong rows; leave it out, and "
-            "say what to read with the options 'key', 'keys', 'keyPrefix', 'keyFrom' and 'keyTo'"
-        )
-    for one, excluded in _EXCLUSIVE.items():
-        if one in given and (both := sorted(given & excluded)):
-            raise InvalidOptionError(
-                f"the options {one!r} and {both[0]!r} exclude each other; leave one out"
-            )
-    if not options.read_change_feed and (feed := sorted(given & _CHANGE_FEED_ONLY)):
-        raise InvalidOptionError(
-            f"the option {feed[0]!r} is for the change feed; add readChangeFeed=true, or give "
-            "offset= for the content at an offset"
-        )
-
-
-def without_catalog_properties(options: Mapping[str, str]) -> Mapping[str, str]:
-    """Return *options* without what Spark's catalog says of a table that is being created.
-
-    They come together with the table's provider, which nobody else says.
-    """
-    given = {name.lower() for name in options}
-    if "provider" not in given:
-        return options
-    return {name: text for name, text in options.items() if name.lower() not in _CATALOG}
-
-
-_CATALOG: Final = frozenset(
-    {
-        "provider",
-        "location",
-        "owner",
-        "comment",
-        "collation",
-        "external",
-        "is_managed_location",
-        "table_type",
-    }
-)
-"""The properties of tables that Spark keeps for itself."""
-
-
-def _without_aliases(options: Mapping[str, str]) -> Mapping[str, str]:
-    """Return *options* with the names that this module knows."""
-    given = {name.lower() for name in options}
-    renamed: dict[str, str] = {}
-    for name, text in options.items():
-        if name.lower() not in _ALIASES:
-            renamed[name] = text
-            continue
-        alias, target, words = _ALIASES[name.lower()]
-        if target.lower() in given:
-            raise InvalidOptionError(f"{alias!r} is another name of {target!r}; leave one out")
-        if words and text.lower() not in words:
-            raise InvalidOptionError(f"option {alias!r} must be {' or '.join(words)}, got {text!r}")
-        renamed[target] = words.get(text.lower(), text)
-    return renamed
-
-
-_ALIASES: Final[Mapping[str, tuple[str, str, Mapping[str, str]]]] = {
-    "snapshotid": ("snapshotId", "offset", {}),
-    "versions": ("versions", "history", {"all": "true", "latest": "false"}),
-}
-"""Other names of options, the names that they stand for, and what their words mean there."""
-
-ALIASES: Final = tuple(alias for alias, _, _ in _ALIASES.values())
-"""The other names, as users write them."""
-
-_CHANGE_FEED_ONLY = frozenset(
-    {
-        "startingOffset",
-        "endingOffset",
-        "startingTimestamp",
-        "endingTimestamp",
-        "beforeImage",
-        "inputPosition",
-    }
-)
-_CONTENT_ONLY = frozenset(
-    {
-        "asOf",
-        "history",
-        "offset",
-        "freshness",
-        "offsetColumn",
-        "partitionColumn",
-        "splits",
-        "maxRowsPerTask",
-    }
-)
-_EXCLUSIVE = {
-    "asOf": frozenset({"history"}),
-    "readChangeFeed": _CONTENT_ONLY,
-    "key": frozenset({"keys", "keyPrefix", "keyFrom", "keyTo"}),
-    "keys": frozenset({"keyPrefix", "keyFrom", "keyTo"}),
-    "keyPrefix": frozenset({"keyFrom", "keyTo"}),
-    "offset": frozenset({"freshness"}),
-    "splits": frozenset({"maxRowsPerTask"}),
-    "startingOffset": frozenset({"startingTimestamp"}),
-    "endingOffset": frozenset({"endingTimestamp"}),
-}

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, Self, TypeAlias
 
 from statestores.errors import InvalidOptionError
+from statestores.spark.options.foreign_names import without_aliases
 
 Start: TypeAlias = int | Literal["earliest", "latest"]
 """Where a stream begins to read a partition: at an offset, or at an end of the changelog."""
@@ -49,7 +50,7 @@ class StreamOptions:
         Raises:
             InvalidOptionError: One has a value that cannot be read.
         """
-        given = {name.lower(): text for name, text in options.items()}
+        given = {name.lower(): text for name, text in without_aliases(options).items()}
         start = given.get(_STARTING_OFFSET.lower())
         return cls(
             starting_offset="earliest" if start is None else _starts(start),
@@ -71,7 +72,8 @@ def without_stream_options(options: Mapping[str, str]) -> dict[str, str]:
     None of them affects the columns.
     """
     own = {name.lower() for name in STREAM_OPTIONS}
-    return {name: text for name, text in options.items() if name.lower() not in own}
+    known = without_aliases(options)
+    return {name: text for name, text in known.items() if name.lower() not in own}
 
 
 def without_sparks_options(options: Mapping[str, str]) -> dict[str, str]:

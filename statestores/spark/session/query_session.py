@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
+from statestores.errors import InvalidArgumentError
+
 QUERY_PROPERTY: Final = "sql.streaming.queryId"
 """What tells the thread of a query which one it is; the id is that of the checkpoint."""
 
@@ -24,6 +26,21 @@ def active_session(spark: Any) -> Iterator[None]:
         yield
     finally:
         sessions.clearActiveSession()
+
+
+def query_id(spark: Any) -> str:
+    """Return the id of the query within which this is called.
+
+    Raises:
+        InvalidArgumentError: It is not called within one.
+    """
+    query = spark.sparkContext.getLocalProperty(QUERY_PROPERTY)
+    if query is None:
+        raise InvalidArgumentError(
+            "a micro-batch is processed by a query: call it from the function given to "
+            "writeStream.foreachBatch(...)"
+        )
+    return str(query)
 
 
 def is_clone_for_query(spark: Any, owners: Iterable[Any]) -> bool:

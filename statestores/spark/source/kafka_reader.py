@@ -156,6 +156,11 @@ def _check_options(options: SourceOptions) -> None:
             "the option 'asOf' is for state roots: the files of Kafka Streams do not say how far "
             "back a history goes; read with history=true and filter by valid_from and valid_to"
         )
+    if options.metadata is not None:
+        raise InvalidOptionError(
+            "the option 'metadata' is for state roots; a state directory of Kafka Streams says of "
+            "itself only what its rows are"
+        )
     if options.read_change_feed or options.offset is not None:
         raise InvalidOptionError(
             "the options 'readChangeFeed' and 'offset' are for state roots: a state directory of "

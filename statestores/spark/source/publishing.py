@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from statestores.files.lock_waiting import when_unlocked
+from statestores.root_document import Placement
 from statestores.spark.source.write_conflicts import check_conflict
 from statestores.spark.source.write_plan import WritePlan
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from statestores.staging.staged_objects import StagedObjects
     from statestores.staging.staged_write import Publisher, StagedRows
     from statestores.staging.write_intent import StreamBatch
+    from statestores.state_root import StateRoot
 
 _OPTION: Final = "the option 'commitTimeout'"
 
@@ -118,7 +120,9 @@ def publishing_when_free(plan: WritePlan) -> "Iterator[Publisher]":
 
         def take() -> "Publisher":
             root = plan.root.create()
-            root.add_store(plan.specification, partitions=plan.partitions)
+            root.add_store(
+                plan.specification, partitions=plan.partitions, placement=_placement(root, name)
+            )
             return held.enter_context(publishing(root, name))
 
         yield when_unlocked(take, plan.commit_timeout_ms, f"the write to {name!r}", _OPTION)
@@ -137,7 +141,8 @@ def _publish_objects(
     from statestores.staging.staged_objects import StagedObjects  # noqa: PLC0415
 
     name = plan.specification.name
-    plan.root.create().add_store(plan.specification, partitions=plan.partitions)
+    root = plan.root.create()
+    root.add_store(plan.specification, partitions=plan.partitions, placement=_placement(root, name))
     accept = None
     if expected_ends:
         accept = partial(check_conflict, name, expected=expected_ends)
@@ -150,3 +155,11 @@ def _publish_objects(
         accept=accept,
     )
     when_unlocked(write.commit, plan.commit_timeout_ms, f"the write to {name!r}", _OPTION)
+
+
+def _placement(root: "StateRoot", store: str) -> Placement | None:
+    """Return who places the keys of *store*, if this is its first write: the partitioner.
+
+    Of a store that is there, whoever has written to it knows.
+    """
+    return None if store in root.stores else Placement.PARTITIONER

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from statestores.errors import InvalidOptionError, StoreNotFoundError
+from statestores.partitioning import partitioner_by_name
+from statestores.root_document import Placement
 from statestores.spark.given_root import GivenRoot
 from statestores.spark.options.keys import selection_from_options
 from statestores.spark.options.read_and_write import SourceOptions
@@ -18,7 +20,7 @@ from statestores.spark.options.values import ANY_AGE_MS, Offsets
 from statestores.spi.specification import StoreSpecification
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     import pyarrow as pa
 
@@ -59,8 +61,12 @@ class StateStoreReader(DataSourceReader):
         specification: StoreSpecification[Any, Any],
         partitions: int,
         options: SourceOptions,
+        *,
+        placement: Placement | None = None,
     ) -> None:
         """Check what can be checked without reading.
+
+        With *placement* by the partitioner, a read of certain keys goes to their partitions only.
 
         Raises:
             InvalidOptionError: An option does not fit the store.
@@ -95,7 +101,12 @@ class StateStoreReader(DataSourceReader):
                 f"store {specification.name!r} says itself what it is; leave it out"
             )
         self._key_serde = None if options.raw else specification.key
-        selection_from_options(options, self._key_serde)
+        keys = selection_from_options(options, self._key_serde)
+        self._read_numbers = self._numbers
+        if keys is not None and placement is Placement.PARTITIONER:
+            self._read_numbers = tuple(
+                each for each in self._numbers if each in self._holding(keys)
+            )
 
     def arrow_schema(self) -> "pa.Schema":
         """Return the schema of the batches that `read` gives."""
@@ -105,7 +116,10 @@ class StateStoreReader(DataSourceReader):
         reader, typed = self._open(self._numbers[0]), not options.raw
         if options.read_change_feed:
             schema = reader.change_schema(
-                typed=typed, before=options.before_image, position=options.input_position
+                typed=typed,
+                before=options.before_image,
+                position=options.input_position,
+                commits=options.commit_columns,
             )
         else:
             schema = reader.schema(typed=typed)
@@ -137,13 +151,17 @@ class StateStoreReader(DataSourceReader):
         from statestores.reading.partition_reader import end_offsets  # noqa: PLC0415  # needs pyarrow
 
         options = self._options
-        readers = [self._open(number) for number in self._numbers]
+        readers = [self._open(number) for number in self._read_numbers]
         planned: list[InputPartition] = []
-        for number, reader, end in zip(self._numbers, readers, end_offsets(readers), strict=True):
+        for number, reader, end in zip(
+            self._read_numbers, readers, end_offsets(readers), strict=True
+        ):
             if options.read_change_feed:
                 planned.append(self._changes(number, reader, end))
                 continue
             last = _offset_of(options.offset, number)
+            if options.timestamp_as_of_ms is not None:
+                last = min(end, reader.offset_at(options.timestamp_as_of_ms + 1)) - 1
             if options.freshness_ms is not None:
                 last = self._fresh_enough(reader, end, number)
             stop = end if last is None else last + 1
@@ -197,6 +215,7 @@ class StateStoreReader(DataSourceReader):
                 typed=not options.raw,
                 before=options.before_image,
                 position=options.input_position,
+                commits=options.commit_columns,
             )
         return reader.rows(
             as_of_ms=options.as_of_ms,
@@ -210,6 +229,19 @@ class StateStoreReader(DataSourceReader):
     def _keys(self) -> "KeySelection | None":
         """Return the keys that the options select; ``None`` for all."""
         return selection_from_options(self._options, self._key_serde)
+
+    def _holding(self, keys: "KeySelection") -> "Collection[int]":
+        """Return the partitions that can have *keys*: all of them, unless these are certain ones.
+
+        Requires: the store's partitioner places its keys.
+        """
+        points = keys.points
+        if points is None and keys.first is not None and keys.first == keys.last:
+            points = (keys.first,)
+        if points is None:
+            return range(self._partitions)
+        partitioner = partitioner_by_name(self._specification.partitioner)
+        return {partitioner.partition(key, self._partitions) for key in points}
 
     def _changes(self, number: int, reader: "PartitionReader", end: int) -> StorePartition:
         """Return the task that reads the changes that the options ask for."""

@@ -14,13 +14,15 @@ from pyspark.sql.types import StructType
 
 from statestores.errors import InvalidOptionError
 from statestores.spark.given_root import GivenRoot, store_at
-from statestores.spark.options.read_and_write import SourceOptions, without_catalog_properties
+from statestores.spark.options.foreign_names import without_catalog_properties
+from statestores.spark.options.read_and_write import SourceOptions
 from statestores.spark.options.stream import (
     StreamOptions,
     without_sparks_options,
     without_stream_options,
 )
 from statestores.spark.source.kafka_reader import KafkaStateReader
+from statestores.spark.source.metadata_reader import MetadataReader
 from statestores.spark.source.reader import StateStoreReader
 from statestores.spark.source.write_conflicts import expected_ends
 from statestores.spark.source.write_plan import plan_write
@@ -117,14 +119,20 @@ class StateStoresDataSource(DataSource):
             f"has {expected.simpleString()}"
         )
 
-    def _reader(self, given: Mapping[str, str]) -> StateStoreReader | KafkaStateReader:
+    def _reader(
+        self, given: Mapping[str, str]
+    ) -> StateStoreReader | KafkaStateReader | MetadataReader:
         options = SourceOptions.for_reading(given)
         root = GivenRoot.of(options.path, options.storage)
         path = root.directory
         if path is not None and not is_state_root(path) and is_kafka_state(path):
             return KafkaStateReader(path, options)
+        if options.metadata is not None:
+            return MetadataReader(root, options.metadata, options)
         entry = store_at(root, options.store_name)
-        return StateStoreReader(root, entry.specification, entry.partitions, options)
+        return StateStoreReader(
+            root, entry.specification, entry.partitions, options, placement=entry.placement
+        )
 
 
 def _types_of(schema: StructType) -> list[tuple[str, Any]]:

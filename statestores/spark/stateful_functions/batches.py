@@ -59,10 +59,14 @@ class MicroBatch:
     is_in_sequence: bool
     """Whether the operator sees every micro-batch of the query, so that none may be missing."""
 
+    step: int = 0
+    """Which of the steps it is that compute with the same stores in the micro-batch, from 0."""
+
     @property
     def write_id(self) -> str:
         """The name under which its tasks stage: the same one when it comes again."""
-        return f"{self.query}-{self.number}"
+        name = f"{self.query}-{self.number}"
+        return f"{name}-{self.step}" if self.step else name
 
 
 class MicroBatches:
@@ -71,6 +75,9 @@ class MicroBatches:
     def __init__(self, plan: StatefulPlan) -> None:
         """Run what *plan* describes."""
         self._plan = plan
+        self._columns = describe(plan.schema)
+        if plan.channels:
+            self._columns += f" for {', '.join(plan.channels)}"
         self._readers: dict[tuple[str, int], ChangelogReader] = {}
 
     def run(
@@ -94,8 +101,14 @@ class MicroBatches:
             return record
         self._check_sequence(record, batch)
         ends = {each.name: self._end_offsets(root, each.name) for each in plan.specifications}
+        read = {each.name: self._end_offsets(root, each.name) for each in plan.tables}
         results = compute(
-            StatefulTask(plan=plan, write_id=batch.write_id, number=batch.number, end_offsets=ends)
+            StatefulTask(
+                plan=plan,
+                write_id=batch.write_id,
+                number=batch.number,
+                end_offsets={**ends, **read},
+            )
         )
         record = BatchRecord(
             operator=plan.name,
@@ -109,11 +122,30 @@ class MicroBatches:
                 )
                 for name, end_offsets in ends.items()
             },
-            outputs=tuple(result.output for result in results if result.output is not None),
-            columns=describe(plan.schema),
+            outputs=tuple(output for result in results for output in result.outputs),
+            columns=self._columns,
         )
         self._commit(root, record)
         return record
+
+    def settle(self) -> BatchRecord | None:
+        """Carry out the last micro-batch if a driver has died before it did, and return it.
+
+        Raises:
+            StoreLockedError, StoreCorruptedError, StorageError: See `run`.
+        """
+        root = StateRoot.open(self._plan.root)
+        return self._when_unlocked(lambda: self._settled(root))
+
+    def forget_outputs(self) -> None:
+        """Remove what micro-batches before this one have emitted.
+
+        Requires: the query has gone on to one that this operator has no part in.
+
+        Raises:
+            StorageError: It cannot be removed.
+        """
+        remove_other_outputs(self._plan.directory, "")
 
     def give_up(self, batch: MicroBatch) -> None:
         """Remove what attempts have staged for *batch*, if it is not committed.
@@ -196,7 +228,7 @@ class MicroBatches:
         Raises:
             StoreMismatchError: They are others.
         """
-        declared = describe(self._plan.schema)
+        declared = self._columns
         if record.columns != declared:
             raise StoreMismatchError(
                 f"the micro-batch {record.number} of {self._plan.name!r} is committed and has "

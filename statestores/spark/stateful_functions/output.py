@@ -5,6 +5,7 @@ comes again gives the same rows, whatever the function would give today.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ import pyarrow as pa
 from statestores.arrow.file_access import checksum_of, reporting
 from statestores.errors import InvalidArgumentError, InvalidTypeError
 from statestores.files.durable_directory import make_directory, make_durable
+from statestores.spark.stateful_functions.plan import CHANNEL_COLUMN
 from statestores.staging.staged_rows import StagedFile, check_staged
 
 if TYPE_CHECKING:
@@ -99,42 +101,59 @@ def batches_of_rows(emitted: object, schema: pa.Schema) -> Iterator[pa.RecordBat
         yield _from_rows(waiting, schema)
 
 
-def write_output(
+def write_outputs(
     directory: Path,
-    name: str,
+    attempt: str,
     partition: int,
     batches: Iterable[pa.RecordBatch],
     schema: pa.Schema,
-) -> StagedFile | None:
-    """Write *batches* into a new file, durably; ``None`` when there are no rows.
+    channels: Sequence[str] = (),
+) -> tuple[StagedFile, ...]:
+    """Write *batches* into new files, durably: one, or one for each of the *channels* with rows.
+
+    Their names begin with *attempt*, and `channel_of` says which channel a file is of.
 
     Raises:
-        StorageError: The file cannot be written.
+        StorageError: A file cannot be written.
     """
-    path = directory / name
     make_directory(directory)
-    rows = 0
-    with reporting("write", path):
-        with (
-            pa.OSFile(str(path), "wb") as file,
-            pa.ipc.new_file(file, schema, options=_COMPRESSION) as writer,
-        ):
-            for batch in batches:
-                if batch.num_rows:
-                    writer.write_batch(batch)
-                    rows += batch.num_rows
-        if not rows:
-            path.unlink()
-            return None
-        make_durable(path)
+    rows: dict[str, int] = {}
+    with ExitStack() as stack, reporting("write into", directory):
+        writers: dict[str, pa.RecordBatchWriter] = {}
+        for batch in batches:
+            if not batch.num_rows:
+                continue
+            name = f"{attempt}.arrow"
+            if channels:
+                channel = batch.column(CHANNEL_COLUMN)[0].as_py()
+                name = f"{attempt}-{channels.index(channel):03d}.arrow"
+            if name not in writers:
+                file = stack.enter_context(pa.OSFile(str(directory / name), "wb"))
+                made = pa.ipc.new_file(file, schema, options=_COMPRESSION)
+                writers[name], rows[name] = stack.enter_context(made), 0
+            writers[name].write_batch(batch)
+            rows[name] += batch.num_rows
+    if not rows:
+        return ()
+    with reporting("write into", directory):
+        for name in rows:
+            make_durable(directory / name)
         make_durable(directory)
-        return StagedFile(
-            name=name,
-            partition=partition,
-            rows=rows,
-            bytes=path.stat().st_size,
-            crc32c=checksum_of(path),
+        return tuple(
+            StagedFile(
+                name=name,
+                partition=partition,
+                rows=count,
+                bytes=(directory / name).stat().st_size,
+                crc32c=checksum_of(directory / name),
+            )
+            for name, count in rows.items()
         )
+
+
+def channel_of(file: StagedFile, channels: Sequence[str]) -> str:
+    """Return which of the *channels* a file of `write_outputs` is of."""
+    return channels[int(file.name.removesuffix(".arrow").rpartition("-")[2])]
 
 
 def emitted_frame(
@@ -148,13 +167,18 @@ def emitted_frame(
     def read(numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in numbers:
             for number in batch.column(0).to_pylist():
-                yield from _rows_of(directory, each[number])
+                yield from emitted_rows(directory, each[number])
 
     numbers = spark.range(0, len(each), 1, len(each))
     return numbers.mapInArrow(read, columns)
 
 
-def _rows_of(directory: Path, file: StagedFile) -> Iterator[pa.RecordBatch]:
+def emitted_rows(directory: Path, file: StagedFile) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of one file.
+
+    Raises:
+        StoreNotFoundError, StoreCorruptedError, StorageError: It is not what it was.
+    """
     check_staged(directory, [file])
     path = directory / file.name
     with reporting("read", path), pa.OSFile(str(path)) as source, pa.ipc.open_file(source) as rows:

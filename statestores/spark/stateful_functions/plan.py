@@ -1,6 +1,7 @@
 """A stateful operator as the driver has checked it, and as its tasks get it."""
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from statestores.errors import (
     StoreMismatchError,
 )
 from statestores.files.lock_waiting import COMMIT_TIMEOUT_MS
+from statestores.root_document import Placement
 from statestores.serdes.raw_serde import serde_or_raw
 from statestores.spark.local_copy import CopyOptions
 from statestores.spi.specification import StoreSpecification
@@ -24,6 +26,9 @@ OPERATORS_DIRECTORY = "@stateful"
 """Where operators keep what is theirs, in a state root. No store can have such a name."""
 
 DEFAULT_PARTITIONS = 4
+
+CHANNEL_COLUMN = "topic"
+"""The column that says which channel a row is for."""
 
 By: TypeAlias = Literal["batches", "rows"]
 """What a function gets and emits."""
@@ -40,6 +45,8 @@ class OpenStores(Mapping[str, Any]):
     def __init__(self, stores: Mapping[str, Any], partition: int, batch: int) -> None:
         """Give the open *stores* to the function."""
         self._stores = dict(stores)
+        self.dropped: Counter[str] = Counter()
+        """How many records the function has dropped, by reason: the driver adds it up."""
         self._partition = partition
         self._batch = batch
 
@@ -109,6 +116,17 @@ class StatefulPlan:
     commit_timeout_ms: int = COMMIT_TIMEOUT_MS
     """How long a micro-batch waits for the locks of its stores."""
 
+    places_keys: bool = True
+    """Whether the stores' partitioner says where keys go, which is checked. Else whatever a task
+    writes is in its own partition."""
+
+    tables: tuple[StoreSpecification[Any, Any], ...] = ()
+    """Stores of one partition that every task reads, and none writes."""
+
+    channels: tuple[str, ...] = ()
+    """What its rows may be for, if they are to be read apart: each emitted batch is of one channel,
+    which its column `CHANNEL_COLUMN` names."""
+
     @property
     def directory(self) -> Path:
         """Where the operator keeps its last micro-batch."""
@@ -165,7 +183,9 @@ def add_stores(
     """
     state = StateRoot.create(root)
     for specification in specifications:
-        state.add_store(specification, partitions=partitions)
+        is_new = specification.name not in state.stores
+        placement = Placement.PARTITIONER if is_new else None  # its tasks see to that
+        state.add_store(specification, partitions=partitions, placement=placement)
 
 
 def _names_of(stores: object) -> list[str]:

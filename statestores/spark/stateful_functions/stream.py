@@ -17,7 +17,7 @@ from statestores.semantics.every_kind.arguments import check_time
 from statestores.spark.hash_placement import PLACE_COLUMN, Placement
 from statestores.spark.local_copy import CopyOptions
 from statestores.spark.session.name_routing import is_connect
-from statestores.spark.session.query_session import QUERY_PROPERTY
+from statestores.spark.session.query_session import query_id
 from statestores.spark.session.worker_python import check_worker_python
 from statestores.spark.state_path import require_local_path
 from statestores.spark.stateful_functions.batches import MicroBatch, MicroBatches
@@ -36,7 +36,7 @@ from statestores.spi.specification import StoreSpecification
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 Sink: TypeAlias = Callable[["DataFrame", int], object]
@@ -61,7 +61,7 @@ class Operator:
     def process(self, frame: "DataFrame", number: int, *, is_in_sequence: bool) -> "DataFrame":
         """Compute and commit one micro-batch, and return what it has emitted."""
         spark = frame.sparkSession
-        batch = MicroBatch(query=_query_of(spark), number=number, is_in_sequence=is_in_sequence)
+        batch = MicroBatch(query=query_id(spark), number=number, is_in_sequence=is_in_sequence)
 
         def compute(task: StatefulTask) -> Sequence[TaskResult]:
             try:
@@ -269,18 +269,3 @@ def _columns(declared: "StructType | str") -> "StructType":
         if columns.names.count(name) > 1:
             raise InvalidArgumentError(f"output_schema has the column {name!r} twice")
     return columns
-
-
-def _query_of(spark: "SparkSession") -> str:
-    """Return the id of the query within which this is called.
-
-    Raises:
-        InvalidArgumentError: It is not called within one.
-    """
-    query = spark.sparkContext.getLocalProperty(QUERY_PROPERTY)
-    if query is None:
-        raise InvalidArgumentError(
-            "a micro-batch is processed by a query: call it from the function given to "
-            "writeStream.foreachBatch(...)"
-        )
-    return str(query)

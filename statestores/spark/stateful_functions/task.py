@@ -29,7 +29,7 @@ from statestores.spark.local_copy import local_copy
 from statestores.spark.stateful_functions.output import (
     batches_of_rows,
     checked_batches,
-    write_output,
+    write_outputs,
 )
 from statestores.spark.stateful_functions.plan import OpenStores, StatefulPlan
 from statestores.spi.durability import Durability
@@ -50,8 +50,11 @@ class TaskResult:
     stores: Mapping[str, tuple[StagedFile, ...]]
     """The changes of each store."""
 
-    output: StagedFile | None
-    """What the function has emitted; ``None`` if it was nothing."""
+    outputs: tuple[StagedFile, ...]
+    """What the function has emitted."""
+
+    dropped: Mapping[str, int]
+    """How many records it has dropped, by reason."""
 
     def to_json(self) -> str:
         """Return the result as text."""
@@ -66,7 +69,8 @@ class TaskResult:
                 name: tuple(StagedFile(**file) for file in files)
                 for name, files in content["stores"].items()
             },
-            output=None if content["output"] is None else StagedFile(**content["output"]),
+            outputs=tuple(StagedFile(**file) for file in content["outputs"]),
+            dropped=content["dropped"],
         )
 
 
@@ -117,21 +121,29 @@ class StatefulTask:
                 self._snapshot(store, partition)
                 store.attach_journal(_NoCommit(changelog_partition(specification.name, partition)))
                 stores[specification.name] = store
+            tables = {
+                table.name: stack.enter_context(
+                    local_copy(plan.root, table, 0, self.end_offsets[table.name][0], plan.copies)
+                )
+                for table in plan.tables
+            }
             opened = {
-                name: typed_store(store, store.specification) for name, store in stores.items()
+                name: typed_store(store, store.specification)
+                for name, store in {**stores, **tables}.items()
             }
             given = OpenStores(opened, partition, self.number)
-            output = write_output(
+            outputs = write_outputs(
                 plan.outputs(self.write_id),
-                f"{attempt}.arrow",
+                attempt,
                 partition,
                 self._emitted(self._own_rows(batches, partition), given),
                 plan.schema,
+                plan.channels,
             )
             staged = {
                 name: self._staged(store, partition, attempt) for name, store in stores.items()
             }
-        return TaskResult(stores=staged, output=output)
+        return TaskResult(stores=staged, outputs=outputs, dropped=dict(given.dropped))
 
     def _own_rows(
         self, batches: Iterator[pa.RecordBatch], partition: int
@@ -168,7 +180,13 @@ class StatefulTask:
             return ()
         batch = batch_from_changes(change_schema(store.specification.kind), changes)
         staged = stage(
-            plan.root, store.specification, plan.partitions, self.write_id, attempt, [batch]
+            plan.root,
+            store.specification,
+            plan.partitions,
+            self.write_id,
+            attempt,
+            [batch],
+            partition=None if plan.places_keys else partition,
         )
         if any(file.partition != partition for file in staged.files):
             raise InvalidArgumentError(

@@ -476,6 +476,6 @@ def test_a_micro_batch_waits_for_whoever_has_a_store(tmp_path: Path) -> None:
 def test_results_travel_as_text() -> None:
     """From tasks to the driver."""
     file = StagedFile(name="x", partition=1, rows=2, bytes=3, crc32c=4)
-    result = TaskResult(stores={"a": (file,), "b": ()}, output=None)
+    result = TaskResult(stores={"a": (file,), "b": ()}, outputs=(file,), dropped={"late": 1})
 
     assert TaskResult.from_json(result.to_json()) == result
