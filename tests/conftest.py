@@ -31,6 +31,7 @@ _SOAK = os.environ.get("STATESTORES_SOAK") == "1"
 # A Spark session, a wheel, an environment cost seconds: the tests of one file share them.
 _SHARED_PREPARATIONS = (
     "tests/conformance/test_mutants.py",
+    "tests/conformance/test_opt_in.py",
     "tests/conformance/test_runner.py",
     "tests/examples/",
     "tests/packaging/",
@@ -172,11 +173,20 @@ class ShortCollection:
         return True if path.startswith(_WITHOUT_UNIT_TESTS) else None
 
 
+def _let_processes_share_what_hypothesis_has_read(root: Path) -> None:
+    """Name Hypothesis's directory of this checkout, wherever a process has its working directory.
+
+    In a new one it parses every module of ours for constants first: a second of the processor.
+    """
+    os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", str(root / ".hypothesis"))
+
+
 def pytest_configure(config: pytest.Config) -> None:
     unit_alone = config.getoption("markexpr") == "unit"
     config.pluginmanager.register(ShortCollection(unit_alone=unit_alone))
     _register_hypothesis_profiles()
     _let_killed_processes_share_their_imports()
+    _let_processes_share_what_hypothesis_has_read(config.rootpath)
     _let_spark_find_this_environment()
     _check_required_backends()
 

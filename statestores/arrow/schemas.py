@@ -59,7 +59,7 @@ _ORDERS_OF_COLUMNS = {
     for name, kind in KINDS.items()
 }
 
-_NO_TIME = pa.scalar(None, pa.int64())
+_NO_TIME = pa.nulls(1, pa.int64())[0]  # pa.scalar would import pandas, where that is installed
 _NO_NUMBER = -1  # below every number
 
 

@@ -19,7 +19,13 @@ Numbers: TypeAlias = npt.NDArray[np.int64]
 _WORD_BYTES: Final = 8
 _WORD_BITS: Final = 64
 _MAX_ROW_BYTES: Final = (1 << 31) - 16  # the JVM has no larger array
-_PADDING = pa.array([b"\0" * count for count in range(_WORD_BYTES)], pa.binary())
+_PADDING_ENDS = np.cumsum([0, *range(_WORD_BYTES)], dtype=np.int32)
+# No byte, one, two and so on. Of buffers, since `pa.array` of objects imports pandas, if it can.
+_PADDING = pa.Array.from_buffers(
+    pa.binary(),
+    _WORD_BYTES,
+    [None, pa.py_buffer(_PADDING_ENDS), pa.py_buffer(bytes(_PADDING_ENDS[-1]))],
+)
 
 
 class UnsafeRows:

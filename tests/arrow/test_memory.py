@@ -23,10 +23,12 @@ _ALLOWED_FOR_IMPORT = 500 * _MEBIBYTE  # versions are sorted, and their times ke
 # Without caches that would fill up with more rows, and look like growth.
 _LEAN = {"block_cache_bytes": "1048576", "write_buffer_bytes": "4194304"}
 
-# One step in one process, because the highest memory of a process never goes down. Prints how much
-# the step took above the process with everything imported.
-_STEP = """
+# One step in one process, because the highest memory of a process never goes down: each is forked
+# from one that has everything imported, and used nothing of it. Prints how much each step took
+# above that one.
+_STEPS = """
 import json
+import os
 import resource
 import sys
 from statestores.arrow import export_file, import_file, read_snapshot, restore, write_snapshot
@@ -34,7 +36,7 @@ from statestores.registry import load_backend
 from statestores.semantics import open_on_engine
 from statestores.spi import Durability, KeyValue, TopicPartition, Versioned
 
-step, kind, directory, rows, options = sys.argv[1:]
+kind, directory, rows, options, *steps = sys.argv[1:]
 if kind == "key-value":
     specification = KeyValue("x")
 else:
@@ -50,35 +52,44 @@ def store(name):
 def snapshot():
     return read_snapshot(directory + "/snapshots/00000000000000000001")
 
-before = memory()
-if step == "fill":
-    with store("original") as original:
-        for start in range(0, int(rows), 10_000):
-            numbers = range(start, start + 10_000)
-            keys = [b"%012d" % (number * 7919 % int(rows) // 4) for number in numbers]
-            values = [b"%012d" % number + b"v" * 88 for number in numbers]
-            if kind == "key-value":
-                keys = [b"%012d" % (number * 7919) for number in numbers]
-                original.put_many(keys, values)
-            else:
-                original.put_many(keys, values, list(numbers))
-            original.commit({})
-        original.commit({TopicPartition("x-changelog", 0): 1})
-elif step == "write":
-    with store("original") as original:
-        assert write_snapshot(original, directory + "/snapshots").rows == int(rows)
-elif step == "verify":
-    snapshot().verify()
-elif step == "restore":
-    with store("copy") as copy:
-        assert restore(copy, snapshot=snapshot()).snapshot_rows == int(rows)
-elif step == "export":
-    with store("original") as original:
-        assert export_file(original, directory + "/rows.parquet") == int(rows)
-else:
-    with store("imported") as imported:
-        assert import_file(imported, directory + "/rows.parquet") == int(rows)
-print(memory() - before)
+def run(step):
+    if step == "fill":
+        with store("original") as original:
+            for start in range(0, int(rows), 10_000):
+                numbers = range(start, start + 10_000)
+                keys = [b"%012d" % (number * 7919 % int(rows) // 4) for number in numbers]
+                values = [b"%012d" % number + b"v" * 88 for number in numbers]
+                if kind == "key-value":
+                    keys = [b"%012d" % (number * 7919) for number in numbers]
+                    original.put_many(keys, values)
+                else:
+                    original.put_many(keys, values, list(numbers))
+                original.commit({})
+            original.commit({TopicPartition("x-changelog", 0): 1})
+    elif step == "write":
+        with store("original") as original:
+            assert write_snapshot(original, directory + "/snapshots").rows == int(rows)
+    elif step == "verify":
+        snapshot().verify()
+    elif step == "restore":
+        with store("copy") as copy:
+            assert restore(copy, snapshot=snapshot()).snapshot_rows == int(rows)
+    elif step == "export":
+        with store("original") as original:
+            assert export_file(original, directory + "/rows.parquet") == int(rows)
+    else:
+        with store("imported") as imported:
+            assert import_file(imported, directory + "/rows.parquet") == int(rows)
+
+for step in steps:
+    child = os.fork()
+    if child == 0:
+        before = memory()
+        run(step)
+        print(step, memory() - before, flush=True)
+        os._exit(0)
+    if os.waitpid(child, 0)[1]:
+        sys.exit(step + " failed")
 """
 
 
@@ -87,16 +98,13 @@ def _measure(
 ) -> dict[str, int]:
     """Return the bytes that each of *steps* took for a store of that many rows."""
     directory.mkdir()
-    measured = {}
-    for step in ("fill", *steps):
-        command = [sys.executable, "-c", _STEP, step, kind, str(directory), str(rows)]
-        command.append(json.dumps(options))
-        finished = subprocess.run(command, capture_output=True, text=True, check=False)
+    command = [sys.executable, "-c", _STEPS, kind, str(directory), str(rows)]
+    command += [json.dumps(options), "fill", *steps]
+    finished = subprocess.run(command, capture_output=True, text=True, check=False)
 
-        assert finished.returncode == 0, finished.stderr
-        measured[step] = int(finished.stdout)
-    del measured["fill"]
-    return measured
+    assert finished.returncode == 0, finished.stderr
+    measured = dict(line.split() for line in finished.stdout.splitlines())
+    return {step: int(measured[step]) for step in steps}
 
 
 @pytest.fixture(autouse=True)

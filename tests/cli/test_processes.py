@@ -4,7 +4,9 @@ import os
 import shlex
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -43,7 +45,9 @@ def _run(
     )
 
 
-def test_a_store_of_another_process_is_named_with_its_owner(bare: Path) -> None:
+def test_a_store_of_another_process_is_named_with_its_owner(
+    bare: Path, run: Callable[..., Any]
+) -> None:
     """Process id and host, in one sentence."""
     command = [sys.executable, "-c", _OWNER, str(bare)]
     with subprocess.Popen(
@@ -52,13 +56,13 @@ def test_a_store_of_another_process_is_named_with_its_owner(bare: Path) -> None:
         assert owner.stdin is not None
         assert owner.stdout is not None
         assert owner.stdout.readline() == "open\n"
-        found = _run("scan", bare)
+        found = run("scan", bare)
         owner.stdin.close()
 
-    assert found.returncode == 1
-    assert found.stdout == ""
-    assert f"is open in process {owner.pid} on " in found.stderr
-    assert found.stderr.count("\n") == 1
+    assert found.code == 1
+    assert found.out == ""
+    assert f"is open in process {owner.pid} on " in found.err
+    assert found.err.count("\n") == 1
 
 
 def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:

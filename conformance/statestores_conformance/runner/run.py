@@ -33,6 +33,10 @@ from statestores_conformance.runner.supervisor import Findings, Supervisor
 _MEMORY = Path("/dev/shm")  # noqa: S108  # checked before it is used, and a directory of our own
 _MEMORY_BYTES = 1 << 30
 
+_STORAGE = "HYPOTHESIS_STORAGE_DIRECTORY"
+"""Where Hypothesis keeps the constants of the programs it tests. It reads all of those that are no
+installed packages to find them, a second for each process, so a directory that is named stays."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
@@ -211,7 +215,7 @@ def _environment(
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
         "PYTEST_ADDOPTS": "",
         "TMPDIR": directory,
-        "HYPOTHESIS_STORAGE_DIRECTORY": f"{directory}/hypothesis",
+        _STORAGE: os.environ.get(_STORAGE, f"{directory}/hypothesis"),
     }
 
 

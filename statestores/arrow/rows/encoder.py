@@ -21,10 +21,17 @@ Pairs: TypeAlias = Iterator[tuple[bytes, bytes | None]]
 LARGE = pa.large_binary()
 """The type of encoded columns: many changes together may exceed the 2 GiB of 32-bit offsets."""
 
-END_OF_KEY = pa.scalar(b"\x00\x00", LARGE)
+
+def _constant(data: bytes) -> pa.Scalar:
+    """Return *data* without `pyarrow.scalar`, which imports pandas where that is installed."""
+    offsets = pa.py_buffer(np.array([0, len(data)], np.int64))
+    return pa.Array.from_buffers(LARGE, 1, [None, offsets, pa.py_buffer(data)])[0]
+
+
+END_OF_KEY = _constant(b"\x00\x00")
 """What ends an escaped key that is followed by more."""
 
-NO_BYTES = pa.scalar(b"", LARGE)
+NO_BYTES = _constant(b"")
 
 _PIECE_ROWS = 65_536
 """Rows that are Python objects at a time."""
