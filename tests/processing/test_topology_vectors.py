@@ -88,7 +88,11 @@ def test_a_step_that_is_not_known_is_named() -> None:
         ({"op": "zip", "id": "z", "from": "s"}, "'zip'"),
         ({"op": "suppress", "id": "x", "from": "t", "max_recods": 1}, "'max_recods'"),
         ({"op": "suppress", "id": "x", "from": "t"}, "says no limit"),
+        ({"op": "suppress", "id": "x", "from": "t", "until": "noon"}, "'noon'"),
         ({"op": "filter", "id": "f", "from": "none", "fn": ["even"]}, "'none'"),
+        ({"op": "count", "id": "c", "from": "s", "emit": "clsoe"}, "'clsoe'"),
+        ({"op": "join", "id": "j", "from": "t", "other": "t", "joiner": "minus"}, "'minus'"),
+        ({"op": "group_by", "id": "g", "from": "s"}, "without a function"),
     ):
         steps = [
             {"op": "stream", "id": "s", "topic": "in"},
@@ -98,6 +102,36 @@ def test_a_step_that_is_not_known_is_named() -> None:
 
         with pytest.raises(InvalidArgumentError, match=named):
             differences({"name": "case", "topology": steps, "input": [], "expected": {}})
+
+
+def test_a_field_that_is_not_known_is_named_where_something_differs() -> None:
+    """It may be what the difference comes from; where nothing differs, it was not needed."""
+    steps = [
+        {"op": "stream", "id": "s", "topic": "in", "note": "x"},
+        {"op": "filter", "id": "f", "from": "s", "fn": ["even"], "unless": ["greater", 5]},
+        {"op": "to", "from": "f", "topic": "out"},
+    ]
+    given = [{"topic": "in", "key": "a", "value": 6, "timestamp": 1}]
+    out = {"after": 0, "topic": "out", "key": "a", "value": 6, "timestamp": 1}
+    case: dict[str, Any] = {"name": "case", "topology": steps, "input": given}
+
+    agreeing = differences({**case, "expected": {"output": [out]}})
+    differing = differences({**case, "expected": {"output": []}})
+
+    assert agreeing == []
+    assert differing[:2] == [
+        "the field 'note' of the step 's' is not known",
+        "the field 'unless' of the step 'f' is not known",
+    ]
+
+
+def test_a_kind_of_store_that_is_not_known_is_named() -> None:
+    """Its rows are not listed as if they were of another kind."""
+    steps = [{"op": "table", "id": "t", "topic": "in"}]
+    case = {"name": "case", "topology": steps, "input": [], "stores": {"t": "windows"}}
+
+    with pytest.raises(InvalidArgumentError, match="'windows'"):
+        differences({**case, "expected": {"stores": {"t": []}}})
 
 
 @for_each(

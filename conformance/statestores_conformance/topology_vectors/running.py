@@ -10,10 +10,11 @@ from secrets import token_hex
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal
 
-from statestores.errors import StateStoreError
+from statestores.errors import InvalidArgumentError, StateStoreError
 from statestores.processing import Record, Topology, Windowed
 from statestores_conformance.topology_vectors.case_driver import CaseDriver, InMemoryDriver
 from statestores_conformance.topology_vectors.local_driver import LocalDriver
+from statestores_conformance.topology_vectors.step_fields import unknown_fields
 from statestores_conformance.topology_vectors.steps import Steps
 from statestores_conformance.topology_vectors.task_order import run_task_order
 
@@ -104,7 +105,7 @@ def differences(
         found = [*_judged_output(case, outcome, batch), *_judged_failure(case, outcome, batch)]
         if outcome.failed_at is None:
             found += _judged_rest(case, steps, driver)
-        return found
+        return [*unknown_fields(case["topology"]), *found] if found else []
 
 
 def kafka_driver(
@@ -229,6 +230,11 @@ def _counted(rows: list[Any]) -> Counter[str]:
 
 def _dump(driver: CaseDriver, steps: Steps, name: str, kind: str) -> list[Any]:
     """Return the rows of a store in the form of the cases."""
+    if kind not in ("key_value", "timestamped", "window", "session"):
+        raise InvalidArgumentError(
+            f"a case lists the store {name!r} as {kind!r}; known are key_value, timestamped, "
+            "window and session"
+        )
     store = driver.store(name, stamped=True)
     if kind == "key_value":
         return [[key, value] for key, value in driver.store(name).range()]
