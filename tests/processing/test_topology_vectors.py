@@ -125,6 +125,31 @@ def test_a_field_that_is_not_known_is_named_where_something_differs() -> None:
     ]
 
 
+@pytest.mark.spec("PRC-17", "PRC-53")
+@pytest.mark.parametrize("runner", ["driver", "local"])
+@pytest.mark.parametrize("batch", [1, 2, 0])
+def test_a_case_may_fail(runner: Any, batch: int) -> None:
+    """What came before in the batch that fails may be there or not; so the runners differ."""
+    steps = [
+        {"op": "stream", "id": "s", "topic": "in"},
+        {"op": "filter", "id": "f", "from": "s", "fn": ["even"]},
+        {"op": "to", "from": "f", "topic": "out"},
+    ]
+    given = [{"topic": "in", "key": "a", "value": each, "timestamp": 1} for each in (2, 4, 6, "x")]
+    rows = [{**each, "after": at, "topic": "out"} for at, each in enumerate(given[:3])]
+    case: dict[str, Any] = {"name": "case", "topology": steps, "input": given}
+
+    assert (
+        differences(
+            {**case, "expected": {"output": rows, "fails_at": 3}}, batch=batch, runner=runner
+        )
+        == []
+    )
+    assert differences(
+        {**case, "input": given[:3], "expected": {"output": rows, "fails_at": 3}}, batch=batch
+    ) == ["it should fail at input 3, and did not"]
+
+
 def test_a_kind_of_store_that_is_not_known_is_named() -> None:
     """Its rows are not listed as if they were of another kind."""
     steps = [{"op": "table", "id": "t", "topic": "in"}]
