@@ -1,165 +1,26 @@
 """Joins with tables beside naive models: two dicts and a loop, in batches, with crashes."""
 
-from collections import deque
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from model_lives import (
+    COMMIT,
+    CRASH,
+    LEFT,
+    OUT,
+    RIGHT,
+    Lives,
+    Result,
+    both,
+    check_output,
+    lives,
+    run_life,
+)
 
 import statestores as ss
-from statestores.processing import Topic, Topology
-from statestores.processing.record import RawRecord, Record
-from statestores.processing.runtime import TaskRuntime
-
-MAX_TIME_MS = 24
-LEAST_STEPS, MOST_STEPS = 10, 40
-
-COMMIT, CRASH = "commit", "crash"
-
-LEFT = Topic("left", key=ss.utf8, value=ss.json)
-RIGHT = Topic("right", key=ss.utf8, value=ss.json)
-OUT = Topic("out", key=ss.utf8, value=ss.json)
-
-Result = tuple[Any, Any, int]
-"""Key, value and time of what came out."""
-
-
-def lives(left: Any, right: Any) -> Any:
-    """Return lives of records of both topics, with keys and values as these say."""
-    times = st.integers(0, MAX_TIME_MS)
-    records = st.tuples(st.just("left"), left, times) | st.tuples(st.just("right"), right, times)
-    steps = st.lists(
-        records | st.sampled_from([COMMIT, CRASH]), min_size=LEAST_STEPS, max_size=MOST_STEPS
-    )
-    return st.tuples(steps, st.sampled_from([1, 2, 5]))
-
-
-class Lives:
-    """The tasks of all parts over stores in memory, in batches; a crash takes what is since."""
-
-    def __init__(self, topology: Topology) -> None:
-        """Open the stores once: they outlive the runtimes."""
-        self.parts = topology.build().sub_topologies
-        self.stores = {
-            part.name: {
-                store.name: ss.open_store("unused", store, backend="memory")
-                for store in part.stores
-            }
-            for part in self.parts
-        }
-        self.output: list[Result] = []
-        self.committed = 0
-        self.dropped = self.dropped_since = 0
-        self.since: list[list[tuple[str, RawRecord]]] = []
-        self.ahead: deque[tuple[str, RawRecord]] = deque()
-        self.begin()
-
-    def begin(self) -> None:
-        """Make runtimes over what the stores have."""
-        self.runtimes = [
-            TaskRuntime(part, 0, self.stores[part.name], self, wall_ms=0) for part in self.parts
-        ]
-        self.readers = {
-            topic.name: runtime
-            for part, runtime in zip(self.parts, self.runtimes, strict=True)
-            for topic in part.source_topics
-        }
-
-    def emit(self, topic: str, record: RawRecord, partition: int | None) -> None:
-        """Take what comes out, or goes on to another part."""
-        if topic in self.readers:
-            self.ahead.append((topic, record))
-            return
-        key = None if record.key is None else OUT.key.decode(record.key)
-        value = None if record.value is None else OUT.value.decode(record.value)
-        self.output.append((key, value, record.time_ms))
-
-    def take(self, batch: list[tuple[str, RawRecord]]) -> None:
-        """Process records, those of one topic that follow each other as one batch."""
-        self.since.append(batch)
-        start = 0
-        for end in range(1, len(batch) + 1):
-            if end == len(batch) or batch[end][0] != batch[start][0]:
-                topic = batch[start][0]
-                self.readers[topic].process_batch(
-                    topic, 0, 0, [each for _, each in batch[start:end]]
-                )
-                while self.ahead:
-                    topic, record = self.ahead.popleft()
-                    self.readers[topic].process(topic, 0, 0, record)
-                start = end
-
-    def commit(self) -> None:
-        """Make stores and output one."""
-        for part, runtime in zip(self.parts, self.runtimes, strict=True):
-            runtime.prepare_commit()
-            for store in self.stores[part.name].values():
-                store.commit({})
-            self.dropped += runtime.counts.dropped_total
-            runtime.counts.dropped.clear()
-        self.committed, self.since = len(self.output), []
-
-    def crash(self) -> None:
-        """Forget what is not committed, and process it again in new runtimes."""
-        for stores in self.stores.values():
-            for store in stores.values():
-                store.rollback()
-        again, self.since = self.since, []
-        del self.output[self.committed :]
-        self.begin()
-        for batch in again:
-            self.take(batch)
-
-    def live(self, steps: list[Any], size: int) -> Iterator[int]:
-        """Do every step; yield, after each batch, how many steps are done."""
-        batch: list[tuple[str, RawRecord]] = []
-        for number, step in enumerate([*steps, COMMIT], 1):
-            if step not in (COMMIT, CRASH):
-                topic, (key, value), time_ms = step
-                raw = None if value is None else ss.json.encode(value)
-                batch.append((topic, Record(key and key.encode(), raw, time_ms)))
-            if len(batch) == size or (batch and step in (COMMIT, CRASH)):
-                self.take(batch)
-                batch = []
-            if step == COMMIT:
-                self.commit()
-            elif step == CRASH:
-                self.crash()
-            if not batch:
-                yield number
-
-    def close(self) -> None:
-        """Close all."""
-        for stores in self.stores.values():
-            for store in stores.values():
-                store.close()
-
-
-def both(one: Any, other: Any) -> list[Any]:
-    """Return both sides."""
-    return [one, other]
-
-
-def check_output(found: list[Result], wanted: list[Result], size: int) -> None:
-    """Compare: a batch may leave out what it overwrites, but no last one of a key (PRC-9)."""
-    if size == 1:
-        assert found == wanted
-        return
-    remaining = iter(wanted)
-    assert all(any(each == other for other in remaining) for each in found)
-    assert {each[0]: each for each in found} == {each[0]: each for each in wanted}
-
-
-def run_life(topology: Topology, steps: list[Any], size: int) -> tuple[list[Result], int]:
-    """Return what came out, and how many records were dropped."""
-    life = Lives(topology)
-    for _ in life.live(steps, size):
-        pass
-    life.close()
-    return life.output, life.dropped
-
+from statestores.processing import Topic, Topology, within
 
 _keys = st.sampled_from("ab")
 _rows = st.tuples(_keys, st.none() | st.integers(0, 3))
@@ -278,3 +139,42 @@ def test_a_join_by_a_foreign_key_is_as_the_model(how: Any, life: Any) -> None:
 
 def _customer_of(order: list[Any]) -> Any:
     return order[0]
+
+
+@pytest.mark.spec("PRC-31", "PRC-38")
+@pytest.mark.parametrize("how", ["inner", "left", "outer"])
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_a_record_without_key_comes_out_alone_behind_a_repartition_too(
+    how: Any, partitions: int
+) -> None:
+    """A left join lost the records without key of a stream whose keys had been changed.
+
+    They went through the topic that repartitions for the join, which dropped them; without one they
+    came out alone. Kafka Streams has them do so in both cases (KIP-962).
+    """
+    made = Topology("model")
+    left, right = (
+        made.stream(topic).map(lambda record: record, key=ss.utf8, value=ss.json)
+        for topic in (LEFT, RIGHT)
+    )
+    rows = made.table(
+        Topic("t", key=ss.utf8, value=ss.json), ss.KeyValue("t", key=ss.utf8, value=ss.json)
+    )
+    past = ss.Versioned("past", history_retention_ms=10, key=ss.utf8, value=ss.json)
+    versions = made.table(Topic("v", key=ss.utf8, value=ss.json), past)
+    streams = left.join(right, both, within=within(5), how=how, value=ss.json)
+    of_tables: Any = "inner" if how == "inner" else "left"
+    streams.merge(
+        left.join(rows, both, how=of_tables, value=ss.json),
+        left.join_as_of(versions, both, how=of_tables, value=ss.json),
+        left.join_as_of(versions, both, how=of_tables, wait_ms=5, value=ss.json, name="waits"),
+    ).to(OUT)
+    with made.test(partitions=partitions) as driver:
+        driver.topic("left").pipe(1, time_ms=1)
+        driver.topic("right").pipe(2, time_ms=2)
+        found = [(each.key, each.value, each.time_ms) for each in driver.topic("out").read_all()]
+        dropped = driver.dropped_total
+
+    alone = {"inner": [], "left": [[1, None]] * 4, "outer": [[1, None]] * 4 + [[None, 2]]}[how]
+    assert found == [(None, value, 2 if value == [None, 2] else 1) for value in alone]
+    assert dropped == {"inner": 5, "left": 1, "outer": 0}[how]

@@ -91,7 +91,11 @@ def test_a_step_that_is_not_known_is_named() -> None:
         ({"op": "zip", "id": "z", "from": "s"}, "'zip'"),
         ({"op": "suppress", "id": "x", "from": "t", "max_recods": 1}, "'max_recods'"),
         ({"op": "suppress", "id": "x", "from": "t"}, "says no limit"),
+        ({"op": "suppress", "id": "x", "from": "t", "until": "noon"}, "'noon'"),
         ({"op": "filter", "id": "f", "from": "none", "fn": ["even"]}, "'none'"),
+        ({"op": "count", "id": "c", "from": "s", "emit": "clsoe"}, "'clsoe'"),
+        ({"op": "join", "id": "j", "from": "t", "other": "t", "joiner": "minus"}, "'minus'"),
+        ({"op": "group_by", "id": "g", "from": "s"}, "without a function"),
     ):
         steps = [
             {"op": "stream", "id": "s", "topic": "in"},
@@ -101,6 +105,61 @@ def test_a_step_that_is_not_known_is_named() -> None:
 
         with pytest.raises(InvalidArgumentError, match=named):
             differences({"name": "case", "topology": steps, "input": [], "expected": {}})
+
+
+def test_a_field_that_is_not_known_is_named_where_something_differs() -> None:
+    """It may be what the difference comes from; where nothing differs, it was not needed."""
+    steps = [
+        {"op": "stream", "id": "s", "topic": "in", "note": "x"},
+        {"op": "filter", "id": "f", "from": "s", "fn": ["even"], "unless": ["greater", 5]},
+        {"op": "to", "from": "f", "topic": "out"},
+    ]
+    given = [{"topic": "in", "key": "a", "value": 6, "timestamp": 1}]
+    out = {"after": 0, "topic": "out", "key": "a", "value": 6, "timestamp": 1}
+    case: dict[str, Any] = {"name": "case", "topology": steps, "input": given}
+
+    agreeing = differences({**case, "expected": {"output": [out]}})
+    differing = differences({**case, "expected": {"output": []}})
+
+    assert agreeing == []
+    assert differing[:2] == [
+        "the field 'note' of the step 's' is not known",
+        "the field 'unless' of the step 'f' is not known",
+    ]
+
+
+@pytest.mark.spec("PRC-17", "PRC-53")
+@pytest.mark.parametrize("runner", ["driver", "local"])
+@pytest.mark.parametrize("batch", [1, 2, 0])
+def test_a_case_may_fail(runner: Any, batch: int) -> None:
+    """What came before in the batch that fails may be there or not; so the runners differ."""
+    steps = [
+        {"op": "stream", "id": "s", "topic": "in"},
+        {"op": "filter", "id": "f", "from": "s", "fn": ["even"]},
+        {"op": "to", "from": "f", "topic": "out"},
+    ]
+    given = [{"topic": "in", "key": "a", "value": each, "timestamp": 1} for each in (2, 4, 6, "x")]
+    rows = [{**each, "after": at, "topic": "out"} for at, each in enumerate(given[:3])]
+    case: dict[str, Any] = {"name": "case", "topology": steps, "input": given}
+
+    assert (
+        differences(
+            {**case, "expected": {"output": rows, "fails_at": 3}}, batch=batch, runner=runner
+        )
+        == []
+    )
+    assert differences(
+        {**case, "input": given[:3], "expected": {"output": rows, "fails_at": 3}}, batch=batch
+    ) == ["it should fail at input 3, and did not"]
+
+
+def test_a_kind_of_store_that_is_not_known_is_named() -> None:
+    """Its rows are not listed as if they were of another kind."""
+    steps = [{"op": "table", "id": "t", "topic": "in"}]
+    case = {"name": "case", "topology": steps, "input": [], "stores": {"t": "windows"}}
+
+    with pytest.raises(InvalidArgumentError, match="'windows'"):
+        differences({**case, "expected": {"stores": {"t": []}}})
 
 
 @for_each(

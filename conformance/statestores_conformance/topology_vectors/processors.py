@@ -39,7 +39,7 @@ class CaseProcessor(Processor[Any, Any, Any, Any]):
             self.timer = context.every(
                 self.step["every"],
                 self._when,
-                clock=self.step["clock"],
+                clock=self.step.get("clock", "stream"),
                 start_ms=self.step.get("start"),
             )
 

@@ -19,6 +19,12 @@ from statestores.processing import (
     within,
 )
 from statestores_conformance.topology_vectors.processors import processor_of
+from statestores_conformance.topology_vectors.step_fields import (
+    Step,
+    check_words,
+    cogrouped_parts,
+    suppression_limits,
+)
 from statestores_conformance.topology_vectors.vocabulary import (
     NeutralKeySerde,
     fold,
@@ -32,8 +38,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 KEYS = NeutralKeySerde()
-
-Step = dict[str, Any]
 
 
 class Steps:
@@ -53,6 +57,7 @@ class Steps:
                 raise InvalidArgumentError(
                     f"{name!r} has a step {step['op']!r}, which is not known"
                 )
+            check_words(step)
             self.made[identifier] = build(step, identifier)
 
     def topic(self, name: str) -> Topic[Any, Any]:
@@ -73,6 +78,16 @@ class Steps:
 
     def _named(self, step: Step) -> KeyValue[Any, Any] | None:
         return KeyValue(step["store"], key=KEYS, value=json) if "store" in step else None
+
+    def _selector(self, step: Step, *names: str) -> Any:
+        """Return the function under the first of *names* that *step* has."""
+        for name in names:
+            if name in step:
+                return of_record(step[name])
+        raise InvalidArgumentError(
+            f"{self.name!r} has a step {step['op']!r} without a function; it is under "
+            f"{' or '.join(map(repr, names))}"
+        )
 
     # Sources and ends.
 
@@ -128,7 +143,7 @@ class Steps:
         return self._from(step).flat_map(function, key=KEYS, value=json)
 
     def _select_key(self, step: Step, _: str) -> Any:
-        return self._from(step).rekey(of_record(step["fn"]), key=KEYS)
+        return self._from(step).rekey(self._selector(step, "fn", "key"), key=KEYS)
 
     def _peek(self, step: Step, _: str) -> Any:
         return self._from(step).peek(lambda _: None)
@@ -168,9 +183,10 @@ class Steps:
 
     def _group_by(self, step: Step, _: str) -> Any:
         if self._is_table(step):
-            key, value = of_record(step["key"]), of_record(step["value"])
+            key, value = of_record(step["key"]), of_record(step.get("value", ["value"]))
             return self._from(step).group_by(key, value, key_serde=KEYS, value_serde=json)
-        return self._from(step).group_by(of_record(step["fn"]), key=KEYS, value=json)
+        key = self._selector(step, "fn", "key")
+        return self._from(step).group_by(key, key=KEYS, value=json)
 
     def _tumbling(self, step: Step, _: str) -> Any:
         return self._from(step).window(tumbling(step["size"], grace_ms=step.get("grace", 0)))
@@ -241,12 +257,12 @@ class Steps:
         window = self.window_step(step)
         if window is not None and window["op"] == "session":
             more["merge"] = merged
-        return self._from(step).aggregate(step["initial"], *folds, store, **more)
+        return self._from(step).aggregate(step.get("initial"), *folds, store, **more)
 
     def _cogroup(self, step: Step, identifier: str) -> Any:
         """Return the groups with their folds, or, with a beginning, what they are folded into."""
         group: Any = None
-        for source, named in _cogrouped_parts(step):
+        for source, named in cogrouped_parts(step):
             made = self.made[source]
             if isinstance(made, Cogrouped):
                 group = made
@@ -271,7 +287,7 @@ class Steps:
                 right,
                 plus,
                 within=within(
-                    step["within"],
+                    step.get("within", 0),
                     before_ms=step.get("before"),
                     after_ms=step.get("after"),
                     grace_ms=step.get("grace", 0),
@@ -282,7 +298,12 @@ class Steps:
             ),
             ("Stream", "Table"): lambda: self._stream_table(left, right, step, identifier),
             ("Stream", "GlobalTable"): lambda: left.join(
-                right, plus, key=of_record(step["fn"]), how=how, name=identifier, value=json
+                right,
+                plus,
+                key=self._selector(step, "fn", "key"),
+                how=how,
+                name=identifier,
+                value=json,
             ),
             ("Table", "Table"): lambda: left.join(
                 right,
@@ -306,65 +327,3 @@ class Steps:
 
 def _kind(made: object) -> str:
     return "Table" if isinstance(made, Table) else type(made).__name__
-
-
-_LIMITS = {
-    "time_limit": "wait_ms",
-    "max_records": "max_rows",
-    "max_rows": "max_rows",
-    "records": "max_rows",
-    "record_limit": "max_rows",
-}
-"""How a step may call its limits, and what they are."""
-
-_WHEN_FULL = {
-    "emit": "emit",
-    "emit_early": "emit",
-    "emit_early_when_full": "emit",
-    "fail": "fail",
-    "shut_down": "fail",
-    "shut_down_when_full": "fail",
-}
-
-
-def suppression_limits(step: Step) -> dict[str, Any]:
-    """Return until when a suppress step has rows wait, in whichever words it says it.
-
-    Raises:
-        InvalidArgumentError: It says nothing, or something that is not known.
-    """
-    said = {name: value for name, value in step.items() if name not in ("op", "id", "from")}
-    said.update(said.pop("buffer", None) or {})
-    found: dict[str, Any] = {"until_closed": said.pop("until", None) == "window_closes"}
-    for name, value in said.items():
-        if name in _LIMITS:
-            found[_LIMITS[name]] = value
-        elif name in ("when_full", "full", "on_full") and value in _WHEN_FULL:
-            found["when_full"] = _WHEN_FULL[value]
-        elif name != "store":
-            raise InvalidArgumentError(
-                f"a suppress step has {name!r}: {value!r}, which is not known; known are until, "
-                f"{', '.join(_LIMITS)} and when_full"
-            )
-    if not (found["until_closed"] or found.keys() & {"wait_ms", "max_rows"}):
-        raise InvalidArgumentError(f"the suppress step {step.get('id')!r} says no limit")
-    return found
-
-
-def _cogrouped_parts(step: Step) -> list[tuple[str, str]]:
-    """Return the groups of a cogroup step, each with its fold, in the forms it may be written."""
-    if "groups" in step:
-        return [(each["from"], each["fold"]) for each in step["groups"]]
-    sources = step["from"] if isinstance(step["from"], list) else [step["from"]]
-    more = step.get("others", step.get("other", []))
-    for other in more if isinstance(more, list) else [more]:
-        sources = [*sources, other]
-    folds = step.get("folds", step.get("fold"))
-    folds = folds if isinstance(folds, list) else [folds] * len(sources)
-    pairs = []
-    for source, named in zip(sources, folds, strict=True):
-        if isinstance(source, dict):
-            pairs.append((source["from"], source.get("fold", named)))
-        else:
-            pairs.append((source, named))
-    return pairs

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from statestores.errors import InvalidArgumentError, InvalidTopologyError
-from statestores.processing.operators.ends import RepartitionSink, Source
+from statestores.processing.operators.ends import RepartitionSink, Sink, Source
 from statestores.processing.operators.operator import Operator
 from statestores.processing.topic import Topic, check_topic_name
 from statestores.processing.topology import Node
@@ -98,8 +98,12 @@ class Builder:
         *,
         partitions: int | None = None,
         partitioner: str = "murmur2",
+        keeps_keyless: bool = False,
     ) -> str:
-        """Send *parent*'s records through a topic of the topology's own; return its source."""
+        """Send *parent*'s records through a topic of the topology's own; return its source.
+
+        Those without key are dropped (PRC-31), or kept where they mean something without (PRC-38).
+        """
         topic: Topic[Any, Any] = Topic(
             f"{self.name}-{purpose}-repartition",
             key=key,
@@ -112,7 +116,7 @@ class Builder:
                 name=f"{purpose}-repartition",
                 kind="repartition",
                 parents=(parent,),
-                make=lambda: RepartitionSink(topic),
+                make=lambda: (Sink if keeps_keyless else RepartitionSink)(topic),
                 writes=topic,
                 is_internal=True,
             )

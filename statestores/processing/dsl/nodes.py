@@ -44,12 +44,26 @@ class StreamNode(Generic[K, V]):
         self._origin = origin
         self._is_rekeyed = is_rekeyed
 
-    def _partitioned(self, purpose: str, key: Serde[Any], value: Serde[Any] | None = None) -> str:
-        """Return the node after which equal keys are in one partition."""
+    def _partitioned(
+        self,
+        purpose: str,
+        key: Serde[Any],
+        value: Serde[Any] | None = None,
+        *,
+        keeps_keyless: bool = False,
+    ) -> str:
+        """Return the node after which equal keys are in one partition.
+
+        Records without key do not come so far, unless what follows *keeps_keyless* ones.
+        """
         if not self._is_rekeyed:
             return self._node
         return self._builder.repartition(
-            self._node, purpose, self._key or key, self._value or value or json
+            self._node,
+            purpose,
+            self._key or key,
+            self._value or value or json,
+            keeps_keyless=keeps_keyless,
         )
 
     def _step(self, kind: str, make: Callable[[], Operator], name: str | None, **more: Any) -> str:

@@ -63,7 +63,8 @@ def with_stream(
     sides = []
     for side, stream in (("left", left), ("right", right)):
         is_left = side == "left"
-        parent = stream._partitioned(f"{chosen}-{side}", key)
+        comes_alone = how == "outer" or (how == "left" and is_left)
+        parent = stream._partitioned(f"{chosen}-{side}", key, keeps_keyless=comes_alone)
         sides.append(
             builder.step(
                 f"{how}-join-{side}",
@@ -113,7 +114,7 @@ def with_table(
     if table._is_versioned:
         return as_of(stream, table, joiner, how=how, wait_ms=0, name=name)
     chosen = name or f"{stream._origin}-join-{table._origin}"
-    parent = stream._partitioned(chosen, table._key or json)
+    parent = stream._partitioned(chosen, table._key or json, keeps_keyless=how == "left")
     lookup = table._lookup
     node = stream._builder.step(
         f"{how}-join-table",
@@ -187,7 +188,7 @@ def as_of(
             f"{chosen!r} waits {wait_ms} ms, and {store.name!r} keeps history for "
             f"{store.history_retention_ms} ms; wait no longer than that"
         )
-    parent = stream._partitioned(chosen, table._key or json)
+    parent = stream._partitioned(chosen, table._key or json, keeps_keyless=how == "left")
     key = stream._key or table._key or json
     codec = RecordCodec(key, stream._value or json)
     waiting = KeyValue(f"{chosen}-waiting") if wait_ms else None
