@@ -51,6 +51,7 @@ from statestores.kafka.tasks.restorer import Restorer
 from statestores.kafka.tasks.task_stores import TaskStores
 from statestores.kafka.writer import PlainWriter, TransactionalWriter, Writer
 from statestores.processing.dsl.topology import Topology
+from statestores.processing.runtime import LEAST_COLUMN_ROWS
 from statestores.processing.serve_argument import serving_of
 from statestores.processing.windows import check_count, check_duration
 from statestores.query.running_stores import RunningStore
@@ -96,6 +97,8 @@ class KafkaRunner:
         durability: Durability = Durability.PROCESS_CRASH,
         commit_interval_ms: int = 100,
         commit_records: int = 10_000,
+        least_column_rows: int = LEAST_COLUMN_ROWS,
+        cache_max_bytes: int = 0,
         replication_factor: int = -1,
         standby_replicas: int = 0,
         serve: "Serving | str | None" = None,
@@ -111,6 +114,8 @@ class KafkaRunner:
         check_topology(topology)
         check_duration("commit_interval_ms", commit_interval_ms)
         check_count("commit_records", commit_records)
+        check_count("least_column_rows", least_column_rows)
+        check_count("cache_max_bytes", cache_max_bytes, least=0)
         check_words(
             guarantee=guarantee,
             group_protocol=group_protocol,
@@ -130,6 +135,7 @@ class KafkaRunner:
         self._offset_reset: OffsetReset = offset_reset
         self._backend, self._options, self._durability = backend, options, durability
         self._commit_seconds, self._commit_records = commit_interval_ms / 1000, commit_records
+        self._least_column_rows, self._cache_max_bytes = least_column_rows, cache_max_bytes
         self._replication_factor = replication_factor
         self._until: Until = until
         self._progress = progress
@@ -274,6 +280,8 @@ class KafkaRunner:
             writer,
             lambda: tables.stores,
             commit_records=self._commit_records,
+            least_column_rows=self._least_column_rows,
+            cache_max_bytes=self._cache_max_bytes,
             clock_ms=self._clock_ms,
         )
         settings = self._settings.consumer(
@@ -434,7 +442,7 @@ class KafkaRunner:
         return None if membership.has_begun else "the group's assignment does not run yet"
 
     def metrics(self) -> Metrics:
-        """Return the metrics of the stores of running tasks, and consumer lag by partition."""
+        """Return the metrics of running tasks and their stores, and consumer lag by partition."""
         membership = self._membership
         found = [
             _LAG.of(behind, MappingProxyType({"topic": topic, "partition": str(partition)}))
@@ -442,6 +450,7 @@ class KafkaRunner:
         ]
         for key, task in [] if membership is None else list(membership.tasks.running.items()):
             tags = {"task-id": f"{key.part}_{key.partition}", "partition": str(key.partition)}
+            found += task.meter.metrics()
             for logged in task.stores.logged.values():
                 found += tagged(logged.store.metrics(), tags)
         return tuple(found)

@@ -8,6 +8,7 @@ group's committed offsets are. What was polled and no task has accepted is read 
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaPartition
@@ -28,7 +29,8 @@ from statestores.kafka.tasks.assigned_tasks import AssignedTasks
 from statestores.kafka.writer import Writer
 from statestores.spi import TopicPartition
 
-_POLL_RECORDS = 1_000
+_POLL_RECORDS = 10_000
+"""Many, since a task may take what comes of its partition as columns."""
 _PAUSE_AT = 10_000
 _RESUME_AT = 1_000
 """How many records wait for another partition's when theirs is paused, and resumed."""
@@ -219,18 +221,19 @@ class Membership:
     # Records.
 
     def _dispatch(self, messages: list[Message]) -> None:
-        by_place: dict[TopicPartition, list[Message]] = {}
+        by_place: dict[tuple[Any, Any], list[Message]] = {}
         for message in messages:
-            place = place_of(message)
             error = message.error()
             if error is None:
-                by_place.setdefault(place, []).append(message)
+                by_place.setdefault((message.topic(), message.partition()), []).append(message)
             elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  # its name
+                place = place_of(message)
                 if place in self.tasks.by_place:
                     self._ends[place] = offset_of(message)
             else:
-                self._judge(error, place)
-        for place, found in by_place.items():
+                self._judge(error, place_of(message))
+        for pair, found in by_place.items():
+            place = TopicPartition(*pair)
             task = self.tasks.by_place.get(place)
             if task is None:
                 continue  # its task begins by seeking
