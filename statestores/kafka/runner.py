@@ -39,6 +39,7 @@ from statestores.kafka.internal_topics import check_present, internal_topics, to
 from statestores.kafka.plan import Plan, TaskKey
 from statestores.kafka.progress import KafkaProgress
 from statestores.kafka.run_arguments import (
+    ChangelogFormat,
     Guarantee,
     Until,
     check_replicas,
@@ -99,6 +100,7 @@ class KafkaRunner:
         commit_records: int = 10_000,
         least_column_rows: int = LEAST_COLUMN_ROWS,
         cache_max_bytes: int = 0,
+        changelog_format: ChangelogFormat = "rows",
         replication_factor: int = -1,
         standby_replicas: int = 0,
         serve: "Serving | str | None" = None,
@@ -121,6 +123,7 @@ class KafkaRunner:
             group_protocol=group_protocol,
             offset_reset=offset_reset,
             until=until,
+            changelog_format=changelog_format,
         )
         check_replicas(replication_factor=replication_factor, standby_replicas=standby_replicas)
         self._standby_replicas = standby_replicas
@@ -129,6 +132,10 @@ class KafkaRunner:
         self._graph = topology.build()
         self._settings = ClientSettings(bootstrap_servers, settings)
         self._more_settings = settings
+        self._changelog_format: ChangelogFormat = changelog_format
+        self._frame_bytes = (
+            self._settings.largest_bytes // 2 if changelog_format == "frames" else None
+        )
         self._directory = local_path(state)
         self._guarantee: Guarantee = guarantee
         self._protocol: GroupProtocol = group_protocol
@@ -247,7 +254,7 @@ class KafkaRunner:
         graph = self._graph
         present = cluster.partitions(graph.topics)
         counts = topic_counts(graph, present)
-        wanted = internal_topics(graph, counts)
+        wanted = internal_topics(graph, counts, self._changelog_format)
         known = cluster.partitions(topic.name for topic in wanted)
         check_present(wanted, known, cluster.settings_of(known))
         missing = [topic for topic in wanted if topic.name not in known]
@@ -329,6 +336,7 @@ class KafkaRunner:
             backend=self._backend,
             options=self._options,
             durability=self._durability,
+            frame_bytes=self._frame_bytes,
         )
 
     def _work(
@@ -358,7 +366,8 @@ class KafkaRunner:
                 self._lag = MappingProxyType(membership.lag())
             if now >= purge_due:
                 purge_due = now + _PURGE_SECONDS
-                cluster.delete_before(membership.tasks.offsets_of(plan.internal))
+                tasks = membership.tasks
+                cluster.delete_before(tasks.offsets_of(plan.internal) | tasks.superfluous())
             wait_seconds = 0.0 if done else min(_WAIT_SECONDS, max(0.0, due - now))
             if self._until == "idle" and not (done or has_come or self._commit(membership)):
                 wait_seconds = _WAIT_SECONDS

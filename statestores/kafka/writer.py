@@ -28,8 +28,6 @@ from statestores.processing.record import Headers
 from statestores.spi import TopicPartition
 
 _OF_A_RECORD = frozenset({KafkaError.MSG_SIZE_TOO_LARGE})
-_MAX_BYTES = 1_000_000
-"""librdkafka's default of message.max.bytes."""
 _FRAMING_BYTES = 256
 """More than what a record takes beside key, value and headers."""
 _ROOM_SECONDS = 0.05
@@ -99,13 +97,12 @@ class Writer(Protocol):
 class _Producing:
     """What both writers have in common."""
 
-    def __init__(self, settings: dict[str, Any]) -> None:
+    def __init__(self, settings: dict[str, Any], largest_bytes: int) -> None:
         try:
             self._producer = Producer(settings, logger=CLIENT_LOGGER)
         except KafkaException as error:
             raise settings_error(error) from error
         self._hand_over = self._producer.produce
-        largest_bytes = int(settings.get("message.max.bytes", _MAX_BYTES))
         self.largest_bytes = largest_bytes - _FRAMING_BYTES
 
     def _produce(
@@ -157,7 +154,7 @@ class TransactionalWriter(_Producing):
             InvalidOptionError: The client refuses its settings.
             BrokerError: The cluster does not answer, or allows no transactions.
         """
-        super().__init__(settings.producer(transactional_id))
+        super().__init__(settings.producer(transactional_id), settings.largest_bytes)
         self._is_open = False
         self._failure: StateStoreError | None = None
         self._calls = PatientCalls("transactions")
@@ -304,7 +301,7 @@ class PlainWriter(_Producing):
         Raises:
             InvalidOptionError: The client refuses its settings.
         """
-        super().__init__(settings.producer(None))
+        super().__init__(settings.producer(None), settings.largest_bytes)
         self._failure: KafkaError | None = None
 
     def write(

@@ -215,6 +215,15 @@ class AssignedTasks:
             task.rollback(wall_ms)
             self.to_seek |= task.accepted
 
+    def superfluous(self) -> dict[TopicPartition, int]:
+        """Return before which offsets changelogs of frames have nothing that is needed."""
+        return {
+            logged.changelog: logged.wholes.superfluous
+            for task in self.running.values()
+            for logged in task.stores.logged.values()
+            if logged.wholes.superfluous
+        }
+
     def offsets_of(self, topics: Iterable[str]) -> dict[TopicPartition, int]:
         """Return the committed next offsets of the partitions of *topics* that are read here."""
         names = set(topics)

@@ -14,7 +14,7 @@ from statestores.kafka.tasks.waiting_records import waiting_records
 from statestores.processing.error_policy import ErrorPolicy
 from statestores.processing.runtime import TaskCounts, TaskRuntime
 from statestores.processing.runtime.task_meter import TaskMeter
-from statestores.spi import TopicPartition
+from statestores.spi import Position, TopicPartition
 from statestores.spi.closing import Closing
 
 
@@ -136,8 +136,10 @@ class KafkaTask(Closing):
         """
         self._position = self.runtime.prepare_commit()
         now_ms = max(self.runtime.stream_time_ms, 0)
-        for logged, rows in self.stores.pending(now_ms):
-            self._writer.append(logged, list(rows))
+        for logged, rows in self.stores.pending(Position(self._position), now_ms):
+            if logged.frames is not None and logged.wholes.is_due(logged.reflected):
+                self._writer.append_whole(logged, logged.frames)
+            self._writer.append(logged, rows)
         return dict(self.processed)
 
     def commit_stores(self) -> None:

@@ -1,12 +1,17 @@
 """What one task writes: its outputs, each to its partition, and the changes of its stores."""
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from confluent_kafka import KafkaError, Message
 
 from statestores.kafka.changelog_rows import ChangelogRow
+from statestores.kafka.client_settings import CLIENT_LOGGER
+from statestores.kafka.messages import offset_of
+from statestores.kafka.tasks.changelog_frames import FrameFormat
 from statestores.kafka.tasks.task_stores import LoggedStore
 from statestores.kafka.writer import Writer
 from statestores.partitioning import Partitioner
@@ -15,6 +20,8 @@ from statestores.processing.record import RawRecord
 from statestores.processing.record_rows import fields_of
 from statestores.spi import TopicPartition
 
+_WHOLE_SECONDS = 3.0
+"""How long the writing of a whole may take: less than a third of a transaction's time."""
 _MOST_KNOWN_KEYS = 20_000
 """Of how many keys of a topic the partition is remembered: some two megabytes."""
 
@@ -99,6 +106,8 @@ class TaskWriter:
         write, place = self._write, logged.changelog
         for key, value, time_ms in rows[:-1]:
             write(place, key, value, time_ms)
+        if logged.frames is not None:
+            logged.wholes.changed(sum(len(row.value or b"") for row in rows))
 
         def delivered(error: KafkaError | None, message: Message) -> None:
             if error is None:
@@ -106,6 +115,36 @@ class TaskWriter:
 
         key, value, time_ms = rows[-1]
         write(place, key, value, time_ms, (), delivered)
+
+    def append_whole(self, logged: LoggedStore, frames: FrameFormat) -> None:
+        """Write all that the last commit has left in a store, before the changes of this one.
+
+        It is part of the transaction, which may not take long: what is not written in time is left,
+        and nobody reads it.
+        """
+
+        def delivered(error: KafkaError | None, message: Message) -> None:
+            if error is None:
+                logged.wholes.begins_at(offset_of(message))
+
+        size, deadline = 0, time.monotonic() + _WHOLE_SECONDS
+        tell: Callable[[KafkaError | None, Message], None] | None = delivered
+        content = logged.store.committed_content()
+        with closing(content.changes):
+            for key, value, time_ms in frames.whole(content):
+                if time.monotonic() > deadline:
+                    CLIENT_LOGGER.warning(
+                        "the store %r takes more than %.0f s to be written into %r; its changelog "
+                        "keeps growing until it can be",
+                        logged.store.name,
+                        _WHOLE_SECONDS,
+                        logged.changelog.topic,
+                    )
+                    logged.wholes.written(size, is_complete=False)
+                    return
+                self._write(logged.changelog, key, value, time_ms, (), tell)
+                size, tell = size + len(value or b""), None
+        logged.wholes.written(size, is_complete=True)
 
 
 def _most_bytes(rows: pa.RecordBatch) -> int:
