@@ -25,6 +25,7 @@ from statestores.kafka.cluster import may_pass
 from statestores.kafka.group.members import GroupMembers
 from statestores.kafka.messages import offset_of, place_of
 from statestores.kafka.plan import Plan, TaskKey
+from statestores.kafka.readers import consumed
 from statestores.kafka.tasks.assigned_tasks import AssignedTasks
 from statestores.kafka.writer import Writer
 from statestores.spi import TopicPartition
@@ -34,6 +35,8 @@ _POLL_RECORDS = 10_000
 _PAUSE_AT = 10_000
 _RESUME_AT = 1_000
 """How many records wait for another partition's when theirs is paused, and resumed."""
+_RESTORING_SECONDS = 0.01
+"""How long a poll waits while a task is restored that is to begin at once."""
 _WAKE_SECONDS = 0.2
 _CO_PARTITION_SECONDS = 60.0
 """How long a task may have a part of its partitions: longer than any rebalance."""
@@ -96,7 +99,9 @@ class Membership:
             StateStoreError: A task could not be restored.
         """
         self._has_changed = False
-        messages = self._consumer.consume(_POLL_RECORDS, wait_seconds)
+        if self.tasks.restoring:
+            wait_seconds = min(wait_seconds, _RESTORING_SECONDS)
+        messages = consumed(self._consumer, _POLL_RECORDS, wait_seconds)
         if self._failure is not None:
             raise self._failure
         self._writer.poll()

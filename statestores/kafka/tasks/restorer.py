@@ -24,7 +24,7 @@ from statestores.kafka.broker_errors import broker_error
 from statestores.kafka.client_settings import CLIENT_LOGGER, ClientSettings, OffsetReset
 from statestores.kafka.cluster import Cluster, may_pass
 from statestores.kafka.messages import offset_of, place_of
-from statestores.kafka.readers import open_reader
+from statestores.kafka.readers import consumed, open_reader
 from statestores.kafka.tasks.group_offsets import GroupOffsets
 from statestores.kafka.tasks.restore import Restore, Way
 from statestores.kafka.tasks.task_stores import TaskStores
@@ -294,7 +294,7 @@ class Restorer:
         """Take a batch of what the changelogs have."""
         by_place: dict[TopicPartition, list[Message]] = {}
         ended: dict[TopicPartition, int] = {}
-        for message in self._consumer.consume(_BATCH_RECORDS, _WAIT_SECONDS):
+        for message in consumed(self._consumer, _BATCH_RECORDS, _WAIT_SECONDS):
             error = message.error()
             place = place_of(message)
             if error is None:
