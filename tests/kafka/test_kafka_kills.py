@@ -155,7 +155,7 @@ def stack() -> Iterator[ExitStack]:
 def test_an_instance_says_where_it_stands(tmp_path: Path) -> None:
     """A soak once stalled, and nobody knew where: now each instance tells, also a stopped one."""
     arguments = {"address": "127.0.0.1:1", "name": "x", "partitions": 1, "protocol": "consumer"}
-    arguments |= {"backend": "sqlite"}
+    arguments |= {"backend": "sqlite", "changelog_format": "rows"}
     instance = Instance(tmp_path, "0", arguments)
     with instance.nursery:
         instance.start()
