@@ -15,6 +15,7 @@ import pyarrow as pa
 from statestores.changelog.frame import (
     FRAME_FORMAT_VERSION,
     FRAME_HEADER_BYTES,
+    FRAME_MAGIC,
     FrameKind,
     is_intact,
     unpack_header,
@@ -53,6 +54,11 @@ class Purpose(Enum):
 
 FRAME_KEYS = frozenset(purpose.value for purpose in Purpose)
 """The keys of all records that are frames."""
+
+
+def is_frame(row: ChangelogRow) -> bool:
+    """Whether the record *row* is a frame, and no row."""
+    return row.key in FRAME_KEYS and (row.value or b"").startswith(FRAME_MAGIC)
 
 
 class FoundFrame(NamedTuple):

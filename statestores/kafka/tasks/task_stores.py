@@ -10,15 +10,14 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from statestores.changelog.frame import FRAME_MAGIC
 from statestores.errors import BrokerError, ChangelogCorruptedError, OffsetOutOfRangeError
 from statestores.kafka.changelog_rows import ChangelogRow, RowFormat
 from statestores.kafka.internal_topics import changelog_name
 from statestores.kafka.tasks.changelog_frames import (
-    FRAME_KEYS,
     FoundFrame,
     FrameFormat,
     Purpose,
+    is_frame,
 )
 from statestores.kafka.tasks.wholes import Wholes
 from statestores.opening import open_store
@@ -99,8 +98,7 @@ class LoggedStore:
             ChangelogCorruptedError, UnsupportedFormatError: They are no such changes.
         """
         if self.frames is None:
-            strange = next((row for row in rows if row.key in FRAME_KEYS), None)
-            if strange is not None and strange.value and strange.value.startswith(FRAME_MAGIC):
+            if any(map(is_frame, rows)):
                 raise ChangelogCorruptedError(
                     f"the changelog topic {self.changelog.topic!r} has frames; run with "
                     "changelog_format='frames'"
