@@ -35,6 +35,8 @@ _DECIDED = {
     "transactional.id": "it is made of the topology's name and the instance's",
     "on_delivery": "deliveries are part of the commit",
 }
+_MAX_BYTES = 1_000_000
+"""librdkafka's default of message.max.bytes."""
 _TRANSACTION_TIMEOUT_MS = 10_000
 """Kafka Streams' default: as long as a dead instance's transaction may hide what follows it."""
 
@@ -121,6 +123,11 @@ class ClientSettings:
         if transactional_id is not None:
             settings["transactional.id"] = transactional_id
         return {**settings, "bootstrap.servers": self.bootstrap_servers}
+
+    @property
+    def largest_bytes(self) -> int:
+        """How large a record may be that a producer sends."""
+        return int(self.producer(None).get("message.max.bytes", _MAX_BYTES))
 
     def admin(self) -> dict[str, Any]:
         """Return the settings of the client that creates topics and looks at them."""

@@ -17,7 +17,7 @@ from statestores.kafka.client_settings import ClientSettings
 from statestores.kafka.cluster import Cluster, may_pass
 from statestores.kafka.messages import offset_of, place_of, record_of
 from statestores.kafka.plan import Plan
-from statestores.kafka.readers import open_reader
+from statestores.kafka.readers import consumed, open_reader
 from statestores.kafka.undecided import UndecidedEnds
 from statestores.opening import open_store
 from statestores.processing.record import RawRecord
@@ -153,7 +153,7 @@ class GlobalTables(Closing):
         ended: dict[TopicPartition, int] = {}
         if self._consumer is None:
             return ended
-        for message in self._consumer.consume(_BATCH_RECORDS, wait_seconds):
+        for message in consumed(self._consumer, _BATCH_RECORDS, wait_seconds):
             place = place_of(message)
             offset = offset_of(message)
             error = message.error()

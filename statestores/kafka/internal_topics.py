@@ -9,6 +9,7 @@ from typing import Any
 
 from statestores.errors import TopologyMismatchError
 from statestores.kafka.changelog_rows import keeps_duplicates
+from statestores.kafka.run_arguments import ChangelogFormat
 from statestores.processing.topology import Graph
 from statestores.processing.topology.checks import check_co_partitioning
 from statestores.spi import StoreSpecification
@@ -18,6 +19,11 @@ _MAX_MS = (1 << 63) - 1
 _CHOSEN_EXACTLY = ("cleanup.policy", "message.timestamp.type")
 _AT_LEAST = ("retention.ms", "min.compaction.lag.ms")
 _FOR_EVER = "-1"
+_KEPT = {
+    "cleanup.policy": "delete",
+    "retention.ms": _FOR_EVER,  # what nobody needs any more is deleted (KFK-7, KFK-28)
+    "message.timestamp.type": "CreateTime",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,17 +79,15 @@ def topic_counts(graph: Graph, present: Mapping[str, int]) -> dict[str, int]:
     return counts
 
 
-def internal_topics(graph: Graph, counts: Mapping[str, int]) -> list[InternalTopic]:
+def internal_topics(
+    graph: Graph, counts: Mapping[str, int], changelog_format: ChangelogFormat = "rows"
+) -> list[InternalTopic]:
     """Return the repartition topics of *graph*, and the changelog topics of its stores."""
     found = [
         InternalTopic(
             name=topic.name,
             partitions=counts[topic.name],
-            settings={
-                "cleanup.policy": "delete",
-                "retention.ms": _FOR_EVER,  # what is processed is deleted (KFK-7)
-                "message.timestamp.type": "CreateTime",
-            },
+            settings=dict(_KEPT),
         )
         for topic in graph.internal_topics
     ]
@@ -95,7 +99,7 @@ def internal_topics(graph: Graph, counts: Mapping[str, int]) -> list[InternalTop
             InternalTopic(
                 name=changelog_name(graph.name, store.name),
                 partitions=tasks,
-                settings=changelog_settings(store),
+                settings=(changelog_settings(store) if changelog_format == "rows" else dict(_KEPT)),
             )
             for store in part.stores
         ]

@@ -9,7 +9,7 @@ from typing import Any
 
 from confluent_kafka import Message
 
-from statestores.processing.record import Headers, RawRecord, Record
+from statestores.processing.record import Headers, RawRecord, Record, new_tuple
 from statestores.spi import TopicPartition
 
 TIME_HEADER = "__statestores.time"
@@ -34,11 +34,16 @@ def time_of(message: Message) -> int:
 
 def record_of(message: Message) -> RawRecord:
     """Return *message* as a record; a header without data has empty data."""
+    key, value, (_, stamp) = message.key(), message.value(), message.timestamp()
+    carried = message.headers()
+    if carried is None:
+        plain: RawRecord = new_tuple(Record, (key, value, stamp, ()))
+        return plain
     headers = _headers_of(message)
     hidden = _hidden_time(headers)
     if hidden is None:
-        return Record(message.key(), message.value(), message.timestamp()[1], headers)
-    return Record(message.key(), message.value(), hidden, headers[:-1])
+        return Record(key, value, stamp, headers)
+    return Record(key, value, hidden, headers[:-1])
 
 
 def place_of(message: Message) -> TopicPartition:

@@ -1,9 +1,9 @@
-"""Consumers that are no members of a group, and are told what to read."""
+"""Consumers that are no members of a group and are told what to read, and how any is read."""
 
 from collections.abc import Mapping
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaException
+from confluent_kafka import Consumer, KafkaException, Message
 
 from statestores.kafka.broker_errors import settings_error
 from statestores.kafka.client_settings import CLIENT_LOGGER, ClientSettings
@@ -21,3 +21,18 @@ def open_reader(
         return Consumer({**settings.reader(group), **(more or {})}, logger=CLIENT_LOGGER)
     except KafkaException as error:
         raise settings_error(error) from error
+
+
+def consumed(consumer: Consumer, most: int, wait_seconds: float) -> list[Message]:
+    """Return up to *most* messages that are there; wait up to *wait_seconds* for the first alone.
+
+    The client's `consume` waits for all of them, so a record that comes alone would wait for as
+    long as nothing else does.
+
+    Raises:
+        KafkaException: The client is told something that is no message's error.
+    """
+    if not wait_seconds:
+        return consumer.consume(most, 0)
+    first = consumer.poll(wait_seconds)
+    return [] if first is None else [first, *consumer.consume(most, 0)]

@@ -8,6 +8,9 @@ from statestores.processing.dsl.topology import Topology
 Guarantee: TypeAlias = Literal["exactly_once", "at_least_once"]
 """What becomes of a record when an instance dies: it counts once, or once or more."""
 
+ChangelogFormat: TypeAlias = Literal["rows", "frames"]
+"""What changelog topics have: Kafka Streams' records (KFK-10), or the library's frames (KFK-27)."""
+
 Until: TypeAlias = Literal["stopped", "idle"]
 """When a run ends: when it is told to, or when everything that is there is processed."""
 
@@ -22,7 +25,14 @@ def check_topology(topology: object) -> None:
         raise InvalidTypeError(f"expected a Topology, got {topology!r}")
 
 
-def check_words(*, guarantee: str, group_protocol: str, offset_reset: str, until: str) -> None:
+def check_words(
+    *,
+    guarantee: str,
+    group_protocol: str,
+    offset_reset: str,
+    until: str,
+    changelog_format: str,
+) -> None:
     """Refuse words that are not among those of their argument.
 
     Raises:
@@ -33,6 +43,7 @@ def check_words(*, guarantee: str, group_protocol: str, offset_reset: str, until
         ("group_protocol", group_protocol, ("consumer", "classic")),
         ("offset_reset", offset_reset, ("earliest", "latest", "error")),
         ("until", until, ("stopped", "idle")),
+        ("changelog_format", changelog_format, ("rows", "frames")),
     ):
         if value not in allowed:
             raise InvalidArgumentError(

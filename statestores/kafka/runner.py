@@ -39,6 +39,7 @@ from statestores.kafka.internal_topics import check_present, internal_topics, to
 from statestores.kafka.plan import Plan, TaskKey
 from statestores.kafka.progress import KafkaProgress
 from statestores.kafka.run_arguments import (
+    ChangelogFormat,
     Guarantee,
     Until,
     check_replicas,
@@ -51,6 +52,7 @@ from statestores.kafka.tasks.restorer import Restorer
 from statestores.kafka.tasks.task_stores import TaskStores
 from statestores.kafka.writer import PlainWriter, TransactionalWriter, Writer
 from statestores.processing.dsl.topology import Topology
+from statestores.processing.runtime import LEAST_COLUMN_ROWS
 from statestores.processing.serve_argument import serving_of
 from statestores.processing.windows import check_count, check_duration
 from statestores.query.running_stores import RunningStore
@@ -96,6 +98,9 @@ class KafkaRunner:
         durability: Durability = Durability.PROCESS_CRASH,
         commit_interval_ms: int = 100,
         commit_records: int = 10_000,
+        least_column_rows: int = LEAST_COLUMN_ROWS,
+        cache_max_bytes: int = 0,
+        changelog_format: ChangelogFormat = "rows",
         replication_factor: int = -1,
         standby_replicas: int = 0,
         serve: "Serving | str | None" = None,
@@ -111,11 +116,14 @@ class KafkaRunner:
         check_topology(topology)
         check_duration("commit_interval_ms", commit_interval_ms)
         check_count("commit_records", commit_records)
+        check_count("least_column_rows", least_column_rows)
+        check_count("cache_max_bytes", cache_max_bytes, least=0)
         check_words(
             guarantee=guarantee,
             group_protocol=group_protocol,
             offset_reset=offset_reset,
             until=until,
+            changelog_format=changelog_format,
         )
         check_replicas(replication_factor=replication_factor, standby_replicas=standby_replicas)
         self._standby_replicas = standby_replicas
@@ -124,12 +132,17 @@ class KafkaRunner:
         self._graph = topology.build()
         self._settings = ClientSettings(bootstrap_servers, settings)
         self._more_settings = settings
+        self._changelog_format: ChangelogFormat = changelog_format
+        self._frame_bytes = (
+            self._settings.largest_bytes // 2 if changelog_format == "frames" else None
+        )
         self._directory = local_path(state)
         self._guarantee: Guarantee = guarantee
         self._protocol: GroupProtocol = group_protocol
         self._offset_reset: OffsetReset = offset_reset
         self._backend, self._options, self._durability = backend, options, durability
         self._commit_seconds, self._commit_records = commit_interval_ms / 1000, commit_records
+        self._least_column_rows, self._cache_max_bytes = least_column_rows, cache_max_bytes
         self._replication_factor = replication_factor
         self._until: Until = until
         self._progress = progress
@@ -241,7 +254,7 @@ class KafkaRunner:
         graph = self._graph
         present = cluster.partitions(graph.topics)
         counts = topic_counts(graph, present)
-        wanted = internal_topics(graph, counts)
+        wanted = internal_topics(graph, counts, self._changelog_format)
         known = cluster.partitions(topic.name for topic in wanted)
         check_present(wanted, known, cluster.settings_of(known))
         missing = [topic for topic in wanted if topic.name not in known]
@@ -274,6 +287,8 @@ class KafkaRunner:
             writer,
             lambda: tables.stores,
             commit_records=self._commit_records,
+            least_column_rows=self._least_column_rows,
+            cache_max_bytes=self._cache_max_bytes,
             clock_ms=self._clock_ms,
         )
         settings = self._settings.consumer(
@@ -321,6 +336,7 @@ class KafkaRunner:
             backend=self._backend,
             options=self._options,
             durability=self._durability,
+            frame_bytes=self._frame_bytes,
         )
 
     def _work(
@@ -350,7 +366,8 @@ class KafkaRunner:
                 self._lag = MappingProxyType(membership.lag())
             if now >= purge_due:
                 purge_due = now + _PURGE_SECONDS
-                cluster.delete_before(membership.tasks.offsets_of(plan.internal))
+                tasks = membership.tasks
+                cluster.delete_before(tasks.offsets_of(plan.internal) | tasks.superfluous())
             wait_seconds = 0.0 if done else min(_WAIT_SECONDS, max(0.0, due - now))
             if self._until == "idle" and not (done or has_come or self._commit(membership)):
                 wait_seconds = _WAIT_SECONDS
@@ -434,7 +451,7 @@ class KafkaRunner:
         return None if membership.has_begun else "the group's assignment does not run yet"
 
     def metrics(self) -> Metrics:
-        """Return the metrics of the stores of running tasks, and consumer lag by partition."""
+        """Return the metrics of running tasks and their stores, and consumer lag by partition."""
         membership = self._membership
         found = [
             _LAG.of(behind, MappingProxyType({"topic": topic, "partition": str(partition)}))
@@ -442,6 +459,7 @@ class KafkaRunner:
         ]
         for key, task in [] if membership is None else list(membership.tasks.running.items()):
             tags = {"task-id": f"{key.part}_{key.partition}", "partition": str(key.partition)}
+            found += task.meter.metrics()
             for logged in task.stores.logged.values():
                 found += tagged(logged.store.metrics(), tags)
         return tuple(found)

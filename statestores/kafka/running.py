@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from statestores.kafka.client_settings import GroupProtocol, OffsetReset
 from statestores.kafka.progress import KafkaProgress
-from statestores.kafka.run_arguments import Guarantee, Until
+from statestores.kafka.run_arguments import ChangelogFormat, Guarantee, Until
 from statestores.kafka.runner import KafkaRunner
 from statestores.processing.dsl.topology import Topology
+from statestores.processing.runtime import LEAST_COLUMN_ROWS
 from statestores.spi import Durability
 from statestores.stopping import stopped_by_signals
 from statestores.tasks.restore_progress import RestoreListener
@@ -31,6 +32,9 @@ def run(
     durability: Durability = Durability.PROCESS_CRASH,
     commit_interval_ms: int = 100,
     commit_records: int = 10_000,
+    least_column_rows: int = LEAST_COLUMN_ROWS,
+    cache_max_bytes: int = 0,
+    changelog_format: ChangelogFormat = "rows",
     replication_factor: int = -1,
     standby_replicas: int = 0,
     serve: "Serving | str | None" = None,
@@ -62,6 +66,12 @@ def run(
         durability: What a local commit survives. The changelog has what a power failure takes.
         commit_interval_ms: How long the instance goes on before it commits.
         commit_records: After how many records of a task it commits in any case.
+        least_column_rows: From how many records of a task at hand these are processed as columns,
+            where columns give the same (PRC-55, PRC-56). With 2**60, never.
+        cache_max_bytes: Memory of each task in which updates of a table wait for later ones of
+            their keys, until the task commits (PRC-82).
+        changelog_format: ``"rows"`` are the records that Kafka Streams writes (KFK-10);
+            ``"frames"``, the library's own (KFK-27). Another one than a changelog has is refused.
         replication_factor: Copies of created topics; -1: as many as the brokers say.
         standby_replicas: How many other instances keep a copy of each task's stores up to date
             (KFK-17). A task that comes to one of these goes on almost at once.
@@ -90,6 +100,9 @@ def run(
         durability=durability,
         commit_interval_ms=commit_interval_ms,
         commit_records=commit_records,
+        least_column_rows=least_column_rows,
+        cache_max_bytes=cache_max_bytes,
+        changelog_format=changelog_format,
         replication_factor=replication_factor,
         standby_replicas=standby_replicas,
         serve=serve,

@@ -5,7 +5,7 @@ they are flushed, and the offsets are committed when the stores are.
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Protocol
 
@@ -20,17 +20,16 @@ from statestores.kafka.broker_errors import (
     error_of,
     settings_error,
 )
-from statestores.kafka.changelog_rows import ChangelogRow
 from statestores.kafka.client_settings import CLIENT_LOGGER, ClientSettings
 from statestores.kafka.cluster import PATIENCE_SECONDS, REQUEST_SECONDS, may_pass
 from statestores.kafka.messages import timestamp_and_headers
 from statestores.kafka.patient_calls import CallStuckError, PatientCalls
-from statestores.kafka.tasks.task_stores import LoggedStore
-from statestores.partitioning import Partitioner
-from statestores.processing.record import Headers, RawRecord
+from statestores.processing.record import Headers
 from statestores.spi import TopicPartition
 
 _OF_A_RECORD = frozenset({KafkaError.MSG_SIZE_TOO_LARGE})
+_FRAMING_BYTES = 256
+"""More than what a record takes beside key, value and headers."""
 _ROOM_SECONDS = 0.05
 _CALL_SECONDS = 5.0
 _STUCK_SECONDS = 5.0
@@ -81,6 +80,9 @@ class Writer(Protocol):
     def poll(self) -> None:
         """Let the client tell of deliveries."""
 
+    largest_bytes: int
+    """Up to how many bytes of key, value and headers a record is never too large."""
+
     markers: int
     """How many offsets of a partition `commit` takes behind the records."""
 
@@ -95,11 +97,13 @@ class Writer(Protocol):
 class _Producing:
     """What both writers have in common."""
 
-    def __init__(self, settings: dict[str, Any]) -> None:
+    def __init__(self, settings: dict[str, Any], largest_bytes: int) -> None:
         try:
             self._producer = Producer(settings, logger=CLIENT_LOGGER)
         except KafkaException as error:
             raise settings_error(error) from error
+        self._hand_over = self._producer.produce
+        self.largest_bytes = largest_bytes - _FRAMING_BYTES
 
     def _produce(
         self,
@@ -110,6 +114,15 @@ class _Producing:
         headers: Headers,
         delivered: Callable[[KafkaError | None, Message], None] | None,
     ) -> None:
+        if time_ms > 0 and not headers and delivered is None:
+            try:
+                self._hand_over(
+                    place[0], value=value, key=key, partition=place[1], timestamp=time_ms
+                )
+            except (BufferError, KafkaException):
+                pass  # it was not taken: once more, with patience
+            else:
+                return
         stamp, carried = timestamp_and_headers(time_ms, headers)
         more: dict[str, Any] = {} if delivered is None else {"on_delivery": delivered}
         if carried is not None:
@@ -141,7 +154,7 @@ class TransactionalWriter(_Producing):
             InvalidOptionError: The client refuses its settings.
             BrokerError: The cluster does not answer, or allows no transactions.
         """
-        super().__init__(settings.producer(transactional_id))
+        super().__init__(settings.producer(transactional_id), settings.largest_bytes)
         self._is_open = False
         self._failure: StateStoreError | None = None
         self._calls = PatientCalls("transactions")
@@ -288,7 +301,7 @@ class PlainWriter(_Producing):
         Raises:
             InvalidOptionError: The client refuses its settings.
         """
-        super().__init__(settings.producer(None))
+        super().__init__(settings.producer(None), settings.largest_bytes)
         self._failure: KafkaError | None = None
 
     def write(
@@ -367,51 +380,3 @@ class PlainWriter(_Producing):
             delivered(error, message)
 
         return both
-
-
-class TaskWriter:
-    """The `TaskLog` of one task, and the writer of its stores' changes."""
-
-    def __init__(
-        self,
-        writer: Writer,
-        topics: Mapping[str, tuple[Partitioner, Sequence[TopicPartition]]],
-        task_partition: int,
-    ) -> None:
-        """Emit to *topics* by *writer*; records without key go by the *task_partition*."""
-        self._write = writer.write
-        self.markers = writer.markers
-        """See `Writer`."""
-        self._topics = topics
-        self._task_partition = task_partition
-        self.has_emitted = False
-        """Whether something was emitted since this was last reset."""
-
-    def emit(self, topic: str, record: RawRecord, partition: int | None) -> None:
-        """Write *record*."""
-        self.has_emitted = True
-        partitioner, places = self._topics[topic]
-        key = record.key
-        if partition is not None:
-            place = places[partition]
-        elif key is None:
-            place = places[self._task_partition % len(places)]
-        else:
-            place = places[partitioner.partition(key, len(places))]
-        self._write(place, key, record.value, record.time_ms, record.headers)
-
-    def append(self, logged: LoggedStore, rows: Sequence[ChangelogRow]) -> None:
-        """Write *rows*, of which there is at least one, into the changelog of a store.
-
-        When they are delivered, the store is told the offset of the last one.
-        """
-        write, place = self._write, logged.changelog
-        for key, value, time_ms in rows[:-1]:
-            write(place, key, value, time_ms)
-
-        def delivered(error: KafkaError | None, message: Message) -> None:
-            if error is None:
-                logged.appended = message.offset()
-
-        key, value, time_ms = rows[-1]
-        write(place, key, value, time_ms, (), delivered)

@@ -36,6 +36,7 @@ class _Application:
         partitions: int,
         protocol: str,
         backend: str = "sqlite",
+        changelog_format: str = "rows",
     ) -> None:
         self.broker = broker
         self.cluster = TestCluster(broker.address)
@@ -47,6 +48,7 @@ class _Application:
             "partitions": partitions,
             "protocol": protocol,
             "backend": backend,
+            "changelog_format": changelog_format,
         }
         self.instances = [
             Instance(directory, str(number), arguments) for number in range(instances)
@@ -153,7 +155,7 @@ def stack() -> Iterator[ExitStack]:
 def test_an_instance_says_where_it_stands(tmp_path: Path) -> None:
     """A soak once stalled, and nobody knew where: now each instance tells, also a stopped one."""
     arguments = {"address": "127.0.0.1:1", "name": "x", "partitions": 1, "protocol": "consumer"}
-    arguments |= {"backend": "sqlite"}
+    arguments |= {"backend": "sqlite", "changelog_format": "rows"}
     instance = Instance(tmp_path, "0", arguments)
     with instance.nursery:
         instance.start()
@@ -192,13 +194,19 @@ def test_exactly_once_through_kills_and_a_zombie(
 
 
 @pytest.mark.crash
-@pytest.mark.spec("KFK-4", "KFK-6")
+@pytest.mark.spec("KFK-4", "KFK-6", "KFK-27", "KFK-28")
 def test_exactly_once_in_a_classic_group(
     stack: ExitStack, broker: BrokerProcess, tmp_path: Path
 ) -> None:
-    """The protocol before KIP-848, with a kill and a zombie."""
+    """The protocol before KIP-848, over frames, with a kill and a zombie."""
     application = _Application(
-        stack, broker, tmp_path, instances=2, partitions=2, protocol="classic"
+        stack,
+        broker,
+        tmp_path,
+        instances=2,
+        partitions=2,
+        protocol="classic",
+        changelog_format="frames",
     )
     one, other = application.instances
     one.start()
@@ -229,6 +237,7 @@ def test_exactly_once_through_a_hundred_kills(
         partitions=8,
         protocol=protocol,
         backend=backend,
+        changelog_format="rows" if protocol == "consumer" else "frames",
     )
     dice = random.Random(f"{_SEED} {protocol}")
     for each in application.instances:

@@ -16,6 +16,7 @@ from statestores.kafka import run
 from statestores.processing import Record, Topic, Topology
 
 _KEYS = 7
+_COUNTED = 75
 
 
 class Numbered:
@@ -100,16 +101,16 @@ def test_each_record_counts_once_over_a_bad_network(
     broker: BrokerProcess, cluster: TestCluster, tmp_path: Path
 ) -> None:
     """Every answer is late, and every so many-th has its connection cut."""
-    numbered = Numbered(cluster, 150)
+    numbered = Numbered(cluster, _COUNTED)
     through = TestCluster(broker.proxy_address)
     with (
         BadNetwork(
-            broker.proxy_address, broker.behind_address, delay_ms=3, chunks_until_cut=80
+            broker.proxy_address, broker.behind_address, delay_ms=3, chunks_until_cut=40
         ) as network,
         ThreadedInstance(through, numbered.topology, tmp_path, commit_records=5) as instance,
     ):
         wait_for(
-            lambda: instance.failure is not None or len(cluster.read(numbered.numbers)) >= 150,
+            lambda: instance.failure is not None or len(cluster.read(numbered.numbers)) >= _COUNTED,
             "all numbers",
         )
         assert instance.failure is None, instance.failure

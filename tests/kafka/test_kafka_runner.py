@@ -21,10 +21,11 @@ from statestores.errors import (
     TopologyMismatchError,
 )
 from statestores.files.directory_lock import DirectoryLock
-from statestores.kafka import KafkaRunner, run, undecided
+from statestores.kafka import KafkaRunner, run, runner, undecided
 from statestores.kafka.client_settings import ClientSettings
 from statestores.kafka.cluster import Cluster
-from statestores.kafka.tasks import restorer
+from statestores.kafka.tasks import restorer, wholes
+from statestores.kafka.tasks.changelog_frames import FRAME_KEYS
 from statestores.kafka.writer import TransactionalWriter
 from statestores.processing import Record, Topic, Topology
 from statestores.spi import TopicPartition
@@ -32,14 +33,22 @@ from statestores.spi import TopicPartition
 _FAST: dict[str, Any] = {"consumer.fetch.wait.max.ms": 20}
 
 
-@pytest.mark.spec("KFK-2", "KFK-4", "KFK-8", "KFK-10", "KFK-11", "KFK-14")
+@pytest.mark.spec("KFK-2", "KFK-4", "KFK-8", "KFK-10", "KFK-11", "KFK-14", "KFK-27", "KFK-28")
 @pytest.mark.parametrize(
-    ("protocol", "guarantee"), [("consumer", "exactly_once"), ("classic", "at_least_once")]
+    ("protocol", "guarantee", "changelog_format"),
+    [("consumer", "exactly_once", "rows"), ("classic", "at_least_once", "frames")],
 )
-def test_a_task_goes_on_in_an_empty_directory(
-    cluster: TestCluster, tmp_path: Path, protocol: Any, guarantee: Any
+def test_a_task_goes_on_in_an_empty_directory(  # fixtures and cases
+    cluster: TestCluster,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    protocol: Any,
+    guarantee: Any,
+    changelog_format: Any,
 ) -> None:
     """Half of the input by one instance, the rest by another: as the test driver has it at once."""
+    monkeypatch.setattr(wholes, "_MOST_OFFSETS", 1)  # each commit writes its stores whole
+    monkeypatch.setattr(runner, "_PURGE_SECONDS", 0.0)
     shop = Shop(cluster.name("shop"))
     shop.create(cluster)
     cluster.append(shop.rates, RATES)
@@ -53,6 +62,8 @@ def test_a_task_goes_on_in_an_empty_directory(
             backend="sqlite",
             guarantee=guarantee,
             group_protocol=protocol,
+            changelog_format=changelog_format,
+            commit_records=2,
             settings=_FAST,
             until="idle",
             on_restore=lambda told: restored.append(told.rows),
@@ -64,6 +75,11 @@ def test_a_task_goes_on_in_an_empty_directory(
 
     assert found == shop.expected()
     assert max(restored) > 0
+    changelog = f"{shop.topology.name}-counts-changelog"
+    first = cluster.messages(changelog, [0])[0]
+    assert (first.key() in FRAME_KEYS, first.offset() == 0) == (
+        (True, False) if changelog_format == "frames" else (False, True)
+    )
 
 
 @pytest.mark.spec("KFK-12")

@@ -1,19 +1,18 @@
 """Instances answer for their own stores and ask each other, also while one of them is killed."""
 
-from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from threading import Event, Thread
-from typing import Any, Self
+from typing import Any
 
 import httpx
 import pytest
 from kafka_answering import KEY, STORE, Instance, Numbers
 from kafka_cluster import TestCluster, wait_for
+from kafka_readers import Readers
 from kafka_threads import ThreadedInstance
 
 import statestores as ss
-from statestores.errors import InvalidArgumentError, StateStoreError
+from statestores.errors import InvalidArgumentError
 from statestores.kafka import KafkaRunner, TopicMembership
 from statestores.processing import Record, Topic, Topology
 from statestores.query import RoutedStores
@@ -134,81 +133,6 @@ def test_every_instance_answers_for_every_key(cluster: TestCluster, tmp_path: Pa
         _answer(f"{url}/health")
 
 
-_LAG = 4
-_BOUNDS: dict[
-    str,
-    tuple[Callable[[ss.TopicPartition, int], dict[str, Any]], Callable[[int], int]],
-] = {
-    "fresh": (lambda _place, _before: {"max_lag": 0}, lambda before: before),
-    "copy": (
-        lambda _place, _before: {"include_stale": True, "max_lag": 0},
-        lambda before: before,
-    ),
-    "lag": (
-        lambda _place, _before: {"include_stale": True, "max_lag": _LAG},
-        lambda before: before - _LAG,
-    ),
-    "position": (
-        lambda place, before: {
-            "include_stale": True,
-            "at_least": ss.Position({place: max(0, before - 1)}),
-        },
-        lambda before: before,
-    ),
-    "stale": (lambda _place, _before: {"include_stale": True}, lambda _: 0),
-}
-
-
-class _Readers:
-    """Threads that read all the time, and note what no bound allows."""
-
-    def __init__(self, queries: RoutedStores, place: ss.TopicPartition) -> None:
-        self._queries, self._place = queries, place
-        self._stop = Event()
-        self.kept = 0
-        self.broken: list[str] = []
-        self.answers: dict[str, int] = {}
-        self.errors: dict[str, StateStoreError] = {}
-        self._threads = [Thread(target=self._read, args=(name,)) for name in _BOUNDS]
-
-    def __enter__(self) -> Self:
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._stop.set()
-        for thread in self._threads:
-            thread.join()
-
-    def _read(self, name: str) -> None:
-        bounds, least = _BOUNDS[name]
-        while not self._stop.is_set():
-            before = self.kept  # committed before the read began
-            try:
-                found = self._queries.store(STORE, **bounds(self._place, before)).get(KEY)
-            except StateStoreError as error:
-                self.errors[name] = error
-                if not error.retryable:
-                    self.broken.append(f"{name} raised {error!r}")
-                continue
-            if (found or 0) < least(before):
-                self.broken.append(f"{name} gave {found}, and {before} had been committed")
-            self.answers[name] = self.answers.get(name, 0) + 1
-            self._stop.wait(0.005)  # the instances work, too
-
-    def wait_for(self, *names: str) -> None:
-        """Return when there is another answer of each of these, or of every kind."""
-        self.answers = {}
-        wanted = set(names or _BOUNDS)
-        self.errors = {}
-        for _ in range(2_000):
-            if self.answers.keys() >= wanted:
-                return
-            self._stop.wait(0.01)
-        pytest.fail(f"only {set(self.answers)} of {wanted} are answered: {self.errors}")
-
-
 def _copies(queries: RoutedStores) -> tuple[Host, ...]:
     return queries.metadata.query_metadata_for_partition("last", 0).standbys
 
@@ -231,7 +155,7 @@ def test_no_answer_breaks_its_bound_while_an_instance_is_killed(
             stack.enter_context(each.nursery)
         wait_for(lambda: len(members.instances()) == len(instances), "both instances")
         queries = stack.enter_context(RoutedStores(members, remote, timeout_s=1.0))
-        readers = _Readers(queries, ss.TopicPartition(numbers.given.name, 0))
+        readers = Readers(queries, ss.TopicPartition(numbers.given.name, 0))
 
         def write() -> None:
             nonlocal written

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from confluent_kafka import TopicPartition as KafkaPartition
 from kafka_cluster import TestCluster, wait_for
 from kafka_threads import ThreadedInstance
 
@@ -21,7 +22,7 @@ from statestores.kafka.tasks.restorer import Restorer
 from statestores.kafka.tasks.task_stores import TaskStores
 from statestores.kafka.writer import TransactionalWriter
 from statestores.processing import Record, Topic, Topology
-from statestores.spi import TopicPartition
+from statestores.spi import Durability, TopicPartition
 
 _WORDS = [Record(f"word-{each % 17}", 1, 1_000 + each) for each in range(200)]
 
@@ -199,6 +200,68 @@ def test_a_restore_that_nobody_wants_any_more_is_not_begun(
 
     assert finished == [second]
     assert opened == ["second"]
+
+
+@pytest.mark.spec("KFK-28", "KFK-12")
+def test_what_a_changelog_loses_while_it_is_read_is_not_waited_for(
+    cluster: TestCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The beginning was deleted after it had been looked for: all restores ended with an error.
+
+    Whoever stands there looks again, and begins where the changelog does.
+    """
+    counting = Counting(cluster)
+    graph = counting.topology.build()
+    plan = Plan(graph, {counting.words.name: 2})
+    key = plan.task_keys[0]
+    changelogs = [
+        TopicPartition(f"{graph.name}-{store.name}-changelog", 0) for store in plan.part(key).stores
+    ]
+    cluster.create(*(Topic(place.topic, partitions=2) for place in changelogs))
+    producer = cluster.producer()
+    for number in range(5):
+        producer.produce(changelogs[0].topic, bytes(8), b"key-%d" % number, 0)
+    producer.flush()
+    place = KafkaPartition(*changelogs[0], 3)
+    [deleted] = cluster.admin.delete_records([place]).values()
+    deleted.result()
+    settings = ClientSettings(cluster.address)
+    looks, asked = [0, 0], Cluster.starts
+
+    def starts(self: Cluster, places: Any) -> dict[TopicPartition, int]:
+        found = asked(self, places)
+        return found | {changelogs[0]: looks.pop()} if looks and changelogs[0] in found else found
+
+    monkeypatch.setattr(Cluster, "starts", starts)
+    restorer = Restorer(
+        graph.name,
+        settings,
+        Cluster(settings),
+        offset_reset="earliest",
+        internal=(),
+        listener=None,
+    )
+
+    def open_stores() -> TaskStores:
+        part, durability = plan.part(key), Durability.PROCESS_CRASH
+        return TaskStores(
+            graph.name, part, 0, tmp_path, backend="memory", options=None, durability=durability
+        )
+
+    restorer.begin(Restore(plan.task_id(key), open_stores, plan.places(key)))
+    [restored] = wait_for(restorer.finished, "a restore")
+    restorer.stop()
+
+    assert restored.failure is None
+    assert restored.stores is not None
+    logged: Any = next(iter(restored.stores.logged.values()))
+    assert logged.next_offset == 5
+    assert [logged.store.get(f"key-{each}") is not None for each in range(5)] == [
+        *(False, False, False),
+        *(True, True),
+    ]
+    restored.stores.close()
+    assert looks == []
 
 
 @pytest.mark.spec("KFK-13")

@@ -1,6 +1,7 @@
 """What Kafka Streams answers, answered on a broker, over stores restored for each batch."""
 
 from importlib.resources import files
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -16,21 +17,34 @@ CASES = [
     )
     if not path.stem.startswith("task_order.")
 ]
-_FAMILIES = {path.stem.partition(".")[0]: path for path in CASES}
-"""One case of each family: the last."""
+
+
+def _runs(path: Path) -> int:
+    """Return how many runs a case takes that is cut where its topic changes, or in two."""
+    given = [each.get("topic") for each in load(path)["input"]]
+    return max(2, 1 + sum(bool(one != other) for one, other in pairwise(given)))
+
+
+_FAMILIES: dict[str, Path] = {}
+"""One case of each family: the last of those with the fewest runs."""
+
+for _path in CASES:
+    _family = _path.stem.partition(".")[0]
+    if _family not in _FAMILIES or _runs(_path) <= _runs(_FAMILIES[_family]):
+        _FAMILIES[_family] = _path
 
 
 @pytest.mark.spec("KFK-8", "KFK-10", "KFK-16")
 @pytest.mark.parametrize("family", _FAMILIES)
 def test_a_case_of_each_family(cluster: TestCluster, family: str, tmp_path: Path) -> None:
-    """Half of the input, then the rest over what the changelogs say."""
+    """A part of the input, then the rest over what the changelogs say."""
     case = load(_FAMILIES[family])
-    half = (len(case["input"]) + 1) // 2
+    is_cut_anyway = len({each.get("topic") for each in case["input"]}) > 1
 
     assert (
         differences(
             case,
-            batch=half,
+            batch=0 if is_cut_anyway else (len(case["input"]) + 1) // 2,
             directory=tmp_path,
             runner="kafka",
             bootstrap_servers=cluster.address,

@@ -34,7 +34,7 @@ def _run(directory: Path, *, counts_too: bool = False) -> None:
     )
 
 
-@pytest.mark.spec("PRC-95")
+@pytest.mark.spec("PRC-96")
 @pytest.mark.parametrize("gone", ["sums/1", "sums"])
 def test_a_store_that_has_gone_is_not_begun_anew(tmp_path: Path, gone: str) -> None:
     """A partition of a store was left out when a state was copied to another disk.
@@ -59,7 +59,7 @@ def test_a_store_that_has_gone_is_not_begun_anew(tmp_path: Path, gone: str) -> N
     assert {each.key: each.value for each in found} == dict.fromkeys("abcdefgh", 2)
 
 
-@pytest.mark.spec("PRC-52", "PRC-95")
+@pytest.mark.spec("PRC-52", "PRC-96")
 def test_a_store_that_is_new_is_begun(tmp_path: Path) -> None:
     """What the topology has more than before is not missed."""
     _feed(tmp_path)

@@ -32,10 +32,10 @@ class DriverOfRuns(ABC):
         self._stack = ExitStack()
         self._stores: dict[str, Any] = {}
         self.dropped_total = 0
+        self._has_run = False
 
     def __enter__(self) -> Self:
-        """Open what has to be there before the first record, such as timers."""
-        self._run()
+        """Begin: the first run opens what is there from the beginning, such as timers."""
         return self
 
     def __exit__(
@@ -66,22 +66,33 @@ class DriverOfRuns(ABC):
             if end == len(waiting) or waiting[end][0] != name:
                 self._append(name, (record for _, record in waiting[start:end]))
                 start = end
-                self._run()
+                self._run_now()
 
     def advance_wall_clock(self, by_ms: int) -> None:
         """Move the wall clock, and do what is due."""
         self.settle()
+        self._begin()  # before the clock moves
         self._wall_ms += by_ms
-        self._run()
+        self._run_now()
 
     def store(self, name: str, *, stamped: bool = False) -> Any:
         """Return the store *name*, open until the case is over."""
         if name not in self._graph.stores:
             raise StoreNotFoundError(f"the case has no store {name!r}")
+        self._begin()
         if name not in self._stores:
             self._stores[name] = self._open_store(name)
         store = self._stores[name]
         return PlainView(store) if keeps_stamps(self._graph, name) and not stamped else store
+
+    def _begin(self) -> None:
+        """Run once, if that has not been done."""
+        if not self._has_run:
+            self._run_now()
+
+    def _run_now(self) -> None:
+        self._has_run = True
+        self._run()
 
     @property
     def dropped(self) -> str:

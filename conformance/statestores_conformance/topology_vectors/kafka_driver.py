@@ -17,6 +17,7 @@ from statestores import open_store
 from statestores.errors import BrokerError
 from statestores.kafka import KafkaRunner
 from statestores.kafka.messages import record_of, timestamp_and_headers
+from statestores.kafka.readers import consumed
 from statestores.processing import Record, Topology
 from statestores.processing.serdes import decoded, encoded
 from statestores.spi import Durability
@@ -76,7 +77,7 @@ class KafkaDriver(DriverOfRuns):
         _, end = self._consumer.get_watermark_offsets(place, _SECONDS)
         found = []
         while self._seen.get(name, 0) < end:  # it may take moments until it is known as committed
-            for message in self._consumer.consume(100, 0.1):
+            for message in consumed(self._consumer, 100, 0.1):
                 error = message.error()
                 self._seen[name] = (message.offset() or 0) + (error is None)
                 if error is None:

@@ -29,6 +29,7 @@ from statestores.kafka.cluster import Cluster, may_pass
 from statestores.kafka.internal_topics import changelog_name
 from statestores.kafka.messages import offset_of, place_of, time_of
 from statestores.kafka.readers import open_reader
+from statestores.kafka.tasks.changelog_frames import is_frame
 from statestores.processing.topology import Graph
 from statestores.reading.change_feed import placed_changes
 from statestores.spi import StoreSpecification, TopicPartition
@@ -107,7 +108,13 @@ class ChangelogFeed(Closing):
         reader = self._taken()
         try:
             for messages in _messages(reader, place, start, end):
-                changes = rows.changes([_row(message) for message in messages])
+                found = [_row(message) for message in messages]
+                if any(map(is_frame, found)):
+                    raise CapabilityNotSupportedError(
+                        f"the changelog {place.topic!r} has frames, of which no changes are fed; "
+                        "run with changelog_format='rows'"
+                    )
+                changes = rows.changes(found)
                 offsets = pa.array([offset_of(message) for message in messages], pa.int64())
                 yield placed_changes(batch_from_changes(schema, changes), offsets, place.partition)
         finally:

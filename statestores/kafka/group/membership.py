@@ -8,6 +8,7 @@ group's committed offsets are. What was polled and no task has accepted is read 
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaPartition
@@ -24,14 +25,18 @@ from statestores.kafka.cluster import may_pass
 from statestores.kafka.group.members import GroupMembers
 from statestores.kafka.messages import offset_of, place_of
 from statestores.kafka.plan import Plan, TaskKey
+from statestores.kafka.readers import consumed
 from statestores.kafka.tasks.assigned_tasks import AssignedTasks
 from statestores.kafka.writer import Writer
 from statestores.spi import TopicPartition
 
-_POLL_RECORDS = 1_000
+_POLL_RECORDS = 10_000
+"""Many, since a task may take what comes of its partition as columns."""
 _PAUSE_AT = 10_000
 _RESUME_AT = 1_000
 """How many records wait for another partition's when theirs is paused, and resumed."""
+_RESTORING_SECONDS = 0.01
+"""How long a poll waits while a task is restored that is to begin at once."""
 _WAKE_SECONDS = 0.2
 _CO_PARTITION_SECONDS = 60.0
 """How long a task may have a part of its partitions: longer than any rebalance."""
@@ -94,7 +99,9 @@ class Membership:
             StateStoreError: A task could not be restored.
         """
         self._has_changed = False
-        messages = self._consumer.consume(_POLL_RECORDS, wait_seconds)
+        if self.tasks.restoring:
+            wait_seconds = min(wait_seconds, _RESTORING_SECONDS)
+        messages = consumed(self._consumer, _POLL_RECORDS, wait_seconds)
         if self._failure is not None:
             raise self._failure
         self._writer.poll()
@@ -219,18 +226,19 @@ class Membership:
     # Records.
 
     def _dispatch(self, messages: list[Message]) -> None:
-        by_place: dict[TopicPartition, list[Message]] = {}
+        by_place: dict[tuple[Any, Any], list[Message]] = {}
         for message in messages:
-            place = place_of(message)
             error = message.error()
             if error is None:
-                by_place.setdefault(place, []).append(message)
+                by_place.setdefault((message.topic(), message.partition()), []).append(message)
             elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  # its name
+                place = place_of(message)
                 if place in self.tasks.by_place:
                     self._ends[place] = offset_of(message)
             else:
-                self._judge(error, place)
-        for place, found in by_place.items():
+                self._judge(error, place_of(message))
+        for pair, found in by_place.items():
+            place = TopicPartition(*pair)
             task = self.tasks.by_place.get(place)
             if task is None:
                 continue  # its task begins by seeking

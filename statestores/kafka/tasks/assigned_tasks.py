@@ -6,6 +6,7 @@ What the group says is for `Membership`; here is what becomes of it.
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from functools import partial
+from time import perf_counter_ns
 
 from confluent_kafka import Consumer
 
@@ -18,7 +19,8 @@ from statestores.kafka.tasks.kafka_task import KafkaTask
 from statestores.kafka.tasks.restore import Restore
 from statestores.kafka.tasks.restorer import Restorer
 from statestores.kafka.tasks.task_stores import TaskStores
-from statestores.kafka.writer import TaskWriter, Writer
+from statestores.kafka.tasks.task_writer import TaskWriter
+from statestores.kafka.writer import Writer
 from statestores.spi import TopicPartition
 
 _STEP_RECORDS = 500
@@ -39,6 +41,8 @@ class AssignedTasks:
         global_stores: Callable[[], Mapping[str, object]],
         *,
         commit_records: int,
+        least_column_rows: int,
+        cache_max_bytes: int,
         clock_ms: Callable[[], int],
     ) -> None:
         """Begin without any."""
@@ -48,6 +52,7 @@ class AssignedTasks:
         self._writer = writer
         self._global_stores = global_stores
         self._commit_records = commit_records
+        self._least_column_rows, self._cache_max_bytes = least_column_rows, cache_max_bytes
         self._clock_ms = clock_ms
         self.running: dict[TaskKey, KafkaTask] = {}
         self.restoring: dict[TaskKey, Restore] = {}
@@ -97,6 +102,8 @@ class AssignedTasks:
                 errors=self._plan.graph.errors,
                 max_task_idle_ms=self._plan.graph.max_task_idle_ms,
                 global_stores=self._global_stores(),
+                least_column_rows=self._least_column_rows,
+                cache_max_bytes=self._cache_max_bytes,
             )
         except BaseException:
             stores.close()
@@ -141,9 +148,8 @@ class AssignedTasks:
         """
         done = 0
         for task in self.running.values():
-            done += task.advance(
-                wall_ms, min(_STEP_RECORDS, max(0, self._commit_records - task.uncommitted))
-            )
+            left = max(0, self._commit_records - task.uncommitted)
+            done += task.advance(wall_ms, left if task.takes_rows else min(_STEP_RECORDS, left))
         return done
 
     @property
@@ -167,6 +173,7 @@ class AssignedTasks:
         if not dirty:
             return False
         offsets: dict[TopicPartition, int] = {}
+        began_ns = perf_counter_ns()
         try:
             for task in dirty:
                 offsets |= task.append_changes()
@@ -181,6 +188,9 @@ class AssignedTasks:
             reach("kafka.store-committed")
         self._writer.commit_offsets(offsets, consumer)
         self._aborts_in_a_row = 0
+        ended_ns = perf_counter_ns()
+        for task in dirty:
+            task.meter.commits.record(ended_ns - began_ns, ended_ns)
         return True
 
     def dirty(self) -> list[KafkaTask]:
@@ -204,6 +214,15 @@ class AssignedTasks:
         for task in tasks:
             task.rollback(wall_ms)
             self.to_seek |= task.accepted
+
+    def superfluous(self) -> dict[TopicPartition, int]:
+        """Return before which offsets changelogs of frames have nothing that is needed."""
+        return {
+            logged.changelog: logged.wholes.superfluous
+            for task in self.running.values()
+            for logged in task.stores.logged.values()
+            if logged.wholes.superfluous
+        }
 
     def offsets_of(self, topics: Iterable[str]) -> dict[TopicPartition, int]:
         """Return the committed next offsets of the partitions of *topics* that are read here."""

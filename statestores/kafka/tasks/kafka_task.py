@@ -2,20 +2,20 @@
 
 from collections.abc import Mapping
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from time import perf_counter_ns
+from typing import Any
 
 from confluent_kafka import Message
 
 from statestores.kafka.messages import offset_of, record_of
 from statestores.kafka.tasks.task_stores import TaskStores
-from statestores.kafka.writer import TaskWriter
+from statestores.kafka.tasks.task_writer import TaskWriter
+from statestores.kafka.tasks.waiting_records import waiting_records
 from statestores.processing.error_policy import ErrorPolicy
-from statestores.processing.runtime import RecordOrder, TaskCounts, TaskRuntime, head_times
-from statestores.spi import TopicPartition
+from statestores.processing.runtime import TaskCounts, TaskRuntime
+from statestores.processing.runtime.task_meter import TaskMeter
+from statestores.spi import Position, TopicPartition
 from statestores.spi.closing import Closing
-
-if TYPE_CHECKING:
-    from statestores.processing.record import RawRecord
 
 
 class KafkaTask(Closing):
@@ -31,6 +31,8 @@ class KafkaTask(Closing):
         errors: ErrorPolicy,
         max_task_idle_ms: int,
         global_stores: Mapping[str, Any],
+        least_column_rows: int,
+        cache_max_bytes: int,
     ) -> None:
         """Go on at *next_offsets* over restored *stores*, which the task owns from here on."""
         self.stores = stores
@@ -44,11 +46,14 @@ class KafkaTask(Closing):
         self.has_uncommitted_beginnings = False
         """Whether the group has yet to be told where the task began."""
         self.counts = TaskCounts()
+        tags = {"task-id": f"{self.part.name}_{stores.partition}"}
+        self.meter = TaskMeter(self.counts, tags)
+        """What the task measures, over all of its runtimes."""
         self._writer = writer
         self._errors = errors
         self._max_task_idle_ms = max_task_idle_ms
         self._global_stores = global_stores
-        self._times = head_times(self.part)
+        self._least_column_rows, self._cache_max_bytes = least_column_rows, cache_max_bytes
         self._position: Mapping[TopicPartition, int] = {}
         self._begin(wall_ms)
 
@@ -62,41 +67,41 @@ class KafkaTask(Closing):
             wall_ms=wall_ms,
             errors=self._errors,
             global_stores=self._global_stores,
+            least_column_rows=self._least_column_rows,
+            cache_max_bytes=self._cache_max_bytes,
+            meter=self.meter,
         )
-        self.runtime.counts = self.counts
-        self._order: RecordOrder[tuple[int, RawRecord]] = RecordOrder(
-            self.processed,
-            max_task_idle_ms=self._max_task_idle_ms,
-            stream_time_ms=self.runtime.stream_time_ms,
-        )
+        self._waiting = waiting_records(self.runtime, self.processed, self._max_task_idle_ms)
         self.uncommitted = 0
         self._writer.has_emitted = False
 
     def accept(self, place: TopicPartition, messages: list[Message]) -> None:
         """Have *messages* of one partition wait, in order; what waits already is left out."""
-        following, time_of = self.accepted[place], self._times[place.topic]
-        waiting = []
-        for message in messages:
-            offset = offset_of(message)
-            if offset >= following:
-                record = record_of(message)
-                waiting.append((time_of(record), (offset, record)))
-                following = offset + 1
-        self.accepted[place] = following
-        self._order.buffer(place, waiting)
+        following = self.accepted[place]
+        if offset_of(messages[0]) < following:
+            messages = [message for message in messages if offset_of(message) >= following]
+        if messages:
+            offsets = list(map(offset_of, messages))
+            self.accepted[place] = offsets[-1] + 1
+            self._waiting.accept(place, offsets, list(map(record_of, messages)))
 
     def waiting(self, place: TopicPartition) -> int:
         """Return how many records of a partition wait."""
-        return self._order.buffered(place)
+        return self._waiting.count(place)
+
+    @property
+    def takes_rows(self) -> bool:
+        """Whether all records that are at hand are best given to it at once."""
+        return self._waiting.takes_rows
 
     @property
     def has_waiting(self) -> bool:
         """Whether a record waits."""
-        return any(map(self._order.buffered, self.processed))
+        return any(map(self._waiting.count, self.processed))
 
     def set_lag(self, place: TopicPartition, records: int | None) -> None:
         """Say how many records a partition has that have not been accepted, if it is known."""
-        self._order.set_lag(place, records)
+        self._waiting.set_lag(place, records)
 
     def advance(self, wall_ms: int, limit: int) -> int:
         """Move the wall clock, and process up to *limit* records that wait; say how many.
@@ -105,17 +110,11 @@ class KafkaTask(Closing):
             ProcessingError: One failed, and the policy is to fail.
         """
         self.runtime.advance_wall_clock(wall_ms)
-        order, process, processed = self._order, self.runtime.process, self.processed
-        done = 0
-        while done < limit and not self.runtime.commit_requested and order.is_ready(wall_ms):
-            following = order.take()
-            if following is None:
-                break
-            place, (offset, record) = following.partition, following.item
-            process(place.topic, place.partition, offset, record)
-            processed[place] = offset + 1
-            done += 1
-        self.uncommitted += done
+        began_ns = perf_counter_ns()
+        done = self._waiting.advance(wall_ms, limit, self.processed)
+        if done:
+            self.meter.turn(began_ns, done)
+            self.uncommitted += done
         return done
 
     @property
@@ -137,8 +136,10 @@ class KafkaTask(Closing):
         """
         self._position = self.runtime.prepare_commit()
         now_ms = max(self.runtime.stream_time_ms, 0)
-        for logged, rows in self.stores.pending(now_ms):
-            self._writer.append(logged, list(rows))
+        for logged, rows in self.stores.pending(Position(self._position), now_ms):
+            if logged.frames is not None and logged.wholes.is_due(logged.reflected):
+                self._writer.append_whole(logged, logged.frames)
+            self._writer.append(logged, rows)
         return dict(self.processed)
 
     def commit_stores(self) -> None:
@@ -148,6 +149,7 @@ class KafkaTask(Closing):
             StateStoreError: One of them failed; the task is to be opened again.
         """
         self.stores.commit(self._position, self._writer.markers)
+        self.runtime.committed()
         self.committed = dict(self.processed)
         self.has_uncommitted_beginnings = False
         self.uncommitted = 0

@@ -101,7 +101,7 @@ class Way:
                 )
             rows.append(ChangelogRow(key, value, time_of(message)))
             self.bytes += len(key) + len(value or b"")
-        self.logged.take(rows)
+        self.logged.take(rows, offset_of(messages[0]))
         last = offset_of(messages[-1])
         self.logged.commit(last)
         reach("kafka.batch-restored")

@@ -24,7 +24,7 @@ from statestores.kafka.broker_errors import broker_error
 from statestores.kafka.client_settings import CLIENT_LOGGER, ClientSettings, OffsetReset
 from statestores.kafka.cluster import Cluster, may_pass
 from statestores.kafka.messages import offset_of, place_of
-from statestores.kafka.readers import open_reader
+from statestores.kafka.readers import consumed, open_reader
 from statestores.kafka.tasks.group_offsets import GroupOffsets
 from statestores.kafka.tasks.restore import Restore, Way
 from statestores.kafka.tasks.task_stores import TaskStores
@@ -39,6 +39,8 @@ _LOOK_SECONDS = 0.5
 _HANGING_SECONDS = 120.0
 """Beyond the time that transactions may take, how long one may stay open in a changelog."""
 
+_LOST = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})  # noqa: SLF001  # its name
+"""What is told of an offset that a partition no longer has."""
 
 _Copies: TypeAlias = Mapping[TaskId, Callable[[], TaskStores]]
 
@@ -292,13 +294,15 @@ class Restorer:
         """Take a batch of what the changelogs have."""
         by_place: dict[TopicPartition, list[Message]] = {}
         ended: dict[TopicPartition, int] = {}
-        for message in self._consumer.consume(_BATCH_RECORDS, _WAIT_SECONDS):
+        for message in consumed(self._consumer, _BATCH_RECORDS, _WAIT_SECONDS):
             error = message.error()
             place = place_of(message)
             if error is None:
                 by_place.setdefault(place, []).append(message)
             elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  # its name
                 ended[place] = offset_of(message)
+            elif error.code() in _LOST:
+                self._begin_again(place)
             elif not may_pass(error):
                 raise broker_error(f"read the changelog {place.topic!r}", KafkaException(error))
         for place, found in by_place.items():
@@ -309,6 +313,25 @@ class Restorer:
                 self._note_end(place, offset, restore)
         self._give_up_hanging()
         self._look_ahead()
+
+    def _begin_again(self, place: TopicPartition) -> None:
+        """Look anew at what lacks something that the changelog no longer has."""
+        restore = self._running.get(place)
+        if restore is None or restore.stores is None or restore.is_cancelled:
+            return
+        self._forget(restore)
+        restore.remaining.clear()
+        try:
+            self._find_ways(restore, restore.stores)
+        except StateStoreError as failure:
+            if restore.is_standby:
+                self._lose(restore, failure)
+            else:
+                self._fail(restore, failure)
+        else:
+            if not restore.remaining:
+                self._end(restore, None)
+        self._assign()
 
     def _note_end(self, place: TopicPartition, offset: int, restore: Restore) -> None:
         """Note that nothing decided is left of *place*, up to *offset*."""

@@ -5,19 +5,30 @@ that is behind its topic, by a crash between the transaction and the store's com
 the task, is brought up by what the topic has after that offset; nothing is wiped for it.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from statestores.errors import BrokerError, OffsetOutOfRangeError
+from statestores.errors import BrokerError, ChangelogCorruptedError, OffsetOutOfRangeError
 from statestores.kafka.changelog_rows import ChangelogRow, RowFormat
 from statestores.kafka.internal_topics import changelog_name
+from statestores.kafka.tasks.changelog_frames import (
+    FoundFrame,
+    FrameFormat,
+    Purpose,
+    is_frame,
+)
+from statestores.kafka.tasks.wholes import Wholes
 from statestores.opening import open_store
 from statestores.processing.topology import SubTopology
 from statestores.serdes.typed_stores.processor_store import for_processors
-from statestores.spi import Durability, StateStore, TopicPartition
+from statestores.spi import Durability, Position, StateStore, TopicPartition
 from statestores.spi.closing import Closing
+
+_LOADING = TopicPartition("statestores.whole", 0)
+"""Its offset says how far the store is with a whole, so that a crash in between is no loss."""
+_BEGUN, _ENDED = 1, 2
 
 _WHO_COMMITS = "the runner commits the stores of a task together, with its transaction"
 
@@ -25,11 +36,18 @@ _WHO_COMMITS = "the runner commits the stores of a task together, with its trans
 class LoggedStore:
     """A store, its changelog partition, and the form of its records."""
 
-    def __init__(self, store: StateStore, changelog: TopicPartition) -> None:
-        """Take over an open store."""
+    def __init__(
+        self, store: StateStore, changelog: TopicPartition, frames: FrameFormat | None = None
+    ) -> None:
+        """Take over an open store, whose changelog has *frames*, or else rows."""
         self.store = store
         self.changelog = changelog
         self.rows = RowFormat(store.specification)
+        self.frames = frames
+        self._mark: int | None = None
+        """What the next commit says of `_LOADING`."""
+        self.wholes = Wholes()
+        """When all of the store is written into a changelog of frames."""
         self.appended: int | None = None
         """The offset of the last record of the commit under way, once the broker has said it."""
         self.reflected = self.next_offset
@@ -65,19 +83,77 @@ class LoggedStore:
         if 0 < following < start:
             self.reflected = self.reached = 0
             self.store.truncate()
+            self.wholes.begin(start)
             return False
+        self.wholes.begin(start)
         return True
 
-    def take(self, rows: list[ChangelogRow]) -> None:
-        """Replay *rows* of the changelog, as pending writes."""
-        self.store.replay(self.rows.changes(rows))
+    def take(self, rows: list[ChangelogRow], first: int) -> None:
+        """Replay *rows* of the changelog, the first of which is behind *first*, as pending writes.
+
+        A whole is taken by a store that is empty. Another one has all of it, since a whole repeats
+        what lies before it, and a store that lacks something of that has been emptied.
+
+        Raises:
+            ChangelogCorruptedError, UnsupportedFormatError: They are no such changes.
+        """
+        if self.frames is None:
+            if any(map(is_frame, rows)):
+                raise ChangelogCorruptedError(
+                    f"the changelog topic {self.changelog.topic!r} has frames; run with "
+                    "changelog_format='frames'"
+                )
+            self.store.replay(self.rows.changes(rows))
+            return
+        for row in rows:
+            shown = (
+                f"a record after offset {first - 1} of partition {self.changelog.partition} of "
+                f"the changelog {self.changelog.topic!r}"
+            )
+            found = self.frames.found(row, shown)
+            if found.purpose is Purpose.CHANGES:
+                self._end_loading()
+                self.store.replay(found.changes)
+            elif not self._is_loading:
+                continue
+            else:
+                self._load(found)
+            if found.position:
+                self.store.advance_position(found.position)
+
+    @property
+    def _is_loading(self) -> bool:
+        """Whether the store is empty, or has begun to take a whole and not ended."""
+        mark = self.store.committed_offset(_LOADING) if self._mark is None else self._mark
+        return mark == _BEGUN or (mark is None and self.next_offset == 0)
+
+    def _load(self, found: FoundFrame) -> None:
+        if len(found.changes):
+            self.store.load(found.changes, stream_time_ms=found.stream_time_ms)
+        self._mark = _BEGUN if found.purpose is Purpose.WHOLE else _ENDED
+
+    def _end_loading(self) -> None:
+        """Take no whole from here on."""
+        if self._is_loading:
+            self._mark = _ENDED
+
+    def records(self, position: Position, now_ms: int) -> Iterable[ChangelogRow]:
+        """Return the pending changes as records of the changelog; none, if there are none."""
+        changes = self.store.pending_changes()
+        if not len(changes):
+            return ()
+        if self.frames is None:
+            return self.rows.rows(changes, now_ms)
+        return self.frames.records(changes, position, now_ms)
 
     def commit(self, offset: int | None, markers: int = 0) -> None:
         """Commit what is pending, with the *offset* of its last record.
 
         Behind it are so many *markers* of the transaction that the record is the last one of.
         """
-        self.store.commit({} if offset is None else {self.changelog: offset})
+        marks = {} if self._mark is None else {_LOADING: self._mark}
+        self._mark = None
+        self.store.commit(marks if offset is None else {self.changelog: offset, **marks})
         if offset is not None:
             self.reflected = offset + 1
             self.has_read_to(offset + 1 + markers)
@@ -100,8 +176,11 @@ class TaskStores(Closing):
         backend: str | None,
         options: Mapping[str, object] | None,
         durability: Durability,
+        frame_bytes: int | None = None,
     ) -> None:
         """Open the stores of *part* in *partition*, or create them.
+
+        With *frame_bytes*, their changelogs have frames of up to so many bytes, else rows.
 
         Raises:
             StateStoreError: See `statestores.open_store`.
@@ -121,7 +200,10 @@ class TaskStores(Closing):
                 changelog = TopicPartition(
                     changelog_name(application, specification.name), partition
                 )
-                self.logged[specification.name] = LoggedStore(store, changelog)
+                frames = None
+                if frame_bytes is not None:
+                    frames = FrameFormat(specification, frame_bytes)
+                self.logged[specification.name] = LoggedStore(store, changelog, frames)
         except BaseException:
             self.close()
             raise
@@ -137,13 +219,15 @@ class TaskStores(Closing):
         """Whether a store was written to since the last commit."""
         return any(logged.store.has_pending_writes for logged in self.logged.values())
 
-    def pending(self, now_ms: int) -> Iterator[tuple[LoggedStore, Iterable[ChangelogRow]]]:
+    def pending(
+        self, position: Position, now_ms: int
+    ) -> Iterator[tuple[LoggedStore, Sequence[ChangelogRow]]]:
         """Iterate over the stores that have pending writes, with these as records."""
         for logged in self.logged.values():
             logged.appended = None
-            changes = logged.store.pending_changes()
-            if len(changes):
-                yield logged, logged.rows.rows(changes, now_ms)
+            rows = list(logged.records(position, now_ms))
+            if rows:
+                yield logged, rows
 
     def commit(self, position: Mapping[TopicPartition, int], markers: int) -> None:
         """Commit what is pending, with the offset of its last record and the input's *position*.
@@ -163,6 +247,7 @@ class TaskStores(Closing):
                 )
             logged.store.advance_position(position)
             logged.commit(offset, markers)
+            logged.wholes.committed()
 
     def note_position(self, next_offsets: Mapping[TopicPartition, int]) -> None:
         """Commit that restored stores reflect their inputs before *next_offsets* (KFK-23).
@@ -182,6 +267,7 @@ class TaskStores(Closing):
         """Forget what is pending."""
         for logged in self.logged.values():
             logged.store.rollback()
+            logged.wholes.taken_back()
 
     def close(self) -> None:
         """Close the stores; what is pending is forgotten. Idempotent."""

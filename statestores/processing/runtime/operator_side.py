@@ -18,7 +18,6 @@ from statestores.processing.runtime.failures import (
 )
 from statestores.processing.runtime.task_log import TaskLog
 from statestores.processing.runtime.task_meter import TaskMeter
-from statestores.processing.runtime.task_metrics import TaskCounts
 from statestores.processing.runtime.timers import TaskTimer, Timers
 from statestores.processing.serdes import time_bytes
 from statestores.processing.topology import SubTopology
@@ -42,7 +41,7 @@ class OperatorSide:
         *,
         wall_ms: int,
         errors: ErrorPolicy,
-        tags: Mapping[str, str],
+        meter: TaskMeter,
         no_wall_clock: str | None = None,
     ) -> None:
         """Go on where *stores* are, those of global tables included.
@@ -54,7 +53,7 @@ class OperatorSide:
         self.task_partition = self.partition = partition
         self.topic, self.offset = "", -1
         self.wall_ms = wall_ms
-        self.counts = TaskCounts()
+        self.counts = meter.counts
         self.commit_requested = False
         self._has_failed = False
         self._no_wall_clock = no_wall_clock
@@ -73,7 +72,7 @@ class OperatorSide:
         )
         self._times: dict[str, ObservedTime] = {}
         self._queues: dict[str, TimeQueue] = {}
-        self.meter = TaskMeter(self.counts, tags)
+        self.meter = meter
         self._stream_timers = Timers(self._task_store, "stream", self.meter.punctuations)
         self._wall_timers = Timers(self._task_store, "wall", self.meter.punctuations)
         self._wall_listeners: list[Callable[[int], None]] = []

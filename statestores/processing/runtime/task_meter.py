@@ -38,7 +38,9 @@ class TaskMeter:
         """Commits, with all that is part of them."""
         self.punctuations = OperationMeter()
         """Calls of timers."""
-        self._counts, self._tags = counts, MappingProxyType(dict(tags))
+        self.counts = counts
+        """What the task counts."""
+        self._tags = MappingProxyType(dict(tags))
         self._turns = ValueMeter()
         self._arrivals: dict[str, ValueMeter] = {}
         self._rates: dict[object, RecentPast] = {}
@@ -61,7 +63,7 @@ class TaskMeter:
 
     def _metrics(self) -> Iterator[Metric]:
         tags, now_ns = self._tags, perf_counter_ns()
-        yield from self._counted(PROCESSED, self._counts.processed, tags, now_ns)
+        yield from self._counted(PROCESSED, self.counts.processed, tags, now_ns)
         turns = self._turns.summary(now_ns)
         if turns is not None:
             mean, highest = PROCESS_LATENCY
@@ -71,7 +73,7 @@ class TaskMeter:
         yield from self.commits.latencies(TASK_COMMIT_LATENCY, tags)
         yield from self.punctuations.counted(PUNCTUATED, tags)
         yield from self.punctuations.latencies(PUNCTUATE_LATENCY, tags)
-        for (node, reason), dropped in self._counts.dropped.copy().items():
+        for (node, reason), dropped in self.counts.dropped.copy().items():
             of_drop = MappingProxyType({**tags, NODE_TAG: node, "reason": reason})
             yield from self._counted(TASK_DROPPED, dropped, of_drop, now_ns)
         for node, meter in self._arrivals.items():

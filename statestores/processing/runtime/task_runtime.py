@@ -20,6 +20,8 @@ from statestores.processing.record import Headers, RawRecord, Record, new_tuple
 from statestores.processing.runtime.node_meters import NEVER_COLUMNS
 from statestores.processing.runtime.operator_side import NO_RECORD, OperatorSide
 from statestores.processing.runtime.task_log import TaskLog
+from statestores.processing.runtime.task_meter import TaskMeter
+from statestores.processing.runtime.task_metrics import TaskCounts
 from statestores.processing.runtime.update_cache import cache_of
 from statestores.processing.runtime.wiring import wired
 from statestores.processing.topology import SubTopology
@@ -57,6 +59,7 @@ class TaskRuntime(OperatorSide):
         cache_max_bytes: int = 0,
         tags: Mapping[str, str] | None = None,
         no_wall_clock: str | None = None,
+        meter: TaskMeter | None = None,
     ) -> None:
         """Make the operators of *part*, over open stores.
 
@@ -75,6 +78,8 @@ class TaskRuntime(OperatorSide):
             cache_max_bytes: Memory in which updates wait for later ones of their keys (PRC-82).
             tags: Those of the task's metrics.
             no_wall_clock: Why there are no timers of the wall clock, if there are none.
+            meter: What measures the task, with what it has counted in a runtime before this one; by
+                default one that begins here, with *tags*.
 
         Raises:
             StoreNotFoundError: A store is missing.
@@ -87,7 +92,7 @@ class TaskRuntime(OperatorSide):
             log,
             wall_ms=wall_ms,
             errors=errors or ErrorPolicy(),
-            tags=tags or {"task-id": f"{part.name}-{partition}"},
+            meter=meter or TaskMeter(TaskCounts(), tags or {"task-id": f"{part.name}-{partition}"}),
             no_wall_clock=no_wall_clock,
         )
         self._least_column_rows = least_column_rows
@@ -159,16 +164,25 @@ class TaskRuntime(OperatorSide):
         Raises:
             InvalidArgumentError, ProcessingError: See `process`.
         """
+        offsets = range(first_offset, first_offset + len(records))
+        self.process_records(topic, partition, offsets, records)
+
+    def process_records(
+        self, topic: str, partition: int, offsets: Sequence[int], records: Sequence[RawRecord]
+    ) -> None:
+        """Take several records of one partition, each of which has one of *offsets*.
+
+        What becomes of them is what `process_batch` says.
+
+        Raises:
+            InvalidArgumentError, ProcessingError: See `process`.
+        """
         if len(records) > 1 and self._batches is not None:
             batch = self._batches.batch(topic, list(records))
             if batch is not None:
-                self.process_rows(
-                    topic, partition, range(first_offset, first_offset + len(records)), batch
-                )
+                self.process_rows(topic, partition, offsets, batch)
                 return
-        self.process_each(
-            topic, partition, range(first_offset, first_offset + len(records)), records
-        )
+        self.process_each(topic, partition, offsets, records)
 
     def process_each(  # noqa: C901  # a call less for each record
         self,

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import statestores as ss
 from statestores.kafka import run
+from statestores.kafka.run_arguments import ChangelogFormat
 from statestores.processing import Context, Processor, Record, Topic, Topology
 from statestores_conformance.faults.crash_child import serve
 from statestores_conformance.faults.crash_nursery import Nursery
@@ -55,12 +56,31 @@ class Numbers:
 class Instance:
     """A process that runs it."""
 
-    def __init__(self, directory: Path, name: str, address: str, application: str) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        name: str,
+        address: str,
+        application: str,
+        *,
+        backend: str = "sqlite",
+        changelog_format: str = "rows",
+    ) -> None:
         """Start it."""
         self._state = directory / name
         self.nursery = Nursery(directory / f"{name}.errors", [__file__])
-        asked = {"address": address, "name": application, "state": str(self._state)}
-        self.nursery.start(asked)
+        self._asked = {
+            "address": address,
+            "name": application,
+            "state": str(self._state),
+            "backend": backend,
+            "changelog_format": changelog_format,
+        }
+        self.nursery.start(self._asked)
+
+    def start_again(self) -> None:
+        """Start it after it was killed, over the state that it left."""
+        self.nursery.start(self._asked)
 
     @property
     def instance(self) -> str:
@@ -69,13 +89,16 @@ class Instance:
         return found
 
 
-def live(*, address: str, name: str, state: str) -> None:
+def live(
+    *, address: str, name: str, state: str, backend: str, changelog_format: ChangelogFormat
+) -> None:
     """Run an instance until it dies."""
     run(
         Numbers(name).topology(),
         bootstrap_servers=address,
         state=state,
-        backend="sqlite",
+        backend=backend,
+        changelog_format=changelog_format,
         group_protocol="classic",
         settings=SETTINGS,
         commit_interval_ms=20,

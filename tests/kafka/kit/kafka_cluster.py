@@ -17,6 +17,7 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from statestores.kafka.messages import record_of, timestamp_and_headers
+from statestores.kafka.readers import consumed
 from statestores.partitioning import partitioner_by_name
 from statestores.processing import Record, Topic
 from statestores.processing.serdes import decoded, encoded
@@ -125,7 +126,7 @@ class TestCluster:
         consumer.assign([KafkaPartition(topic, each, OFFSET_BEGINNING) for each in left])
         try:
             while left:
-                for message in consumer.consume(5_000, 0.1):
+                for message in consumed(consumer, 5_000, 0.1):
                     error, number = message.error(), message.partition() or 0
                     if error is None:
                         found[number].append(message)

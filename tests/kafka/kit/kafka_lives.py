@@ -15,7 +15,9 @@ from kafka_cluster import TestCluster
 
 import statestores as ss
 from statestores.kafka import run
-from statestores.kafka.run_arguments import Until
+from statestores.kafka.readers import consumed
+from statestores.kafka.run_arguments import ChangelogFormat, Until
+from statestores.kafka.tasks import wholes
 from statestores.processing import Context, Processor, Record, Topic, Topology
 from statestores_conformance.faults.crash_child import die_at, serve
 from statestores_conformance.faults.crash_nursery import Nursery
@@ -26,6 +28,8 @@ _STACKS_SECONDS = 10.0
 KEYS = 23
 VALUES = 5
 TICK_MS = 20
+_WHOLE_AFTER = 10
+"""After so many offsets a store is written whole, into a changelog of frames."""
 SETTINGS = {
     # A dead instance is missed, and its transaction ended, after two seconds.
     "producer.transaction.timeout.ms": 2_000,
@@ -126,7 +130,7 @@ class Answers:
 
     def are_all(self) -> bool:
         """Read on; return whether there are as many of each kind as were given."""
-        for message in self._consumer.consume(5_000, 0.05):
+        for message in consumed(self._consumer, 5_000, 0.05):
             if message.error() is None:
                 topic = message.topic() or ""
                 number = ss.int64.decode(message.value() or b"")
@@ -202,6 +206,7 @@ def live(
     partitions: int,
     protocol: Any,
     backend: str,
+    changelog_format: ChangelogFormat,
     state: str,
     failpoint: str | None,
     at: int,
@@ -211,11 +216,13 @@ def live(
     faulthandler.register(signal.SIGUSR1)
     if failpoint is not None:
         die_at(failpoint, at)
+    wholes._MOST_OFFSETS = _WHOLE_AFTER
     run(
         Lives(name, partitions).topology(),
         bootstrap_servers=address,
         state=state,
         backend=backend,
+        changelog_format=changelog_format,
         group_protocol=protocol,
         settings=SETTINGS | (CLASSIC if protocol == "classic" else {}),
         commit_interval_ms=50,

@@ -8,7 +8,7 @@ import org.apache.kafka.streams.kstream.Consumed;
 import org.apache.kafka.streams.kstream.Materialized;
 import org.apache.kafka.streams.kstream.Produced;
 
-/** Counts by key, exactly once: BOOTSTRAP NAME SOURCE TARGET STATE, until it is killed. */
+/** Counts by key, exactly once: BOOTSTRAP NAME SOURCE TARGET STATE [CACHE_BYTES], until killed. */
 public final class Counts {
   private Counts() {}
 
@@ -20,7 +20,7 @@ public final class Counts {
             StreamsConfig.APPLICATION_ID_CONFIG, arguments[1],
             StreamsConfig.STATE_DIR_CONFIG, arguments[4],
             StreamsConfig.PROCESSING_GUARANTEE_CONFIG, StreamsConfig.EXACTLY_ONCE_V2,
-            StreamsConfig.STATESTORE_CACHE_MAX_BYTES_CONFIG, 0,
+            StreamsConfig.STATESTORE_CACHE_MAX_BYTES_CONFIG, arguments.length > 5 ? arguments[5] : "0",
             StreamsConfig.COMMIT_INTERVAL_MS_CONFIG, 100,
             StreamsConfig.REPLICATION_FACTOR_CONFIG, 1,
             StreamsConfig.consumerPrefix("auto.offset.reset"), "earliest",
