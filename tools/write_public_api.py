@@ -19,6 +19,7 @@ LIST = Path(__file__).resolve().parents[1] / "docs" / "api.txt"
 PUBLIC = (
     "statestores",
     "statestores.arrow",
+    "statestores.asynchronous",
     "statestores.changelog",
     "statestores.kafka",
     "statestores.metrics",
