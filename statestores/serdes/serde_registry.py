@@ -6,14 +6,16 @@ from statestores.errors import InvalidArgumentError, InvalidTypeError
 from statestores.serdes.float64_serde import float64
 from statestores.serdes.int64_serde import int64, int64_sorted
 from statestores.serdes.json_serde import json
+from statestores.serdes.list_serde import LISTS, ListSerde
 from statestores.serdes.mean_serde import MEANS
 from statestores.serdes.msgpack_serde import msgpack
 from statestores.serdes.raw_serde import raw
 from statestores.serdes.stamped_serde import STAMPED, StampedSerde
 from statestores.serdes.utf8_serde import utf8
+from statestores.serdes.uuid_serde import uuid
 from statestores.spi.serde import Serde
 
-_BUILT_IN: tuple[Serde[Any], ...] = (raw, utf8, int64, int64_sorted, float64, json, msgpack)
+_BUILT_IN: tuple[Serde[Any], ...] = (raw, utf8, int64, int64_sorted, float64, json, msgpack, uuid)
 
 _registered: dict[str, Serde[Any]] = {serde.name: serde for serde in (*_BUILT_IN, MEANS)}
 
@@ -40,7 +42,7 @@ def register_serde(serde: Serde[Any]) -> None:
 
 
 def serde_by_name(name: str) -> Serde[Any]:
-    """Return the serde that is registered as *name*, or that stamps the values of such a one.
+    """Return the serde that is registered as *name*, or is made of such a one by its name.
 
     Raises:
         InvalidArgumentError: There is none.
@@ -48,6 +50,8 @@ def serde_by_name(name: str) -> Serde[Any]:
     found = _registered.get(name)
     if found is None and name.startswith(STAMPED):
         return StampedSerde(serde_by_name(name.removeprefix(STAMPED)))
+    if found is None and name.startswith(LISTS):
+        return ListSerde(serde_by_name(name.removeprefix(LISTS)))
     if found is None:
         raise InvalidArgumentError(
             f"no serde is registered as {name!r}; known: {', '.join(sorted(_registered))}; "
