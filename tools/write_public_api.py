@@ -31,6 +31,7 @@ PUBLIC = (
     "statestores.query",
     "statestores.query.metadata",
     "statestores.serdes",
+    "statestores.serdes.schemas",
     "statestores.serving",
     "statestores.spark",
     "statestores.spi",

@@ -1,6 +1,8 @@
 """Serdes by the name under which a store remembers them."""
 
-from typing import Any
+import os
+from importlib import import_module
+from typing import Any, Final
 
 from statestores.errors import InvalidArgumentError, InvalidTypeError
 from statestores.serdes.float64_serde import float64
@@ -14,6 +16,14 @@ from statestores.serdes.stamped_serde import STAMPED, StampedSerde
 from statestores.serdes.utf8_serde import utf8
 from statestores.serdes.uuid_serde import uuid
 from statestores.spi.serde import Serde
+
+AVRO: Final = "avro:"
+PROTOBUF: Final = "protobuf:"
+"""What the names of serdes with a schema begin with; the subject follows."""
+
+REGISTRY_VARIABLE: Final = "STATESTORES_SCHEMA_REGISTRY"
+"""The environment variable with the registry's URL, for those who open stores by what is written in
+them: the command line, Spark's workers."""
 
 _BUILT_IN: tuple[Serde[Any], ...] = (raw, utf8, int64, int64_sorted, float64, json, msgpack, uuid)
 
@@ -52,6 +62,18 @@ def serde_by_name(name: str) -> Serde[Any]:
         return StampedSerde(serde_by_name(name.removeprefix(STAMPED)))
     if found is None and name.startswith(LISTS):
         return ListSerde(serde_by_name(name.removeprefix(LISTS)))
+    url = os.environ.get(REGISTRY_VARIABLE)
+    if found is None and url and name.startswith(AVRO):
+        # Whoever has no schemas does not wait for this at the import of the library.
+        schemas = import_module("statestores.serdes.schemas")
+        reader: Serde[Any] = schemas.avro(schemas.SchemaRegistry(url), name.removeprefix(AVRO))
+        return reader
+    if found is None and name.startswith((AVRO, PROTOBUF)):
+        raise InvalidArgumentError(
+            f"the serde {name!r} needs a schema registry, which no store names; register it with "
+            "register_serde(...)"
+            + (f", or set {REGISTRY_VARIABLE} to its URL" if name.startswith(AVRO) else "")
+        )
     if found is None:
         raise InvalidArgumentError(
             f"no serde is registered as {name!r}; known: {', '.join(sorted(_registered))}; "
