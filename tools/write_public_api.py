@@ -19,6 +19,7 @@ LIST = Path(__file__).resolve().parents[1] / "docs" / "api.txt"
 PUBLIC = (
     "statestores",
     "statestores.arrow",
+    "statestores.asynchronous",
     "statestores.changelog",
     "statestores.kafka",
     "statestores.metrics",
@@ -30,6 +31,7 @@ PUBLIC = (
     "statestores.query",
     "statestores.query.metadata",
     "statestores.serdes",
+    "statestores.serdes.schemas",
     "statestores.serving",
     "statestores.spark",
     "statestores.spi",

@@ -165,12 +165,26 @@ _COMMANDS = (
     _Command("diff", "operating.diff:diff", "Print what two stores or snapshots do not share."),
     _Command("du", "operating.du:du", "Say where the bytes of a state root are."),
     _Command(
-        "import", "commands.import_file:import_", "WRITES: put the rows of a file into a store."
+        "import", "importing.rows_file:import_", "WRITES: put the rows of a file into a store."
     ),
     _Command(
         "import-kafka",
-        "commands.import_kafka:import_kafka",
+        "importing.kafka:import_kafka",
         "WRITES: import the state of Kafka Streams.",
+    ),
+    _Command(
+        "import-quix", "importing.peers:import_quix", "WRITES: import the state of Quix Streams."
+    ),
+    _Command("import-faust", "importing.peers:import_faust", "WRITES: import the tables of Faust."),
+    _Command(
+        "import-bytewax",
+        "importing.peers:import_bytewax",
+        "WRITES: import the state of a Bytewax dataflow.",
+    ),
+    _Command(
+        "import-database",
+        "importing.database:import_database",
+        "WRITES: import a database of RocksDB, LevelDB or SQLite.",
     ),
     _Command(
         "serve", "commands.serve:serve", "Serve the stores of a state root over HTTP, with a page."

@@ -5,7 +5,8 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-from statestores.errors import InvalidOptionError
+from statestores.errors import InvalidArgumentError, InvalidOptionError
+from statestores.text.times import DURATION_EXPECTED, parse_duration
 
 DEFAULT_LIMIT = 20
 
@@ -107,3 +108,26 @@ def parse_pairs(option: str, pairs: Sequence[str] | None) -> dict[str, str]:
             raise InvalidOptionError(f"{option} {key!r} is given twice")
         settings[key] = value
     return settings
+
+
+def duration_option(option: str, text: str) -> int:
+    """Return the milliseconds that *text*, the value of *option*, says.
+
+    Raises:
+        InvalidArgumentError: It is no duration.
+    """
+    try:
+        return parse_duration(text)
+    except InvalidArgumentError as error:
+        raise InvalidArgumentError(
+            f"{option} is {DURATION_EXPECTED}, as 90m; got {text!r}"
+        ) from error
+
+
+def optional_duration(option: str, text: str | None) -> int | None:
+    """Return what `duration_option` does, and ``None`` where the option is not given.
+
+    Raises:
+        InvalidArgumentError: It is no duration.
+    """
+    return None if text is None else duration_option(option, text)

@@ -2,6 +2,7 @@
 
 import json
 from typing import Any
+from uuid import UUID
 
 from statestores.errors import InvalidArgumentError, SerializationError
 from statestores.serdes.raw_serde import serde_or_raw
@@ -38,6 +39,8 @@ def parse_key(text: str, specification: StoreSpecification[Any, Any], *, is_hex:
                 value = int(text)
             case "float64":
                 value = float(text)
+            case "uuid":
+                value = UUID(text)
             case "json" | "msgpack":
                 value = json.loads(text)
             case name:
@@ -62,6 +65,7 @@ _NAMES = {
     "int64": "whole numbers of 64 bits",
     "int64_sorted": "whole numbers of 64 bits",
     "float64": "numbers",
+    "uuid": "UUIDs",
     "json": "JSON",
     "msgpack": "MessagePack, written as JSON",
 }

@@ -117,6 +117,10 @@ class SnapshotDirectory:
     """The directory of manifest and data."""
 
 
+_LEVELS_BELOW = 3
+_LOOKED_AT = 500
+_SHOWN_BELOW = 3
+
 Location: TypeAlias = Root | Partition | ChangelogDirectory | SnapshotDirectory
 
 
@@ -146,10 +150,43 @@ def locate(path: str | PathLike[str]) -> Location:
         root = StateRoot.open(place.parent)
         if place.name in root.stores:
             return Root(root, place.name)
+    below = shown_below(place)
     raise StoreNotFoundError(
         f"{str(path)!r} is no state root (it has no {ROOT_FILE}), no partition of a store, no "
-        "changelog and no snapshot; check the path"
+        f"changelog and no snapshot; {below or 'check the path'}"
     )
+
+
+def shown_below(place: Path) -> str | None:
+    """Return which stores lie somewhat below the directory *place*; ``None`` without any.
+
+    Some hundred directories are looked at, so that a wrong path costs no walk of a disk.
+    """
+    found: list[Path] = []
+    level, looked = [place], 0
+    for _ in range(_LEVELS_BELOW):
+        level = [each for directory in level for each in _directories(directory)]
+        level = level[: _LOOKED_AT - looked]
+        looked += len(level)
+        stores = [
+            each
+            for each in level
+            if is_state_root(each) or (each / "engine.json").is_file() or has_segments(each)
+        ]
+        found.extend(stores)
+        level = [each for each in level if each not in stores]
+    if not found:
+        return None
+    shown = ", ".join(repr(str(each)) for each in found[:_SHOWN_BELOW])
+    more = f" and {len(found) - _SHOWN_BELOW} more" if len(found) > _SHOWN_BELOW else ""
+    return f"below it there is {shown}{more}: give that path"
+
+
+def _directories(directory: Path) -> list[Path]:
+    try:
+        return sorted(each for each in directory.iterdir() if each.is_dir())
+    except OSError:
+        return []
 
 
 def with_local(location: Location, local: str | PathLike[str]) -> Location:

@@ -8,6 +8,7 @@ from statestores.serdes.descriptions import specification_from_description
 from statestores.serdes.float64_serde import Float64Serde, float64
 from statestores.serdes.int64_serde import Int64Serde, SortedInt64Serde, int64, int64_sorted
 from statestores.serdes.json_serde import JsonSerde, json
+from statestores.serdes.list_serde import ListSerde, list_of
 from statestores.serdes.msgpack_serde import MsgpackSerde, msgpack
 from statestores.serdes.raw_serde import RawSerde, raw
 from statestores.serdes.serde_registry import register_serde, serde_by_name
@@ -20,11 +21,13 @@ from statestores.serdes.typed_stores.versioned import (
 )
 from statestores.serdes.typed_stores.window import TypedReadOnlyWindowStore, TypedWindowStore
 from statestores.serdes.utf8_serde import Utf8Serde, utf8
+from statestores.serdes.uuid_serde import UuidSerde, uuid
 
 __all__ = [
     "Float64Serde",
     "Int64Serde",
     "JsonSerde",
+    "ListSerde",
     "MsgpackSerde",
     "RawSerde",
     "SortedInt64Serde",
@@ -37,10 +40,12 @@ __all__ = [
     "TypedVersionedStore",
     "TypedWindowStore",
     "Utf8Serde",
+    "UuidSerde",
     "float64",
     "int64",
     "int64_sorted",
     "json",
+    "list_of",
     "msgpack",
     "raw",
     "register_serde",
@@ -48,4 +53,5 @@ __all__ = [
     "specification_from_description",
     "typed",
     "utf8",
+    "uuid",
 ]

@@ -1,19 +1,31 @@
 """Serdes by the name under which a store remembers them."""
 
-from typing import Any
+import os
+from importlib import import_module
+from typing import Any, Final
 
 from statestores.errors import InvalidArgumentError, InvalidTypeError
 from statestores.serdes.float64_serde import float64
 from statestores.serdes.int64_serde import int64, int64_sorted
 from statestores.serdes.json_serde import json
+from statestores.serdes.list_serde import LISTS, ListSerde
 from statestores.serdes.mean_serde import MEANS
 from statestores.serdes.msgpack_serde import msgpack
 from statestores.serdes.raw_serde import raw
 from statestores.serdes.stamped_serde import STAMPED, StampedSerde
 from statestores.serdes.utf8_serde import utf8
+from statestores.serdes.uuid_serde import uuid
 from statestores.spi.serde import Serde
 
-_BUILT_IN: tuple[Serde[Any], ...] = (raw, utf8, int64, int64_sorted, float64, json, msgpack)
+AVRO: Final = "avro:"
+PROTOBUF: Final = "protobuf:"
+"""What the names of serdes with a schema begin with; the subject follows."""
+
+REGISTRY_VARIABLE: Final = "STATESTORES_SCHEMA_REGISTRY"
+"""The environment variable with the registry's URL, for those who open stores by what is written in
+them: the command line, Spark's workers."""
+
+_BUILT_IN: tuple[Serde[Any], ...] = (raw, utf8, int64, int64_sorted, float64, json, msgpack, uuid)
 
 _registered: dict[str, Serde[Any]] = {serde.name: serde for serde in (*_BUILT_IN, MEANS)}
 
@@ -40,7 +52,7 @@ def register_serde(serde: Serde[Any]) -> None:
 
 
 def serde_by_name(name: str) -> Serde[Any]:
-    """Return the serde that is registered as *name*, or that stamps the values of such a one.
+    """Return the serde that is registered as *name*, or is made of such a one by its name.
 
     Raises:
         InvalidArgumentError: There is none.
@@ -48,6 +60,20 @@ def serde_by_name(name: str) -> Serde[Any]:
     found = _registered.get(name)
     if found is None and name.startswith(STAMPED):
         return StampedSerde(serde_by_name(name.removeprefix(STAMPED)))
+    if found is None and name.startswith(LISTS):
+        return ListSerde(serde_by_name(name.removeprefix(LISTS)))
+    url = os.environ.get(REGISTRY_VARIABLE)
+    if found is None and url and name.startswith(AVRO):
+        # Whoever has no schemas does not wait for this at the import of the library.
+        schemas = import_module("statestores.serdes.schemas")
+        reader: Serde[Any] = schemas.avro(schemas.SchemaRegistry(url), name.removeprefix(AVRO))
+        return reader
+    if found is None and name.startswith((AVRO, PROTOBUF)):
+        raise InvalidArgumentError(
+            f"the serde {name!r} needs a schema registry, which no store names; register it with "
+            "register_serde(...)"
+            + (f", or set {REGISTRY_VARIABLE} to its URL" if name.startswith(AVRO) else "")
+        )
     if found is None:
         raise InvalidArgumentError(
             f"no serde is registered as {name!r}; known: {', '.join(sorted(_registered))}; "

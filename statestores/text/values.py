@@ -8,6 +8,7 @@ import json
 import math
 import unicodedata
 from typing import Any
+from uuid import UUID
 
 _ESCAPED_CATEGORIES = frozenset({"Cc", "Cs", "Zl", "Zp"})  # controls, surrogates, line separators
 _TURNING = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
@@ -49,6 +50,8 @@ def as_json(value: object) -> Any:
         return [as_json(item) for item in value]
     if value is None or isinstance(value, str | bool | int | float):
         return value
+    if isinstance(value, UUID):
+        return str(value)
     return repr(value)  # of a serde that was registered by someone else
 
 

@@ -134,7 +134,8 @@ def test_what_writes_says_so(succeed: Run) -> None:
     writing = [line.split()[0] for line in lines if "WRITES" in line]
 
     assert writing == [
-        *("import", "import-kafka", "restore", "snapshot", "new-backend", "compact"),
+        *("import", "import-kafka", "import-quix", "import-faust", "import-bytewax"),
+        *("import-database", "restore", "snapshot", "new-backend", "compact"),
         *("run", "reset"),
         "import-spark",
     ]

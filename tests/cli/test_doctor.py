@@ -213,13 +213,33 @@ def test_what_is_no_root_is_told(tmp_path: Path, state: Path, run: Run) -> None:
         for place in (tmp_path / "nothing", file, empty, tmp_path, state / "counts")
     ]
 
-    assert details[:4] == [
+    assert details[:3] == [
         "there is nothing at this path",
         "this is a file",
         "this directory is empty",
-        "it has no statestores.json",
     ]
+    assert details[3].endswith(f"below it there is {str(state)!r}: give that path")
     assert "give that one" in details[4]
+
+
+def test_a_store_in_no_root_is_looked_at_alone(tmp_path: Path, run: Run) -> None:
+    """A stranger's first store is one: `doctor` said no more of it than that it is no root.
+
+    And `info` of the directory above it did not name it.
+    """
+    pytest.importorskip("sqlalchemy")
+    place = tmp_path / "first" / "rates" / "0"
+    with ss.open_store(place, ss.KeyValue("rates"), backend="sqlite") as store:
+        store.put(b"key", b"value")
+        store.commit({})
+
+    assert list(_found(run, place)) == ["single-store"]
+    assert run("doctor", place).code == 0
+    _overwrite(place / "engine")
+    assert "single-store-damaged" in _found(run, place)
+    told = run("info", tmp_path / "first")
+    assert told.code == 1
+    assert told.err.endswith(f"below it there is {str(place)!r}: give that path\n")
 
 
 def test_a_root_in_use_is_looked_at_beside_its_writer(state: Path, run: Run) -> None:

@@ -216,13 +216,13 @@ def test_a_partition_is_whole_or_not_there(partitioned: Path, tmp_path: Path) ->
         table.write_bytes(whole)
         import_kafka_state(source, root, [plan], backend="sqlite", skip_existing=True)
     assert sorted(path.name for path in (root / "table").iterdir()) == ["0", "1", "2"]
-    assert not (root / ".import-kafka" / "state").exists()
+    assert not (root / ".import" / "state").exists()
 
 
 @pytest.mark.spec("MIG-15")
 def test_two_imports_into_one_root_are_refused(older: Path, tmp_path: Path) -> None:
     """They would write aside in the same place."""
-    lock = DirectoryLock.acquire(tmp_path / "root" / ".import-kafka")
+    lock = DirectoryLock.acquire(tmp_path / "root" / ".import")
     try:
         with pytest.raises(StoreLockedError):
             import_one(older, tmp_path / "root", "plain")

@@ -51,6 +51,21 @@ _ALL = (
         None,
     ),
     Ailment(
+        "single-store",
+        _NOTE,
+        "this is one store, opened by its directory and not through a state root: its rows and "
+        "files were looked at, and nothing else can be. Without a changelog nothing restores it; "
+        "`open_logged_store` in a state root does",
+        None,
+    ),
+    Ailment(
+        "single-store-damaged",
+        _ERROR,
+        "the store is damaged, and no state root says what it could be restored from; put its "
+        "directory back from a backup, or make it anew from its input",
+        None,
+    ),
+    Ailment(
         "root-unreadable",
         _ERROR,
         "statestores.json says what the stores are, and cannot be read; put it back from a backup, "

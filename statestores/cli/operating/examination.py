@@ -13,12 +13,13 @@ from statestores.cli.operating.symptoms import Diagnosis, Symptom
 from statestores.errors import (
     MissingDriverError,
     StateStoreError,
+    StoreNotFoundError,
     UnknownBackendError,
     UnsupportedFormatError,
 )
 from statestores.files.durable_json import ENGINE_FILE, ROOT_FILE, is_left_behind
 from statestores.opening import backend_of
-from statestores.reading.locations import Partition, Root
+from statestores.reading.locations import Partition, Root, locate, shown_below
 from statestores.registry import load_backend
 from statestores.staging.write_intent import INTENT_FILE, read_intent, staging_directory
 from statestores.state_root import StateRoot, is_state_root
@@ -69,6 +70,10 @@ class Examination:
         wrong = Diagnosis(self.root, self.local)
         try:
             if not is_state_root(self.root):
+                alone = _store_at(self.root)
+                if alone is not None:
+                    yield from self._alone(wrong, alone)
+                    return
                 yield wrong("no-root", self.root, _what_is_at(self.root))
                 return
             state = StateRoot.open(self.root)
@@ -85,6 +90,18 @@ class Examination:
         for name in sorted(state.stores):
             yield from self._store(wrong, location, name)
         yield from self._strangers(wrong, state)
+
+    def _alone(self, wrong: Diagnosis, store: Partition) -> Iterator[Symptom]:
+        """Look at a store that is in no state root."""
+        yield wrong("single-store", self.root, f"it has no {ROOT_FILE}")
+        if not self.with_rows:
+            return
+        findings = check_location(
+            store, options=self.options, with_engine=self.with_engine, progress=self.progress
+        )
+        for finding in findings:
+            if finding.is_failure and finding.status is not Status.NOT_CHECKED:
+                yield wrong("single-store-damaged", Path(finding.path), finding.detail)
 
     def _places(self, wrong: Diagnosis, location: Root) -> Iterator[Symptom]:
         """Look at directories and the disk."""
@@ -254,6 +271,19 @@ def _missing(partition: Partition) -> str | None:
         return str(error)
 
 
+def _store_at(path: Path) -> Partition | None:
+    """Return the store that *path* is the directory of, in no state root; ``None`` if it is none.
+
+    Raises:
+        StateStoreError: A file that says what it is cannot be read.
+    """
+    try:
+        location = locate(path)
+    except StoreNotFoundError:
+        return None
+    return location if isinstance(location, Partition) and location.root is None else None
+
+
 def _what_is_at(path: Path) -> str:
     """Return what is at *path* instead of a state root."""
     if not path.exists():
@@ -262,7 +292,10 @@ def _what_is_at(path: Path) -> str:
         return "this is a file"
     if is_state_root(path.parent):
         return f"this is in the state root {str(path.parent)!r}; give that one"
-    return "this directory is empty" if not _entries(path) else f"it has no {ROOT_FILE}"
+    if not _entries(path):
+        return "this directory is empty"
+    below = shown_below(path)
+    return f"it has no {ROOT_FILE}" + ("" if below is None else f"; {below}")
 
 
 def _replaced_files(state: StateRoot, root: Path) -> Iterator[Path]:

@@ -5,32 +5,29 @@ state root sees them. A partition is written aside and renamed when it is comple
 whole or not at all, whenever the import dies. The directory of Kafka Streams is only read.
 """
 
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from statestores.arrow.columns import put_encoded
 from statestores.arrow.progress import Meter, ProgressCallback
-from statestores.arrow.store_of_bytes import store_of_bytes
-from statestores.errors import InvalidArgumentError, StorageError, StoreMismatchError
-from statestores.files.directory_lock import DirectoryLock
-from statestores.logged_store import open_logged_store
-from statestores.migration.kafka.kinds import KafkaKind
+from statestores.errors import InvalidArgumentError
+from statestores.migration.kafka.kinds import ROW_SCHEMAS, KafkaKind
 from statestores.migration.kafka.state import KafkaStateDirectory
-from statestores.migration.kafka.target import in_order, specification_for
-from statestores.partitioning import partitioner_by_name
+from statestores.migration.kafka.target import specification_for
+from statestores.migration.partition_import import (
+    ImportedPartition,
+    importing_into,
+    in_order,
+    keys_at_home,
+    partitions_there,
+    write_partition,
+)
 from statestores.spi.serde import Serde
 from statestores.spi.specification import StoreSpecification
 from statestores.state_root import StateRoot
-
-_ASIDE = ".import-kafka"
-"""Where partitions are written until they are complete, in the state root."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,30 +51,6 @@ class ImportPlan:
 
     check_keys: bool
     """Whether each key must be in the partition that its bytes give."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImportedPartition:
-    """What has become of one partition."""
-
-    store: str
-    """The store's name."""
-
-    partition: int
-    """The partition's number."""
-
-    rows: int
-    """Rows read."""
-
-    refused: int
-    """Rows that the store did not take, since its retention has passed them."""
-
-    is_closed_cleanly: bool | None
-    """Whether Kafka Streams closed it; ``None`` where it does not say. What a killed application
-    left can hold changes of a transaction that was aborted: exactly-once would not keep it."""
-
-    is_new: bool
-    """``False`` when the partition was there already, and was left as it is."""
 
 
 def plan_import(
@@ -167,44 +140,20 @@ def import_kafka_state(
             written. Partitions that are complete stay.
     """
     target = StateRoot.create(root)
-    existing = [
-        (plan.store, number)
-        for plan in plans
-        for number in plan.present
-        if (target.path / plan.store / str(number)).exists()
-    ]
-    if existing and not skip_existing:
-        store, number = existing[0]
-        raise StoreMismatchError(
-            f"partition {number} of the store {store!r} is in {str(target.path)!r} already; import "
-            "into another state root, or skip what is there"
-        )
+    places = [(plan.store, number) for plan in plans for number in plan.present]
+    existing = partitions_there(target, places, skip_existing=skip_existing)
     for plan in plans:
         if plan.store in target.stores:  # only compares; the others are added when they have rows
             target.add_store(plan.specification, partitions=plan.partitions)
-    lock = DirectoryLock.acquire(target.path / _ASIDE)
-    try:
+    with importing_into(target):
         meter = Meter(progress)
         return [
-            _left(plan, number)
+            ImportedPartition.left(plan.store, number)
             if (plan.store, number) in existing
             else _import_partition(source, target, plan, number, backend, options, meter)
             for plan in plans
             for number in plan.present
         ]
-    finally:
-        lock.release()
-
-
-def _left(plan: ImportPlan, partition: int) -> ImportedPartition:
-    return ImportedPartition(
-        store=plan.store,
-        partition=partition,
-        rows=0,
-        refused=0,
-        is_closed_cleanly=None,
-        is_new=False,
-    )
 
 
 def _import_partition(
@@ -216,38 +165,23 @@ def _import_partition(
     options: Mapping[str, object] | None,
     meter: Meter,
 ) -> ImportedPartition:
-    """Write a partition aside, and give it its place.
+    """Import a partition.
 
     Requires: the lock of what is aside.
     """
-    aside = target.path / _ASIDE / "state"
-    _remove(aside)  # what a process that died has left
-    staged = StateRoot.create(aside)
-    staged.add_store(plan.specification, partitions=plan.partitions)
     offsets = source.offsets(plan.store, partition)
-    rows = accepted = 0
-    with open_logged_store(
-        staged, plan.store, partition, backend=backend, options=options
-    ) as logged:
-        below = store_of_bytes(logged.store)
-        for table in in_order(plan.kind, _checked(source, plan, partition)):
-            rows += table.num_rows
-            accepted += put_encoded(below, table)
-            logged.commit()
-            meter.add(table.num_rows, table.nbytes)
+    rows, accepted = write_partition(
+        target,
+        plan.specification,
+        plan.partitions,
+        partition,
+        in_order(plan.kind.store_kind, ROW_SCHEMAS[plan.kind], _checked(source, plan, partition)),
         # Kafka's changelog is what these rows were read from: an input, and no changelog of ours.
-        logged.commit({**offsets.changelog, **offsets.position})
-        logged.snapshot()
-    target.add_store(plan.specification, partitions=plan.partitions)
-    place = target.partition(plan.store, partition).path
-    try:
-        place.parent.mkdir(exist_ok=True)
-        staged.partition(plan.store, partition).path.rename(place)
-    except OSError as error:
-        raise StorageError(
-            f"cannot move the imported partition to {str(place)!r}: {error.strerror or error}"
-        ) from error
-    _remove(aside)
+        {**offsets.changelog, **offsets.position},
+        backend=backend,
+        options=options,
+        meter=meter,
+    )
     return ImportedPartition(
         store=plan.store,
         partition=partition,
@@ -266,20 +200,10 @@ def _checked(
     Raises:
         InvalidArgumentError: A key belongs elsewhere.
     """
-    partitioner = partitioner_by_name(plan.specification.partitioner)
-    for batch in source.read(plan.store, partition, kind=plan.kind):
-        if plan.check_keys:
-            homes = partitioner.partition_array(batch.column("key"), plan.partitions)
-            astray = pc.index(pc.equal(homes, partition), pa.scalar(False)).as_py()  # noqa: FBT003  # the value sought
-            if astray >= 0:
-                raise InvalidArgumentError(
-                    f"the key {batch.column('key')[astray].as_py()!r} is in partition {partition} "
-                    f"of the store {plan.store!r}, and of {plan.partitions} partitions it belongs "
-                    f"to {homes[astray].as_py()}: the application has another number of "
-                    "partitions, or a partitioner of its own; say how many, or import without the "
-                    "check of keys"
-                )
-        yield batch
+    batches = source.read(plan.store, partition, kind=plan.kind)
+    if not plan.check_keys:
+        return batches
+    return keys_at_home(batches, plan.specification, plan.partitions, partition)
 
 
 def _has_duplicates(
@@ -295,13 +219,3 @@ def _has_duplicates(
 
 def _numbers(partitions: Sequence[int]) -> str:
     return ", ".join(map(str, partitions))
-
-
-def _remove(directory: Path) -> None:
-    try:
-        if directory.exists():
-            shutil.rmtree(directory)
-    except OSError as error:
-        raise StorageError(
-            f"cannot remove {str(directory)!r}: {error.strerror or error}; check the rights"
-        ) from error

@@ -4,21 +4,17 @@ Nothing in it is changed, and no Java is needed. The application must be stopped
 locked against it while a `KafkaStateDirectory` is open.
 """
 
-import fcntl
 import os
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from os import PathLike
-from pathlib import Path
 
 import pyarrow as pa
 
 from statestores.errors import (
     InvalidArgumentError,
-    StorageError,
     StoreClosedError,
-    StoreLockedError,
     StoreNotFoundError,
 )
 from statestores.files.local_path import local_path
@@ -39,6 +35,7 @@ from statestores.migration.kafka.rows import (
     decoded_rows,
 )
 from statestores.migration.kafka.versions import versions_of
+from statestores.migration.programs_lock import hold_shared
 from statestores.spi.closing import Closing
 
 BATCH_ROWS = 16_384
@@ -88,7 +85,7 @@ class KafkaStateDirectory(Closing):
         self.path = find_application(local_path(path))
         self.application_id = application_id or self.path.name
         self._is_open = True
-        self._lock = _hold(self.path / _LOCK_FILE)
+        self._lock = hold_shared(self.path / _LOCK_FILE)
         try:
             found, ignored = find_partitions(self.path)
         except BaseException:
@@ -246,30 +243,3 @@ def _as_batches(rows: Iterator[Row], schema: pa.Schema) -> Iterator[pa.RecordBat
             [pa.array(each, field.type) for each, field in zip(columns, schema, strict=True)],
             schema=schema,
         )
-
-
-def _hold(lock: Path) -> int | None:
-    """Return a descriptor that holds the application's lock, shared; ``None`` without a lock.
-
-    Raises:
-        StoreLockedError: The application holds it.
-        StorageError: The file cannot be opened.
-    """
-    try:
-        descriptor = os.open(lock, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise StorageError(f"cannot open {str(lock)!r}: {error.strerror or error}") from error
-    try:
-        # The kind of lock that Java takes; a shared one needs no right to write.
-        fcntl.lockf(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError as error:
-        os.close(descriptor)
-        if isinstance(error, BlockingIOError | PermissionError):
-            raise StoreLockedError(
-                f"the application of {str(lock.parent)!r} is running; stop it, or read a copy of "
-                "its directory that was made while it was stopped"
-            ) from error
-        raise StorageError(f"cannot lock {str(lock)!r}: {error.strerror or error}") from error
-    return descriptor

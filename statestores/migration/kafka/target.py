@@ -1,23 +1,12 @@
-"""The store that takes the rows of a store of Kafka Streams, and how they go into it.
+"""The store that takes the rows of a store of Kafka Streams."""
 
-Rows go in by time, where they have one: so none of them makes another one late, and the store's
-retention then decides which of them can still be seen.
-"""
-
-from collections.abc import Iterator
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from statestores.errors import InvalidArgumentError
-from statestores.migration.kafka.kinds import ROW_SCHEMAS, KafkaKind
+from statestores.migration.kafka.kinds import KafkaKind
 from statestores.serdes.descriptions import SPECIFICATIONS
 from statestores.spi.serde import Serde
 from statestores.spi.specification import StoreSpecification
-
-PUT_ROWS = 16_384
-"""Rows between two commits."""
 
 _WINDOW_SIZE = "window_size_ms"
 
@@ -65,19 +54,3 @@ def specification_for(
     if kind in WITH_WINDOW_SIZE:
         own.update({_WINDOW_SIZE: window_size_ms, "retain_duplicates": retain_duplicates})
     return SPECIFICATIONS[kind.store_kind](name, key=key, value=value, **own)
-
-
-def in_order(kind: KafkaKind, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Yield the rows of *batches* in the order in which they go into a store.
-
-    Rows with a time are sorted by it, with all of them in memory; others stay as they come.
-    """
-    if not kind.store_kind.order:
-        yield from map(pa.Table.from_batches, ([batch] for batch in batches))
-        return
-    time, *numbers = [each.row_name for each in kind.store_kind.order]
-    columns = [time, "key", *numbers]
-    rows = pa.Table.from_batches(list(batches), ROW_SCHEMAS[kind])
-    order = pc.sort_indices(rows, sort_keys=[(name, "ascending") for name in columns])
-    for start in range(0, rows.num_rows, PUT_ROWS):
-        yield rows.take(order.slice(start, PUT_ROWS))

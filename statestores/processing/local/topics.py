@@ -69,7 +69,12 @@ class LocalTopic(Generic[K, V]):
         """How many partitions the topic has."""
         return len(self.logs)
 
-    def append(self, records: Iterable[Record[K, V]], *, partition: int | None = None) -> int:
+    def append(
+        self,
+        records: Iterable[Record[K, V] | Record[None, V]],
+        *,
+        partition: int | None = None,
+    ) -> int:
         """Append *records*, any iterable of them; return how many there were.
 
         They go where the topic's partitioner says, records without key from partition to
@@ -158,7 +163,7 @@ class LocalTopic(Generic[K, V]):
         return self.logs[partition]
 
 
-def _checked(record: Record[K, V]) -> Record[K, V]:
+def _checked(record: Record[Any, V]) -> Record[Any, V]:
     if not isinstance(record, Record):
         raise InvalidTypeError(
             f"a topic takes an iterable of Records, such as [Record('key', 'value', 0)], got "

@@ -4,12 +4,13 @@ Internal topics and stores outlive a process. A change that renames or retypes t
 beside the old state without a word, so it is refused (PRC-6).
 """
 
+from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 from statestores.errors import TopologyMismatchError
 from statestores.processing.topology.graph import Graph
 
-Description: TypeAlias = dict[str, Any]
+Description: TypeAlias = Mapping[str, Any]
 """Plain JSON values."""
 
 FORMAT = 1

@@ -105,7 +105,7 @@ def test_records_that_are_dropped_are_measured_with_the_reason(tmp_path: Path) -
     with LocalTopics(tmp_path / "topics") as topics:
         values = ("1", "0", "0", "x")
         topics.topic(Topic("lines", key=ss.utf8, value=ss.utf8)).append(
-            [*(Record("a", value, 1) for value in values), Record(None, "1", 1)]  # type: ignore[arg-type]
+            [*(Record("a", value, 1) for value in values), Record(None, "1", 1)]
         )
     metrics = _measured(tmp_path, made, 5)
 

@@ -8,7 +8,12 @@ from typing import Annotated, Any
 
 import typer
 
-from statestores.cli.arguments import BackendOption, JsonOption, parse_backend_options
+from statestores.cli.arguments import (
+    BackendOption,
+    JsonOption,
+    optional_duration,
+    parse_backend_options,
+)
 from statestores.cli.output import Column, Output, named
 from statestores.errors import InvalidArgumentError
 from statestores.migration import (
@@ -24,7 +29,6 @@ from statestores.migration.kafka.target import WITH_RETENTION, WITH_WINDOW_SIZE
 from statestores.serdes import serde_by_name
 from statestores.spi.offsets import TopicPartition
 from statestores.spi.serde import Serde
-from statestores.text.times import DURATION_EXPECTED, parse_duration
 
 
 def _offsets(offsets: dict[str, int]) -> str:
@@ -163,8 +167,8 @@ def import_kafka(
             raise InvalidArgumentError("--kind is of one store: say which, with --store NAME")
         given = _Given(
             kind=kind,
-            retention_ms=_duration("--retention", retention),
-            window_size_ms=_duration("--window-size", window_size),
+            retention_ms=optional_duration("--retention", retention),
+            window_size_ms=optional_duration("--window-size", window_size),
             partitions=partitions,
             key=None if key_serde is None else serde_by_name(key_serde),
             value=None if value_serde is None else serde_by_name(value_serde),
@@ -321,17 +325,3 @@ def _as_text(offsets: Any) -> dict[str, int]:
 
 def _by_partition(item: tuple[TopicPartition, int]) -> TopicPartition:
     return item[0]
-
-
-def _duration(option: str, text: str | None) -> int | None:
-    """Return the milliseconds that *text* says.
-
-    Raises:
-        InvalidArgumentError: It is no duration.
-    """
-    try:
-        return None if text is None else parse_duration(text)
-    except InvalidArgumentError as error:
-        raise InvalidArgumentError(
-            f"{option} is {DURATION_EXPECTED}, as 90m; got {text!r}"
-        ) from error

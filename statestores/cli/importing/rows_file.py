@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
@@ -16,12 +17,14 @@ from statestores.cli.arguments import (
     BackendOption,
     JsonOption,
     StoreOption,
+    duration_option,
     parse_backend_options,
 )
 from statestores.cli.locations import choose_store
 from statestores.cli.output import Output
 from statestores.errors import InvalidArgumentError, StoreNotFoundError
 from statestores.files.local_path import local_path
+from statestores.migration import import_as_versioned
 from statestores.opening import open_existing
 from statestores.reading.locations import Partition, Root, locate
 from statestores.serdes import specification_from_description
@@ -29,6 +32,12 @@ from statestores.staging.staged_write import write_at_once
 from statestores.state_root import StateRoot, is_state_root
 
 _CREATE = "create it in Python: StateRoot.create(path).add_store(specification, partitions=...)"
+
+
+class AsKind(Enum):
+    """What a store without times of its own can become."""
+
+    VERSIONED = "versioned"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +55,8 @@ def import_(
         typer.Argument(
             metavar="FILE",
             help="An Arrow IPC or Parquet file with the columns "
-            "key and value, and the times of the store's kind, such as valid_from.",
+            "key and value, and the times of the store's kind, such as valid_from; with --as "
+            "versioned a key-value store of a state root, such as state/rates.",
         ),
     ],
     path: Annotated[
@@ -68,6 +78,14 @@ def import_(
         bool,
         typer.Option("--raw", help="Keys and values of a file from elsewhere are bytes already."),
     ] = False,
+    as_: Annotated[
+        AsKind | None,
+        typer.Option("--as", help="Make a versioned store of a key-value store's changelog."),
+    ] = None,
+    history_retention: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="With --as versioned: how far history goes back, as 7d."),
+    ] = None,
     json: JsonOption = False,
     backend_option: BackendOption = None,
 ) -> None:
@@ -83,6 +101,17 @@ def import_(
     """
     output = Output(json=json)
     options = parse_backend_options(backend_option)
+    if as_ is not None:
+        if partitions is not None or replace or raw:
+            raise InvalidArgumentError(
+                "--as versioned keeps partitions and serdes as they are, in a new store; leave "
+                "--partitions, --replace and --raw out"
+            )
+        versions = _as_versioned(output, file, path, store, history_retention, options)
+        _say(output, versions)
+        return
+    if history_retention is not None:
+        raise InvalidArgumentError("--history-retention belongs to --as versioned")
     typed = False if raw else None
     with output.progress("importing") as progress:
         target = _target(path)
@@ -98,10 +127,50 @@ def import_(
                 root = target or _new_root(path, rows)
                 name = _store_for(root, rows, store, partitions)
                 done = _into_root(root.root, name, rows, progress, replace=replace, typed=typed)
-    if json:
+    _say(output, done)
+
+
+def _say(output: Output, done: _Imported) -> None:
+    if output.json:
         output.document({"store": done.store, "rows": done.rows, "partitions": done.partitions})
     else:
         output.line(f"{done.rows:,} rows into {done.store!r}, partitions: {done.partitions}")
+
+
+def _as_versioned(
+    output: Output,
+    source: Path,
+    path: str,
+    name: str | None,
+    history_retention: str | None,
+    options: dict[str, object],
+) -> _Imported:
+    """Make a versioned store of the changelog of the key-value store at *source*.
+
+    Raises:
+        InvalidArgumentError: The source is no such store, or the retention is missing.
+    """
+    if history_retention is None:
+        raise InvalidArgumentError(
+            "--history-retention TIME is missing: how far the history goes back, as 7d"
+        )
+    location = locate(source)
+    if not isinstance(location, Root):
+        raise InvalidArgumentError(
+            f"{str(source)!r} is no store of a state root, and only those have the changelog that "
+            "says what they held and when; give one, such as state/rates"
+        )
+    with output.progress("importing") as progress:
+        done = import_as_versioned(
+            location.root.path,
+            choose_store(location, None),
+            path,
+            history_retention_ms=duration_option("--history-retention", history_retention),
+            name=name,
+            options=options,
+            progress=progress,
+        )
+    return _Imported(done[0].store, sum(each.rows for each in done), len(done))
 
 
 def _target(path: str) -> Root | Partition | None:

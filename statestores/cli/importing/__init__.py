@@ -1,0 +1,1 @@
+"""The commands that take stores over: from files, and from other libraries."""

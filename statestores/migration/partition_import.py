@@ -1,0 +1,204 @@
+"""A partition of another program's store, written into a state root whole or not at all.
+
+Partitions keep their numbers, and rows go through the changelog of each, so that every reader of a
+state root sees them. A partition is written aside and renamed when it is complete: it is there
+whole or not at all, whenever the import dies.
+"""
+
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from statestores.arrow.columns import put_encoded
+from statestores.arrow.progress import Meter
+from statestores.arrow.store_of_bytes import store_of_bytes
+from statestores.errors import InvalidArgumentError, StorageError, StoreMismatchError
+from statestores.files.directory_lock import DirectoryLock
+from statestores.logged_store import open_logged_store
+from statestores.partitioning import partitioner_by_name
+from statestores.spi.kinds import Kind
+from statestores.spi.offsets import TopicPartition
+from statestores.spi.specification import StoreSpecification
+from statestores.state_root import StateRoot
+
+PUT_ROWS = 16_384
+"""Rows between two commits."""
+
+_ASIDE = ".import"
+"""Where partitions are written until they are complete, in the state root."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportedPartition:
+    """What has become of one partition."""
+
+    store: str
+    """The store's name."""
+
+    partition: int
+    """The partition's number."""
+
+    rows: int
+    """Rows read."""
+
+    refused: int
+    """Rows that the store did not take, since its retention has passed them."""
+
+    is_closed_cleanly: bool | None
+    """Whether Kafka Streams closed it; ``None`` where nothing says so. What a killed application
+    left can hold changes of a transaction that was aborted: exactly-once would not keep it."""
+
+    is_new: bool
+    """``False`` when the partition was there already, and was left as it is."""
+
+    @classmethod
+    def left(cls, store: str, partition: int) -> Self:
+        """Return that *partition* of *store* was there already."""
+        return cls(
+            store=store,
+            partition=partition,
+            rows=0,
+            refused=0,
+            is_closed_cleanly=None,
+            is_new=False,
+        )
+
+
+@contextmanager
+def importing_into(target: StateRoot) -> Iterator[None]:
+    """Hold the lock of what is written aside in *target*.
+
+    Raises:
+        StoreLockedError: Another import into it is running.
+    """
+    lock = DirectoryLock.acquire(target.path / _ASIDE)
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def partitions_there(
+    target: StateRoot, places: Sequence[tuple[str, int]], *, skip_existing: bool
+) -> frozenset[tuple[str, int]]:
+    """Return those of *places*, stores and partitions, that are in *target* already.
+
+    Raises:
+        StoreMismatchError: There are some, and they must not be skipped.
+    """
+    existing = [each for each in places if (target.path / each[0] / str(each[1])).exists()]
+    if existing and not skip_existing:
+        store, number = existing[0]
+        raise StoreMismatchError(
+            f"partition {number} of the store {store!r} is in {str(target.path)!r} already; import "
+            "into another state root, or skip what is there"
+        )
+    return frozenset(existing)
+
+
+def in_order(
+    kind: Kind, schema: pa.Schema, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.Table]:
+    """Yield the rows of *batches* in the order in which they go into a store of *kind*.
+
+    Rows with a time are sorted by it, with all of them in memory: so none of them makes another one
+    late, and the store's retention then decides which can still be seen. Others stay as they come.
+    """
+    if not kind.order:
+        yield from map(pa.Table.from_batches, ([batch] for batch in batches))
+        return
+    time, *numbers = [each.row_name for each in kind.order]
+    columns = [time, "key", *numbers]
+    rows = pa.Table.from_batches(list(batches), schema)
+    order = pc.sort_indices(rows, sort_keys=[(name, "ascending") for name in columns])
+    for start in range(0, rows.num_rows, PUT_ROWS):
+        yield rows.take(order.slice(start, PUT_ROWS))
+
+
+def write_partition(
+    target: StateRoot,
+    specification: StoreSpecification[Any, Any],
+    partitions: int,
+    partition: int,
+    tables: Iterable[pa.Table],
+    offsets: Mapping[TopicPartition, int],
+    *,
+    backend: str | None,
+    options: Mapping[str, object] | None,
+    meter: Meter,
+) -> tuple[int, int]:
+    """Write a partition aside, and give it its place; return the rows read and those accepted.
+
+    Requires: `importing_into`.
+
+    Raises:
+        StorageError: Something cannot be written; there is no such partition then.
+    """
+    aside = target.path / _ASIDE / "state"
+    _remove(aside)  # what a process that died has left
+    staged = StateRoot.create(aside)
+    staged.add_store(specification, partitions=partitions)
+    name = specification.name
+    rows = accepted = 0
+    with open_logged_store(staged, name, partition, backend=backend, options=options) as logged:
+        below = store_of_bytes(logged.store)
+        for table in tables:
+            rows += table.num_rows
+            accepted += put_encoded(below, table)
+            logged.commit()
+            meter.add(table.num_rows, table.nbytes)
+        logged.commit(offsets)
+        logged.snapshot()
+    target.add_store(specification, partitions=partitions)
+    place = target.partition(name, partition).path
+    try:
+        place.parent.mkdir(exist_ok=True)
+        staged.partition(name, partition).path.rename(place)
+    except OSError as error:
+        raise StorageError(
+            f"cannot move the imported partition to {str(place)!r}: {error.strerror or error}"
+        ) from error
+    _remove(aside)
+    return rows, accepted
+
+
+def keys_at_home(
+    batches: Iterable[pa.RecordBatch],
+    specification: StoreSpecification[Any, Any],
+    partitions: int,
+    partition: int,
+) -> Iterator[pa.RecordBatch]:
+    """Yield *batches* of *partition*, whose keys belong there.
+
+    Raises:
+        InvalidArgumentError: A key belongs elsewhere.
+    """
+    partitioner = partitioner_by_name(specification.partitioner)
+    for batch in batches:
+        homes = partitioner.partition_array(batch.column("key"), partitions)
+        astray = pc.index(pc.equal(homes, partition), pa.scalar(False)).as_py()  # noqa: FBT003  # the value sought
+        if astray >= 0:
+            raise InvalidArgumentError(
+                f"the key {batch.column('key')[astray].as_py()!r} is in partition {partition} "
+                f"of the store {specification.name!r}, and of {partitions} partitions it belongs "
+                f"to {homes[astray].as_py()}: the application has another number of "
+                "partitions, or a partitioner of its own; say how many, or import without the "
+                "check of keys"
+            )
+        yield batch
+
+
+def _remove(directory: Path) -> None:
+    try:
+        if directory.exists():
+            shutil.rmtree(directory)
+    except OSError as error:
+        raise StorageError(
+            f"cannot remove {str(directory)!r}: {error.strerror or error}; check the rights"
+        ) from error

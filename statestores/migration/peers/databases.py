@@ -1,0 +1,220 @@
+"""Databases of RocksDB, LevelDB and SQLite that programs without any library have made.
+
+Each is one key-value store. None of the three is written to: RocksDB and LevelDB, which write when
+they open, get a directory of links and copies; SQLite is opened to read.
+"""
+
+import os
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import closing
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from statestores.errors import (
+    InvalidArgumentError,
+    StorageError,
+    StoreCorruptedError,
+    StoreNotFoundError,
+)
+from statestores.files.local_path import local_path
+from statestores.migration.peers.database import IdleRocksDB
+from statestores.migration.peers.source import PEER_ROW_SCHEMAS, PeerState, PeerStore, as_batches
+from statestores.migration.programs_lock import hold_shared
+from statestores.serdes.optional_packages import require
+from statestores.spi.kinds import KEY_VALUE, Kind
+from statestores.spi.offsets import TopicPartition
+from statestores.spi.serde import Serde
+
+Pair = tuple[bytes, bytes]
+
+
+class _OneStore(PeerState):
+    """A database with one store in it, whose keys are placed as ours are."""
+
+    def __init__(self, path: str | PathLike[str], name: str | None) -> None:
+        self.path = local_path(path).absolute()
+        self.name = self.path.stem if name is None else name
+
+    def stores(self) -> Sequence[PeerStore]:
+        """Return the one."""
+        return [PeerStore(name=self.name, kinds=(KEY_VALUE,), partitions=())]
+
+    def read(
+        self, store: str, partition: int | None, kind: Kind
+    ) -> Generator[pa.RecordBatch, None, None]:
+        """Yield the rows (MIG-18).
+
+        Raises:
+            StoreNotFoundError: There is no such store.
+            StoreLockedError: A program has the database open.
+            SerializationError: A serde does not take a value.
+            StoreCorruptedError, StorageError: It cannot be read.
+        """
+        self.store(store)
+        yield from as_batches(self._rows(), PEER_ROW_SCHEMAS[kind])
+
+    def offsets(self, store: str, partition: int) -> Mapping[TopicPartition, int]:
+        """Return none: such a database has no changelog."""
+        return {}
+
+    def _rows(self) -> Iterator[Pair]:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Do nothing: the database is open only while it is read."""
+
+
+class RocksDBDatabase(_OneStore):
+    """A column family of a RocksDB database."""
+
+    def __init__(
+        self, path: str | PathLike[str], *, family: str = "default", name: str | None = None
+    ) -> None:
+        """Take the database in the directory *path*; *name* is by default the directory's.
+
+        Raises:
+            StoreNotFoundError: There is no database.
+        """
+        super().__init__(path, name)
+        self._family = family
+        _need_current(self.path, "RocksDB")
+
+    def _rows(self) -> Iterator[Pair]:
+        with IdleRocksDB(self.path) as database:
+            if self._family not in database.families:
+                raise StoreNotFoundError(
+                    f"there is no column family {self._family!r} in {str(self.path)!r}; there "
+                    f"are: {', '.join(map(repr, database.families))}"
+                )
+            yield from database.rows(self._family)
+
+
+class LevelDBDatabase(_OneStore):
+    """A LevelDB database, in the order of bytes."""
+
+    def __init__(self, path: str | PathLike[str], *, name: str | None = None) -> None:
+        """Take the database in the directory *path*; *name* is by default the directory's.
+
+        Raises:
+            StoreNotFoundError: There is no database.
+        """
+        super().__init__(path, name)
+        _need_current(self.path, "LevelDB")
+
+    def _rows(self) -> Iterator[Pair]:
+        driver: Any = require("plyvel", purpose="reading a LevelDB database", extra="leveldb")
+        held = hold_shared(self.path / "LOCK")
+        linked = Path(tempfile.mkdtemp(prefix="statestores-import-"))
+        try:
+            for entry in self.path.iterdir():
+                if entry.suffix in {".ldb", ".sst"}:
+                    (linked / entry.name).symlink_to(entry.resolve())
+                elif entry.is_file() and entry.name not in {"LOCK", "LOG", "LOG.old"}:
+                    shutil.copyfile(entry, linked / entry.name)
+            # A damaged database must not look like a shorter one.
+            database = driver.DB(str(linked), create_if_missing=False, paranoid_checks=True)
+            with closing(database), closing(database.raw_iterator(verify_checksums=True)) as rows:
+                # The other kind of iterator ends at damage as it does at the end.
+                rows.seek_to_first()
+                while rows.valid():
+                    yield rows.item()
+                    rows.next()
+        except (driver.CorruptionError, driver.IOError) as error:
+            raise StoreCorruptedError(
+                f"cannot read the LevelDB database in {str(self.path)!r}: {error}; take a copy "
+                "that its program closed"
+            ) from error
+        except OSError as error:
+            raise StorageError(
+                f"cannot read the LevelDB database in {str(self.path)!r}: "
+                f"{error.strerror or error}; check the rights and the disk"
+            ) from error
+        finally:
+            shutil.rmtree(linked, ignore_errors=True)
+            if held is not None:
+                os.close(held)
+
+
+class SQLiteTable(_OneStore):
+    """Two columns of a table or view of an SQLite database; of a view, what its query says.
+
+    A column of bytes is taken as it is. What is no bytes is written by a serde, which is asked for.
+    """
+
+    def __init__(
+        self,
+        path: str | PathLike[str],
+        table: str,
+        *,
+        key: str = "key",
+        value: str = "value",
+        key_serde: Serde[Any] | None = None,
+        value_serde: Serde[Any] | None = None,
+        name: str | None = None,
+    ) -> None:
+        """Take *table* of the database *path*; *name* is by default the table's.
+
+        Raises:
+            StoreNotFoundError: There is no file, no such table, or no such column.
+            StorageError, StoreCorruptedError: It cannot be read.
+        """
+        super().__init__(path, table if name is None else name)
+        if not self.path.is_file():
+            raise StoreNotFoundError(f"there is no SQLite database {str(self.path)!r}")
+        self._table, self._columns = table, (key, value)
+        self._serdes = (key_serde, value_serde)
+        columns = [row[0] for row in self._query("select name from pragma_table_info(?)", table)]
+        missing = [column for column in self._columns if column not in columns]
+        if missing:
+            raise StoreNotFoundError(
+                f"there is no table {table!r} with the columns {key!r} and {value!r} in "
+                f"{str(self.path)!r}; "
+                + (f"it has: {', '.join(columns)}" if columns else "there is no such table")
+            )
+
+    def _rows(self) -> Iterator[Pair]:
+        key, value = (f'"{column.replace(chr(34), chr(34) * 2)}"' for column in self._columns)
+        table = self._table.replace('"', '""')
+        for row in self._query(f'select {key}, {value} from "{table}"'):  # noqa: S608  # quoted
+            yield self._encoded(row[0], 0), self._encoded(row[1], 1)
+
+    def _encoded(self, value: object, column: int) -> bytes:
+        serde = self._serdes[column]
+        if isinstance(value, bytes):
+            return value
+        if value is None:
+            raise InvalidArgumentError(
+                f"the column {self._columns[column]!r} of {self._table!r} has nulls, which no "
+                "store has; import a view without those rows"
+            )
+        if serde is None:
+            raise InvalidArgumentError(
+                f"the column {self._columns[column]!r} of {self._table!r} has {value!r}, which is "
+                "no bytes; say which serde writes it, such as utf8 for texts or int64 for integers"
+            )
+        return serde.encode(value)
+
+    def _query(self, statement: str, *values: object) -> Iterator[Any]:
+        try:
+            with closing(sqlite3.connect(f"{self.path.as_uri()}?mode=ro", uri=True)) as database:
+                yield from database.execute(statement, values)
+        except sqlite3.OperationalError as error:
+            raise StorageError(f"cannot read {str(self.path)!r}: {error}") from error
+        except sqlite3.DatabaseError as error:
+            raise StoreCorruptedError(
+                f"{str(self.path)!r} is damaged or no SQLite database: {error}"
+            ) from error
+
+
+def _need_current(path: Path, engine: str) -> None:
+    if not (path / "CURRENT").is_file():
+        raise StoreNotFoundError(
+            f"there is no {engine} database in {str(path)!r}; give the directory with the file "
+            "CURRENT"
+        )

@@ -1,0 +1,273 @@
+"""What Quix Streams, Faust and Bytewax wrote themselves, read and imported."""
+
+import json
+import pickle
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import statestores as ss
+from statestores.errors import (
+    InvalidArgumentError,
+    StoreCorruptedError,
+    StoreLockedError,
+    StoreMismatchError,
+    StoreNotFoundError,
+    UnsupportedFormatError,
+)
+from statestores.migration import (
+    BytewaxRecoveryStore,
+    FaustTables,
+    QuixStateDirectory,
+    import_peer_state,
+    plan_peer_import,
+)
+from statestores.registry import load_backend
+
+FIXTURES = Path(__file__).parent / "fixtures"
+SUM = "sums.sum.stateful_flat_map.stateful.stateful_batch"
+
+
+@pytest.fixture
+def peers(tmp_path: Path) -> Path:
+    """Unpack what the three libraries have left."""
+    pytest.importorskip("rocksdict")
+    with tarfile.open(FIXTURES / "peers.tar.xz") as archive:
+        archive.extractall(tmp_path / "peers", filter="data")
+    return tmp_path / "peers"
+
+
+@pytest.fixture(scope="module")
+def expected() -> dict[str, Any]:
+    """Return what the libraries read themselves."""
+    read: dict[str, Any] = json.loads((FIXTURES / "peers.json").read_text("utf-8"))
+    return read
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Return where to import to."""
+    load_backend("sqlite")
+    return tmp_path / "root"
+
+
+def listing(directory: Path) -> dict[str, tuple[int, int]]:
+    """Return each file's size and time of change."""
+    return {
+        str(path): (path.stat().st_size, path.stat().st_mtime_ns)
+        for path in sorted(directory.rglob("*"))
+    }
+
+
+@pytest.mark.spec("MIG-16", "MIG-17")
+def test_plain_stores_of_quix_hold_what_quix_reads(
+    peers: Path, root: Path, expected: dict[str, Any]
+) -> None:
+    """Keys are the record's and the state's together; the changelog's offset comes along."""
+    before = listing(peers)
+    with QuixStateDirectory(peers / "quix" / "shop") as source:
+        plan = plan_peer_import(source, "orders.default", value=ss.json)
+        import_peer_state(source, root, [plan], backend="sqlite")
+
+    assert listing(peers) == before
+    for partition, record in ((0, b"bob|1"), (1, b"anna")):
+        with ss.open_logged_store(root, "orders.default", partition) as logged:
+            read = {
+                name: logged.store.get(record + b'|"' + name.encode() + b'"')
+                for name in ("count", "tags", "gone")
+            }
+            assert read == expected["quix"][f"default/{partition}"]
+            assert logged.store.position == {
+                ss.TopicPartition("changelog__shop--orders--default", partition): 91 + partition
+            }
+
+
+@pytest.mark.spec("MIG-16")
+def test_values_of_quix_lose_what_says_when_they_expire(
+    peers: Path, root: Path, expected: dict[str, Any]
+) -> None:
+    """A store with times to live has 8 bytes before each value."""
+    with QuixStateDirectory(peers / "quix" / "shop") as source:
+        plan = plan_peer_import(source, "orders.expiring", value=ss.json)
+        import_peer_state(source, root, [plan], backend="sqlite")
+    with ss.open_logged_store(root, "orders.expiring", 0) as logged:
+        read = {
+            name: logged.store.get(f'anna|"{name}"'.encode()) for name in ("short", "long", "ever")
+        }
+
+    assert read == expected["quix"]["expiring"]
+
+
+@pytest.mark.spec("MIG-16")
+def test_values_at_times_of_quix_are_versions(
+    peers: Path, root: Path, expected: dict[str, Any]
+) -> None:
+    """What Quix Streams reads at a time, a versioned store reads as of it; one was expired."""
+    with QuixStateDirectory(peers / "quix" / "shop") as source:
+        plan = plan_peer_import(
+            source, "orders.asof", retention_ms=60_000, key=ss.utf8, value=ss.json
+        )
+        import_peer_state(source, root, [plan], backend="sqlite")
+    with ss.open_logged_store(root, "orders.asof", 0) as logged:
+        records = [logged.store.get("EUR", as_of_ms=time) for time in (1_500, 2_500, 70_000)]
+
+    assert [record and record.value for record in records] == expected["quix"]["asof"]
+
+
+@pytest.mark.spec("MIG-9", "MIG-16")
+def test_windows_and_sessions_of_quix(peers: Path, root: Path) -> None:
+    """Windows of one length may be sessions that happen to be alike: only the caller knows."""
+    with QuixStateDirectory(peers / "quix" / "shop") as source:
+        with pytest.raises(InvalidArgumentError, match="window or session; say which"):
+            plan_peer_import(source, "orders.tumbling", retention_ms=60_000)
+        with pytest.raises(InvalidArgumentError, match="it is session"):
+            plan_peer_import(source, "orders.sessions", kind="window", retention_ms=60_000)
+        with pytest.raises(InvalidArgumentError, match="retention of the session store"):
+            plan_peer_import(source, "orders.sessions")
+        plans = [
+            plan_peer_import(
+                source, name, kind=kind, retention_ms=60_000, key=ss.utf8, value=ss.json
+            )
+            for name, kind in (("orders.tumbling", "window"), ("orders.sessions", None))
+        ]
+        import_peer_state(source, root, plans, backend="sqlite")
+    with ss.open_logged_store(root, "orders.tumbling", 0) as windows:
+        assert windows.store.fetch("anna", 10_000) == 5
+        assert windows.store.fetch("b|ob", 10_000) == 1
+    with ss.open_logged_store(root, "orders.sessions", 0) as sessions:
+        assert sessions.store.fetch_session("anna", 1_000, 3_500) == 2
+
+
+@pytest.mark.spec("MIG-16")
+@pytest.mark.parametrize(
+    ("store", "why"),
+    [("orders.collected", "collect their values"), ("orders.twice", "several values of one time")],
+)
+def test_what_no_store_can_be_is_refused_by_name(peers: Path, store: str, why: str) -> None:
+    """The other stores of the directory can be imported all the same."""
+    with (
+        QuixStateDirectory(peers / "quix" / "shop") as source,
+        pytest.raises(UnsupportedFormatError, match=why),
+    ):
+        plan_peer_import(source, store, retention_ms=1)
+
+
+@pytest.mark.spec("MIG-16", "MIG-17")
+def test_tables_of_faust_hold_what_faust_reads(
+    peers: Path, root: Path, expected: dict[str, Any]
+) -> None:
+    """Keys of JSON are found, and the row of the offset is no row."""
+    before = listing(peers)
+    with FaustTables(peers / "faust", application_id="shop") as source:
+        plan = plan_peer_import(source, "counts", key=ss.json, value=ss.json)
+        import_peer_state(source, root, [plan], backend="sqlite")
+
+    assert listing(peers) == before
+    for partition in (0, 1):
+        with ss.open_logged_store(root, "counts", partition) as logged:
+            assert dict(logged.store.range(None, None)) == expected["faust"][f"counts/{partition}"]
+            assert logged.store.position == {
+                ss.TopicPartition("shop-counts-changelog", partition): 20 + partition
+            }
+
+
+@pytest.mark.spec("MIG-15", "MIG-17")
+def test_a_wrong_number_of_partitions_of_faust_is_found_by_the_keys(
+    peers: Path, root: Path
+) -> None:
+    """Nothing of the partition is there afterwards, and the offset's topic is not guessed."""
+    with FaustTables(peers / "faust") as source:
+        plan = plan_peer_import(source, "counts", partitions=3)
+        with pytest.raises(InvalidArgumentError, match="pass the application's id"):
+            import_peer_state(source, root, [plan], backend="sqlite")
+    with (
+        FaustTables(peers / "faust", application_id="shop") as source,
+        pytest.raises(InvalidArgumentError, match="another number of partitions"),
+    ):
+        import_peer_state(source, root, [plan], backend="sqlite")
+
+    assert not (root / "counts").exists()
+
+
+@pytest.mark.spec("MIG-16", "MIG-18")
+def test_steps_of_bytewax_are_as_they_would_resume(
+    peers: Path, root: Path, expected: dict[str, Any]
+) -> None:
+    """A key that was discarded is not there; values stay the pickles that they are."""
+    with BytewaxRecoveryStore(peers / "bytewax") as source:
+        assert source.resume_epoch == 11
+        plan = plan_peer_import(source, SUM, key=ss.utf8, partitions=3)
+        import_peer_state(source, root, [plan])
+        with pytest.raises(StoreMismatchError, match="already"):
+            import_peer_state(source, root, [plan])
+        [again] = import_peer_state(source, root, [plan], skip_existing=True)
+        with pytest.raises(InvalidArgumentError, match="when the store is opened"):
+            import_peer_state(source, root, [plan], backend="sqlite")
+
+    assert not again.is_new
+    read: dict[str, Any] = {}
+    for partition in range(3):
+        with ss.open_logged_store(root, SUM, partition, backend="sqlite") as logged:
+            for key, value in logged.store.range(None, None):
+                read[key] = pickle.loads(value)  # noqa: S301  # made by tools/peer_states.py
+    assert read == {key: total for key, total in expected["bytewax"].items() if total >= 0}
+
+
+@pytest.mark.spec("MIG-16")
+def test_a_recovery_store_with_a_part_missing_is_refused(peers: Path) -> None:
+    """Half of the keys would look like all of them."""
+    (peers / "bytewax" / "part-0.sqlite3").unlink()
+
+    with pytest.raises(StoreCorruptedError, match="1 of 2"):
+        BytewaxRecoveryStore(peers / "bytewax")
+
+
+@pytest.mark.spec("MIG-16")
+def test_a_database_that_its_program_has_open_is_refused(peers: Path) -> None:
+    """RocksDB holds its file LOCK as long as the program has the database open."""
+    lock = peers / "faust" / "v1" / "tables" / "counts-0.db" / "LOCK"
+    hold = f"import fcntl; f = open({str(lock)!r}, 'w'); fcntl.lockf(f, fcntl.LOCK_EX); print(1)"
+    with subprocess.Popen(
+        [sys.executable, "-I", "-S", "-c", hold + "; print(flush=True); input()"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as program:
+        assert program.stdout is not None
+        program.stdout.readline()
+        program.stdout.readline()
+        with (
+            FaustTables(peers / "faust", application_id="shop") as source,
+            pytest.raises(StoreLockedError, match="stop it"),
+        ):
+            source.offsets("counts", 0)
+        program.communicate(b"\n")
+
+
+@pytest.mark.spec("MIG-16")
+def test_directories_of_nothing_say_what_to_give(tmp_path: Path) -> None:
+    """Each names the directory that it wants."""
+    with pytest.raises(StoreNotFoundError, match="<state_dir>/<consumer_group>"):
+        QuixStateDirectory(tmp_path)
+    with pytest.raises(StoreNotFoundError, match="<app-id>-data"):
+        FaustTables(tmp_path)
+    with pytest.raises(StoreNotFoundError, match=r"part-0\.sqlite3"):
+        BytewaxRecoveryStore(tmp_path)
+
+
+@pytest.mark.spec("MIG-16")
+def test_a_damaged_table_is_no_shorter_table(peers: Path) -> None:
+    """A row that cannot be read raises, whichever library it is of."""
+    [table] = (peers / "faust" / "v1" / "tables" / "counts-1.db").glob("*.sst")
+    data = bytearray(table.read_bytes())
+    data[5] ^= 0xFF
+    table.write_bytes(data)
+
+    with (
+        FaustTables(peers / "faust", application_id="shop") as source,
+        pytest.raises(StoreCorruptedError, match="counts-1"),
+    ):
+        list(source.read("counts", 1, source.store("counts").kinds[0]))
