@@ -11,12 +11,15 @@ from statestores.errors import ChangelogCorruptedError
 from statestores.kafka.changelog_rows import ChangelogRow
 from statestores.kafka.tasks.changelog_frames import FRAME_KEYS, FrameFormat, Purpose
 from statestores.kafka.tasks.task_stores import LoggedStore
+from statestores.kafka.tasks.wholes import Wholes
 from statestores.spi import Durability, Position, StoreSpecification, TopicPartition
 
 _CHANGELOG = TopicPartition("app-store-changelog", 0)
 _INPUT = TopicPartition("input", 0)
 _SMALL = 700
 """So many bytes that a few rows fill a record."""
+_MANY_OFFSETS = 200_000
+"""So many offsets behind a whole make the next one due."""
 _KINDS: dict[str, StoreSpecification[Any, Any]] = {
     "key-value": ss.KeyValue("store", key=ss.utf8, value=ss.int64),
     "timestamped": ss.TimestampedKeyValue("store", key=ss.utf8, value=ss.int64),
@@ -163,3 +166,26 @@ def test_what_is_in_another_format_is_refused(tmp_path: Path) -> None:
             frames.take([strange], 0)
     frames.store.close()
     rows.store.close()
+
+
+@pytest.mark.spec("KFK-28")
+def test_a_whole_that_took_too_long_is_not_tried_at_every_commit() -> None:
+    """A store that takes long to write is tried again when as many offsets have come.
+
+    The number of offsets behind the last whole stayed above the bound, so each commit wrote a piece
+    of a whole for seconds, which nobody reads, and the log grew all the faster.
+    """
+    wholes = Wholes()
+    wholes.begin(0)
+    assert not wholes.is_due(_MANY_OFFSETS - 1)
+    assert wholes.is_due(_MANY_OFFSETS)
+    wholes.begins_at(_MANY_OFFSETS)
+    wholes.given_up(10, _MANY_OFFSETS)
+    wholes.committed()
+
+    assert (wholes.superfluous, wholes.is_due(_MANY_OFFSETS + 1)) == (0, False)
+    assert wholes.is_due(2 * _MANY_OFFSETS)
+    wholes.begins_at(2 * _MANY_OFFSETS)
+    wholes.written(10)
+    wholes.committed()
+    assert wholes.superfluous == 2 * _MANY_OFFSETS

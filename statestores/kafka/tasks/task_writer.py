@@ -140,11 +140,11 @@ class TaskWriter:
                         _WHOLE_SECONDS,
                         logged.changelog.topic,
                     )
-                    logged.wholes.written(size, is_complete=False)
+                    logged.wholes.given_up(size, logged.reflected)
                     return
                 self._write(logged.changelog, key, value, time_ms, (), tell)
                 size, tell = size + len(value or b""), None
-        logged.wholes.written(size, is_complete=True)
+        logged.wholes.written(size)
 
 
 def _most_bytes(rows: pa.RecordBatch) -> int:

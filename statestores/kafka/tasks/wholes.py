@@ -20,7 +20,8 @@ class Wholes:
 
     def __init__(self) -> None:
         """Know nothing yet."""
-        self._start = 0
+        self._counted_from = 0
+        """The offset from which what comes behind a whole is counted."""
         self._bytes = 0
         self._whole_bytes = 0
         self._first: int | None = None
@@ -30,23 +31,33 @@ class Wholes:
 
     def begin(self, start: int) -> None:
         """Note that the changelog begins at *start*, with a whole if not at 0."""
-        self._start = start
+        self._counted_from = start
 
     def is_due(self, next_offset: int) -> bool:
         """Whether a whole is to be written, by an owner whose changes go to *next_offset*."""
         return (
             self._bytes >= max(_LEAST_BYTES, _GROWTH * self._whole_bytes)
-            or next_offset - self._start >= _MOST_OFFSETS
+            or next_offset - self._counted_from >= _MOST_OFFSETS
         )
 
     def changed(self, size: int) -> None:
         """Note changes of *size* bytes."""
         self._bytes += size
 
-    def written(self, size: int, *, is_complete: bool) -> None:
-        """Note a whole of *size* bytes; one that is not complete is for nobody."""
+    def written(self, size: int) -> None:
+        """Note a whole of *size* bytes."""
         self._bytes, self._whole_bytes = 0, size
-        self._is_complete = is_complete
+        self._is_complete = True
+
+    def given_up(self, size: int, next_offset: int) -> None:
+        """Note *size* bytes of a whole that took too long, and is for nobody.
+
+        The next one is due when as much has come again as if it were one: what was written of it
+        is itself a part of what makes the changelog grow.
+        """
+        self._bytes, self._whole_bytes = 0, size
+        self._counted_from = next_offset
+        self._is_complete = False
 
     def begins_at(self, offset: int) -> None:
         """Note where the whole of the transaction under way begins."""
@@ -55,7 +66,7 @@ class Wholes:
     def committed(self) -> None:
         """Note that the transaction is committed."""
         if self._first is not None and self._is_complete:
-            self._start = self.superfluous = self._first
+            self._counted_from = self.superfluous = self._first
         self._first = None
 
     def taken_back(self) -> None:
