@@ -67,7 +67,8 @@ def run(
         commit_interval_ms: How long the instance goes on before it commits.
         commit_records: After how many records of a task it commits in any case.
         least_column_rows: From how many records of a task at hand these are processed as columns,
-            where columns give the same (PRC-55, PRC-56). With 2**60, never.
+            where columns give the same (PRC-55, PRC-56), and the last update of each key of a
+            batch comes out. Fewer, from 256 on, are a run, of which every update does (PRC-95).
         cache_max_bytes: Memory of each task in which updates of a table wait for later ones of
             their keys, until the task commits (PRC-82).
         changelog_format: ``"rows"`` are the records that Kafka Streams writes (KFK-10);
