@@ -6,21 +6,17 @@ on meanwhile.
 """
 
 import asyncio
-import contextvars
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from itertools import islice
 from types import TracebackType
 from typing import Generic, Protocol, Self, TypeVar
 
+from statestores.asynchronous.thread_calls import ROWS_AT_ONCE, called
 from statestores.errors import InvalidTypeError, StoreClosedError
 from statestores.spi.offsets import TopicPartition
 
 T = TypeVar("T")
-
-_AT_ONCE = 256
-"""Rows that are taken on the thread together."""
 
 
 class _Owned(Protocol):
@@ -59,7 +55,7 @@ class AsyncStateStore(Generic[S]):
         """
         if not self._is_open:
             raise StoreClosedError("the asynchronous store is closed; open it again")
-        return await _call(self._thread, partial(use, self._store))
+        return await called(self._thread, use, self._store)
 
     async def commit(self, offsets: Mapping[TopicPartition, int] | None = None) -> None:
         """Commit all writes with the *offsets* that they contain; see `StateStore.commit`.
@@ -80,7 +76,7 @@ class AsyncStateStore(Generic[S]):
         """
         rows = await self.run(lambda store: iter(read(store)))
         try:
-            while chunk := await self.run(lambda _: list(islice(rows, _AT_ONCE))):
+            while chunk := await self.run(lambda _: list(islice(rows, ROWS_AT_ONCE))):
                 for row in chunk:
                     yield row
         finally:
@@ -97,7 +93,7 @@ class AsyncStateStore(Generic[S]):
             return
         self._is_open = False
         try:
-            await _call(self._thread, self._store.close)
+            await called(self._thread, self._store.close)
         finally:
             self._thread.shutdown(wait=False)
 
@@ -130,7 +126,7 @@ async def open_async(open_store: Callable[[], S]) -> AsyncStateStore[S]:
     """
     thread = ThreadPoolExecutor(1, thread_name_prefix="statestores-owner")
     try:
-        return AsyncStateStore(await _call(thread, lambda: _checked(open_store())), thread)
+        return AsyncStateStore(await called(thread, lambda: _checked(open_store())), thread)
     except BaseException:
         thread.shutdown(wait=False)
         raise
@@ -144,9 +140,3 @@ def _checked(store: S) -> S:
             f"one that returns {store!r}"
         )
     return store
-
-
-async def _call(thread: ThreadPoolExecutor, function: Callable[[], T]) -> T:
-    """Await *function* on *thread*, with the context variables of the caller."""
-    context = contextvars.copy_context()
-    return await asyncio.get_running_loop().run_in_executor(thread, partial(context.run, function))

@@ -1,12 +1,12 @@
 """Finding stores by name and type, or by what they are (KIP-67)."""
 
 from collections.abc import Callable
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar, Unpack, overload
 
 from statestores.errors import InvalidTypeError, UnknownStateStoreError
 from statestores.query.local_partitions import LocalPartitions, StoreSource
 from statestores.query.position_bound import AtLeast
-from statestores.query.read_terms import ReadTerms
+from statestores.query.read_terms import GivenTerms, ReadTerms
 from statestores.query.store_types import QueryableStoreType, type_of_kind
 from statestores.semantics.every_kind.arguments import check_store_name
 from statestores.spi.offsets import Position
@@ -48,11 +48,7 @@ class QueryableStores:
         self,
         name: KeyValue[K, V],
         store_type: None = None,
-        *,
-        include_stale: bool = False,
-        partition: int | None = None,
-        at_least: AtLeast | None = None,
-        max_lag: int | None = None,
+        **terms: Unpack[GivenTerms],
     ) -> ReadOnlyKeyValueStore[K, V]: ...
 
     @overload
@@ -60,11 +56,7 @@ class QueryableStores:
         self,
         name: TimestampedKeyValue[K, V],
         store_type: None = None,
-        *,
-        include_stale: bool = False,
-        partition: int | None = None,
-        at_least: AtLeast | None = None,
-        max_lag: int | None = None,
+        **terms: Unpack[GivenTerms],
     ) -> ReadOnlyTimestampedKeyValueStore[K, V]: ...
 
     @overload
@@ -72,11 +64,7 @@ class QueryableStores:
         self,
         name: Versioned[K, V],
         store_type: None = None,
-        *,
-        include_stale: bool = False,
-        partition: int | None = None,
-        at_least: AtLeast | None = None,
-        max_lag: int | None = None,
+        **terms: Unpack[GivenTerms],
     ) -> ReadOnlyVersionedStore[K, V]: ...
 
     @overload
@@ -84,11 +72,7 @@ class QueryableStores:
         self,
         name: Window[K, V],
         store_type: None = None,
-        *,
-        include_stale: bool = False,
-        partition: int | None = None,
-        at_least: AtLeast | None = None,
-        max_lag: int | None = None,
+        **terms: Unpack[GivenTerms],
     ) -> ReadOnlyWindowStore[K, V]: ...
 
     @overload
@@ -96,11 +80,7 @@ class QueryableStores:
         self,
         name: Session[K, V],
         store_type: None = None,
-        *,
-        include_stale: bool = False,
-        partition: int | None = None,
-        at_least: AtLeast | None = None,
-        max_lag: int | None = None,
+        **terms: Unpack[GivenTerms],
     ) -> ReadOnlySessionStore[K, V]: ...
 
     @overload
@@ -108,11 +88,7 @@ class QueryableStores:
         self,
         name: str,
         store_type: QueryableStoreType[T],
-        *,
-        include_stale: bool = False,
-        partition: int | None = None,
-        at_least: AtLeast | None = None,
-        max_lag: int | None = None,
+        **terms: Unpack[GivenTerms],
     ) -> T: ...
 
     def store(

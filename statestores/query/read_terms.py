@@ -1,6 +1,7 @@
 """On which terms a store is read: which partitions may answer, and in what state."""
 
 from dataclasses import dataclass
+from typing import TypedDict
 
 from statestores.query.position_bound import AtLeast
 
@@ -20,6 +21,15 @@ class ReadTerms:
 
     max_lag: int | None = None
     """How many changes what is read may be behind."""
+
+
+class GivenTerms(TypedDict, total=False):
+    """The same, as arguments of a call."""
+
+    include_stale: bool
+    partition: int | None
+    at_least: AtLeast | None
+    max_lag: int | None
 
 
 ANY_TERMS = ReadTerms()

@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar, Unpack, overload
 
+from statestores.asynchronous.thread_calls import called
 from statestores.errors import InvalidTypeError
 from statestores.query.position_bound import AtLeast
 from statestores.query.queryable_stores import QueryableStores
+from statestores.query.read_terms import GivenTerms
 from statestores.query.store_types import QueryableStoreType
 from statestores.serving.awaited_stores import (
     AsyncKeyValueStore,
@@ -15,7 +17,6 @@ from statestores.serving.awaited_stores import (
     AsyncTimestampedKeyValueStore,
     AsyncVersionedStore,
     AsyncWindowStore,
-    called,
 )
 from statestores.spi import kinds
 from statestores.spi.kinds import Kind
@@ -61,11 +62,7 @@ class AsyncStores:
         self,
         name: KeyValue[K, V],
         store_type: None = None,
-        *,
-        include_stale: bool = False,
-        partition: int | None = None,
-        at_least: AtLeast | None = None,
-        max_lag: int | None = None,
+        **terms: Unpack[GivenTerms],
     ) -> AsyncKeyValueStore[K, V]: ...
 
     @overload
@@ -73,11 +70,7 @@ class AsyncStores:
         self,
         name: TimestampedKeyValue[K, V],
         store_type: None = None,
-        *,
-        include_stale: bool = False,
-        partition: int | None = None,
-        at_least: AtLeast | None = None,
-        max_lag: int | None = None,
+        **terms: Unpack[GivenTerms],
     ) -> AsyncTimestampedKeyValueStore[K, V]: ...
 
     @overload
@@ -85,11 +78,7 @@ class AsyncStores:
         self,
         name: Versioned[K, V],
         store_type: None = None,
-        *,
-        include_stale: bool = False,
-        partition: int | None = None,
-        at_least: AtLeast | None = None,
-        max_lag: int | None = None,
+        **terms: Unpack[GivenTerms],
     ) -> AsyncVersionedStore[K, V]: ...
 
     @overload
@@ -97,11 +86,7 @@ class AsyncStores:
         self,
         name: Window[K, V],
         store_type: None = None,
-        *,
-        include_stale: bool = False,
-        partition: int | None = None,
-        at_least: AtLeast | None = None,
-        max_lag: int | None = None,
+        **terms: Unpack[GivenTerms],
     ) -> AsyncWindowStore[K, V]: ...
 
     @overload
@@ -109,11 +94,7 @@ class AsyncStores:
         self,
         name: Session[K, V],
         store_type: None = None,
-        *,
-        include_stale: bool = False,
-        partition: int | None = None,
-        at_least: AtLeast | None = None,
-        max_lag: int | None = None,
+        **terms: Unpack[GivenTerms],
     ) -> AsyncSessionStore[K, V]: ...
 
     @overload
@@ -121,11 +102,7 @@ class AsyncStores:
         self,
         name: str,
         store_type: QueryableStoreType[Any],
-        *,
-        include_stale: bool = False,
-        partition: int | None = None,
-        at_least: AtLeast | None = None,
-        max_lag: int | None = None,
+        **terms: Unpack[GivenTerms],
     ) -> Any: ...
 
     async def store(

@@ -3,14 +3,12 @@
 What returns an iterator is an asynchronous one here: ``async for key, value in counts.range()``.
 """
 
-import asyncio
-import contextvars
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator
 from concurrent.futures import Executor
-from functools import partial
 from itertools import islice
 from typing import Any, Generic, ParamSpec, TypeVar
 
+from statestores.asynchronous.thread_calls import ROWS_AT_ONCE, called
 from statestores.spi.offsets import Position
 from statestores.spi.records import SessionRecord, TimestampedValue, VersionedRecord, WindowRecord
 from statestores.spi.specification import StoreSpecification
@@ -20,9 +18,6 @@ K = TypeVar("K")
 V = TypeVar("V")
 T = TypeVar("T")
 P = ParamSpec("P")
-
-_AT_ONCE = 256
-"""Rows that are taken on a thread together."""
 
 
 class AsyncStore:
@@ -62,7 +57,7 @@ class AsyncStore:
         try:
             while True:
                 is_free = False
-                chunk = await self._read(lambda: list(islice(rows, _AT_ONCE)))
+                chunk = await self._read(lambda: list(islice(rows, ROWS_AT_ONCE)))
                 is_free = True
                 if not chunk:
                     return
@@ -246,10 +241,3 @@ class AsyncSessionStore(AsyncTimedStore, Generic[K, V]):
         """Iterate over the sessions of many keys that end within a time."""
         read = self._store.find_sessions_by_end
         return self._iterated(read, first_ms, last_ms, first_key, last_key, reverse=reverse)
-
-
-async def called(threads: Executor, read: Callable[P, T], *given: P.args, **how: P.kwargs) -> T:
-    """Return what *read* returns on one of *threads*, with the context of the caller."""
-    context = contextvars.copy_context()
-    call: Callable[[], T] = partial(context.run, partial(read, *given, **how))
-    return await asyncio.get_running_loop().run_in_executor(threads, call)

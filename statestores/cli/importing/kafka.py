@@ -14,6 +14,14 @@ from statestores.cli.arguments import (
     optional_duration,
     parse_backend_options,
 )
+from statestores.cli.importing.taking_over import (
+    BackendNameOption,
+    DryRunOption,
+    KeySerdeOption,
+    StoresOption,
+    ToOption,
+    ValueSerdeOption,
+)
 from statestores.cli.output import Column, Output, named
 from statestores.errors import InvalidArgumentError
 from statestores.migration import (
@@ -95,14 +103,8 @@ def import_kafka(
         ),
     ],
     *,
-    to: Annotated[
-        Path | None,
-        typer.Option("--to", metavar="ROOT", help="The state root; it is made if need be."),
-    ] = None,
-    store: Annotated[
-        list[str] | None,
-        typer.Option("--store", metavar="NAME", help="Only this store. Repeatable."),
-    ] = None,
+    to: ToOption = None,
+    store: StoresOption = None,
     kind: Annotated[
         KafkaKind | None, typer.Option("--kind", help="The kind, where the files do not tell it.")
     ] = None,
@@ -124,12 +126,8 @@ def import_kafka(
             min=1, metavar="N", help="Of the application; by default those that are here."
         ),
     ] = None,
-    key_serde: Annotated[
-        str | None, typer.Option(metavar="NAME", help="What reads the keys; by default bytes.")
-    ] = None,
-    value_serde: Annotated[
-        str | None, typer.Option(metavar="NAME", help="What reads the values; by default bytes.")
-    ] = None,
+    key_serde: KeySerdeOption = None,
+    value_serde: ValueSerdeOption = None,
     application_id: Annotated[
         str | None,
         typer.Option(metavar="ID", help="The application's id, if the directory was renamed."),
@@ -143,13 +141,9 @@ def import_kafka(
             "--unchecked-keys", help="The application has a partitioner of its own; see the docs."
         ),
     ] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say what is there; nothing is written.")
-    ] = False,
+    dry_run: DryRunOption = False,
     json: JsonOption = False,
-    backend: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The backend; by default rocksdb.")
-    ] = None,
+    backend: BackendNameOption = None,
     backend_option: BackendOption = None,
 ) -> None:
     """WRITES: import what a stopped Kafka Streams application has left behind.

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from statestores.cli.arguments import duration_option
+from statestores.cli.arguments import optional_duration
 from statestores.cli.output import Column, Output, named
 from statestores.errors import InvalidArgumentError
 from statestores.migration.peers.importing import PeerPlan, import_peer_state, plan_peer_import
@@ -88,7 +88,7 @@ def take_over(
     Raises:
         InvalidArgumentError: Something is missing; the message lists all of it.
     """
-    retention_ms = None if retention is None else duration_option("--retention", retention)
+    retention_ms = optional_duration("--retention", retention)
     chosen = [source.store(name) for name in dict.fromkeys(stores)] if stores else source.stores()
     if dry_run:
         _say_what_is_there(output, source, chosen, kind, has_retention=retention is not None)

@@ -28,7 +28,7 @@ from statestores.kafka.client_settings import ClientSettings
 from statestores.kafka.cluster import Cluster, may_pass
 from statestores.kafka.internal_topics import changelog_name
 from statestores.kafka.messages import offset_of, place_of, time_of
-from statestores.kafka.readers import open_reader
+from statestores.kafka.readers import consumed, open_reader
 from statestores.kafka.tasks.changelog_frames import is_frame
 from statestores.processing.topology import Graph
 from statestores.reading.change_feed import placed_changes
@@ -162,7 +162,7 @@ def _messages(
     following, heard = start, time.monotonic()
     while following < end:
         found: list[Message] = []
-        for message in reader.consume(_BATCH_RECORDS, _WAIT_SECONDS):
+        for message in consumed(reader, _BATCH_RECORDS, _WAIT_SECONDS):
             error = message.error()
             if place_of(message) != place:
                 continue  # of what was read before

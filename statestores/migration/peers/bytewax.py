@@ -5,9 +5,7 @@ keys by epoch, and from which epoch the dataflow would resume. A snapshot is a p
 here, and nothing unpickles it.
 """
 
-import sqlite3
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import closing
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -15,12 +13,12 @@ from typing import Any
 import pyarrow as pa
 
 from statestores.errors import (
-    StorageError,
     StoreCorruptedError,
     StoreNotFoundError,
     UnsupportedFormatError,
 )
 from statestores.files.local_path import local_path
+from statestores.migration.peers.database import sqlite_rows
 from statestores.migration.peers.source import PEER_ROW_SCHEMAS, PeerState, PeerStore, as_batches
 from statestores.spi.kinds import KEY_VALUE, Kind
 from statestores.spi.offsets import TopicPartition
@@ -125,15 +123,8 @@ class BytewaxRecoveryStore(PeerState):
         return {}
 
     def _query(self, part: Path, statement: str, *values: object) -> list[Any]:
-        try:
-            with closing(sqlite3.connect(f"{part.as_uri()}?mode=ro", uri=True)) as database:
-                return database.execute(statement, values).fetchall()
-        except sqlite3.DatabaseError as error:
-            if isinstance(error, sqlite3.OperationalError):
-                raise StorageError(f"cannot read {str(part)!r}: {error}") from error
-            raise StoreCorruptedError(
-                f"{str(part)!r} is damaged: {error}; take one of Bytewax's backups"
-            ) from error
+        remedy = "; take one of Bytewax's backups"
+        return list(sqlite_rows(part, statement, *values, damaged="is damaged", remedy=remedy))
 
     def close(self) -> None:
         """Do nothing: databases are open only while they are read."""

@@ -6,8 +6,8 @@ they open, get a directory of links and copies; SQLite is opened to read.
 
 import os
 import shutil
-import sqlite3
 import tempfile
+from abc import abstractmethod
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from os import PathLike
@@ -23,7 +23,7 @@ from statestores.errors import (
     StoreNotFoundError,
 )
 from statestores.files.local_path import local_path
-from statestores.migration.peers.database import IdleRocksDB
+from statestores.migration.peers.database import IdleRocksDB, sqlite_rows
 from statestores.migration.peers.source import PEER_ROW_SCHEMAS, PeerState, PeerStore, as_batches
 from statestores.migration.programs_lock import hold_shared
 from statestores.serdes.optional_packages import require
@@ -63,8 +63,9 @@ class _OneStore(PeerState):
         """Return none: such a database has no changelog."""
         return {}
 
+    @abstractmethod
     def _rows(self) -> Iterator[Pair]:
-        raise NotImplementedError
+        """Yield keys and values."""
 
     def close(self) -> None:
         """Do nothing: the database is open only while it is read."""
@@ -201,15 +202,9 @@ class SQLiteTable(_OneStore):
         return serde.encode(value)
 
     def _query(self, statement: str, *values: object) -> Iterator[Any]:
-        try:
-            with closing(sqlite3.connect(f"{self.path.as_uri()}?mode=ro", uri=True)) as database:
-                yield from database.execute(statement, values)
-        except sqlite3.OperationalError as error:
-            raise StorageError(f"cannot read {str(self.path)!r}: {error}") from error
-        except sqlite3.DatabaseError as error:
-            raise StoreCorruptedError(
-                f"{str(self.path)!r} is damaged or no SQLite database: {error}"
-            ) from error
+        return sqlite_rows(
+            self.path, statement, *values, damaged="is damaged or no SQLite database"
+        )
 
 
 def _need_current(path: Path, engine: str) -> None:

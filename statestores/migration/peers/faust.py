@@ -14,7 +14,13 @@ import pyarrow as pa
 from statestores.errors import InvalidArgumentError, StoreCorruptedError, StoreNotFoundError
 from statestores.files.local_path import local_path
 from statestores.migration.peers.database import IdleRocksDB
-from statestores.migration.peers.source import PEER_ROW_SCHEMAS, PeerState, PeerStore, as_batches
+from statestores.migration.peers.source import (
+    PEER_ROW_SCHEMAS,
+    PeerState,
+    PeerStore,
+    as_batches,
+    partition_in,
+)
 from statestores.spi.kinds import KEY_VALUE, Kind
 from statestores.spi.offsets import TopicPartition
 
@@ -117,13 +123,7 @@ class FaustTables(PeerState):
 
     def _path(self, store: str, partition: int | None) -> Path:
         self.store(store)
-        found = self._tables[store]
-        if partition not in found:
-            raise StoreNotFoundError(
-                f"there is no partition {partition!r} of the table {store!r} in "
-                f"{str(self.path)!r}; there are: {', '.join(map(str, found))}"
-            )
-        return found[partition]
+        return partition_in(self._tables[store], partition, f"the table {store!r}", self.path)
 
     def close(self) -> None:
         """Do nothing: databases are open only while they are read."""

@@ -22,7 +22,13 @@ from statestores.errors import (
 )
 from statestores.files.local_path import local_path
 from statestores.migration.peers.database import IdleRocksDB
-from statestores.migration.peers.source import PEER_ROW_SCHEMAS, PeerState, PeerStore, as_batches
+from statestores.migration.peers.source import (
+    PEER_ROW_SCHEMAS,
+    PeerState,
+    PeerStore,
+    as_batches,
+    partition_in,
+)
 from statestores.spi.kinds import KEY_VALUE, SESSION, VERSIONED, WINDOW, Kind
 from statestores.spi.offsets import TopicPartition
 
@@ -169,13 +175,7 @@ class QuixStateDirectory(PeerState):
 
     def _path(self, store: str, partition: int | None) -> Path:
         self.store(store)
-        found = self._partitions[store]
-        if partition not in found:
-            raise StoreNotFoundError(
-                f"there is no partition {partition!r} of the store {store!r} in "
-                f"{str(self.path)!r}; there are: {', '.join(map(str, found))}"
-            )
-        return found[partition]
+        return partition_in(self._partitions[store], partition, f"the store {store!r}", self.path)
 
     def close(self) -> None:
         """Do nothing: databases are open only while they are read."""

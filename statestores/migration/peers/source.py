@@ -114,6 +114,20 @@ class PeerState(Closing, ABC):
         """Return the offset of the last record of its changelog that *partition* has (MIG-17)."""
 
 
+def partition_in(found: Mapping[int, Path], partition: int | None, what: str, place: Path) -> Path:
+    """Return where *partition* of *what* is, of those that were *found* in *place*.
+
+    Raises:
+        StoreNotFoundError: There is no such partition.
+    """
+    if partition is None or partition not in found:
+        raise StoreNotFoundError(
+            f"there is no partition {partition!r} of {what} in {str(place)!r}; there are: "
+            f"{', '.join(map(str, found))}"
+        )
+    return found[partition]
+
+
 def as_batches(
     rows: Iterable[Sequence[Any]], schema: pa.Schema
 ) -> Generator[pa.RecordBatch, None, None]:

@@ -3,6 +3,7 @@
 from base64 import b64encode
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Final, Generic, TypeVar
 
 from statestores.errors import SerializationError
@@ -50,20 +51,19 @@ class ProtobufSerde(Generic[M]):
         if type(value) is not self.message:
             raise refused_value(self.name, value, f"a {self.message.__name__}")
         given: Any = value
-        descriptor: Any = given.DESCRIPTOR
-        schema = b64encode(descriptor.file.serialized_pb).decode()
+        schema, place = _written(given.DESCRIPTOR)
         number = self.registry.number(self.subject, schema, _KIND, register=self.register)
         try:
             # One message has one form, if one library writes it.
             body: bytes = given.SerializeToString(deterministic=True)
         except Exception as error:  # the driver's own class, of a message with fields missing
             raise refused_value(self.name, value, f"a whole message; {error}") from error
-        return framed(number, _place(descriptor), body)
+        return framed(number, place, body)
 
     def decode(self, data: bytes) -> M:
         _, rest = unframed(self.name, data)
         made: Any = self.message()
-        place = _place(made.DESCRIPTOR)
+        _, place = _written(made.DESCRIPTOR)
         if not rest.startswith(place):
             reason = f"they are another message of the schema than {self.message.__name__}"
             raise refused_bytes(self.name, data, reason)
@@ -116,6 +116,12 @@ def protobuf(
             "google.protobuf may be imported here; use a serde of your own for it"
         )
     return ProtobufSerde(subject, message, registry, register)
+
+
+@cache
+def _written(descriptor: Any) -> tuple[str, bytes]:
+    """Return the schema of a message's file, as a registry has it, and the message's `_place`."""
+    return b64encode(descriptor.file.serialized_pb).decode(), _place(descriptor)
 
 
 def _place(descriptor: Any) -> bytes:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from os import PathLike
 from threading import Lock
-from typing import Any, NoReturn, TypeVar, overload
+from typing import Any, NoReturn, TypeVar, Unpack, overload
 
 import pyarrow as pa
 from pyarrow import flight
@@ -19,7 +19,7 @@ from statestores.query.metadata.host import Host
 from statestores.query.metadata.instance import InstanceMetadata
 from statestores.query.position_bound import AtLeast
 from statestores.query.questions import Question
-from statestores.query.read_terms import ReadTerms
+from statestores.query.read_terms import GivenTerms, ReadTerms
 from statestores.query.store_types import read_as
 from statestores.reading.change_feed import feed_schema
 from statestores.reading.partition_columns import decoded, serdes_of
@@ -104,11 +104,7 @@ class FlightStores(Closing):
         host: Host | str,
         store: KeyValue[K, V],
         /,
-        *,
-        include_stale: bool = False,
-        partition: int | None = None,
-        at_least: AtLeast | None = None,
-        max_lag: int | None = None,
+        **terms: Unpack[GivenTerms],
     ) -> ReadOnlyKeyValueStore[K, V]: ...
 
     @overload
@@ -117,11 +113,7 @@ class FlightStores(Closing):
         host: Host | str,
         store: TimestampedKeyValue[K, V],
         /,
-        *,
-        include_stale: bool = False,
-        partition: int | None = None,
-        at_least: AtLeast | None = None,
-        max_lag: int | None = None,
+        **terms: Unpack[GivenTerms],
     ) -> ReadOnlyTimestampedKeyValueStore[K, V]: ...
 
     @overload
@@ -130,11 +122,7 @@ class FlightStores(Closing):
         host: Host | str,
         store: Versioned[K, V],
         /,
-        *,
-        include_stale: bool = False,
-        partition: int | None = None,
-        at_least: AtLeast | None = None,
-        max_lag: int | None = None,
+        **terms: Unpack[GivenTerms],
     ) -> ReadOnlyVersionedStore[K, V]: ...
 
     @overload
@@ -143,11 +131,7 @@ class FlightStores(Closing):
         host: Host | str,
         store: Window[K, V],
         /,
-        *,
-        include_stale: bool = False,
-        partition: int | None = None,
-        at_least: AtLeast | None = None,
-        max_lag: int | None = None,
+        **terms: Unpack[GivenTerms],
     ) -> ReadOnlyWindowStore[K, V]: ...
 
     @overload
@@ -156,11 +140,7 @@ class FlightStores(Closing):
         host: Host | str,
         store: Session[K, V],
         /,
-        *,
-        include_stale: bool = False,
-        partition: int | None = None,
-        at_least: AtLeast | None = None,
-        max_lag: int | None = None,
+        **terms: Unpack[GivenTerms],
     ) -> ReadOnlySessionStore[K, V]: ...
 
     def store(

@@ -104,9 +104,8 @@ class StateStoreReader(DataSourceReader):
         keys = selection_from_options(options, self._key_serde)
         self._read_numbers = self._numbers
         if keys is not None and placement is Placement.PARTITIONER:
-            self._read_numbers = tuple(
-                each for each in self._numbers if each in self._holding(keys)
-            )
+            holding = self._holding(keys)
+            self._read_numbers = tuple(each for each in self._numbers if each in holding)
 
     def arrow_schema(self) -> "pa.Schema":
         """Return the schema of the batches that `read` gives."""

@@ -2,10 +2,8 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike, fspath
-from pickle import PicklingError
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from pyspark import cloudpickle
 from pyspark.errors import PySparkException
 from pyspark.sql.types import StructType
 
@@ -18,6 +16,7 @@ from statestores.spark.hash_placement import PLACE_COLUMN, Placement
 from statestores.spark.local_copy import CopyOptions
 from statestores.spark.session.name_routing import is_connect
 from statestores.spark.session.query_session import query_id
+from statestores.spark.session.sendable import check_sendable
 from statestores.spark.session.worker_python import check_worker_python
 from statestores.spark.state_path import require_local_path
 from statestores.spark.stateful_functions.batches import MicroBatch, MicroBatches
@@ -221,13 +220,11 @@ def _check_function(function: object) -> None:
     """
     if not callable(function):
         raise InvalidTypeError(f"function must be callable, got {function!r}")
-    try:
-        cloudpickle.dumps(function)  # type: ignore[no-untyped-call]  # Spark's
-    except (PicklingError, TypeError, AttributeError, NotImplementedError) as error:
-        raise InvalidTypeError(
-            f"the function {getattr(function, '__name__', function)!r} cannot be sent to Spark's "
-            f"workers: {error}; open files, connections and locks inside of it"
-        ) from error
+    check_sendable(
+        function,
+        f"the function {getattr(function, '__name__', function)!r}",
+        "open files, connections and locks inside of it",
+    )
 
 
 def _type_of(frame: "DataFrame", column: str) -> "pa.DataType":

@@ -74,9 +74,7 @@ def filled_topics(graph: Graph) -> set[str]:
 
 def emptied_topics(graph: Graph) -> set[str]:
     """Return the topics of *graph* that are for others."""
-    written = {topic.name for part in graph.sub_topologies for topic in part.sink_topics}
-    written |= {topic.name for topic in graph.errors.dead_letter_topics}
-    return written - {topic.name for topic in graph.internal_topics}
+    return _written_topics(graph) - {topic.name for topic in graph.internal_topics}
 
 
 def plan_chain(graph: Graph, root: Path, settings: ChainSettings) -> Chain:
@@ -93,7 +91,7 @@ def plan_chain(graph: Graph, root: Path, settings: ChainSettings) -> Chain:
     state = StateRoot.create(root)
     identity = claim(state.path, graph, runner=RUNNER)
     counts = graph.partitions(settings.partitions)
-    channels = _channels(graph)
+    channels = tuple(sorted(_written_topics(graph)))  # in an order that stays
     filled = filled_topics(graph)
     parts = []
     for part in feeding_first(graph):
@@ -140,7 +138,7 @@ def plan_chain(graph: Graph, root: Path, settings: ChainSettings) -> Chain:
     return Chain(parts)
 
 
-def _channels(graph: Graph) -> tuple[str, ...]:
-    """Return the topics that are written, in an order that stays."""
+def _written_topics(graph: Graph) -> set[str]:
+    """Return the topics that are written, those of dead letters included."""
     written = {topic.name for part in graph.sub_topologies for topic in part.sink_topics}
-    return tuple(sorted(written | {topic.name for topic in graph.errors.dead_letter_topics}))
+    return written | {topic.name for topic in graph.errors.dead_letter_topics}

@@ -5,10 +5,8 @@ from dataclasses import dataclass
 from functools import reduce
 from logging import getLogger
 from os import PathLike, fspath
-from pickle import PicklingError
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from pyspark import cloudpickle
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
@@ -25,10 +23,11 @@ from statestores.spark.hash_placement import shuffled
 from statestores.spark.local_copy import CopyOptions
 from statestores.spark.session.name_routing import is_connect
 from statestores.spark.session.query_session import query_id
+from statestores.spark.session.sendable import check_sendable
 from statestores.spark.session.worker_python import check_worker_python
 from statestores.spark.state_path import require_local_path
 from statestores.spark.stateful_functions.output import emitted_frame
-from statestores.spark.stateful_functions.plan import CHANNEL_COLUMN
+from statestores.spark.stateful_functions.plan import CHANNEL_COLUMN, DEFAULT_PARTITIONS
 from statestores.spark.stateful_functions.task import StatefulTask, TaskResult
 from statestores.spark.topology.chain import Chain, EmittedFiles, PartPlan, StepInput
 from statestores.spark.topology.planning import (
@@ -48,8 +47,6 @@ if TYPE_CHECKING:
 
 Sink: TypeAlias = Callable[[DataFrame, int], object]
 """Takes what a micro-batch has written to a topic, and its number, as in ``foreachBatch``."""
-
-DEFAULT_PARTITIONS = 4
 
 _LOGGER = getLogger(__name__)
 
@@ -167,7 +164,11 @@ def run(
     check_time("commit_timeout_ms", commit_timeout_ms)
     _check_edges(graph, sources, sinks or {})
     check_worker_python(spark)
-    _check_sendable(graph)
+    check_sendable(
+        graph.sub_topologies,
+        f"the topology {graph.name!r}",
+        "open files, connections and locks in Processor.open",
+    )
     root = require_local_path(fspath(state))
     load_backend(backend or DEFAULT_BACKEND)
     frames = [
@@ -235,18 +236,3 @@ def _check_edges(graph: Graph, sources: object, sinks: object) -> None:
                 f"the sink of {name!r} must be a function of a DataFrame and the number of a "
                 f"micro-batch, got {sink!r}"
             )
-
-
-def _check_sendable(graph: Graph) -> None:
-    """Accept a topology that Spark can send to its workers.
-
-    Raises:
-        InvalidTypeError: It cannot.
-    """
-    try:
-        cloudpickle.dumps(graph.sub_topologies)  # type: ignore[no-untyped-call]  # Spark's
-    except (PicklingError, TypeError, AttributeError, NotImplementedError) as error:
-        raise InvalidTypeError(
-            f"the topology {graph.name!r} cannot be sent to Spark's workers: {error}; open files, "
-            "connections and locks in Processor.open"
-        ) from error
