@@ -35,7 +35,8 @@ BENCH_BUILD := build/benchmarks
 BENCH := $(BENCH_BIN)/python -m statestores_benchmarks
 BENCH_REPORT := $(BENCH_BIN)/python -m statestores_benchmarks.report
 # By the shell, since make remembers which files there were when it began.
-BENCH_RESULTS ?= $$(ls $(BENCH_BUILD)/quick.json $(BENCH_BUILD)/spark.json 2>/dev/null)
+BENCH_RESULTS ?= $$(ls $(BENCH_BUILD)/quick.json $(BENCH_BUILD)/spark.json \
+	$(BENCH_BUILD)/kafka.json 2>/dev/null)
 
 .PHONY: help
 help: ## List the targets
@@ -138,6 +139,11 @@ bench-full: $(BENCH_STAMP) ## The same with every row and more rounds (an hour)
 .PHONY: bench-spark
 bench-spark: $(BENCH_STAMP) ## Measure Spark's readers and stateful operators
 	$(BENCH) --spark --json $(BENCH_BUILD)/spark.json $(BENCH_ARGS)
+
+# Skipped by name without a JDK and Maven, which brings Kafka Streams by its coordinates.
+.PHONY: bench-kafka
+bench-kafka: $(BENCH_STAMP) ## Measure beside Kafka Streams' own stores, in Java (5 minutes)
+	$(BENCH) --kafka-stores --json $(BENCH_BUILD)/kafka.json $(BENCH_ARGS)
 
 .PHONY: bench-micro
 bench-micro: $(BENCH_STAMP) ## Micro-operations with pytest-benchmark

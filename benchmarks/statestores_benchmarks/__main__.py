@@ -16,6 +16,8 @@ from rich.progress import Progress
 from statestores_benchmarks.cases import FULL, SCALES, Group, Scale, Workload
 from statestores_benchmarks.data import SEED
 from statestores_benchmarks.environment import load, machine, revision, versions
+from statestores_benchmarks.kafka_stores.groups import groups as kafka_stores_groups
+from statestores_benchmarks.kafka_stores.peer import why_unavailable
 from statestores_benchmarks.measurement import Measured, measure
 from statestores_benchmarks.report import report
 from statestores_benchmarks.results import GroupResult, Results, Run, group_result
@@ -34,6 +36,9 @@ def main(
         list[str] | None, typer.Option(help="Workloads or groups to leave out, likewise.")
     ] = None,
     spark: Annotated[bool, typer.Option(help="Measure in Spark, and nothing else.")] = False,
+    kafka_stores: Annotated[
+        bool, typer.Option(help="Measure beside Kafka Streams' own stores, and nothing else.")
+    ] = False,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write each round here.")] = None,
     markdown_file: Annotated[
         Path | None, typer.Option("--markdown", help="Write the tables here as well.")
@@ -50,6 +55,8 @@ def main(
         from statestores_benchmarks.spark.collected import collect  # noqa: PLC0415  # an extra
 
         run.take_each(collect(size, prefixes, run.measure))
+    elif kafka_stores:
+        run.measure_each(_beside_kafka_streams(size, prefixes, console))
     else:
         left_out = tuple(skip or ()) + (() if size is FULL or only else tuple(DETAILS))
         run.measure_each(chosen(WORKLOADS, size, prefixes, left_out))
@@ -124,6 +131,19 @@ class _Running:
             ),
             self._groups,
         )
+
+
+def _beside_kafka_streams(
+    scale: Scale, only: tuple[str, ...], console: Console
+) -> Iterator[tuple[str, Group]]:
+    """Yield the groups with Kafka Streams' stores, or end with the reason why there are none."""
+    absent = why_unavailable()
+    if absent is not None:
+        console.print(f"skipped: Kafka Streams' stores: {absent}", style="yellow")
+        raise typer.Exit
+    for workload, group in kafka_stores_groups(scale):
+        if not only or group.name.startswith(only):
+            yield workload, group
 
 
 def chosen(

@@ -11,6 +11,20 @@ PROCESS_CRASH = "each side hands its writes to the operating system, without fsy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Times:
+    """How long the work of a round took where it was done, in seconds."""
+
+    thread_s: float
+    """The time of its thread on a processor."""
+
+    process_s: float
+    """The time of every thread of its process on a processor."""
+
+    wall_s: float
+    """Elapsed time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
     """What a round shows besides its time. A round that returns anything else shows nothing."""
 
@@ -20,6 +34,9 @@ class Outcome:
 
     quantities: Mapping[str, float] = field(default_factory=dict)
     """What the round counted or weighed, by name; the unit is in the name."""
+
+    times: Times | None = None
+    """Its times, of work that another process has done and measured."""
 
 
 Timed = Callable[[], object]

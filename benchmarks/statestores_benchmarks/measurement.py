@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from statestores_benchmarks.cases import Case, Group, Outcome, Scale
+from statestores_benchmarks.cases import Case, Group, Outcome, Scale, Times
 from statestores_benchmarks.peers import why_absent
 
 _MICROSECONDS = 1e6
@@ -137,11 +137,16 @@ def _round(case: Case, operations: int) -> _Round:
             gc.enable()
         outcome = returned if isinstance(returned, Outcome) else Outcome()
         answer = None if outcome.answer is None else outcome.answer()
+    times = outcome.times or Times(
+        thread_s=cpu_end - cpu_start,
+        process_s=process_end - process_start,
+        wall_s=wall_end - wall_start,
+    )
     factor = _MICROSECONDS / operations
     return _Round(
-        (cpu_end - cpu_start) * factor,
-        (process_end - process_start) * factor,
-        (wall_end - wall_start) * factor,
+        times.thread_s * factor,
+        times.process_s * factor,
+        times.wall_s * factor,
         outcome,
         answer,
     )

@@ -56,7 +56,7 @@ def main(
 ) -> None:
     """Count with each contender, and print a table."""
     ours = [sys.executable, str(_HERE / "ours.py")]
-    streams = [sys.executable, str(_TOOLS / "kafka_peer.py"), "Counts"]
+    streams = [sys.executable, str(_TOOLS / "kafka_peer.py"), "--measured", "Counts"]
     contenders = {
         "statestores" + _EACH: (ours, ["each"]),
         "statestores, as `run` chooses": (ours, []),

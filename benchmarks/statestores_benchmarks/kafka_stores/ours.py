@@ -1,0 +1,267 @@
+"""Our side of each work, by the names that ``StoreBench.java`` gives them.
+
+A way of a work takes the rows, options of the store and a directory, and prepares a round. Ours has
+a write-ahead log and commits every 1,000 rows; Kafka Streams has none and commits at the end.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import statestores as ss
+from statestores.spi.specification import StoreSpecification
+from statestores_benchmarks.cases import Outcome, Timed
+from statestores_benchmarks.data import COMMIT_ROWS
+from statestores_benchmarks.kafka_stores.rows import BEGIN_MS, HOUR_MS, VERSIONS, Rows
+
+_DAY_MS = 24 * HOUR_MS
+_GAP_MS = 60_000
+_LOG = ss.TopicPartition("log", 0)
+_KAFKA_S: dict[str, object] = {
+    "write_buffer_bytes": 16 << 20,
+    "block_cache_bytes": 50 << 20,
+    "compression": "none",
+}
+"""What Kafka Streams gives its stores."""
+
+Options = dict[str, object]
+Way = Callable[[Rows, Options, Path], AbstractContextManager[Timed]]
+Batch = tuple[list[bytes], list[bytes], int]
+"""Keys and values of a commit, and the time of its versions or windows."""
+
+KEY_VALUE = ss.KeyValue("rows")
+TIMESTAMPED = ss.TimestampedKeyValue("rows")
+VERSIONED = ss.Versioned("versions", history_retention_ms=_DAY_MS)
+WINDOW = ss.Window("window", retention_ms=_DAY_MS, window_size_ms=HOUR_MS)
+SESSION = ss.Session("session", retention_ms=_DAY_MS)
+
+
+def _opened(specification: StoreSpecification[bytes, bytes], options: Options, path: Path) -> Any:
+    """Open a store; its kind is up to who calls."""
+    return ss.open_store(
+        path / "ours",
+        specification,
+        backend="rocksdb",
+        options=_KAFKA_S | options,
+        durability=ss.Durability.PROCESS_CRASH,
+    )
+
+
+def putting(specification: Any, batches: Any, put: Any) -> Way:
+    """Return the way that puts *batches* of the rows, with a commit after each."""
+
+    @contextmanager
+    def prepared(rows: Rows, options: Options, path: Path) -> Iterator[Timed]:
+        given = batches(rows)
+        with _opened(specification, options, path) as store:
+            yield lambda: _load(store, given, put(store), rows.count)
+
+    return prepared
+
+
+def reading(specification: Any, batches: Any, put: Any, read: Any) -> Way:
+    """Return the way that reads, by *read* of store and rows, what was put like that."""
+
+    @contextmanager
+    def prepared(rows: Rows, options: Options, path: Path) -> Iterator[Timed]:
+        with _opened(specification, options, path) as store:
+            _load(store, batches(rows), put(store), rows.count)
+            yield read(store, rows)
+
+    return prepared
+
+
+def _load(store: Any, batches: list[Any], put: Callable[..., object], count: int) -> Outcome:
+    for number, batch in enumerate(batches):
+        put(*batch)
+        store.commit({_LOG: number})
+    return Outcome(answer=lambda: count)
+
+
+def plain(rows: Rows) -> list[tuple[list[bytes], list[bytes]]]:
+    """Return keys and values of each commit."""
+    return [
+        (rows.keys[first : first + COMMIT_ROWS], rows.values[first : first + COMMIT_ROWS])
+        for first in range(0, rows.count, COMMIT_ROWS)
+    ]
+
+
+def dated(rows: Rows) -> list[Batch]:
+    """Return keys, values and the time of each commit: version after version of the few keys."""
+    return [
+        (keys, rows.values[first : first + len(keys)], BEGIN_MS + version * HOUR_MS)
+        for version in range(VERSIONS)
+        for first in range(0, rows.few, COMMIT_ROWS)
+        for keys in [rows.keys[first : min(first + COMMIT_ROWS, rows.few)]]
+    ]
+
+
+def changes(rows: Rows) -> list[tuple[ss.Changes]]:
+    """Return what a changelog says of `plain`."""
+    return [(ss.Changes(keys, values),) for keys, values in plain(rows)]
+
+
+def dated_changes(rows: Rows) -> list[tuple[ss.Changes]]:
+    """Return what a changelog says of `dated`."""
+    return [(ss.Changes(keys, values, [at] * len(keys)),) for keys, values, at in dated(rows)]
+
+
+def each(store: Any) -> Callable[..., None]:
+    """Return what puts a batch row by row."""
+
+    def put(keys: list[bytes], values: list[bytes], *at: int) -> None:
+        one = store.put
+        for key, value in zip(keys, values, strict=True):
+            one(key, value, *at)
+
+    return put
+
+
+def many(store: Any) -> Callable[..., None]:
+    """Return what puts a batch as columns."""
+
+    def put(keys: list[bytes], values: list[bytes], *at: int) -> None:
+        store.put_many(keys, values, *([time] * len(keys) for time in at))
+
+    return put
+
+
+def replay(store: Any) -> Callable[..., None]:
+    """Return what replays a batch of a changelog."""
+    found: Callable[..., None] = store.replay
+    return found
+
+
+def timestamped(rows: Rows) -> list[tuple[list[bytes], list[bytes], int]]:
+    """Return `plain` with a time for each commit."""
+    return [(keys, values, BEGIN_MS + at) for at, (keys, values) in enumerate(plain(rows))]
+
+
+def get(store: Any, rows: Rows) -> Timed:
+    """Read values of keys, one by one."""
+    asked = [rows.keys[pick] for pick in rows.picks]
+    return _summed(lambda: sum(len(store.get(key)) for key in asked))
+
+
+def get_many(store: Any, rows: Rows) -> Timed:
+    """Read values of keys, 1,000 at a time."""
+    asked = _slices([rows.keys[pick] for pick in rows.picks])
+    return _summed(lambda: sum(len(value) for keys in asked for value in store.get_many(keys)))
+
+
+def get_value(store: Any, rows: Rows) -> Timed:
+    """Read timestamped values of keys, one by one."""
+    asked = [rows.keys[pick] for pick in rows.picks]
+    return _summed(lambda: sum(len(store.get(key).value) for key in asked))
+
+
+def scan(store: Any, rows: Rows) -> Timed:
+    """Read all rows in order."""
+
+    def read() -> int:
+        found = 0
+        for key, value in store.range():
+            found += len(key) + len(value)
+        return found
+
+    return _summed(read)
+
+
+def latest(store: Any, rows: Rows) -> Timed:
+    """Read the latest versions of keys."""
+    asked = [rows.keys[pick] for pick in rows.few_picks]
+    return _summed(lambda: sum(len(store.get(key).value) for key in asked))
+
+
+def as_of(store: Any, rows: Rows) -> Timed:
+    """Read versions of keys as of any time."""
+    asked = [(rows.keys[pick], BEGIN_MS + at) for pick, at in _picks_and_times(rows)]
+    return _summed(lambda: sum(len(store.get(key, at).value) for key, at in asked))
+
+
+def as_of_many(store: Any, rows: Rows) -> Timed:
+    """Read versions of keys as of any time, 1,000 at a time."""
+    keys = _slices([rows.keys[pick] for pick in rows.few_picks])
+    times = _slices([BEGIN_MS + at for at in rows.times])
+    asked = list(zip(keys, times, strict=True))
+    return _summed(
+        lambda: sum(len(found.value) for some, at in asked for found in store.get_many(some, at))
+    )
+
+
+def fetch(store: Any, rows: Rows) -> Timed:
+    """Read single windows."""
+    asked = [(rows.keys[pick], BEGIN_MS + at - at % HOUR_MS) for pick, at in _picks_and_times(rows)]
+    return _summed(lambda: sum(len(store.fetch(key, at)) for key, at in asked))
+
+
+def fetch_ten(store: Any, rows: Rows) -> Timed:
+    """Read all ten windows of each key."""
+    keys = rows.keys[: rows.few]
+
+    def read() -> int:
+        found = 0
+        for key in keys:
+            for window in store.fetch_range(key, BEGIN_MS, BEGIN_MS + VERSIONS * HOUR_MS):
+                found += len(window.value)
+        return found
+
+    return _summed(read)
+
+
+@contextmanager
+def stamped_windows(rows: Rows, options: Options, path: Path) -> Iterator[Timed]:
+    """Put windows whose values begin with a time of eight bytes, as Kafka Streams' do."""
+    with _opened(WINDOW, options, path) as store:
+        put = each(store)
+
+        def stamped(keys: list[bytes], values: list[bytes], at: int) -> None:
+            time = at.to_bytes(8, "big")
+            put(keys, [time + value for value in values], at)
+
+        yield lambda: _load(store, dated(rows), stamped, rows.count)
+
+
+@contextmanager
+def merged_sessions(rows: Rows, options: Options, path: Path) -> Iterator[Timed]:
+    """Merge events into sessions; every second one of a key follows within the gap."""
+    events = [
+        (keys, values, BEGIN_MS + version // 2 * HOUR_MS + version % 2 * (_GAP_MS // 2))
+        for keys, values, at in dated(rows)
+        for version in [(at - BEGIN_MS) // HOUR_MS]
+    ]
+    with _opened(SESSION, options, path) as store:
+
+        def work() -> Outcome:
+            merged = 0
+            find, remove, put = store.find_sessions, store.remove, store.put
+            for number, (keys, values, at) in enumerate(events):
+                for key, value in zip(keys, values, strict=True):
+                    start, end = at, at
+                    replaced = list(find(key, at - _GAP_MS, at + _GAP_MS))
+                    for found in replaced:
+                        start, end = min(start, found.start_ms), max(end, found.end_ms)
+                        remove(key, found.start_ms, found.end_ms)
+                    put(key, start, end, value)
+                    merged += len(replaced)
+                store.commit({_LOG: number})
+            return Outcome(answer=lambda: merged)
+
+        yield work
+
+
+def _picks_and_times(rows: Rows) -> Iterator[tuple[int, int]]:
+    return zip(rows.few_picks, rows.times, strict=True)
+
+
+def _slices(items: list[Any]) -> list[list[Any]]:
+    return [items[first : first + COMMIT_ROWS] for first in range(0, len(items), COMMIT_ROWS)]
+
+
+def _summed(read: Callable[[], int]) -> Timed:
+    def timed() -> Outcome:
+        found = read()
+        return Outcome(answer=lambda: found)
+
+    return timed
