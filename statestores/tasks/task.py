@@ -41,20 +41,20 @@ from statestores.spi.stores.window import WindowStore
 from statestores.spi.window_specification import Window
 from statestores.staging.staged_write import finish_staged_writes
 from statestores.state_root import PartitionDirectory, StateRoot
-from statestores.tasks.lag import LATEST_OFFSET, LagInfo
-from statestores.tasks.local_directory import LocalDirectory
-from statestores.tasks.rebuilding import OnCorruption, Rebuild, check_on_corruption, open_local
-from statestores.tasks.restore_progress import RestoreListener, RestoreReporter
-from statestores.tasks.standby import Standby
-from statestores.tasks.task_commit import (
+from statestores.tasks.commits.task_commit import (
     finish_commit,
     forget_commit,
     is_recorded,
     record_commit,
     recorded_outputs,
 )
+from statestores.tasks.commits.task_outputs import TaskOutputs
+from statestores.tasks.lag import LATEST_OFFSET, LagInfo
+from statestores.tasks.local_directory import LocalDirectory
+from statestores.tasks.rebuilding import OnCorruption, Rebuild, check_on_corruption, open_local
+from statestores.tasks.restore_progress import RestoreListener, RestoreReporter
+from statestores.tasks.standby import Standby
 from statestores.tasks.task_id import TaskId
-from statestores.tasks.task_outputs import TaskOutputs
 
 K = TypeVar("K")
 V = TypeVar("V")

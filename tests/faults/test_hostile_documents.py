@@ -31,7 +31,7 @@ from statestores.spark.stateful_functions.record import RECORD_FILE, read_record
 from statestores.spi.durability import Durability
 from statestores.staging.write_intent import _checksum as intent_sum
 from statestores.staging.write_intent import read_intent
-from statestores.tasks.task_commit import finish_commit
+from statestores.tasks.commits.task_commit import finish_commit
 from statestores_memory import MemoryEngine
 
 MUTANTS = 80

@@ -34,7 +34,7 @@ from statestores.logged_store import LoggedStore
 from statestores.spi.durability import Durability
 from statestores.spi.offsets import Position
 from statestores.state_root import StateRoot
-from statestores.tasks.task_outputs import TaskOutputs
+from statestores.tasks.commits.task_outputs import TaskOutputs
 
 RECORD_FILE = "commit.json"
 

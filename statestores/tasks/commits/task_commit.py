@@ -20,13 +20,13 @@ from statestores.logged_store import LoggedStore
 from statestores.spi.durability import Durability
 from statestores.spi.offsets import Position
 from statestores.state_root import StateRoot
-from statestores.tasks.commit_record import (
+from statestores.tasks.commits.commit_record import (
     OUTPUTS_DIRECTORY,
     RecordedPart,
     read_record,
     write_record,
 )
-from statestores.tasks.task_outputs import TaskOutputs
+from statestores.tasks.commits.task_outputs import TaskOutputs
 
 _RECORD = "commit"
 _UNFINISHED = "commit.tmp"
