@@ -61,6 +61,7 @@ FAILPOINTS: dict[str, str] = {
     "task.outputs-appended": "what a recorded commit emits is in its topics, and no store has it",
     "task.output-appended": "one partition of a topic has what a recorded commit emits to it",
     "task.carried-out": "every store has a recorded commit, and the record is there still",
+    "task.noting": "a store of a task has its first commit, and the task has not noted that",
     "task.forgotten": "the record of a commit has lost its name, and its files are there still",
     "copies.renamed": "a copy of a store that nobody keeps has a name that is none, and is there",
     "reset.begun": "what a reset removes is noted, and is there still",

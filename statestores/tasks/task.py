@@ -49,6 +49,7 @@ from statestores.tasks.commits.task_commit import (
     recorded_outputs,
 )
 from statestores.tasks.commits.task_outputs import TaskOutputs
+from statestores.tasks.commits.written_stores import WrittenStores
 from statestores.tasks.lag import LATEST_OFFSET, LagInfo
 from statestores.tasks.local_directory import LocalDirectory
 from statestores.tasks.rebuilding import OnCorruption, Rebuild, check_on_corruption, open_local
@@ -74,9 +75,11 @@ class Task(Closing):
         directory: Path,
         rebuilds: Sequence[Rebuild],
         durability: Durability,
+        written: WrittenStores,
         outputs: TaskOutputs | None = None,
     ) -> None:
         """Take over open stores, and the lock of the task."""
+        self._written = written
         self._outputs = outputs
         self._id = task_id
         self._stores = dict(stores)
@@ -210,10 +213,12 @@ class Task(Closing):
                 )
         pending = [store for store in self._stores.values() if store.store.has_pending_writes]
         emits = self._outputs is not None and self._outputs.has_pending
-        if len(pending) > 1 or emits:
-            self._commit_several(pending or list(self._stores.values())[:1], reached)
+        committed = pending or list(self._stores.values())[:1]
+        if len(committed) > 1 or emits:
+            self._commit_several(committed, reached)
         else:  # one store commits as one anyway
-            (pending or list(self._stores.values()))[0].commit(reached)
+            committed[0].commit(reached)
+        self._written.note(committed)
 
     def _commit_several(self, pending: Sequence[LoggedStore[Any]], reached: Position) -> None:
         is_committed = False
@@ -357,6 +362,7 @@ def open_task(
         InvalidArgumentError: There is no store, or one that has no such partition.
         StoreNotFoundError: The state root has no such store.
         StoreLockedError: Another process has the task, or one of its stores.
+        StoreCorruptedError: A store that the task has written is gone.
         StateStoreError: As `statestores.open_logged_store`, of one of the stores.
     """
     names = list(dict.fromkeys(store_names(stores)))
@@ -377,6 +383,9 @@ def open_task(
         for name in names:
             finish_staged_writes(state, name)
         finish_commit(directory, state, task.partition, outputs)
+        written = WrittenStores(
+            directory, {name: source.changelog for name, source in sources.items()}
+        )
         for name, source in sources.items():
             reporter = RestoreReporter(listener, task, name)
             reporter.start()
@@ -399,8 +408,9 @@ def open_task(
                 rebuilds += [rebuild] if rebuild else []
             opened[name] = on_failure.enter_context(logged)
             reporter.end()
+        written.check(task, opened.values())
         on_failure.pop_all()
-    return Task(task, opened, lock, directory, rebuilds, durability, outputs)
+    return Task(task, opened, lock, directory, rebuilds, durability, written, outputs)
 
 
 def _open_and_restore(

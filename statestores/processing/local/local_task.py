@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from statestores.processing.error_policy import ErrorPolicy
 from statestores.processing.local.consumer import Consumer
-from statestores.processing.local.held_stores import HeldStores
 from statestores.processing.local.outputs import TopicOutputs
 from statestores.processing.local.topics import AnyTopic
 from statestores.processing.runtime import (
@@ -51,15 +50,10 @@ class LocalTask(Closing):
         least_run_rows: int = LEAST_RUN_ROWS,
         cache_max_bytes: int = 0,
     ) -> None:
-        """Go on where the stores of *task* are; each step is measured if *is_detailed*.
-
-        Raises:
-            StoreCorruptedError: A store that the task has written is gone.
-        """
+        """Go on where the stores of *task* are; each step is measured if *is_detailed*."""
         self.part = part
         self.task = task
         self.stores = {store.name: task.store(store.name) for store in part.stores}
-        self._held = HeldStores(task, self.stores[part.task_store.name])
         self.uncommitted = 0
         """How many records were processed since the last commit."""
         self._outputs = outputs
@@ -211,7 +205,6 @@ class LocalTask(Closing):
             self.runtime.commit_requested = False
             return False
         position = self.runtime.prepare_commit()
-        self._held.note()
         if self._outputs.has_pending:
             self._outputs.number += 1
             position[self._outputs.mark] = self._outputs.number
