@@ -1,7 +1,6 @@
 """A writer that is killed while it appends, rolls and compacts."""
 
 import random
-import time
 from pathlib import Path
 
 import pytest
@@ -77,11 +76,8 @@ def test_killed_writers_lose_nothing_that_was_acknowledged(directory: Path) -> N
     for _ in range(KILLS):
         with Forked(WRITER, directory, number) as writer:
             assert int(writer.stdout.readline()) == number * 3
-            acknowledged = number - 1
-            for _ in range(chance.randint(0, 90)):
-                acknowledged = int(writer.stdout.readline())
-            time.sleep(chance.random() * 0.003)
-            writer.kill()
+            lines, moment_s = chance.randint(0, 90), chance.random() * 0.003
+            acknowledged = int(writer.kill_after(lines, moment_s) or number - 1)
             for line in writer.stdout.read().splitlines():
                 acknowledged = int(line)
         number = check(directory, acknowledged)

@@ -14,6 +14,7 @@ import multiprocessing
 import os
 import sys
 import tempfile
+import time
 from multiprocessing.connection import Connection
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -85,6 +86,18 @@ class Forked:
     def is_running(self) -> bool:
         """Return whether it has not ended."""
         return self._process.is_alive()
+
+    def kill_after(self, lines: int, seconds: float) -> str:
+        """Kill it *seconds* after it has written *lines* more; return the last of these.
+
+        Of no lines, that is nothing.
+        """
+        line = ""
+        for _ in range(lines):
+            line = self.stdout.readline()
+        time.sleep(seconds)
+        self.kill()
+        return line
 
     def kill(self) -> None:
         """Kill it, as ``kill -9`` does."""

@@ -1,7 +1,6 @@
 """A logged store whose process is killed continues where its input says, and loses nothing."""
 
 import random
-import time
 from pathlib import Path
 
 import pytest
@@ -51,10 +50,8 @@ def test_counts_are_exact_after_many_kills(tmp_path: Path, backend: str) -> None
         with Forked(WRITER, tmp_path, backend, str(most)) as writer:
             acknowledged = int(writer.stdout.readline()) - 1
             if killed:
-                for _ in range(chance.randint(1, 40)):
-                    acknowledged = int(writer.stdout.readline())
-                time.sleep(chance.random() * 0.002)
-                writer.kill()
+                lines, moment_s = chance.randint(1, 40), chance.random() * 0.002
+                acknowledged = int(writer.kill_after(lines, moment_s))
             writer.stdout.read()
         with open_logged_store(root, "counts", 0) as counts:
             position = counts.position.get(INPUT, -1)

@@ -2,7 +2,6 @@
 
 import random
 import shutil
-import time
 from pathlib import Path
 
 import pytest
@@ -186,10 +185,8 @@ def test_a_killed_writer_loses_no_deletion(tmp_path: Path, backend: str) -> None
         with Forked(WRITER, tmp_path, backend, str(most)) as writer:
             acknowledged = int(writer.stdout.readline()) - 1
             if killed:
-                for _ in range(chance.randint(20, 60)):
-                    acknowledged = int(writer.stdout.readline())
-                time.sleep(chance.random() * 0.002)
-                writer.kill()
+                lines, moment_s = chance.randint(20, 60), chance.random() * 0.002
+                acknowledged = int(writer.kill_after(lines, moment_s))
             writer.stdout.read()
         with open_logged_store(root, "seen", 0) as seen:
             position = seen.position.get(INPUT, -1)
