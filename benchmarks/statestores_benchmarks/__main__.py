@@ -16,7 +16,8 @@ from rich.progress import Progress
 from statestores_benchmarks.cases import FULL, SCALES, Group, Scale, Workload
 from statestores_benchmarks.data import SEED
 from statestores_benchmarks.environment import load, machine, revision, versions
-from statestores_benchmarks.kafka_stores.groups import groups as kafka_stores_groups
+from statestores_benchmarks.kafka_stores.groups import WORKLOAD
+from statestores_benchmarks.kafka_stores.groups import groups as kafka_groups
 from statestores_benchmarks.kafka_stores.peer import why_unavailable
 from statestores_benchmarks.measurement import Measured, measure
 from statestores_benchmarks.report import report
@@ -56,7 +57,8 @@ def main(
 
         run.take_each(collect(size, prefixes, run.measure))
     elif kafka_stores:
-        run.measure_each(_beside_kafka_streams(size, prefixes, console))
+        _require_kafka_streams(console)
+        run.measure_each(chosen({WORKLOAD: kafka_groups}, size, prefixes, tuple(skip or ())))
     else:
         left_out = tuple(skip or ()) + (() if size is FULL or only else tuple(DETAILS))
         run.measure_each(chosen(WORKLOADS, size, prefixes, left_out))
@@ -133,17 +135,12 @@ class _Running:
         )
 
 
-def _beside_kafka_streams(
-    scale: Scale, only: tuple[str, ...], console: Console
-) -> Iterator[tuple[str, Group]]:
-    """Yield the groups with Kafka Streams' stores, or end with the reason why there are none."""
+def _require_kafka_streams(console: Console) -> None:
+    """End with the reason, and without an error, where Kafka Streams' stores do not run."""
     absent = why_unavailable()
     if absent is not None:
         console.print(f"skipped: Kafka Streams' stores: {absent}", style="yellow")
         raise typer.Exit
-    for workload, group in kafka_stores_groups(scale):
-        if not only or group.name.startswith(only):
-            yield workload, group
 
 
 def chosen(

@@ -144,7 +144,7 @@ WORKS: Sequence[Work] = [
     Work(
         "timestamped window put",
         "put 10 windows of {few:,} keys, values with a time",
-        ours.stamped_windows,
+        ours.putting(ours.WINDOW, ours.dated, ours.stamped),
         1.0,
     ),
     Work(
@@ -156,8 +156,8 @@ WORKS: Sequence[Work] = [
 ]
 
 
-def groups(scale: Scale) -> Iterator[tuple[str, Group]]:
-    """Yield a group for each work, with the name of the workload.
+def groups(scale: Scale) -> Iterator[Group]:
+    """Yield a group for each work.
 
     One Java process serves all of them: what it has compiled for one is compiled for the next.
 
@@ -170,7 +170,7 @@ def groups(scale: Scale) -> Iterator[tuple[str, Group]]:
         rows.write(file)
         with started(file) as peer:
             for work in WORKS:
-                yield WORKLOAD, _group(work, rows, peer)
+                yield _group(work, rows, peer)
 
 
 def _group(work: Work, rows: Rows, peer: Peer) -> Group:

@@ -81,20 +81,25 @@ def _load(store: Any, batches: list[Any], put: Callable[..., object], count: int
 
 def plain(rows: Rows) -> list[tuple[list[bytes], list[bytes]]]:
     """Return keys and values of each commit."""
-    return [
-        (rows.keys[first : first + COMMIT_ROWS], rows.values[first : first + COMMIT_ROWS])
-        for first in range(0, rows.count, COMMIT_ROWS)
-    ]
+    return list(zip(_slices(rows.keys), _slices(rows.values), strict=True))
 
 
 def dated(rows: Rows) -> list[Batch]:
     """Return keys, values and the time of each commit: version after version of the few keys."""
-    return [
-        (keys, rows.values[first : first + len(keys)], BEGIN_MS + version * HOUR_MS)
-        for version in range(VERSIONS)
-        for first in range(0, rows.few, COMMIT_ROWS)
-        for keys in [rows.keys[first : min(first + COMMIT_ROWS, rows.few)]]
-    ]
+    return _versions(rows, lambda version: BEGIN_MS + version * HOUR_MS)
+
+
+def events(rows: Rows) -> list[Batch]:
+    """Return the same with other times: every second one of a key is within the gap."""
+    return _versions(
+        rows, lambda version: BEGIN_MS + version // 2 * HOUR_MS + version % 2 * (_GAP_MS // 2)
+    )
+
+
+def _versions(rows: Rows, time_of: Callable[[int], int]) -> list[Batch]:
+    keys, values = _slices(rows.keys[: rows.few]), _slices(rows.values[: rows.few])
+    few = list(zip(keys, values, strict=True))
+    return [(*batch, time_of(version)) for version in range(VERSIONS) for batch in few]
 
 
 def changes(rows: Rows) -> list[tuple[ss.Changes]]:
@@ -127,6 +132,17 @@ def many(store: Any) -> Callable[..., None]:
     return put
 
 
+def stamped(store: Any) -> Callable[..., None]:
+    """Return what puts a batch row by row, each value behind a time of eight bytes."""
+    put = each(store)
+
+    def stamp(keys: list[bytes], values: list[bytes], at: int) -> None:
+        time = at.to_bytes(8, "big")
+        put(keys, [time + value for value in values], at)
+
+    return stamp
+
+
 def replay(store: Any) -> Callable[..., None]:
     """Return what replays a batch of a changelog."""
     found: Callable[..., None] = store.replay
@@ -152,8 +168,7 @@ def get_many(store: Any, rows: Rows) -> Timed:
 
 def get_value(store: Any, rows: Rows) -> Timed:
     """Read timestamped values of keys, one by one."""
-    asked = [rows.keys[pick] for pick in rows.picks]
-    return _summed(lambda: sum(len(store.get(key).value) for key in asked))
+    return _summed_values(store, rows, rows.picks)
 
 
 def scan(store: Any, rows: Rows) -> Timed:
@@ -170,8 +185,7 @@ def scan(store: Any, rows: Rows) -> Timed:
 
 def latest(store: Any, rows: Rows) -> Timed:
     """Read the latest versions of keys."""
-    asked = [rows.keys[pick] for pick in rows.few_picks]
-    return _summed(lambda: sum(len(store.get(key).value) for key in asked))
+    return _summed_values(store, rows, rows.few_picks)
 
 
 def as_of(store: Any, rows: Rows) -> Timed:
@@ -211,32 +225,15 @@ def fetch_ten(store: Any, rows: Rows) -> Timed:
 
 
 @contextmanager
-def stamped_windows(rows: Rows, options: Options, path: Path) -> Iterator[Timed]:
-    """Put windows whose values begin with a time of eight bytes, as Kafka Streams' do."""
-    with _opened(WINDOW, options, path) as store:
-        put = each(store)
-
-        def stamped(keys: list[bytes], values: list[bytes], at: int) -> None:
-            time = at.to_bytes(8, "big")
-            put(keys, [time + value for value in values], at)
-
-        yield lambda: _load(store, dated(rows), stamped, rows.count)
-
-
-@contextmanager
 def merged_sessions(rows: Rows, options: Options, path: Path) -> Iterator[Timed]:
     """Merge events into sessions; every second one of a key follows within the gap."""
-    events = [
-        (keys, values, BEGIN_MS + version // 2 * HOUR_MS + version % 2 * (_GAP_MS // 2))
-        for keys, values, at in dated(rows)
-        for version in [(at - BEGIN_MS) // HOUR_MS]
-    ]
+    given = events(rows)
     with _opened(SESSION, options, path) as store:
 
         def work() -> Outcome:
             merged = 0
             find, remove, put = store.find_sessions, store.remove, store.put
-            for number, (keys, values, at) in enumerate(events):
+            for number, (keys, values, at) in enumerate(given):
                 for key, value in zip(keys, values, strict=True):
                     start, end = at, at
                     replaced = list(find(key, at - _GAP_MS, at + _GAP_MS))
@@ -257,6 +254,11 @@ def _picks_and_times(rows: Rows) -> Iterator[tuple[int, int]]:
 
 def _slices(items: list[Any]) -> list[list[Any]]:
     return [items[first : first + COMMIT_ROWS] for first in range(0, len(items), COMMIT_ROWS)]
+
+
+def _summed_values(store: Any, rows: Rows, picks: list[int]) -> Timed:
+    asked = [rows.keys[pick] for pick in picks]
+    return _summed(lambda: sum(len(store.get(key).value) for key in asked))
 
 
 def _summed(read: Callable[[], int]) -> Timed:

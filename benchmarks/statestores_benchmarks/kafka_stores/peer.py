@@ -9,6 +9,7 @@ from pathlib import Path
 from statestores_benchmarks.cases import Outcome, Timed, Times
 
 _PROGRAM = Path(__file__).parents[3] / "tools" / "kafka_peer.py"
+_COMMAND = [sys.executable, str(_PROGRAM), "--measured", "StoreBench"]
 
 
 class PeerError(RuntimeError):
@@ -60,11 +61,10 @@ class Peer:
 def started(rows: Path) -> Iterator[Peer]:
     """Start the program, which reads what it works on from the file *rows*; end it afterwards.
 
-    Raises:
-        PeerError: There is no JDK or no Maven, or the program does not start.
+    Where it does not start, see `why_unavailable`, its first work is a `PeerError`.
     """
     with subprocess.Popen(  # noqa: S603  # our own tool
-        [sys.executable, str(_PROGRAM), "--measured", "StoreBench"],
+        _COMMAND,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -80,7 +80,7 @@ def started(rows: Path) -> Iterator[Peer]:
 def why_unavailable() -> str | None:
     """Return why there is no peer here, or ``None`` when there is one; its jars are here then."""
     said = subprocess.run(  # noqa: S603  # our own tool
-        [sys.executable, str(_PROGRAM), "--measured", "StoreBench"],
+        _COMMAND,
         stdin=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,

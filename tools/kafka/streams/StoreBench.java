@@ -25,6 +25,7 @@ import org.apache.kafka.streams.processor.internals.RecordBatchingStateRestoreCa
 import org.apache.kafka.streams.state.KeyValueIterator;
 import org.apache.kafka.streams.state.KeyValueStore;
 import org.apache.kafka.streams.state.SessionStore;
+import org.apache.kafka.streams.state.StoreBuilder;
 import org.apache.kafka.streams.state.Stores;
 import org.apache.kafka.streams.state.TimestampedKeyValueStore;
 import org.apache.kafka.streams.state.TimestampedWindowStore;
@@ -190,15 +191,12 @@ public final class StoreBench {
       }
       case "timestamped window put" -> {
         final TimestampedWindowStore<byte[], byte[]> store =
-            open(
+            opened(
                 Stores.timestampedWindowStoreBuilder(
-                        Stores.persistentTimestampedWindowStore(
-                            "window", DAY, Duration.ofMillis(HOUR), false),
-                        BYTES,
-                        BYTES)
-                    .withLoggingDisabled()
-                    .withCachingDisabled()
-                    .build());
+                    Stores.persistentTimestampedWindowStore(
+                        "window", DAY, Duration.ofMillis(HOUR), false),
+                    BYTES,
+                    BYTES));
         yield () -> {
           for (int version = 0; version < VERSIONS; version++) {
             final long start = BEGIN + version * HOUR;
@@ -211,12 +209,9 @@ public final class StoreBench {
       }
       case "session merge" -> {
         final SessionStore<byte[], byte[]> store =
-            open(
+            opened(
                 Stores.sessionStoreBuilder(
-                        Stores.persistentSessionStore("session", DAY), BYTES, BYTES)
-                    .withLoggingDisabled()
-                    .withCachingDisabled()
-                    .build());
+                    Stores.persistentSessionStore("session", DAY), BYTES, BYTES));
         yield () -> mergeSessions(store);
       }
       default -> throw new IllegalArgumentException(name);
@@ -230,17 +225,19 @@ public final class StoreBench {
     return store;
   }
 
+  /** The store of the builder itself, without caching and without logging. */
+  private <S extends StateStore> S opened(final StoreBuilder<S> builder) {
+    return open(builder.withLoggingDisabled().withCachingDisabled().build());
+  }
+
   private long commit(final StateStore store) {
     store.commit(Map.of(LOG, (long) rows.keys.length));
     return rows.keys.length;
   }
 
   private KeyValueStore<byte[], byte[]> keyValue() {
-    return open(
-        Stores.keyValueStoreBuilder(Stores.persistentKeyValueStore("rows"), BYTES, BYTES)
-            .withLoggingDisabled()
-            .withCachingDisabled()
-            .build());
+    return opened(
+        Stores.keyValueStoreBuilder(Stores.persistentKeyValueStore("rows"), BYTES, BYTES));
   }
 
   private long put(final KeyValueStore<byte[], byte[]> store) {
@@ -260,12 +257,9 @@ public final class StoreBench {
   }
 
   private TimestampedKeyValueStore<byte[], byte[]> timestamped() {
-    return open(
+    return opened(
         Stores.timestampedKeyValueStoreBuilder(
-                Stores.persistentTimestampedKeyValueStore("rows"), BYTES, BYTES)
-            .withLoggingDisabled()
-            .withCachingDisabled()
-            .build());
+            Stores.persistentTimestampedKeyValueStore("rows"), BYTES, BYTES));
   }
 
   private long putTimestamped(final TimestampedKeyValueStore<byte[], byte[]> store) {
@@ -276,12 +270,9 @@ public final class StoreBench {
   }
 
   private VersionedKeyValueStore<byte[], byte[]> versioned() {
-    return open(
+    return opened(
         Stores.versionedKeyValueStoreBuilder(
-                Stores.persistentVersionedKeyValueStore("versions", DAY), BYTES, BYTES)
-            .withLoggingDisabled()
-            .withCachingDisabled()
-            .build());
+            Stores.persistentVersionedKeyValueStore("versions", DAY), BYTES, BYTES));
   }
 
   private long putVersions(final VersionedKeyValueStore<byte[], byte[]> store) {
@@ -293,14 +284,11 @@ public final class StoreBench {
   }
 
   private WindowStore<byte[], byte[]> window() {
-    return open(
+    return opened(
         Stores.windowStoreBuilder(
-                Stores.persistentWindowStore("window", DAY, Duration.ofMillis(HOUR), false),
-                BYTES,
-                BYTES)
-            .withLoggingDisabled()
-            .withCachingDisabled()
-            .build());
+            Stores.persistentWindowStore("window", DAY, Duration.ofMillis(HOUR), false),
+            BYTES,
+            BYTES));
   }
 
   private long putWindows(final WindowStore<byte[], byte[]> store) {
