@@ -146,6 +146,27 @@ def test_a_joined_row_goes_though_its_order_changes_again_meanwhile(
 
 
 @pytest.mark.spec("PRC-45")
+@for_each("size", [ONE_BY_ONE, ALL])
+@for_each("row", [None, ["d", 1]])
+def test_a_joined_row_goes_once_though_its_order_is_given_again(row: Any, size: int) -> None:
+    """The same order, or deletion, came again before the first was answered: two deletions came.
+
+    The second had another time, so that the last one of a batch was not that of single records.
+    """
+    topology = Topology("t")
+    priced(topology).to(OUT)
+    with topology.test() as driver:
+        pipe(driver, ("customers", "c", "Ann"), ("orders", "1", ["c", 1]))
+        driver.to_batches(size)
+        for time_ms in (8, 5):
+            driver.topic("orders").pipe(row, key="1", time_ms=time_ms)
+
+        out = [(record.value, record.time_ms) for record in driver.topic("out").read_all()]
+
+        assert out == [([["c", 1], "Ann"], 1), (None, 8)]
+
+
+@pytest.mark.spec("PRC-45")
 def test_an_order_that_names_nobody_gives_nothing() -> None:
     """What is owed is the deletion of a row that came out: a new order owes nothing."""
     topology = Topology("t")

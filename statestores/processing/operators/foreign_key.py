@@ -67,17 +67,18 @@ class Subscribe(Operator):
         if self.versioned and not item.is_latest:
             self._drop(self.name, "superseded", item)
             return
+        if item.new is None and item.old is None:
+            return
         old_key = None if item.old is None else self.foreign_key(item.old)
         new_key = None if item.new is None else self.foreign_key(item.new)
         left_it = old_key is not None and old_key != new_key
         if self._owed is None:
             if left_it:
                 self._say(old_key, item, None, answer=False)
-            if item.new is not None or item.old is not None:
-                self._say(new_key, item, item.new, answer=True)
+            self._say(new_key, item, item.new, answer=True)
             return
         # Of an inner join, what leaves a right row has its result deleted, unless there is another.
-        is_owed = left_it or self._is_owed(item)
+        is_owed = left_it or (self._is_owed(item) and not self._is_asked_for(item))
         if left_it:
             self._say(old_key, item, None, answer=item.new is None)
             if item.new is None:
@@ -93,6 +94,15 @@ class Subscribe(Operator):
     def _is_owed(self, item: Change) -> bool:
         left_key = encoded(self.left_key, item.key) or b""
         return self._owed is not None and self._owed.get(left_key) is not None
+
+    def _is_asked_for(self, item: Change) -> bool:
+        """Return whether the answer that is on its way is to this very row.
+
+        One that owes has asked as it came: an equal one that follows needs no second deletion.
+        """
+        if item.old is None:
+            return False
+        return row_hash(self.left_value, item.old) == row_hash(self.left_value, item.new)
 
     def _say(self, foreign_key: Any, item: Change, value: Any, *, answer: bool) -> None:
         left_key = encoded(self.left_key, item.key) or b""
