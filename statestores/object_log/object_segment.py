@@ -1,13 +1,10 @@
 """The frames of an object: a segment, or one frame, in memory."""
 
 from collections.abc import Iterator
-from pathlib import Path
-
-import pyarrow as pa
 
 from statestores.changelog.frame import Frame
+from statestores.changelog.memory_segment import MemorySegment
 from statestores.changelog.options import Compression
-from statestores.changelog.segment import Segment
 from statestores.changelog.segment_head import DamagedHeadError, SegmentHead, head_bytes
 from statestores.errors import ChangelogCorruptedError
 from statestores.object_log.checkpoint import SegmentRef
@@ -15,24 +12,17 @@ from statestores.object_log.frames import EntryRef, damaged
 from statestores.spi.offsets import Position
 
 
-class ObjectSegment(Segment):
-    """A segment whose bytes are there already, and do not change."""
+class ObjectSegment(MemorySegment):
+    """The bytes of an object; damage is told as that of an object."""
 
     __slots__ = ("_shown",)
 
     def __init__(self, shown: str, data: bytes, head: SegmentHead, frames_at: int) -> None:
-        super().__init__(Path(shown), -1, head, frames_at)
+        super().__init__(shown, data, head, frames_at)
         self._shown = shown
-        self._data, self._buffer = data, pa.py_buffer(data)
-
-    def size(self) -> int:
-        return len(self._data)
 
     def damage(self, start: int, expected: int, reason: str) -> ChangelogCorruptedError:
         return damaged(self._shown, f"at byte {start}, offset {expected}: {reason}")
-
-    def _load(self, start: int, length: int) -> bool:
-        return start + length <= len(self._data)
 
 
 def frames_of(

@@ -46,7 +46,6 @@ from statestores.tasks.commits.task_commit import (
     forget_commit,
     is_recorded,
     record_commit,
-    recorded_outputs,
 )
 from statestores.tasks.commits.task_outputs import TaskOutputs
 from statestores.tasks.commits.written_stores import WrittenStores
@@ -225,12 +224,11 @@ class Task(Closing):
         self._is_half_committed = True  # until more is known: the record is the commit point
         try:
             outputs = self._outputs
-            emits = outputs is not None and outputs.has_pending
-            record_commit(self._directory, pending, reached, self._durability, outputs)
+            emitted = record_commit(self._directory, pending, reached, self._durability, outputs)
             is_committed = True
             reach("task.recorded")
-            if outputs is not None and emits:
-                outputs.publish(recorded_outputs(self._directory))
+            if outputs is not None and emitted is not None:
+                outputs.publish(emitted)
                 reach("task.outputs-appended")
             for store in pending:
                 store.commit(reached)

@@ -26,6 +26,7 @@ _ORDERS_PER_LIFE = 40
 """Three commits of the first task, and as many of each of the two behind it."""
 
 _OF_A_COMMIT = (
+    "task.record-written",
     "task.recording",
     "task.recorded",
     "task.output-appended",
@@ -35,13 +36,9 @@ _OF_A_COMMIT = (
     "changelog.append.before",
     "changelog.append.written",
     "changelog.append.durable",
-    "changelog.segment.durable",
-    "changelog.segment.renamed",
     "logged.appended",
     "commit.apply.before",
     "commit.apply.after",
-    "json.written",
-    "json.renamed",
 )
 _AT_ANY_TIME = 4
 _SOAK_KILLS = 200

@@ -1,31 +1,33 @@
 """The record of a task's commit is what was written, or damage, and never less than the commit."""
 
-import json
 import os
 import random
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from directory_records import directory_of
 
 import statestores as ss
 from statestores import failpoints
-from statestores.changelog import ChangelogReader, FileChangelog
+from statestores.changelog import ChangelogReader
 from statestores.errors import (
     CommitConflictError,
     StoreCorruptedError,
     UnsupportedFormatError,
 )
 from statestores.tasks import open_task
+from statestores.tasks.commits.record_file import read_file, write_file
 
 INPUT = ss.TopicPartition("words", 0)
 NAMES = ("counts", "rates")
 
 _SOAK = os.environ.get("STATESTORES_SOAK") == "1"
 _FLIPS = None if _SOAK else 12
-"""Bits that are flipped in each file; ``None``: one in every byte."""
-_CUTS = 64 if _SOAK else 4
+"""Bits that are flipped in a file; ``None``: one in every byte."""
+_CUTS = 64 if _SOAK else 6
 _SEED = 13
 
 
@@ -70,7 +72,7 @@ def _found(root: ss.StateRoot) -> tuple[object, object, object]:
 def test_a_damaged_record_is_refused_and_never_carried_out_in_part(
     root: ss.StateRoot, record: Path
 ) -> None:
-    """Every file of a record is cut, flipped, zeroed, made longer, removed and added to.
+    """A record is cut, flipped, zeroed and made longer; what it says contradicts its parts.
 
     A user's disk flipped one bit in the record of a commit of two stores. The task opened without
     a word, with the one store's part of the commit and without the other's: the damaged frame was
@@ -78,24 +80,23 @@ def test_a_damaged_record_is_refused_and_never_carried_out_in_part(
     which is on disk before it has its name. Now it is an error with the path, nothing is appended,
     and the record stays for whoever puts it right.
     """
-    dice = random.Random(_SEED)
-    task, whole = record.parent, record.with_name("whole")
-    record.rename(whole)
+    whole = record.read_bytes()
+    cases = [*_damaged(whole, random.Random(_SEED)), *_contradictory(record)]
     ends = _ends(root)
-    cases = 0
-    for case, damage in _damages(whole, dice):
-        shutil.rmtree(task / "commit", ignore_errors=True)
-        shutil.copytree(whole, task / "commit")
-        damage(task / "commit")
+    for case, data in cases:
+        record.write_bytes(data)
         with pytest.raises((StoreCorruptedError, UnsupportedFormatError)) as caught:
             open_task(root, "0_0", NAMES).close()
-        assert str(task / "commit") in str(caught.value), case
+        assert str(record) in str(caught.value), case
         assert _ends(root) == ends, case
-        cases += 1
-    shutil.rmtree(task / "commit")
-    whole.rename(record)
+    record.unlink()
+    os.mkfifo(record)
+    with pytest.raises(StoreCorruptedError, match="is no file"):
+        open_task(root, "0_0", NAMES)
+    record.unlink()
+    record.write_bytes(whole)
 
-    assert cases > 4 * _CUTS
+    assert len(cases) > 2 * _CUTS
     assert _found(root) == (2, 2, 2)
 
 
@@ -107,25 +108,86 @@ def _ends(root: ss.StateRoot) -> list[int]:
     return ends
 
 
-def _damages(whole: Path, dice: random.Random) -> Iterator[tuple[str, Callable[[Path], object]]]:
-    """Yield ways to damage a copy of the record *whole*, each with what it is."""
-    files = sorted(
-        file.relative_to(whole)
-        for file in whole.rglob("*")
-        if file.is_file() and file.name != "OWNER.lock"
-    )
+def _damaged(data: bytes, dice: random.Random) -> Iterator[tuple[str, bytes]]:
+    """Yield what a disk may make of *data*, each with what it is."""
+    places = range(len(data)) if _FLIPS is None else dice.sample(range(len(data)), _FLIPS)
+    for at in places:
+        flipped = data[:at] + bytes([data[at] ^ 1 << dice.randrange(8)]) + data[at + 1 :]
+        yield f"flipped at {at}", flipped
+    # Not by its last byte alone: of a file of JSON, that is a newline, which says nothing.
+    for length in (0, 1, *(dice.randrange(2, len(data) - 1) for _ in range(_CUTS))):
+        yield f"cut to {length}", data[:length]
+        yield f"zeroed from {length}", data[:length] + bytes(len(data) - length)
+    yield "twice", data + data
+
+
+def _contradictory(record: Path) -> Iterator[tuple[str, bytes]]:
+    """Yield records that are intact, and say what cannot be."""
+    file = read_file(record)
+    assert file is not None
+    content, stores = file.content, file.content["stores"]
+    middle = file.parts_at + stores["counts"]["bytes"]
+    counts, rates = file.data[file.parts_at : middle], file.data[middle:]
+    assert list(stores) == list(NAMES)
+    tried: list[tuple[str, dict[str, Any], list[bytes]]] = [
+        ("a later format", {**content, "format": 5}, [counts, rates]),
+        ("no format", {"stores": stores}, [counts, rates]),
+        ("no stores", {**content, "stores": {}}, []),
+        ("a store is missing", content, [counts]),
+        ("a part too many", content, [counts, rates, counts]),
+        ("stores exchanged", content, [rates, counts]),
+        (
+            "an output that is not there",
+            {**content, "outputs": {"a": {"bytes": 8}}},
+            [counts, rates],
+        ),
+    ]
+    for name, change in (
+        ("another store", {"names": stores["counts"], "rates": stores["rates"]}),
+        ("another offset", {**stores, "rates": {**stores["rates"], "base_offset": 7}}),
+        ("no length", {**stores, "rates": {"base_offset": 1}}),
+        ("a length below zero", {**stores, "rates": {**stores["rates"], "bytes": -1}}),
+    ):
+        tried.append((name, {**content, "stores": change}, [counts, rates]))
+    place = record.with_name("tried")
+    for name, said, parts in tried:
+        write_file(place, said, parts)
+        yield name, place.read_bytes()
+    place.unlink()
+
+
+@pytest.mark.spec("TSK-10", "TSK-3")
+def test_a_damaged_directory_of_an_earlier_release_is_refused(
+    root: ss.StateRoot, record: Path
+) -> None:
+    """Every file is cut, flipped, zeroed, made longer, removed and added to; whole, it is done."""
+    dice = random.Random(_SEED)
+    whole = record.with_name("whole")
+    directory_of(record, root, whole)
+    record.unlink()
+    ends = _ends(root)
+    for case, damage in _damages_of_files(whole, dice):
+        shutil.copytree(whole, record)
+        damage(record)
+        with pytest.raises((StoreCorruptedError, UnsupportedFormatError)) as caught:
+            open_task(root, "0_0", NAMES).close()
+        assert str(record) in str(caught.value), case
+        assert _ends(root) == ends, case
+        shutil.rmtree(record)
+    whole.rename(record)
+
+    assert _found(root) == (2, 2, 2)
+    assert not record.exists()
+
+
+def _damages_of_files(
+    whole: Path, dice: random.Random
+) -> Iterator[tuple[str, Callable[[Path], object]]]:
+    """Yield ways to damage a copy of the directory *whole*, each with what it is."""
+    files = sorted(file.relative_to(whole) for file in whole.rglob("*") if file.is_file())
     for file in files:
-        data = (whole / file).read_bytes()
-        places = range(len(data)) if _FLIPS is None else dice.sample(range(len(data)), _FLIPS)
-        for at in places:
-            flipped = data[:at] + bytes([data[at] ^ 1 << dice.randrange(8)]) + data[at + 1 :]
-            yield f"{file} flipped at {at}", _written(file, flipped)
-        # Not by its last newline, which is no part of what it says.
-        for length in (0, 1, *(dice.randrange(2, len(data) - 1) for _ in range(_CUTS))):
-            yield f"{file} cut to {length}", _written(file, data[:length])
-            zeroed = data[:length] + bytes(len(data) - length)
-            yield f"{file} zeroed from {length}", _written(file, zeroed)
-        yield f"{file} twice", _written(file, data + data)
+        for case, data in _damaged((whole / file).read_bytes(), dice):
+            yield f"{file} {case}", _written(file, data)
         yield f"{file} removed", _removed(file)
     for name in NAMES:
         yield f"{name} missing", _removed(Path(name))
@@ -163,20 +225,15 @@ def _exchange(copy: Path) -> None:
 def test_a_record_of_the_first_format_is_finished_and_its_damage_noticed(
     root: ss.StateRoot, record: Path
 ) -> None:
-    """What an earlier release left behind has no checksums, and frames from offset 0."""
-    for name in NAMES:
-        with ChangelogReader.open(record / name) as log:
-            kind, [frame] = log.store_kind, list(log.read())
-        shutil.rmtree(record / name)
-        with FileChangelog.create(record / name, kind) as log:
-            log.append_batch(frame.batch, position=frame.position)
-    (record / "commit.json").write_text(
-        json.dumps({"format": 1, "base_offsets": dict.fromkeys(NAMES, 1)})
-    )
+    """It has no checksums, and frames from offset 0."""
+    first = record.with_name("first")
+    directory_of(record, root, first, first_format=True)
+    record.unlink()
+    first.rename(record)
     [segment] = (record / "rates").glob("*.log")
-    data = bytearray(segment.read_bytes())
-    data[-20] ^= 4
     whole = segment.read_bytes()
+    data = bytearray(whole)
+    data[-20] ^= 4
     segment.write_bytes(data)
 
     with pytest.raises(StoreCorruptedError, match="are no frame"):
@@ -188,11 +245,13 @@ def test_a_record_of_the_first_format_is_finished_and_its_damage_noticed(
 @pytest.mark.spec("TSK-10")
 def test_a_record_of_a_later_format_is_left_alone(root: ss.StateRoot, record: Path) -> None:
     """An older release does not guess."""
-    (record / "commit.json").write_text(json.dumps({"format": 4}))
+    file = read_file(record)
+    assert file is not None
+    write_file(record, {**file.content, "format": 5}, [file.data[file.parts_at :]])
 
-    with pytest.raises(UnsupportedFormatError, match="format 4"):
+    with pytest.raises(UnsupportedFormatError, match="format 5"):
         open_task(root, "0_0", NAMES)
-    assert record.is_dir()
+    assert record.is_file()
 
 
 @pytest.mark.spec("TSK-10")
@@ -200,18 +259,26 @@ def test_a_record_of_a_later_format_is_left_alone(root: ss.StateRoot, record: Pa
 def test_a_record_is_on_disk_before_it_has_its_name(
     root: ss.StateRoot,
     armed: Callable[[str, Callable[[], object]], None],
+    monkeypatch: pytest.MonkeyPatch,
     durability: ss.Durability,
 ) -> None:
     """Also when the commit need not survive a power failure: half a record would look damaged."""
-    named: list[bool] = []
-    record = root.path / "@tasks" / "0_0" / "commit"
+    happened: list[str] = []
+    wait_for_disk = os.fdatasync
+
+    def noted(descriptor: int) -> None:
+        happened.append(Path(f"/proc/self/fd/{descriptor}").readlink().name)
+        wait_for_disk(descriptor)
+
     with open_task(root, "0_0", NAMES, backend="memory", durability=durability) as task:
-        armed("changelog.append.durable", lambda: named.append(record.exists()))
+        monkeypatch.setattr(os, "fdatasync", noted)
+        armed("task.recording", lambda: happened.append("recording"))
+        armed("task.recorded", lambda: happened.append("recorded"))
         task.store("counts").put("number", 1)
         task.store("rates").put("number", 1, timestamp_ms=1)
         task.commit()
 
-    assert named[:2] == [False, False]
+    assert happened[:3] == ["commit.tmp", "recording", "recorded"]
 
 
 @pytest.mark.spec("TSK-3")

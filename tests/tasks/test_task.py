@@ -71,6 +71,7 @@ def test_stores_of_a_task_commit_together(root: ss.StateRoot, backend: str) -> N
 @pytest.mark.parametrize(
     "name",
     [
+        "task.record-written",
         "task.recording",
         "task.recorded",
         "logged.appended",

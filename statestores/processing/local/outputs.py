@@ -1,26 +1,30 @@
 """What a task of the local runner emits: in memory until its commit, and part of that (PRC-49)."""
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from statestores.changelog import ChangelogReader, FileChangelog
+from statestores.changelog.file_log import wall_clock_ms
+from statestores.changelog.memory_segment import FrameContent, MemorySegment, segment_in_memory
 from statestores.changelog.rows import RECORDS
+from statestores.changelog.segment_directory import segment_name
 from statestores.failpoints import reach
 from statestores.processing.local.topics import AnyTopic
 from statestores.processing.record import RawRecord
 from statestores.processing.record_rows import record_batch
-from statestores.spi import Durability, Position, TopicPartition
+from statestores.spi import Position, TopicPartition
+from statestores.tasks.commits.task_outputs import OutputFiles
+
+_LOG = segment_name(0)
 
 
 class TopicOutputs:
     """The outputs of one task: both its `TaskLog`, and its `TaskOutputs`.
 
-    In a record lies one log with a frame for each partition that is written to; the frame's
-    position names the partition, with the number of the commit as offset.
+    A record has one log with a frame for each partition that is written to; the frame's position
+    names the partition, with the number of the commit as offset.
     """
 
     def __init__(
@@ -91,22 +95,18 @@ class TopicOutputs:
         """Whether something was emitted since the last commit."""
         return any(self._rows.values()) or any(self._batches.values())
 
-    def record(self, directory: Path) -> None:
-        """Write what is pending into *directory*."""
+    def record(self) -> OutputFiles:
+        """Return a log with a frame of what is pending for each partition."""
         pending = [place for place, rows in self._rows.items() if rows or self._batches[place]]
-        with FileChangelog.create(directory, RECORDS) as log:
-            for place in pending:
-                is_last = place == pending[-1]
-                log.append_batch(
-                    self._as_batch(place),
-                    position=Position({place: self.number}),
-                    durability=Durability.POWER_LOSS if is_last else Durability.PROCESS_CRASH,
-                )
+        contents = (
+            FrameContent(self._as_batch(place), Position({place: self.number})) for place in pending
+        )
+        return {_LOG: segment_in_memory(RECORDS, 0, contents, wall_clock_ms())}
 
-    def publish(self, directory: Path) -> None:
-        """Append what lies in *directory* to the topics that have not got it."""
-        with ChangelogReader.open(directory, RECORDS) as log:
-            for frame in log.read():
+    def publish(self, files: OutputFiles) -> None:
+        """Append what `record` gave to the topics that have not got it."""
+        for name in sorted(files):  # a record of an earlier release may have several
+            for frame in MemorySegment.of(name, files[name]).frames():
                 ((target, number),) = frame.position.items()
                 partition = self._topics[target.topic].logs[target.partition]
                 partition.append_marked(frame.batch, self.mark, number)

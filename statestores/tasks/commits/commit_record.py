@@ -1,56 +1,43 @@
 """The record of a commit of several stores, and the proof that it is what was written (TSK-10).
 
-A directory, which gets its name when everything in it is on disk::
+One file, which gets its name when it is on disk (`record_file`). Its contents::
 
-    commit.json                          the stores, their base offsets, lengths and checksums
-    <store>/00000000000000000007.log     a changelog of that store's part alone, one frame
-    @outputs/...                         what the commit emits, in files of the outputs' own
+    {"format": 4,
+     "stores": {"counts": {"base_offset": 7, "bytes": 480}},
+     "outputs": {"00000000000000000000.log": {"bytes": 512}}}
 
-So a record with a name is whole, whatever died. What a crash may do to the end of a changelog it
-cannot have done here: whatever is not exactly as it was written is damage.
+and its parts are, in this order, of each store a segment of a changelog with one frame, at its real
+offset, and of each output the bytes that it has recorded. So a record with a name is whole,
+whatever died; whatever is not exactly as it was written is damage.
+
+Earlier formats are directories with a file for each part, see `directory_record`.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import google_crc32c
-
-from statestores.arrow.file_access import checksum_of, reporting
-from statestores.changelog import ChangelogReader, FileChangelog, Frame
-from statestores.changelog.segment_directory import segment_name
-from statestores.errors import (
-    ChangelogCorruptedError,
-    StoreCorruptedError,
-    StoreMismatchError,
-    StoreNotFoundError,
-)
-from statestores.files.directory_lock import LOCK_FILE
-from statestores.files.durable_json import check_format, read_json, write_json
+from statestores.changelog import Frame, change_schema
+from statestores.changelog.file_log import wall_clock_ms
+from statestores.changelog.memory_segment import FrameContent, MemorySegment, segment_in_memory
+from statestores.changelog.rows import batch_from_changes
+from statestores.errors import ChangelogCorruptedError
+from statestores.files.durable_json import check_format
 from statestores.files.strict_json import Fields
 from statestores.logged_store import LoggedStore
-from statestores.spi.durability import Durability
 from statestores.spi.offsets import Position
 from statestores.state_root import StateRoot
-from statestores.tasks.commits.task_outputs import TaskOutputs
+from statestores.tasks.commits.record_file import (
+    RecordFile,
+    damaged_record,
+    read_file,
+    write_file,
+)
+from statestores.tasks.commits.task_outputs import OutputFiles
 
-RECORD_FILE = "commit.json"
-
-RECORD_FORMAT = 2
-"""The format that is written: with lengths and checksums, and frames at their real offsets. Format
-1 had the base offsets only, and frames from offset 0; it is finished as before. A release that
-knows only format 1 refuses format 2 by name, and leaves it for this one to finish."""
-
-RECORD_FORMAT_WITH_OUTPUTS = 3
-"""The format of a commit that emits: with the files of its outputs beside those of the stores. An
-older release refuses it by name; a commit that emits nothing is written in format 2."""
-
-OUTPUTS_DIRECTORY = "@outputs"
-"""Where a record has what its commit emits. No store can have such a name."""
-
-_FORMAT_WITHOUT_CHECKSUMS = 1
+RECORD_FORMAT = 4
+"""The format that is written. A release that knows only directories cannot read it, and says so."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,31 +58,17 @@ class RecordedCommit:
     parts: Mapping[str, RecordedPart]
     """What it appends to the changelog of each store."""
 
-    outputs: Path | None
-    """The directory of what it emits; ``None`` if nothing."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _StoredPart:
-    """What ``commit.json`` says about one store."""
-
-    base_offset: int
-    first_offset: int
-    """The offset of the frame in the record: the base offset, but 0 in format 1."""
-    length: int | None
-    """Bytes of the file; ``None`` in format 1."""
-    checksum: int | None
+    outputs: OutputFiles | None
+    """What it emits; ``None`` if nothing."""
 
 
 def write_record(
-    directory: Path,
+    path: Path,
     stores: Sequence[LoggedStore[Any]],
     position: Position,
-    outputs: TaskOutputs | None = None,
+    outputs: OutputFiles | None,
 ) -> None:
-    """Write the pending changes of *stores*, and *outputs* if there are any pending.
-
-    The *directory* is empty, and everything is on disk on return.
+    """Write the pending changes of *stores*, and *outputs*, into the file *path*, durably.
 
     Whatever the durability of the commit: should a power failure keep the record's name and take
     some of its bytes, nobody could tell that from damage.
@@ -103,160 +76,84 @@ def write_record(
     Raises:
         StorageError: It cannot be written.
     """
-    parts: dict[str, dict[str, int]] = {}
+    content: dict[str, Any] = {"format": RECORD_FORMAT, "stores": {}}
+    parts: list[bytes] = []
     for store in stores:
-        base, part = store.changelog.end_offset, directory / store.name
-        with FileChangelog.create(part, store.changelog.store_kind, first_offset=base) as log:
-            log.append(
-                store.store.pending_changes(), position=position, durability=Durability.POWER_LOSS
-            )
-        file = part / segment_name(base)
-        with reporting("read", file):
-            length, checksum = file.stat().st_size, checksum_of(file)
-        parts[store.name] = {"base_offset": base, "bytes": length, "crc32c": checksum}
-    content: dict[str, Any] = {"format": RECORD_FORMAT, "stores": parts}
-    if outputs is not None and outputs.has_pending:
-        outputs.record(directory / OUTPUTS_DIRECTORY)
-        content |= {
-            "format": RECORD_FORMAT_WITH_OUTPUTS,
-            "outputs": _files(directory / OUTPUTS_DIRECTORY),
-        }
-    write_json(directory / RECORD_FILE, {**content, "crc32c": _checksum(content)})
+        base = store.changelog.end_offset
+        part = _segment_of(store, base, position)
+        content["stores"][store.name] = {"base_offset": base, "bytes": len(part)}
+        parts.append(part)
+    if outputs is not None:
+        content["outputs"] = {name: {"bytes": len(data)} for name, data in outputs.items()}
+        parts += outputs.values()
+    write_file(path, content, parts)
 
 
-def read_record(record: Path, root: StateRoot) -> RecordedCommit | None:
-    """Return what *record* appends to each store, and emits; ``None`` when there is no record.
+def _segment_of(store: LoggedStore[Any], base_offset: int, position: Position) -> bytes:
+    kind = store.changelog.store_kind
+    batch = batch_from_changes(change_schema(kind), store.store.pending_changes())
+    return segment_in_memory(kind, base_offset, [FrameContent(batch, position)], wall_clock_ms())
+
+
+def read_record(path: Path, root: StateRoot) -> RecordedCommit | None:
+    """Return what the file *path* records; ``None`` when there is none.
 
     Raises:
         StoreCorruptedError: It is not what was written.
         UnsupportedFormatError: It is of a format that this release does not know.
         StorageError: It cannot be read.
     """
-    with reporting("read", record):
-        try:
-            present = {entry.name for entry in record.iterdir()}
-        except FileNotFoundError:
-            return None
-    content = read_json(record / RECORD_FILE)
-    if content is None:
-        raise damaged_record(record, f"it has no {RECORD_FILE}")
-    stored, files = _stored_parts(record, content)
-    expected = {RECORD_FILE, *stored, *([] if files is None else [OUTPUTS_DIRECTORY])}
-    if missing := expected - present:
-        raise damaged_record(record, f"{min(missing)!r} is missing")
-    if foreign := present - expected:
-        raise damaged_record(record, f"{min(foreign)!r} does not belong there")
-    parts = {name: _read_part(record, name, part, root) for name, part in stored.items()}
-    if files is None:
-        return RecordedCommit(parts=parts, outputs=None)
-    outputs = record / OUTPUTS_DIRECTORY
-    if not outputs.is_dir() or _files(outputs) != files:
-        raise damaged_record(
-            record, f"{OUTPUTS_DIRECTORY!r} does not hold the files, lengths and checksums noted"
-        )
+    file = read_file(path)
+    if file is None:
+        return None
+    fields = Fields(file.content, repr(str(path)))
+    check_format(fields, path, RECORD_FORMAT)
+    slices = _Slices(path, file)
+    parts = {
+        name: _read_part(path, name, part.integer("base_offset"), slices.next(part), root)
+        for name, part in fields.inside("stores").items()
+    }
+    if not parts:
+        raise damaged_record(path, "it names no stores")
+    outputs = None
+    if "outputs" in file.content:
+        outputs = {name: slices.next(each) for name, each in fields.inside("outputs").items()}
+    slices.end()
     return RecordedCommit(parts=parts, outputs=outputs)
 
 
-def _files(directory: Path) -> dict[str, dict[str, int]]:
-    """Return length and checksum of each file below *directory*, but for locks."""
-    found = {}
-    with reporting("read", directory):
-        for file in sorted(directory.rglob("*")):
-            if file.is_file() and file.name != LOCK_FILE:
-                name = file.relative_to(directory).as_posix()
-                found[name] = {"bytes": file.stat().st_size, "crc32c": checksum_of(file)}
-    return found
+class _Slices:
+    """The parts of a file, one after the other."""
+
+    def __init__(self, path: Path, file: RecordFile) -> None:
+        self._path, self._data, self._at = path, file.data, file.parts_at
+
+    def next(self, part: Fields) -> bytes:
+        """Return the next part, which the contents describe as *part*."""
+        begin = self._at
+        self._at += part.integer("bytes")
+        return self._data[begin : self._at]
+
+    def end(self) -> None:
+        """Accept a file that ends with the last part."""
+        if self._at != len(self._data):
+            raise damaged_record(
+                self._path, f"its parts end at byte {self._at}, and it at {len(self._data)}"
+            )
 
 
-def damaged_record(record: Path, reason: str) -> StoreCorruptedError:
-    """Return the error for a record that is not what was written."""
-    return StoreCorruptedError(
-        f"the recorded commit of a task in {str(record)!r} is damaged: {reason}; put it back from "
-        "a copy, or move the directory away to go on without those parts of the commit that are "
-        "not in the changelogs yet"
-    )
-
-
-def _read_part(record: Path, name: str, part: _StoredPart, root: StateRoot) -> RecordedPart:
+def _read_part(path: Path, name: str, base: int, data: bytes, root: StateRoot) -> RecordedPart:
     """Return the one frame of the store *name*."""
-    directory = record / name
-    file = directory / segment_name(part.first_offset)
-    with reporting("read", directory):
-        if not directory.is_dir():
-            raise damaged_record(record, f"{name!r} is no directory")
-        present = {entry.name for entry in directory.iterdir()} - {LOCK_FILE}
-        if present != {file.name}:
-            raise damaged_record(
-                record, f"{name!r} has to hold {file.name!r} alone, and holds {sorted(present)!r}"
-            )
-        length = file.stat().st_size
-        if part.length is not None and length != part.length:
-            raise damaged_record(
-                record, f"{name}/{file.name} has {length} bytes, and {part.length} were written"
-            )
-        if part.checksum is not None and checksum_of(file) != part.checksum:
-            raise damaged_record(record, f"the checksum of {name}/{file.name} does not match")
+    kind = root.store(name).specification.kind
     try:
-        with ChangelogReader.open(directory, root.store(name).specification.kind) as log:
-            torn, frames = log.torn_tail, list(log.read())
-    except (ChangelogCorruptedError, StoreMismatchError, StoreNotFoundError) as error:
-        raise damaged_record(record, f"{name!r} cannot be read ({error})") from error
-    if torn is not None:
+        segment = MemorySegment.of(str(path), data)
+        frames = list(segment.frames())
+    except ChangelogCorruptedError as error:
+        raise damaged_record(path, f"{name!r} cannot be read ({error})") from error
+    if segment.head.store_kind != kind or [each.base_offset for each in frames] != [base]:
         raise damaged_record(
-            record,
-            f"{torn.length} bytes of {name}/{file.name} from {torn.byte_position} on are no frame",
+            path,
+            f"{name!r} has {len(frames)} frames of a {segment.head.store_kind} store, and one of a "
+            f"{kind} store, of offset {base}, was written",
         )
-    if len(frames) != 1 or frames[0].base_offset != part.first_offset:
-        raise damaged_record(
-            record,
-            f"{name}/{file.name} has {len(frames)} frames, and one of offset {part.first_offset} "
-            "was written",
-        )
-    return RecordedPart(base_offset=part.base_offset, frame=frames[0])
-
-
-def _stored_parts(
-    record: Path, content: Mapping[str, Any]
-) -> tuple[dict[str, _StoredPart], dict[str, dict[str, int]] | None]:
-    """Return what ``commit.json`` says of the stores, and of the files of outputs."""
-    file = record / RECORD_FILE
-    fields = Fields(content, repr(str(file)))
-    files: dict[str, dict[str, int]] | None = None
-    known = (_FORMAT_WITHOUT_CHECKSUMS, RECORD_FORMAT, RECORD_FORMAT_WITH_OUTPUTS)
-    version = check_format(fields, file, *known)
-    if version != _FORMAT_WITHOUT_CHECKSUMS:
-        unsigned = {name: value for name, value in content.items() if name != "crc32c"}
-        if content.get("crc32c") != _checksum(unsigned):
-            raise damaged_record(record, f"the checksum of {RECORD_FILE} does not match")
-        parts = {
-            name: _StoredPart(
-                base_offset=part.integer("base_offset"),
-                first_offset=part.integer("base_offset"),
-                length=part.integer("bytes"),
-                checksum=part.integer("crc32c"),
-            )
-            for name, part in fields.inside("stores").items()
-        }
-        if version == RECORD_FORMAT_WITH_OUTPUTS:
-            files = {
-                name: {"bytes": each.integer("bytes"), "crc32c": each.integer("crc32c")}
-                for name, each in fields.inside("outputs").items()
-            }
-    else:
-        bases = fields.inside("base_offsets")
-        parts = {
-            name: _StoredPart(
-                base_offset=bases.integer(name), first_offset=0, length=None, checksum=None
-            )
-            for name in bases
-        }
-    if not parts:
-        raise damaged_record(record, f"{RECORD_FILE} names no stores")
-    return parts, files
-
-
-def _checksum(content: Mapping[str, Any]) -> int:
-    """Return the CRC32C of *content*, however it was laid out in a file."""
-    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
-    checksum: int = google_crc32c.value(text.encode())
-    return checksum
+    return RecordedPart(base_offset=base, frame=frames[0])

@@ -1,7 +1,7 @@
 """A commit of several logged stores as one (TSK-3).
 
 Each store's own commit point is the append to its changelog, and two appends are two moments. So a
-commit of several stores is recorded first, in a directory that gets its name when it is complete.
+commit of several stores is recorded first, in a file that gets its name when it is on disk.
 That rename is the commit point. Whoever opens the task next appends what a crash has kept from
 being appended.
 """
@@ -21,12 +21,12 @@ from statestores.spi.durability import Durability
 from statestores.spi.offsets import Position
 from statestores.state_root import StateRoot
 from statestores.tasks.commits.commit_record import (
-    OUTPUTS_DIRECTORY,
     RecordedPart,
     read_record,
     write_record,
 )
-from statestores.tasks.commits.task_outputs import TaskOutputs
+from statestores.tasks.commits.directory_record import read_directory
+from statestores.tasks.commits.task_outputs import OutputFiles, TaskOutputs
 
 _RECORD = "commit"
 _UNFINISHED = "commit.tmp"
@@ -39,25 +39,25 @@ def record_commit(
     position: Position,
     durability: Durability,
     outputs: TaskOutputs | None = None,
-) -> None:
+) -> OutputFiles | None:
     """Record the pending changes of *stores*, *position*, *outputs*: from here on committed.
 
-    When it raises, nothing is committed, unless `is_recorded` says so: the record may have got its
-    name before the disk failed, or before an interrupt.
+    Returns what is to be published; ``None`` if the commit emits nothing. When it raises, nothing
+    is committed, unless `is_recorded` says so: the record may have got its name before the disk
+    failed, or before an interrupt.
 
     Raises:
         StorageError: The record cannot be written.
     """
+    emitted = outputs.record() if outputs is not None and outputs.has_pending else None
     unfinished = directory / _UNFINISHED
-    with reporting("write", unfinished):
-        _remove(directory)
-        unfinished.mkdir(parents=True)
-    write_record(unfinished, stores, position, outputs)
+    write_record(unfinished, stores, position, emitted)
     reach("task.recording")
     with reporting("write", directory):
         unfinished.rename(directory / _RECORD)
         if durability is Durability.POWER_LOSS:
             make_durable(directory)
+    return emitted
 
 
 def is_recorded(directory: Path) -> bool:
@@ -67,7 +67,7 @@ def is_recorded(directory: Path) -> bool:
         StorageError: It cannot be told.
     """
     with reporting("read", directory):
-        return (directory / _RECORD).is_dir()
+        return (directory / _RECORD).exists()
 
 
 def forget_commit(directory: Path) -> None:
@@ -76,16 +76,14 @@ def forget_commit(directory: Path) -> None:
     Raises:
         StorageError: It cannot be removed.
     """
-    with reporting("remove", directory / _RECORD):
-        # First the name, so that a record of which a part is removed is none.
-        (directory / _RECORD).rename(directory / _DONE)
+    record = directory / _RECORD
+    with reporting("remove", record):
+        try:
+            record.unlink()
+        except IsADirectoryError:  # of an earlier release
+            # First the name, so that a record of which a part is removed is none.
+            record.rename(directory / _DONE)
         reach("task.forgotten")
-        _remove(directory)
-
-
-def recorded_outputs(directory: Path) -> Path:
-    """Return where the recorded commit has what it emits."""
-    return directory / _RECORD / OUTPUTS_DIRECTORY
 
 
 def finish_commit(
@@ -100,8 +98,10 @@ def finish_commit(
             other. Nothing is appended.
         UnsupportedFormatError, StorageError: It cannot be read, or the disk failed.
     """
+    with reporting("remove", directory):
+        _remove_leftovers(directory)
     record = directory / _RECORD
-    recorded = read_record(record, root)
+    recorded = read_directory(record, root) if record.is_dir() else read_record(record, root)
     if recorded is None:
         return False
     parts = recorded.parts
@@ -175,8 +175,11 @@ def _end_offset(root: StateRoot, name: str, partition: int) -> int:
         return log.end_offset
 
 
-def _remove(directory: Path) -> None:
+def _remove_leftovers(directory: Path) -> None:
     """Remove what is no record: one that was not finished, or that has been carried out."""
     for name in (_UNFINISHED, _DONE):
-        if (directory / name).is_dir():
-            shutil.rmtree(directory / name)
+        path = directory / name
+        if path.is_dir():  # of an earlier release
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)

@@ -1,7 +1,10 @@
 """What a task emits beside its stores' changes: part of the same commit (TSK-14)."""
 
-from pathlib import Path
-from typing import Protocol
+from collections.abc import Mapping
+from typing import Protocol, TypeAlias
+
+OutputFiles: TypeAlias = Mapping[str, bytes]
+"""What a commit emits, by names of the outputs' own; the record keeps it as it is."""
 
 
 class TaskOutputs(Protocol):
@@ -16,15 +19,11 @@ class TaskOutputs(Protocol):
     def has_pending(self) -> bool:
         """Whether the next commit emits something."""
 
-    def record(self, directory: Path) -> None:
-        """Write what is pending into the new *directory*; on disk on return.
+    def record(self) -> OutputFiles:
+        """Return what is pending, for the record of the commit."""
 
-        Raises:
-            StorageError: It cannot be written.
-        """
-
-    def publish(self, directory: Path) -> None:
-        """Emit what `record` wrote to *directory*, but for what is out already.
+    def publish(self, files: OutputFiles) -> None:
+        """Emit what `record` gave, but for what is out already.
 
         Raises:
             StateStoreError: It cannot be emitted; the commit stands, and is finished by the next

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from statestores.errors import InvalidTypeError
@@ -11,6 +10,7 @@ from statestores.processing.local.topics import StoredRecord
 from statestores.processing.record import Record
 from statestores.processing.serdes import decoded
 from statestores.processing.topic import Topic
+from statestores.tasks.commits.task_outputs import OutputFiles
 
 
 @dataclass(frozen=True)
@@ -53,10 +53,11 @@ class _Caller:
         )
         self._function(StoredRecord(partition, offset, record))
 
-    def record(self, directory: Path) -> None:
+    def record(self) -> OutputFiles:
         """Nothing is written."""
+        return {}
 
-    def publish(self, directory: Path) -> None:
+    def publish(self, files: OutputFiles) -> None:
         """Nothing is to be seen."""
 
     def forget(self) -> None:

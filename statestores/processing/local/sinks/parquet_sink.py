@@ -5,12 +5,11 @@ The files::
     DIRECTORY/<topic>-<partition>-<first offset>-<last offset>.parquet
     DIRECTORY/_statestores-sink.json                    whose they are
 
-A commit has the files in its record; they are copied from there under a name that begins with a
-dot, and renamed. So a file that can be seen is whole, and one is made of the same offsets again
+A commit has the files in its record; they are written under a name that begins with a dot, and
+renamed. So a file that can be seen is whole, and one is made of the same offsets again
 only under the same name.
 """
 
-import shutil
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
@@ -35,6 +34,7 @@ from statestores.processing.serdes import decoded
 from statestores.processing.topic import Topic
 from statestores.processing.windows import check_count, check_duration
 from statestores.spi import Serde
+from statestores.tasks.commits.task_outputs import OutputFiles
 
 SINK_FILE = "_statestores-sink.json"
 """What says whose files a directory has."""
@@ -117,28 +117,28 @@ class _ParquetWriter:
         self._rows.setdefault(partition, []).append(row)
         self._count += 1
 
-    def record(self, directory: Path) -> None:
-        """Write a file for each partition."""
+    def record(self) -> OutputFiles:
+        """Return a file for each partition."""
+        files = {}
         for partition, rows in sorted(self._rows.items()):
             first, last = rows[0][-1], rows[-1][-1]
-            file = directory / f"{self._topic.name}-{partition}-{first:020d}-{last:020d}.parquet"
-            with reporting("write", file):
-                table = pa.Table.from_arrays(self._columns(rows), schema=self._schema)
-                pq.write_table(table, file, compression="zstd", write_page_checksum=True)
-                make_durable(file)
-        with reporting("make durable", directory):
-            make_durable(directory)
+            name = f"{self._topic.name}-{partition}-{first:020d}-{last:020d}.parquet"
+            table = pa.Table.from_arrays(self._columns(rows), schema=self._schema)
+            sink = pa.BufferOutputStream()
+            pq.write_table(table, sink, compression="zstd", write_page_checksum=True)
+            files[name] = sink.getvalue().to_pybytes()
         reach("sink.recorded")
+        return files
 
-    def publish(self, directory: Path) -> None:
-        """Copy the files to where they can be seen."""
+    def publish(self, files: OutputFiles) -> None:
+        """Write the files to where they can be seen."""
         with reporting("write", self._directory):
-            for file in sorted(directory.iterdir()):
-                target = self._directory / file.name
+            for name in sorted(files):
+                target = self._directory / name
                 if target.exists():
                     continue
-                temporary = target.with_name(f".{target.name}.tmp")
-                shutil.copyfile(file, temporary)
+                temporary = target.with_name(f".{name}.tmp")
+                temporary.write_bytes(files[name])
                 make_durable(temporary)
                 reach("sink.copied")
                 temporary.replace(target)

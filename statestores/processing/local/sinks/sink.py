@@ -6,11 +6,11 @@ with what it has written.
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from statestores.processing.record import RawRecord
 from statestores.processing.topic import Topic
+from statestores.tasks.commits.task_outputs import OutputFiles
 
 
 class Delivery(NamedTuple):
@@ -46,11 +46,11 @@ class SinkWriter(Protocol):
             Exception: It is none that can be written; the error policy decides.
         """
 
-    def record(self, directory: Path) -> None:
-        """Write what waits into *directory*; on disk on return."""
+    def record(self) -> OutputFiles:
+        """Return what waits, for the record of the commit."""
 
-    def publish(self, directory: Path) -> None:
-        """Make visible what `record` wrote to *directory*; what is visible already stays."""
+    def publish(self, files: OutputFiles) -> None:
+        """Make visible what `record` gave; what is visible already stays."""
 
     def forget(self) -> None:
         """Have nothing waiting."""

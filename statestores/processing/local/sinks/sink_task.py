@@ -1,7 +1,6 @@
 """The task of a sink: reads a topic, and commits its position with what it wrote (PRC-63)."""
 
 from collections import deque
-from pathlib import Path
 from typing import Any
 
 from statestores.errors import ProcessingError
@@ -13,6 +12,7 @@ from statestores.processing.local.sinks.sink import Delivery, SinkWriter
 from statestores.processing.local.topics import AnyTopic
 from statestores.spi.offsets import TopicPartition
 from statestores.tasks import Task
+from statestores.tasks.commits.task_outputs import OutputFiles
 
 _FILES, _LETTERS = "files", "letters"
 
@@ -30,19 +30,29 @@ class SinkOutputs:
         """Whether the next commit writes something."""
         return self.writer.has_pending or self.letters.has_pending
 
-    def record(self, directory: Path) -> None:
-        """Write both into *directory*."""
-        for outputs, name in ((self.writer, _FILES), (self.letters, _LETTERS)):
-            if outputs.has_pending:
-                part = directory / name
-                part.mkdir(parents=True)
-                outputs.record(part)
+    def record(self) -> OutputFiles:
+        """Return both, each under its name."""
+        return {
+            f"{part}/{name}": data
+            for part, outputs in self._parts()
+            if outputs.has_pending
+            for name, data in outputs.record().items()
+        }
 
-    def publish(self, directory: Path) -> None:
+    def publish(self, files: OutputFiles) -> None:
         """Make both visible."""
-        for outputs, name in ((self.writer, _FILES), (self.letters, _LETTERS)):
-            if (directory / name).is_dir():
-                outputs.publish(directory / name)
+        for part, outputs in self._parts():
+            beginning = f"{part}/"
+            own = {
+                name.removeprefix(beginning): data
+                for name, data in files.items()
+                if name.startswith(beginning)
+            }
+            if own:
+                outputs.publish(own)
+
+    def _parts(self) -> tuple[tuple[str, SinkWriter | TopicOutputs], ...]:
+        return (_FILES, self.writer), (_LETTERS, self.letters)
 
     def forget(self) -> None:
         """Have nothing pending."""
