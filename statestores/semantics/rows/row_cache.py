@@ -69,11 +69,9 @@ class RowCache:
                 self._held_bytes += size
                 return
             self._is_filled = True
-        cached = self.rows
-        for key in rows.keys() & cached.keys():
-            row = cached[key] = rows[key]
-            if row is not None:
-                self._held_bytes += len(row)
+        changed = {key: rows[key] for key in rows.keys() & self.rows.keys()}
+        self.rows.update(changed)
+        self._held_bytes += sum(map(len, filter(None, changed.values())))
         if self._held_bytes > self._capacity_bytes:
             self._make_room()
 
