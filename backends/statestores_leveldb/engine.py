@@ -22,6 +22,7 @@ from statestores.spi import (
     WriteBatch,
     parse_options,
 )
+from statestores.spi.write_order import in_write_order
 from statestores_leveldb.database_files import (
     check_completeness,
     commit_logs,
@@ -94,7 +95,7 @@ class LevelDBEngine(LevelDBReads, Engine):
         wait = durability is Durability.POWER_LOSS
         changes = self._database.write_batch(sync=wait)
         put, delete = changes.put, changes.delete
-        for key, value in batch.items():
+        for key, value in in_write_order(batch):
             if value is None:
                 delete(key)
             else:

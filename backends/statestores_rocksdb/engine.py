@@ -14,7 +14,6 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
-from operator import itemgetter
 from os import PathLike
 from pathlib import Path
 from threading import Lock
@@ -37,6 +36,7 @@ from statestores.spi import (
     parse_options,
 )
 from statestores.spi.engine import WriteBatch
+from statestores.spi.write_order import by_key, in_write_order
 from statestores_rocksdb.clean_close import SEAL, seal
 from statestores_rocksdb.database import driver_options, open_database
 from statestores_rocksdb.failures import fail, is_borrow_conflict
@@ -51,8 +51,6 @@ _LOG = logging.getLogger(__name__)
 
 _KEYS_PER_READ = 256
 """Keys of one driver call in `get_many`: fewer cost more calls, more gain nothing."""
-
-_key_of = itemgetter(0)
 
 _EXACT_COUNT = 10_000
 """Up to this number `approximate_num_keys` counts, in a few milliseconds."""
@@ -140,13 +138,10 @@ class RocksDBEngine(ViewReads, Engine):
             writes = DriverBatch(raw_mode=True)
             put = writes.put
             delete = writes.delete
-            # In order, each key finds its place beside the one before. For puts alone, sorting
-            # costs as much as that saves; beside deletions, which add keys to the table of recent
-            # writes and take none away, it costs half.
-            pairs: Iterable[tuple[bytes, bytes | None]] = batch.items()
-            if None in batch.values():
-                pairs = sorted(pairs, key=_key_of)
-            for key, value in pairs:
+            # Deletions add keys to the table of recent writes and take none away: of few, too, to
+            # sort them costs half of what it saves.
+            has_deletions = None in batch.values()
+            for key, value in by_key(batch) if has_deletions else in_write_order(batch):
                 if value is None:
                     delete(key)
                 else:

@@ -20,9 +20,8 @@ from typing import ClassVar, Self, TypeAlias, final
 from statestores.errors import CapabilityNotSupportedError
 from statestores.spi.capabilities import Capabilities
 from statestores.spi.closing import Closing
-from statestores.spi.disowned_engine import disowned
 from statestores.spi.durability import Durability
-from statestores.spi.forking import disown_after_fork, never_destroy
+from statestores.spi.forking import disown_after_fork, disowned, never_destroy
 
 WriteBatch: TypeAlias = Mapping[bytes, bytes | None]
 """Changes that are applied together: a key's new value, or ``None`` to delete it.

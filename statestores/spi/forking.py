@@ -9,8 +9,25 @@ parent notices nothing. It costs nothing until a process forks.
 import ctypes
 import os
 from contextlib import ExitStack
-from typing import Protocol
+from typing import Any, NoReturn, Protocol, TypeVar
 from weakref import WeakSet
+
+from statestores.errors import StoreClosedError
+
+T = TypeVar("T")
+
+_CALLS = (
+    "get",
+    "get_many",
+    "first",
+    "last",
+    "scan",
+    "apply",
+    "snapshot",
+    "approximate_num_keys",
+    "checkpoint",
+    "ingest",
+)
 
 
 class Disownable(Protocol):
@@ -33,11 +50,37 @@ def never_destroy(resource: object) -> None:
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(resource))
 
 
+def disowned(engine_class: type[T]) -> type[T]:
+    """Return the class that an engine of *engine_class* has in a forked child, to refuse all use.
+
+    Only the class changes, so nothing on the path of a call in the parent changes.
+    """
+    namespace: dict[str, Any] = dict.fromkeys(_CALLS, _refuse)
+    # Without slots of its own it has the layout of the engine's class, and can take its place.
+    namespace |= {"__slots__": (), "is_open": property(_is_open), "close": _close}
+    return type(f"Disowned{engine_class.__name__}", (engine_class,), namespace)
+
+
 def _disown_all() -> None:
     with ExitStack() as every:  # one that fails does not stop the others
         for resource in list(_OPENED):
             every.callback(resource.disown)
         _OPENED.clear()
+
+
+def _refuse(engine: object, *arguments: object, **options: object) -> NoReturn:
+    raise StoreClosedError(
+        f"this engine belongs to the process that process {os.getpid()} was forked from; open it "
+        "after the fork, or start the process by 'spawn'"
+    )
+
+
+def _is_open(engine: object) -> bool:
+    return False
+
+
+def _close(engine: object) -> None:
+    """Do nothing: the parent closes it."""
 
 
 os.register_at_fork(after_in_child=_disown_all)

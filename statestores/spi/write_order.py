@@ -1,0 +1,39 @@
+"""The order in which engines of sorted rows take a large batch best: that of the keys.
+
+A table of recent writes finds the place of each key from that of the one before, if it comes after
+it. From a few thousand keys on that is worth the sorting; of keys that come in order nothing is
+gained. The result of a batch does not depend on its order: each key is in it once.
+"""
+
+from collections.abc import Iterable
+
+from statestores.spi.engine import WriteBatch
+
+ORDERED_FROM = 2_000
+"""Fewer keys lie too far apart in the table. Measured with RocksDB, beside tables of 60,000 and of
+millions of rows: 1,000 random keys took 0.9 to 1.15 of their time, 3,300 took 0.74 to 0.8, 10,000
+took 0.53 to 0.62."""
+
+_LOOKED_AT = 16
+
+
+def in_write_order(batch: WriteBatch) -> Iterable[tuple[bytes, bytes | None]]:
+    """Return the changes of *batch*: by their keys if it is large, as they come if they are few."""
+    if len(batch) < ORDERED_FROM or _seems_in_order(list(batch)):
+        return batch.items()
+    return by_key(batch)
+
+
+def by_key(batch: WriteBatch) -> Iterable[tuple[bytes, bytes | None]]:
+    """Return the changes of *batch* in the order of their keys."""
+    keys = sorted(batch)
+    return zip(keys, map(batch.__getitem__, keys), strict=True)
+
+
+def _seems_in_order(keys: list[bytes]) -> bool:
+    """Return whether a few keys, here and there, come before those that follow them.
+
+    To be wrong costs time and nothing else.
+    """
+    step = max(1, len(keys) // _LOOKED_AT)
+    return all(keys[at] < keys[at + 1] for at in range(0, len(keys) - 1, step))

@@ -1,0 +1,42 @@
+"""A large batch is written in the order of its keys, and says the same in any order."""
+
+import random
+from pathlib import Path
+
+import pytest
+
+from statestores.registry import load_backend
+from statestores.spi import Durability
+from statestores.spi.write_order import ORDERED_FROM, in_write_order
+
+DICE = random.Random(20)
+
+
+def _batch(count: int) -> dict[bytes, bytes | None]:
+    keys = [b"%08d" % number for number in DICE.sample(range(10 * count), count)]
+    return {key: None if DICE.random() < 0.2 else key for key in keys}
+
+
+def test_a_batch_is_sorted_where_that_pays() -> None:
+    """Few changes come as they are, many by their keys; those that come in order stay so."""
+    few, many = _batch(ORDERED_FROM - 1), _batch(ORDERED_FROM)
+    ordered = dict(sorted(many.items()))
+
+    assert list(in_write_order(few)) == list(few.items())
+    assert list(in_write_order(many)) == sorted(many.items())
+    assert list(in_write_order(ordered)) == list(ordered.items())
+
+
+@pytest.mark.spec("ENG-2")
+@pytest.mark.parametrize("backend", ["rocksdb", "leveldb"])
+def test_large_batches_leave_the_last_of_each_key(backend: str, tmp_path: Path) -> None:
+    """Three batches of the same keys in different orders, with deletions."""
+    engine = load_backend(backend).open(tmp_path / "engine", {})
+    batches = [_batch(3 * ORDERED_FROM) for _ in range(3)]
+    expected: dict[bytes, bytes | None] = {}
+    for batch in batches:
+        engine.apply(batch, Durability.PROCESS_CRASH)
+        expected.update(batch)
+
+    assert engine.get_many(list(expected)) == list(expected.values())
+    engine.close()
