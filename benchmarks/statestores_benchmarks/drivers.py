@@ -79,3 +79,32 @@ def open_versions(
     engine = load_backend(backend).open(path)
     specification = ss.Versioned("bench", history_retention_ms=retention_ms)
     return open_on_engine(engine, specification, durability=ss.Durability.PROCESS_CRASH)
+
+
+def open_typed(backend: str, path: Path, *, is_stamped: bool) -> Any:
+    """Open a store of int64 by keys of bytes likewise, with timestamps or without."""
+    kind: Any = ss.TimestampedKeyValue if is_stamped else ss.KeyValue
+    return ss.open_store(
+        path,
+        kind("bench", value=ss.int64),
+        backend=backend,
+        durability=ss.Durability.PROCESS_CRASH,
+    )
+
+
+def _opener(specification: Any) -> Callable[[str, Path], Any]:
+    def open_store(backend: str, path: Path) -> Any:
+        engine = load_backend(backend).open(path)
+        return open_on_engine(engine, specification, durability=ss.Durability.PROCESS_CRASH)
+
+    return open_store
+
+
+OPENED: dict[str, Callable[[str, Path], Any]] = {
+    "key-value": _opener(ss.KeyValue("bench")),
+    "timestamped": _opener(ss.TimestampedKeyValue("bench")),
+    "versioned": _opener(ss.Versioned("bench", history_retention_ms=RETENTION_MS)),
+    "window": _opener(ss.Window("bench", window_size_ms=3_600_000, retention_ms=24 * 3_600_000)),
+    "session": _opener(ss.Session("bench", retention_ms=24 * 3_600_000)),
+}
+"""Stores of each kind likewise; windows and sessions are kept for a day."""

@@ -8,7 +8,7 @@ import statestores.serdes.arrow_required  # noqa: F401  # before what needs Arro
 # isort: split
 from statestores.arrow.as_of.index import AsOfIndex
 from statestores.arrow.as_of.join import join_as_of
-from statestores.arrow.columns import bulk_load, get_many, put_many
+from statestores.arrow.columns import bulk_load, get_many, put_many, update_many
 from statestores.arrow.files.exporting import export_file, export_table
 from statestores.arrow.files.format import FileFormat
 from statestores.arrow.files.importing import import_file
@@ -52,6 +52,7 @@ __all__ = [
     "remove_stale_temporaries",
     "restore",
     "row_schema",
+    "update_many",
     "valid_at",
     "write_snapshot",
 ]

@@ -5,6 +5,7 @@ is bypassed, and its store of bytes is read and written.
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -94,6 +95,44 @@ def put_many(store: StateStore, rows: pa.Table | pa.RecordBatch) -> int:
         SerializationError: A key or value is not of the serde's type.
     """
     return put_encoded(store_of_bytes(store), encode_table(store, rows))
+
+
+def update_many(
+    store: StateStore,
+    keys: pa.Array | pa.ChunkedArray,
+    function: Callable[[pa.Array, pa.Array | pa.Table], pa.Array | pa.ChunkedArray | pa.Table],
+) -> int:
+    """Put what *function* makes of the values of *keys*, as pending writes; return of how many.
+
+    It is called once, with each key once, in the order in which they first occur, and what
+    `get_many` gives for them: an array of values, or a table of ``value`` and ``timestamp``. It
+    returns the same for what they are to have, null to delete (KVS-21).
+
+    Raises:
+        StoreClosedError: The store is closed.
+        InvalidArgumentError: What *function* returned has another length or other columns.
+        InvalidTypeError: The store is no key-value store.
+        SerializationError: A key or value is not of the serde's type.
+    """
+    below: object = store_of_bytes(store)
+    if not isinstance(below, KeyValueStore | TimestampedKeyValueStore):
+        raise _unknown_kind(store)
+    distinct = keys.unique()
+    present = get_many(store, distinct)
+    if not len(distinct):
+        return 0
+    updated: Any = function(distinct, present)
+    columns = {"key": distinct}
+    if isinstance(updated, pa.Table | pa.RecordBatch):
+        columns.update({name: updated[name] for name in updated.column_names})
+    else:
+        columns["value"] = updated
+    if any(len(column) != len(distinct) for column in columns.values()):
+        raise InvalidArgumentError(
+            f"the function was given {len(distinct)} keys, and has returned "
+            f"{len(updated)} values; return one for each key, in their order, and null to delete"
+        )
+    return put_many(store, pa.table(columns))
 
 
 def bulk_load(

@@ -3,6 +3,7 @@
 from statestores_benchmarks.cases import Workload
 from statestores_benchmarks.workloads import (
     as_of_join,
+    batches,
     bulk,
     changelog,
     contenders,
@@ -33,6 +34,7 @@ WORKLOADS: dict[str, Workload] = {
     "timestamped": timestamped.groups,
     "windows": windows.groups,
     "retention": retention.groups,
+    "batches": batches.groups,
     "bulk": bulk.groups,
     "recovery": recovery.groups,
     "snapshot": snapshot.groups,

@@ -8,6 +8,7 @@ from hypothesis.stateful import rule
 from statestores.errors import InvalidTypeError
 from statestores.spi import KeyValue
 from statestores_conformance.models.store import StoreMachine, keys, readers, values
+from statestores_conformance.scripts.script_helpers import longer
 from statestores_conformance.subjects.stores import OpenKeyValueStore
 
 _bounds = st.none() | keys
@@ -81,6 +82,22 @@ class KeyValueMachine(StoreMachine[KeyValueModel]):
             self.script.do(self.on_store("put_all"), entries)
         for key, value in entries:
             self.model.put(key, value)
+
+    @rule(entries=st.lists(st.tuples(keys, st.none() | values), max_size=8), least=st.booleans())
+    def keep_extremes(self, entries: list[tuple[bytes, bytes | None]], *, least: bool) -> None:
+        """Keep the lesser or the greater values, row by row."""
+        names, given = [key for key, _ in entries], [value for _, value in entries]
+        self.script.do(self.on_store("min_many" if least else "max_many"), names, given)
+        for key, value in entries:
+            if value is not None:
+                self.model.put(key, (min if least else max)(self.model.get(key, value), value))
+
+    @rule(wanted=st.lists(keys, max_size=8))
+    def update_several(self, wanted: list[bytes]) -> None:
+        """Put what a function makes of what several keys have."""
+        self.script.do("append_to_many", self.store, wanted)
+        for key in dict.fromkeys(wanted):
+            self.model.put(key, longer(self.model.get(key)))
 
     @rule(key=keys)
     def put_malformed(self, key: bytes) -> None:

@@ -104,6 +104,11 @@ class StoreMachine(RuleBasedStateMachine, Generic[ModelT]):
         """Return the call of *method* on whatever is *reader* now."""
         return f"{self._names[reader]}.{method}"
 
+    @property
+    def store(self) -> Name:
+        """The owner, as helpers of scripts take it."""
+        return self._names["store"]
+
     def on_store(self, method: str) -> str:
         """Return the call of *method* on the owner."""
         return self.call("store", method)

@@ -6,9 +6,10 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
-from statestores.spi import TimestampedKeyValue
+from statestores.spi import TimestampedKeyValue, TimestampedValue
 from statestores_conformance.models.store import StoreMachine, keys, readers, values
 from statestores_conformance.models.timestamped import TimestampedModel
+from statestores_conformance.scripts.script_helpers import longer
 from statestores_conformance.subjects.timestamped_stores import (
     OpenTimestampedStore,
     with_its_own_clock,
@@ -56,6 +57,30 @@ class TimestampedMachine(StoreMachine[TimestampedModel]):
         self.script.do(self.on_store("put_many"), *columns)
         for key, value, time_ms in stamped:
             self.model.put(key, value, time_ms)
+
+    @rule(
+        entries=st.lists(st.tuples(keys, st.none() | values, _steps), max_size=8),
+        least=st.booleans(),
+    )
+    def keep_extremes(self, entries: list[tuple[bytes, bytes | None, int]], *, least: bool) -> None:
+        """Keep the lesser or the greater values, row by row, while earlier ones expire."""
+        rows = [(key, value, self._time(step)) for key, value, step in entries]
+        columns = [list(column) for column in zip(*rows, strict=True)] or [[], [], []]
+        self.script.do(self.on_store("min_many" if least else "max_many"), *columns)
+        for key, value, time_ms in rows:
+            if value is not None:
+                found = self.model.get(key) or TimestampedValue(value, time_ms)
+                kept = (min if least else max)(found.value, value)
+                self.model.put(key, kept, max(found.timestamp_ms or 0, time_ms))
+
+    @rule(wanted=st.lists(keys, max_size=8), step=_steps)
+    def update_several(self, wanted: list[bytes], step: int) -> None:
+        """Put what a function makes of what several keys have."""
+        time_ms = self._time(step)
+        self.script.do("append_and_stamp_many", self.store, wanted, time_ms)
+        found = {key: self.model.get(key) for key in wanted}
+        for key, stamped in found.items():
+            self.model.put(key, longer(stamped and stamped.value), time_ms)
 
     @rule(key=keys, value=values, step=_steps)
     def put_if_absent(self, key: bytes, value: bytes, step: int) -> None:

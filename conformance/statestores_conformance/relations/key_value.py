@@ -58,6 +58,10 @@ class KeyValueKind(Kind):
         """Return the ``put_many`` row of a put or a deletion."""
         return (*write.arguments, None)[:2]
 
+    def merges(self) -> SearchStrategy[list[list[Any]]]:
+        """Draw the columns of `min_many` and `max_many`."""
+        return columns_of_rows(st.lists(st.tuples(keys, st.none() | values), max_size=8), 2)
+
     def reads(self) -> Iterator[Read]:
         yield from self.iterations()
         yield Read("get_many", (KEYS,))
@@ -103,6 +107,11 @@ class KeyValueKind(Kind):
         last = {key: place for place, (key, _) in enumerate(rows)}
         kept = [row for place, row in enumerate(rows) if last[row[0]] == place]
         return Changes([key for key, _ in kept], [value for _, value in kept])
+
+
+def columns_of_rows(rows: SearchStrategy[list[Any]], width: int) -> SearchStrategy[list[list[Any]]]:
+    """Draw *rows* as columns."""
+    return rows.map(lambda drawn: [[row[place] for row in drawn] for place in range(width)])
 
 
 def _range(first: bytes | None, last: bytes | None) -> Read:

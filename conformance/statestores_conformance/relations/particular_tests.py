@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from statestores.spi import Window
 from statestores_conformance.relations import (
+    KeyValueKind,
     Read,
     Subject,
     TimestampedKind,
@@ -21,6 +22,7 @@ from statestores_conformance.relations.session import sessions
 
 _WINDOWS = Read("fetch_all", (), Form.ITERATOR)
 _values = st.sampled_from(VALUES)
+_MERGES = st.sampled_from(["min_many", "max_many"])
 
 
 class WindowRelationTests:
@@ -92,6 +94,36 @@ class WindowRelationTests:
             trial.write_alike([store, copy, loaded], more)
             trial.agree(copy, store)
             trial.agree(loaded, store)
+
+        subject.holds(relation)
+
+
+class MergingRelationTests:
+    """What the updates of many keys are: as many gets and puts."""
+
+    @pytest.mark.spec("KVS-19", "KVS-20", "KVS-24", "TKV-8")
+    def test_an_update_of_many_is_as_many_gets_and_puts(self, subject: Subject) -> None:
+        """With other writes around it, rolled back or committed; and the same keys change."""
+
+        def relation(trial: Trial) -> None:
+            kind = trial.kind
+            assert isinstance(kind, KeyValueKind)
+            merged, single = trial.open("merged"), trial.open("single")
+            for batch in trial.batches():
+                columns = trial.data.draw(kind.merges(), label="columns")
+                method = trial.data.draw(_MERGES, label="method")
+                for store in (merged, single):
+                    trial.write(store, batch)
+                trial.script.do(f"{merged}.{method}", *columns)
+                trial.script.do("merge_one_by_one", single, method, columns)
+                trial.agree(merged, single)
+                if trial.chance("roll back"):
+                    for store in (merged, single):
+                        trial.script.do(f"{store}.rollback")
+                changes = [trial.script.value(trial.commit(store)) for store in (merged, single)]
+
+                assert set(changes[0].keys) == set(changes[1].keys)
+            trial.agree(merged, single)
 
         subject.holds(relation)
 

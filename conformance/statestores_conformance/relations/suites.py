@@ -3,6 +3,7 @@
 from typing import ClassVar
 
 from statestores_conformance.relations.particular_tests import (
+    MergingRelationTests,
     SessionRelationTests,
     TimeToLiveRelationTests,
     WindowRelationTests,
@@ -37,21 +38,24 @@ class KeyValueRelations(RelationTests):
     kind_chapters = frozenset({"KVS"})
 
     TestManyReads = ManyReadsRelationTests
+    TestMerging = MergingRelationTests
 
 
-class VersionedRelations(KeyValueRelations):
+class VersionedRelations(RelationTests):
     """Those of a versioned store."""
 
     kind_chapters = frozenset({"VRS"})
 
+    TestManyReads = ManyReadsRelationTests
     TestTimes = TimeRelationTests
 
 
-class TimestampedRelations(VersionedRelations):
+class TimestampedRelations(KeyValueRelations):
     """Those of a key-value store whose values may expire."""
 
     kind_chapters = frozenset({"KVS", "TKV", "TTL"})
 
+    TestTimes = TimeRelationTests
     TestTimeToLive = TimeToLiveRelationTests
 
 

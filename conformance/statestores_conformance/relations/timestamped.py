@@ -8,7 +8,13 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from statestores.spi import Changes, TimestampedKeyValue
-from statestores_conformance.relations.key_value import KEY_BOUNDS, KeyValueKind, keys, values
+from statestores_conformance.relations.key_value import (
+    KEY_BOUNDS,
+    KeyValueKind,
+    columns_of_rows,
+    keys,
+    values,
+)
 from statestores_conformance.relations.kinds import Alike, Form, Read, TimedKind, Write
 
 _TTL_MS = 20
@@ -34,6 +40,9 @@ class TimestampedKind(KeyValueKind, TimedKind):
             st.builds(Write, st.just("delete"), st.tuples(keys)),
             st.builds(Write, st.just("put_if_absent"), st.tuples(keys, values, _times)),
         )
+
+    def merges(self) -> SearchStrategy[list[list[Any]]]:
+        return columns_of_rows(st.lists(st.tuples(keys, st.none() | values, _times), max_size=8), 3)
 
     def _columns_of(self, write: Write) -> tuple[Any, ...]:
         return (*write.arguments, None, None)[:3]

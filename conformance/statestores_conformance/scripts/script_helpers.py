@@ -129,6 +129,41 @@ def renumbered(changes: Changes, by: int) -> Changes:
     return Changes(changes.keys, changes.values, changes.times_ms, sequences=sequences)
 
 
+def longer(value: bytes | None) -> bytes | None:
+    """Return *value* with a 1 at its end; nothing of what has one already."""
+    return None if value and value.endswith(b"1") else (value or b"") + b"1"
+
+
+def append_to_many(store: Any, keys: list[bytes]) -> None:
+    """Make the values of *keys* `longer` in one update."""
+    store.update_many(keys, lambda _, present: [longer(value) for value in present])
+
+
+def append_and_stamp_many(store: Any, keys: list[bytes], timestamp_ms: int) -> None:
+    """Make the values of *keys* `longer` in one update, all with one timestamp."""
+
+    def updated(_: list[bytes], present: list[Any]) -> list[Any]:
+        values = [longer(found and found[0]) for found in present]
+        return [None if value is None else (value, timestamp_ms) for value in values]
+
+    store.update_many(keys, updated)
+
+
+def merge_one_by_one(store: Any, method: str, columns: list[list[Any]]) -> None:
+    """Get and put, row by row of *columns*, what `min_many` or `max_many` do at once."""
+    choose: Any = min if method == "min_many" else max
+    for key, value, *times in zip(*columns, strict=True):
+        found = store.get(key)
+        if value is None:
+            continue
+        if found is None:
+            store.put(key, value, *times)
+        elif times:
+            store.put(key, choose(found[0], value), max(found[1], *times))
+        else:
+            store.put(key, choose(found, value))
+
+
 HELPERS: dict[str, Callable[..., Any]] = {
     function.__name__: function
     for function in (
@@ -147,6 +182,10 @@ HELPERS: dict[str, Callable[..., Any]] = {
         wider,
         last_of_each,
         renumbered,
+        longer,
+        append_to_many,
+        append_and_stamp_many,
+        merge_one_by_one,
     )
 }
 """All of them, by the names that scripts use."""

@@ -205,6 +205,18 @@ class WithoutTimestamps(
         listed = as_list("keys", keys)
         self._store.put_many(listed, values, [next(self._times) for _ in listed])
 
+    def add_many(self, keys: Values[bytes], values: Values[bytes | None]) -> None:
+        listed = as_list("keys", keys)
+        self._store.add_many(listed, values, [next(self._times) for _ in listed])
+
+    def min_many(self, keys: Values[bytes], values: Values[bytes | None]) -> None:
+        listed = as_list("keys", keys)
+        self._store.min_many(listed, values, [next(self._times) for _ in listed])
+
+    def max_many(self, keys: Values[bytes], values: Values[bytes | None]) -> None:
+        listed = as_list("keys", keys)
+        self._store.max_many(listed, values, [next(self._times) for _ in listed])
+
     def delete(self, key: bytes) -> bytes | None:
         return _value_of(self._store.delete(key))
 

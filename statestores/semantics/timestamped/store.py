@@ -208,6 +208,9 @@ class EngineTimestampedKeyValueStore(
                     self._highest = row_key, row
         self._uncommitted_bytes += sum(map(len, keys)) + sum(map(len, filter(None, stamped)))
 
+    def _wall_clock_ms(self) -> int:
+        return self._expiry.now_ms()
+
     def delete(self, key: bytes) -> TimestampedValue[bytes] | None:
         present = self.get(key)
         self.put(key, None)

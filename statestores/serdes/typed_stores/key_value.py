@@ -9,9 +9,11 @@ from typing import Any, TypeVar
 
 from statestores.serdes.typed_stores.delegation import DelegatingStateStore
 from statestores.serdes.typed_stores.encoded_values import decode_values, encode_values
+from statestores.serdes.typed_stores.number_columns import number_columns
 from statestores.serdes.typed_stores.reads import TypedReads
 from statestores.spi.specification import StoreSpecification
 from statestores.spi.stores.key_value import KeyValueStore, ReadOnlyKeyValueStore
+from statestores.spi.stores.merging import Merge
 from statestores.spi.stores.store import Isolation, Values
 
 K = TypeVar("K")
@@ -39,7 +41,7 @@ class TypedReadOnlyKeyValueStore(TypedReads[K, V], ReadOnlyKeyValueStore[K, V]):
 
     def get_many(self, keys: Values[K]) -> list[V | None]:
         found = self._store.get_many(encode_values(self._key_serde, "keys", keys))
-        return decode_values(self._decode_value, found)
+        return decode_values(self._value_serde, found)
 
     def range(
         self, first: K | None = None, last: K | None = None, *, reverse: bool = False
@@ -97,6 +99,14 @@ class TypedKeyValueStore(
             encode_values(self._key_serde, "keys", keys),
             encode_values(self._value_serde, "values", values),
         )
+
+    def _merge_many(self, merge: Merge, keys: Values[K], values: Values[V | None]) -> None:
+        rows = number_columns(merge, (self._key_serde, self._value_serde), keys, values)
+        merged = None if rows is None else rows.merged(self._store.get_many(rows.keys))
+        if rows is None or merged is None:
+            super()._merge_many(merge, keys, values)
+        else:
+            self._store.put_many(rows.keys, merged)
 
     def delete(self, key: K) -> V | None:
         encoded: Any = None if key is None else self._encode_key(key)

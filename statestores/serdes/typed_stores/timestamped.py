@@ -8,10 +8,12 @@ from collections.abc import Callable, Generator, Iterator
 from typing import Any, TypeVar
 
 from statestores.serdes.typed_stores.delegation import DelegatingStateStore
-from statestores.serdes.typed_stores.encoded_values import encode_values
+from statestores.serdes.typed_stores.encoded_values import decode_values, encode_values
+from statestores.serdes.typed_stores.number_columns import number_columns, whole_numbers
 from statestores.serdes.typed_stores.reads import TypedTimedReads
 from statestores.spi.records import TimestampedValue
 from statestores.spi.specification import StoreSpecification
+from statestores.spi.stores.merging import Merge
 from statestores.spi.stores.store import Isolation, Values
 from statestores.spi.stores.timestamped_key_value import (
     ReadOnlyTimestampedKeyValueStore,
@@ -20,6 +22,9 @@ from statestores.spi.stores.timestamped_key_value import (
 
 K = TypeVar("K")
 V = TypeVar("V")
+
+_new_tuple: Any = tuple.__new__
+"""Makes a named tuple in a third of the time that its class takes."""
 
 
 class TypedReadOnlyTimestampedStore(TypedTimedReads[K, V], ReadOnlyTimestampedKeyValueStore[K, V]):
@@ -42,7 +47,13 @@ class TypedReadOnlyTimestampedStore(TypedTimedReads[K, V], ReadOnlyTimestampedKe
 
     def get_many(self, keys: Values[K]) -> list[TimestampedValue[V] | None]:
         found = self._store.get_many(encode_values(self._key_serde, "keys", keys))
-        return [self._decoded(stamped) for stamped in found]
+        values = decode_values(
+            self._value_serde, [None if each is None else each[0] for each in found]
+        )
+        return [
+            None if stamped is None else _new_tuple(TimestampedValue, (value, stamped[1]))
+            for value, stamped in zip(values, found, strict=True)
+        ]
 
     def range(
         self, first: K | None = None, last: K | None = None, *, reverse: bool = False
@@ -118,6 +129,28 @@ class TypedTimestampedKeyValueStore(
             encode_values(self._value_serde, "values", values),
             timestamps_ms,
         )
+
+    def _merge_many(
+        self,
+        merge: Merge,
+        keys: Values[K],
+        values: Values[V | None],
+        timestamps_ms: Values[int | None] | None,
+    ) -> None:
+        serdes = self._key_serde, self._value_serde
+        times = None if self._expiry_of_rows() else whole_numbers(timestamps_ms)
+        rows = None if times is None else number_columns(merge, serdes, keys, values)
+        if rows is not None and rows.are_as_many(times):
+            present = self._store.get_many(rows.keys)
+            merged = rows.merged([None if each is None else each[0] for each in present])
+            if merged is not None:
+                seen = [None if each is None else each[1] for each in present]
+                self._store.put_many(rows.keys, merged, rows.latest(times, seen))
+                return
+        super()._merge_many(merge, keys, values, timestamps_ms)
+
+    def _wall_clock_ms(self) -> int:
+        return self._store._wall_clock_ms()  # noqa: SLF001  # of this class
 
     def delete(self, key: K) -> TimestampedValue[V] | None:
         encoded: Any = None if key is None else self._encode_key(key)

@@ -1,10 +1,17 @@
 """The key-value store: the latest value of each key."""
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Generic, TypeVar
 
 from statestores.errors import InvalidArgumentError
+from statestores.spi.stores.merging import (
+    Merge,
+    distinct_keys,
+    keyed_rows,
+    merge_rows,
+    updated_values,
+)
 from statestores.spi.stores.store import Isolation, ReadOnlyStore, StateStore, Values
 from statestores.spi.values import as_list
 
@@ -85,6 +92,54 @@ class KeyValueStore(StateStore, ReadOnlyKeyValueStore[K, V]):
         Raises:
             InvalidArgumentError: The columns differ in length.
         """
+
+    def add_many(self, keys: Values[K], values: Values[V | None]) -> None:
+        """Add *values* to those of *keys*, row by row; a key without one takes it (KVS-19).
+
+        ``None`` changes nothing (KVS-20). What a key has in the end must be a value of the store,
+        what it has in between need not. Nothing is added if anything is wrong (KVS-22).
+
+        Raises:
+            StoreClosedError: The store is closed.
+            InvalidArgumentError: The columns differ in length.
+            InvalidTypeError: A key or value has the wrong type; bytes do not add up (KVS-23).
+            SerializationError: A sum is not of the value serde's type, such as one above int64.
+        """
+        self._merge_many(Merge.SUM, keys, values)
+
+    def min_many(self, keys: Values[K], values: Values[V | None]) -> None:
+        """Keep the lesser of each key's value and that of its row; as `add_many` (KVS-19)."""
+        self._merge_many(Merge.LEAST, keys, values)
+
+    def max_many(self, keys: Values[K], values: Values[V | None]) -> None:
+        """Keep the greater of each key's value and that of its row; as `add_many` (KVS-19)."""
+        self._merge_many(Merge.GREATEST, keys, values)
+
+    def update_many(
+        self,
+        keys: Values[K],
+        function: Callable[[list[K], list[V | None]], Values[V | None]],
+    ) -> None:
+        """Put what *function* makes of the values of *keys*, as columns, or nothing (KVS-21).
+
+        It is called once, with each key once, in the order in which they first occur, and what
+        `get_many` gives for them. It returns a value for each, ``None`` to delete. Without keys
+        it is not called.
+
+        Raises:
+            StoreClosedError: The store is closed.
+            InvalidArgumentError: *function* returned a column of another length.
+            InvalidTypeError: A key or value has the wrong type.
+        """
+        key_list = distinct_keys(keys, self.specification.key)
+        present = self.get_many(key_list)
+        self.put_many(key_list, updated_values(function, key_list, present))
+
+    def _merge_many(self, merge: Merge, keys: Values[K], values: Values[V | None]) -> None:
+        """Merge *values* into those of *keys*, by one read and one put of each key."""
+        rows = keyed_rows(keys, values, self.specification.key)
+        merged = merge_rows(merge, rows, self.get_many(rows.keys))
+        self.put_many(rows.keys_of(merged), list(merged.values()))
 
     @abstractmethod
     def delete(self, key: K) -> V | None:

@@ -15,12 +15,15 @@ from statestores_conformance.subjects.stores import CHANGELOG, INPUT, KEYS, Stor
 
 _WRITES = frozenset(
     {
+        "add_many",
         "advance_position",
         "clear_offsets",
         "close",
         "commit",
         "delete",
         "load",
+        "max_many",
+        "min_many",
         "put",
         "put_all",
         "put_if_absent",
@@ -28,6 +31,7 @@ _WRITES = frozenset(
         "replay",
         "rollback",
         "truncate",
+        "update_many",
     }
 )
 

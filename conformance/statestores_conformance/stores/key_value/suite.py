@@ -14,6 +14,7 @@ from statestores_conformance.stores.key_value.reads import (
     KeyValueIteratorTests,
     KeyValueReadTests,
 )
+from statestores_conformance.stores.key_value.updates import KeyValueUpdateTests
 from statestores_conformance.stores.key_value.writes import KeyValueBulkTests, KeyValueWriteTests
 from statestores_conformance.subjects.adversaries import KeyValueAdversaryTests
 from statestores_conformance.subjects.store_fixtures import closed_at_the_end
@@ -34,6 +35,7 @@ class KeyValueStoreTests(AnyKindTests):
 
     TestWrites = KeyValueWriteTests
     TestBulkWrites = KeyValueBulkTests
+    TestUpdates = KeyValueUpdateTests
     TestReads = KeyValueReadTests
     TestIterators = KeyValueIteratorTests
     TestReadsOfFacades = KeyValueFacadeTests

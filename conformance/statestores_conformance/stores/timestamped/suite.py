@@ -16,6 +16,7 @@ from statestores_conformance.stores.key_value.reads import (
     KeyValueIteratorTests,
     KeyValueReadTests,
 )
+from statestores_conformance.stores.key_value.updates import KeyValueUpdateTests
 from statestores_conformance.stores.key_value.writes import KeyValueWriteTests
 from statestores_conformance.stores.timestamped.time_to_live_changes import TimeToLiveChangeTests
 from statestores_conformance.stores.timestamped.time_to_live_reads import (
@@ -25,6 +26,10 @@ from statestores_conformance.stores.timestamped.time_to_live_reads import (
 from statestores_conformance.stores.timestamped.timestamps import (
     TimestampedBulkTests,
     TimestampTests,
+)
+from statestores_conformance.stores.timestamped.updates import (
+    ExpiringUpdateTests,
+    TimestampedUpdateTests,
 )
 from statestores_conformance.subjects.store_fixtures import closed_at_the_end
 from statestores_conformance.subjects.stores import KeyValueStores
@@ -50,10 +55,12 @@ class TimestampedKeyValueStoreTests(AnyKindTests):
 
     TestWrites = KeyValueWriteTests
     TestBulkWrites = TimestampedBulkTests
+    TestUpdates = KeyValueUpdateTests
     TestReads = KeyValueReadTests
     TestIterators = KeyValueIteratorTests
     TestReadsOfFacades = KeyValueFacadeTests
     TestTimestamps = TimestampTests
+    TestStampedUpdates = TimestampedUpdateTests
 
     @pytest.fixture
     def timestamped_stores(
@@ -86,6 +93,7 @@ class TimeToLiveTests:
     TestReads = TimeToLiveReadTests
     TestWallClock = WallClockTests
     TestChanges = TimeToLiveChangeTests
+    TestUpdates = ExpiringUpdateTests
     TestModel = TimestampedModelTests
     TestRelations = TimestampedRelations
 
