@@ -38,7 +38,7 @@ from statestores.semantics.rows.namespaced_rows import (
     without_namespace,
 )
 from statestores.semantics.rows.row_cache import DEFAULT_READ_CACHE_BYTES, KEEP_ONE_IN, RowCache
-from statestores.semantics.rows.write_buffer import WriteBuffer, merge
+from statestores.semantics.rows.write_buffer import WriteBuffer, merge, total_bytes
 from statestores.spi.durability import Durability
 from statestores.spi.engine import Engine, EngineReader
 from statestores.spi.records import Changes
@@ -100,7 +100,7 @@ class EngineKeyValueStore(KeyRanges[bytes], EngineStore[bytes, bytes], KeyValueS
         check_keys(key_list)
         check_values(value_list)
         self._rows.update(zip(key_list, value_list, strict=True))
-        self._uncommitted_bytes += sum(map(len, key_list)) + sum(map(len, filter(None, value_list)))
+        self._uncommitted_bytes += sum(map(len, key_list)) + total_bytes(value_list)
         self._puts += len(key_list) * self._put_step
 
     def delete(self, key: bytes) -> bytes | None:

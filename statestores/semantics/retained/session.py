@@ -174,7 +174,7 @@ class EngineSessionStore(EngineRetainedStore, SessionReads, SessionStore[bytes, 
         check_sessions(starts, ends)
         if not self._takes_all(ends):
             return sum(map(self._put_checked, key_list, starts, ends, value_list))
-        data_keys = list(map(self._rows.data_key, key_list, ends, starts))
+        data_keys = self._rows.data_keys(key_list, ends, starts)
         return self._put_rows(data_keys, value_list, ends, sum(map(len, key_list)))
 
     def remove(self, key: bytes, start_ms: int, end_ms: int) -> bool:

@@ -42,7 +42,7 @@ from statestores.semantics.rows.layout import (
     pack_format_version,
 )
 from statestores.semantics.rows.progress import NO_STREAM_TIME
-from statestores.semantics.rows.write_buffer import WriteBuffer
+from statestores.semantics.rows.write_buffer import WriteBuffer, total_bytes
 from statestores.spi.durability import Durability
 from statestores.spi.engine import Engine, EngineReader
 from statestores.spi.milliseconds import warn_of_another_unit
@@ -137,7 +137,7 @@ class EngineRetainedStore(RetainedReads, TimedStore):
             self._advance_stream_time(reached)
         count = len(data_keys)
         self._uncommitted_bytes += key_bytes + count * self._times_bytes
-        self._uncommitted_bytes += sum(map(len, filter(None, values)))
+        self._uncommitted_bytes += total_bytes(values)
         self._puts += count * self._put_step
         return count
 

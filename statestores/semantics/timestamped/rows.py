@@ -9,7 +9,7 @@ from array import array
 from collections.abc import Iterator
 from itertools import repeat
 from operator import add
-from struct import Struct
+from struct import Struct, error
 from typing import Any
 
 from statestores.spi.records import TimestampedValue
@@ -36,12 +36,13 @@ def stamped_row(value: bytes, timestamp_ms: int | None) -> bytes:
 
 def stamped_rows(values: list[bytes | None], timestamps_ms: list[int | None]) -> list[bytes | None]:
     """Return the rows of *values*; ``None`` where there is no value."""
-    if None in values or None in timestamps_ms:
+    try:  # looking for `None` first takes half as long as all of this
+        return list(map(add, map(pack_timestamp, timestamps_ms), values))
+    except (error, TypeError):
         return [
             None if value is None else stamped_row(value, time_ms)
             for value, time_ms in zip(values, timestamps_ms, strict=True)
         ]
-    return list(map(add, map(pack_timestamp, timestamps_ms), values))
 
 
 def timestamps_of(rows: list[bytes]) -> list[int | None]:

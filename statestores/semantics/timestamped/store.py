@@ -37,7 +37,7 @@ from statestores.semantics.rows.content_chunks import frozen_content
 from statestores.semantics.rows.layout import DATA, HISTORY, PROGRESS_ROW
 from statestores.semantics.rows.progress import NO_STREAM_TIME, Progress
 from statestores.semantics.rows.row_cache import DEFAULT_READ_CACHE_BYTES, KEEP_ONE_IN, RowCache
-from statestores.semantics.rows.write_buffer import WriteBuffer, merge
+from statestores.semantics.rows.write_buffer import WriteBuffer, merge, total_bytes
 from statestores.semantics.timestamped.content import pending_columns, stamped_chunks
 from statestores.semantics.timestamped.expiry import Expiry, Sweep
 from statestores.semantics.timestamped.facades import CommittedTimestamped, UncommittedTimestamped
@@ -201,12 +201,19 @@ class EngineTimestampedKeyValueStore(
         row_keys = [DATA + key for key in keys]
         self._changes = None
         self._rows.update(zip(row_keys, stamped, strict=True))
-        if max(stamps, default=NO_STREAM_TIME) > self._stream_time:
+        reached = max(stamps, default=NO_STREAM_TIME)
+        if reached > self._stream_time:
+            place = timestamps_ms.index(reached)
+            highest = stamped[place]
+            if highest is not None:
+                self._stream_time = reached
+                self._highest = row_keys[place], highest
+        if reached > self._stream_time:  # that of a deletion, which moves no time
             for row_key, row, stamp in zip(row_keys, stamped, timestamps_ms, strict=True):
                 if row is not None and stamp is not None and stamp > self._stream_time:
                     self._stream_time = stamp
                     self._highest = row_key, row
-        self._uncommitted_bytes += sum(map(len, keys)) + sum(map(len, filter(None, stamped)))
+        self._uncommitted_bytes += sum(map(len, keys)) + total_bytes(stamped)
 
     def _wall_clock_ms(self) -> int:
         return self._expiry.now_ms()

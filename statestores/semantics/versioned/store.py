@@ -34,6 +34,7 @@ from statestores.semantics.rows.content_chunks import frozen_content
 from statestores.semantics.rows.layout import DATA, PROGRESS_ROW
 from statestores.semantics.rows.progress import NO_STREAM_TIME, Progress, read_progress
 from statestores.semantics.rows.row_cache import DEFAULT_READ_CACHE_BYTES, KEEP_ONE_IN, RowCache
+from statestores.semantics.rows.write_buffer import total_bytes
 from statestores.semantics.versioned.commit import resolve
 from statestores.semantics.versioned.content import version_chunks
 from statestores.semantics.versioned.facades import CommittedVersions, UncommittedVersions
@@ -188,9 +189,7 @@ class EngineVersionedStore(VersionedReads, TimedStore, VersionedStore[bytes, byt
                 else:
                     pending[key] = {time_ms: value}
         self._stream_time = max(self._stream_time, max(timestamps_ms, default=NO_STREAM_TIME))
-        self._uncommitted_bytes += (
-            sum(map(len, keys)) + sum(map(len, filter(None, values))) + 8 * len(keys)
-        )
+        self._uncommitted_bytes += sum(map(len, keys)) + total_bytes(values) + 8 * len(keys)
 
     def delete(self, key: bytes, timestamp_ms: int) -> VersionedRecord[bytes] | None:
         check_key(key)
