@@ -15,10 +15,12 @@ from local_lives import append_orders, expected_seen, run_all, topology, written
 
 import statestores as ss
 from statestores import failpoints
+from statestores.changelog import ChangelogOptions, Compression
 from statestores.errors import (
     CommitConflictError,
     InvalidArgumentError,
     InvalidTopologyError,
+    InvalidTypeError,
     OffsetOutOfRangeError,
     ProcessingError,
     StoreCorruptedError,
@@ -407,3 +409,21 @@ def test_the_description_of_a_state_names_its_topology(tmp_path: Path) -> None:
     progress = _run(topology(), tmp_path)
 
     assert (progress.processed, progress.commits) == (0, 0)
+
+
+@pytest.mark.spec("LOG-22", "LOG-8")
+def test_changelogs_are_compressed_as_the_run_says(tmp_path: Path) -> None:
+    """From then on: what was written before is read all the same. Other options are refused."""
+    long = "k" * 500
+    sizes = []
+    for compression in (Compression.LZ4, Compression.NONE, Compression.ZSTD):
+        _append(tmp_path, long, "other")
+        _run(_count(), tmp_path, changelog_options=ChangelogOptions(compression=compression))
+        files = (tmp_path / "state").rglob("changelog/*")
+        sizes.append(sum(each.read_bytes().count(long.encode()) for each in files))
+    with pytest.raises(InvalidTypeError, match="changelog_options"):
+        _run(_count(), tmp_path, changelog_options={"compression": "none"})
+
+    assert sizes[0] == 0
+    assert sizes[1] == sizes[2] > 0
+    assert _read(tmp_path)[-2:] == [(long, 3), ("other", 3)]

@@ -190,6 +190,7 @@ def _opened(
         backend=settings.backend,
         options=settings.options,
         durability=settings.durability,
+        changelog_options=settings.changelog_options,
         outputs=outputs,
     )
     stack.callback(task.close)

@@ -15,6 +15,7 @@ from threading import Lock, Thread
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from statestores.changelog.options import ChangelogOptions, check_changelog_options
 from statestores.errors import InvalidArgumentError, InvalidTypeError
 from statestores.metrics import RecordingLevel
 from statestores.processing.dsl.topology import Topology
@@ -81,6 +82,7 @@ class LocalRunner:
         backend: str | None = None,
         options: Mapping[str, object] | None = None,
         durability: Durability = Durability.POWER_LOSS,
+        changelog_options: ChangelogOptions | None = None,
         commit_interval_ms: int = 500,
         commit_records: int = 10_000,
         least_column_rows: int = LEAST_COLUMN_ROWS,
@@ -102,6 +104,7 @@ class LocalRunner:
             raise InvalidTypeError(f"expected a Topology, got {topology!r}")
         check_count("partitions", partitions)
         check_count("threads", threads)
+        check_changelog_options(changelog_options)
         check_duration("commit_interval_ms", commit_interval_ms)
         check_count("commit_records", commit_records)
         check_count("least_column_rows", least_column_rows)
@@ -132,7 +135,7 @@ class LocalRunner:
         self._backend, self._options, self._durability = backend, options, durability
         self._commit_seconds, self._commit_records = commit_interval_ms / 1000, commit_records
         self._least_column_rows, self._least_run_rows = least_column_rows, least_run_rows
-        self._cache_max_bytes = cache_max_bytes
+        self._changelog_options, self._cache_max_bytes = changelog_options, cache_max_bytes
         self._until: Until = until
         self._endpoint = endpoint
         check_count("standbys", standbys, least=0)
@@ -215,6 +218,7 @@ class LocalRunner:
             backend=self._backend,
             options=self._options,
             durability=self._durability,
+            changelog_options=self._changelog_options,
             clock_ms=self._wall_ms,
             is_detailed=self._level is RecordingLevel.DEBUG,
             least_column_rows=self._least_column_rows,

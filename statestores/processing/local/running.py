@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from os import PathLike
 from typing import TYPE_CHECKING
 
+from statestores.changelog.options import ChangelogOptions
 from statestores.metrics import RecordingLevel
 from statestores.processing.dsl.topology import Topology
 from statestores.processing.local.progress import RunProgress
@@ -32,6 +33,7 @@ def run(
     backend: str | None = None,
     options: Mapping[str, object] | None = None,
     durability: Durability = Durability.POWER_LOSS,
+    changelog_options: ChangelogOptions | None = None,
     commit_interval_ms: int = 500,
     commit_records: int = 10_000,
     least_column_rows: int = LEAST_COLUMN_ROWS,
@@ -69,6 +71,8 @@ def run(
         options: The backend's own options.
         durability: What a commit survives. With ``PROCESS_CRASH``, exactly once holds for crashes
             of the process alone: a power failure may take from a topic what a store reflects.
+        changelog_options: How the changelogs of stores are written from now on, such as
+            ``ChangelogOptions(compression=Compression.NONE)``.
         commit_interval_ms: How long a task goes on before it commits.
         commit_records: After how many records it commits in any case.
         least_column_rows: From how many records on a batch is processed as columns (PRC-55): of
@@ -105,6 +109,7 @@ def run(
         backend=backend,
         options=options,
         durability=durability,
+        changelog_options=changelog_options,
         commit_interval_ms=commit_interval_ms,
         commit_records=commit_records,
         least_column_rows=least_column_rows,

@@ -5,6 +5,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from statestores.changelog.options import ChangelogOptions
 from statestores.metrics import RecordingLevel, set_recording_level
 from statestores.processing.local.edge_task import EdgeTask
 from statestores.processing.local.identity import StateIdentity
@@ -69,6 +70,9 @@ class TaskSettings:
 
     durability: Durability
     """What a commit survives."""
+
+    changelog_options: ChangelogOptions | None = None
+    """How the changelogs of stores are written; ``None``: as ever."""
 
     clock_ms: Callable[[], int]
     """The wall clock."""
@@ -157,6 +161,7 @@ class _PartOpening:
             backend=settings.backend,
             options=settings.options,
             durability=settings.durability,
+            changelog_options=settings.changelog_options,
             standbys=standbys,
             outputs=outputs,
         )
