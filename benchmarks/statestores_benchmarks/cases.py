@@ -10,6 +10,11 @@ PROCESS_CRASH = "each side hands its writes to the operating system, without fsy
 """The durability of most groups: a killed process loses nothing, a power failure may."""
 
 
+FLOOR_FACTOR = 1.15
+"""What is allowed above a floor, the same calls of the driver in a bare loop, where no design could
+reach the bound that a target had first."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Times:
     """How long the work of a round took where it was done, in seconds."""

@@ -3,30 +3,31 @@
 The schema is known from the segment's head, so a body is the message of the batch alone.
 """
 
+from io import BytesIO
+
 import pyarrow as pa
 
 from statestores.changelog.options import Compression
-from statestores.changelog.rows import OFFSET_FIELD
-
-_END_OF_STREAM_BYTES = 8  # what Arrow writes after the last batch
+from statestores.changelog.rows import OFFSET_FIELD, empty_batch
 
 # Below some 10,000 rows, the threads cost more than they save: 50 us a batch.
 _USE_THREADS = False
 
 
 class BodyWriter:
-    """Turns record batches of one schema into bodies."""
+    """Turns record batches of one schema into bodies; used by one thread."""
 
-    __slots__ = ("_compressed", "_options", "_preambles", "_schema", "_sparse_schema")
+    __slots__ = ("_options", "_schema", "_sparse_schema", "_streams")
 
     def __init__(self, schema: pa.Schema, compression: Compression) -> None:
         self._schema = schema
         self._sparse_schema = schema.append(OFFSET_FIELD)
-        self._compressed = compression is not Compression.NONE
-        self._options = pa.ipc.IpcWriteOptions(
-            compression=compression.value if self._compressed else None, use_threads=_USE_THREADS
-        )
-        self._preambles: dict[int, int] = {}
+        self._options: pa.ipc.IpcWriteOptions | None = None
+        if compression is not Compression.NONE:
+            self._options = pa.ipc.IpcWriteOptions(
+                compression=compression.value, use_threads=_USE_THREADS
+            )
+        self._streams: dict[int, _Stream] = {}
 
     def write(self, batch: pa.RecordBatch, offsets: pa.Array | None = None) -> pa.Buffer:
         """Return *batch* as a body, with a column of *offsets* if there are any."""
@@ -34,25 +35,36 @@ class BodyWriter:
         if offsets is not None:
             schema = self._sparse_schema
             batch = pa.RecordBatch.from_arrays([*batch.columns, offsets], schema=schema)
-        if not self._compressed:
+        if self._options is None:
             return batch.serialize()
-        # Arrow compresses only within a stream: what it writes around the batch is cut off.
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, schema, options=self._options) as stream:
-            stream.write_batch(batch)
-        written = sink.getvalue()
-        preamble = self._preamble_bytes(schema)
-        return written.slice(preamble, written.size - preamble - _END_OF_STREAM_BYTES)
+        columns = len(schema)
+        stream = self._streams.pop(columns, None) or _Stream(schema, self._options)
+        body = stream.message(batch)
+        self._streams[columns] = stream  # not after an error: nobody knows what it has written
+        return body
 
-    def _preamble_bytes(self, schema: pa.Schema) -> int:
-        """Return the length of what a stream of *schema* has before its first batch."""
-        known = self._preambles.get(len(schema))
-        if known is None:
-            sink = pa.BufferOutputStream()
-            with pa.ipc.new_stream(sink, schema, options=self._options):
-                pass
-            known = self._preambles[len(schema)] = sink.getvalue().size - _END_OF_STREAM_BYTES
-        return known
+
+class _Stream:
+    """A stream that is never ended: Arrow compresses only within one, and beginning it takes time.
+
+    What it writes of a batch does not depend on those before, since nothing is a dictionary.
+    """
+
+    __slots__ = ("_stream", "_written")
+
+    def __init__(self, schema: pa.Schema, options: pa.ipc.IpcWriteOptions) -> None:
+        self._written = BytesIO()
+        sink = pa.PythonFile(self._written, mode="w")
+        self._stream = pa.ipc.new_stream(sink, schema, options=options)
+        self.message(empty_batch(schema))  # the schema is written with the first batch
+
+    def message(self, batch: pa.RecordBatch) -> pa.Buffer:
+        """Return the message of *batch*."""
+        self._stream.write_batch(batch)
+        message = self._written.getvalue()
+        self._written.seek(0)
+        self._written.truncate()
+        return pa.py_buffer(message)
 
 
 def read_body(

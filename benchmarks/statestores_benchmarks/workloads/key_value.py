@@ -51,7 +51,6 @@ def _puts(backend: str, raw: BytesContender, ours: BytesContender, rows: int) ->
             Target(
                 case=case_name(ours),
                 at_most=0.6,
-                stretch=0.5,
                 row=f"put, commit every 1,000, against direct puts, {backend}",
             )
         ],

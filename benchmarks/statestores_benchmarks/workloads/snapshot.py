@@ -44,7 +44,7 @@ def groups(scale: Scale) -> Iterator[Group]:
             Case("raw driver, bare scan", scan),
             Case("checksummed Arrow snapshot, fsynced", export),
         ],
-        targets=[Target(case="checksummed Arrow snapshot, fsynced", at_most=1.45, stretch=1)],
+        targets=[Target(case="checksummed Arrow snapshot, fsynced", at_most=1.45)],
     )
 
 

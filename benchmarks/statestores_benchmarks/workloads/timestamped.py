@@ -11,15 +11,27 @@ from pathlib import Path
 from typing import Any, cast
 
 import statestores as ss
-from statestores_benchmarks.cases import Case, Figure, Group, Outcome, Scale, Target, Timed
+from statestores.semantics.rows.layout import DATA
+from statestores.semantics.versioned.rows import HEADER_BYTES, history_key, unpack_header
+from statestores_benchmarks.cases import (
+    FLOOR_FACTOR,
+    Case,
+    Figure,
+    Group,
+    Outcome,
+    Scale,
+    Target,
+    Timed,
+)
 from statestores_benchmarks.contenders import quix
 from statestores_benchmarks.data import COMMIT_ROWS, distinct_keys, drawn, times, zipf_keys
-from statestores_benchmarks.drivers import RETENTION_MS
+from statestores_benchmarks.drivers import RETENTION_MS, raw_rocksdb
 
 _VERSIONS = 10
 _STEP_MS = 1_000
 _OURS = "versioned store, serde json"
 _QUIX = "Quix Streams' timestamped store"
+_BARE = "rocksdict on the same rows, JSON"
 _COMPARED = 500
 _AT_LEAST = 5
 
@@ -45,13 +57,17 @@ def _value(timestamp_ms: int) -> dict[str, object]:
     return {"rate": timestamp_ms, "currency": "EUR", "source": "a name of thirty characters or so"}
 
 
-def _group(name: str, title: str, operations: int, ours: Case, others: Case, row: str) -> Group:
+def _puts(name: str, what: str, rows: Rows) -> Group:
+    row = f"put at a time, {what}"
     return Group(
-        name=f"timestamped-{name}",
-        title=title,
-        operations=operations,
+        name=f"timestamped-put-{name}",
+        title=f"Put {len(rows):,} JSON values with times: {what}, commit every 1,000",
+        operations=len(rows),
         row=row,
-        cases=[ours, others],
+        cases=[
+            Case(_OURS, partial(_putting, rows), contender="statestores, RocksDB"),
+            Case(_QUIX, partial(_quix_putting, rows), contender="Quix Streams", needs=quix.NEEDS),
+        ],
         targets=[
             Target(
                 case=_OURS,
@@ -64,27 +80,31 @@ def _group(name: str, title: str, operations: int, ours: Case, others: Case, row
     )
 
 
-def _puts(name: str, what: str, rows: Rows) -> Group:
-    return _group(
-        f"put-{name}",
-        f"Put {len(rows):,} JSON values with times: {what}, commit every 1,000",
-        len(rows),
-        Case(_OURS, partial(_putting, rows), contender="statestores, RocksDB"),
-        Case(_QUIX, partial(_quix_putting, rows), contender="Quix Streams", needs=quix.NEEDS),
-        f"put at a time, {what}",
-    )
-
-
 def _gets(name: str, what: str, rows: Rows, asked: Rows) -> Group:
-    return _group(
-        f"get-{name}",
-        f"Get {len(asked):,} JSON values as of {what}, {_VERSIONS} versions a key",
-        len(asked),
-        Case(_OURS, partial(_getting, rows, asked), contender="statestores, RocksDB"),
-        Case(
-            _QUIX, partial(_quix_getting, rows, asked), contender="Quix Streams", needs=quix.NEEDS
-        ),
-        f"get as of {what}",
+    row = f"get as of {what}"
+    return Group(
+        name=f"timestamped-get-{name}",
+        title=f"Get {len(asked):,} JSON values as of {what}, {_VERSIONS} versions a key",
+        operations=len(asked),
+        row=row,
+        cases=[
+            Case(_OURS, partial(_getting, rows, asked), contender="statestores, RocksDB"),
+            Case(
+                _QUIX,
+                partial(_quix_getting, rows, asked),
+                contender="Quix Streams",
+                needs=quix.NEEDS,
+            ),
+            Case(_BARE, partial(_bare_getting, rows, asked)),
+        ],
+        targets=[
+            Target(
+                case=_OURS,
+                base=_BARE,
+                at_most=FLOOR_FACTOR,
+                row=f"{row}, against the bare driver's calls",
+            )
+        ],
     )
 
 
@@ -158,6 +178,30 @@ def _getting(rows: Rows, asked: Rows, path: Path) -> Iterator[Timed]:
 def _found(store: ss.VersionedStore[bytes, Any], asked: Rows) -> list[object]:
     records = [store.get(key, time_ms) for key, time_ms in asked]
     return [None if record is None else record.value for record in records]
+
+
+@contextmanager
+def _bare_getting(rows: Rows, asked: Rows, path: Path) -> Iterator[Timed]:
+    """Give the floor: a get, for an earlier time a seek, and the value from its JSON."""
+    with _open(path) as store:
+        _put(store, rows)
+    wanted = [(DATA + key, time_ms, history_key(key, time_ms)) for key, time_ms in asked]
+    with raw_rocksdb(path / "ours" / "engine") as database:
+        get, seeker, decode = database.get, database.iter(), ss.json.decode
+
+        def found(data_key: bytes, time_ms: int, older_key: bytes) -> object:
+            row = get(data_key)
+            if unpack_header(row)[0] > time_ms:
+                seeker.seek(older_key)
+                row = seeker.value()
+            return decode(row[HEADER_BYTES:])
+
+        def timed() -> Outcome:
+            for each in wanted:
+                found(*each)
+            return Outcome(answer=lambda: [found(*each) for each in wanted[:_COMPARED]])
+
+        yield timed
 
 
 @contextmanager
