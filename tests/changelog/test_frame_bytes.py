@@ -155,6 +155,34 @@ def test_a_body_is_an_arrow_message(compression: Compression) -> None:
     assert lies_within == (compression is Compression.NONE)
 
 
+@pytest.mark.spec("LOG-22")
+@for_each("compression", list(Compression))
+def test_a_body_does_not_depend_on_those_before(compression: Compression) -> None:
+    """Of any length, in any order, with offsets or without, and after one that failed."""
+    writer = BodyWriter(KEY_VALUE_CHANGES, compression)
+    other = pa.RecordBatch.from_pydict({"other": [1]})
+    for rows in (1, 2_000, 0, 7):
+        batch = pa.RecordBatch.from_pydict(
+            {
+                "key": [b"k" * 9] * rows,
+                "value": [None, b"v" * 50] * (rows // 2) + [b""] * (rows % 2),
+            },
+            schema=KEY_VALUE_CHANGES,
+        )
+        offsets = pa.array(range(5, 5 + rows), pa.int64())
+        if compression is not Compression.NONE:
+            with pytest.raises(pa.ArrowInvalid):
+                writer.write(other)
+        fresh = BodyWriter(KEY_VALUE_CHANGES, compression)
+
+        assert writer.write(batch).equals(fresh.write(batch))
+        assert writer.write(batch, offsets).equals(fresh.write(batch, offsets))
+        assert read_body(writer.write(batch, offsets), KEY_VALUE_CHANGES, has_offsets=True) == (
+            batch,
+            offsets,
+        )
+
+
 def batch_address(body: pa.Buffer) -> int:
     """Return where the bytes of the keys of *body* are in memory once it has been read."""
     batch, _ = read_body(body, KEY_VALUE_CHANGES, has_offsets=False)
