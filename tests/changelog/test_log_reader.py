@@ -48,7 +48,11 @@ def values(frames: list[Frame]) -> list[bytes | None]:
 @pytest.mark.spec("LOG-13", "LOG-19")
 @pytest.mark.parametrize("compacting", [False, True])
 def test_a_reader_follows_a_writer(directory: Path, *, compacting: bool) -> None:
-    """Frames come whole, in order, without a hole, while the writer rolls and compacts."""
+    """Frames come whole, in order, without a hole, while the writer rolls and compacts.
+
+    A compacted frame may reach over the end that the log had when a read began: its part up to
+    there comes last, and has no position, since nobody knows what that would be.
+    """
     options = ChangelogOptions(segment_bytes=20_000)
     failures: list[BaseException] = []
     log = FileChangelog.create(directory, "key-value", options)
@@ -70,7 +74,9 @@ def test_a_reader_follows_a_writer(directory: Path, *, compacting: bool) -> None
         writer.start()
         try:
             while cursor < FRAMES and not failures:
+                is_cut = False
                 for frame in reader.read(cursor):
+                    assert not is_cut
                     assert frame.base_offset == cursor
                     cursor = frame.last_offset + 1
                     count += frame.batch.num_rows
@@ -80,7 +86,8 @@ def test_a_reader_follows_a_writer(directory: Path, *, compacting: bool) -> None
                     ):
                         assert value == b"%d" % offset
                         seen[key] = offset
-                    assert frame.position == {INPUT: frame.last_offset}
+                    is_cut = compacting and not frame.position
+                    assert is_cut or frame.position == {INPUT: frame.last_offset}
                 assert reader.position.get(INPUT, -1) >= cursor - 1
         finally:
             writer.join()
