@@ -57,6 +57,10 @@ class StoreMismatchError(StateStoreError, ValueError):
     """What is stored differs from what the caller expects; the message says in what."""
 
 
+class StoreReshardedError(StoreMismatchError):
+    """The store has got other partitions since this was opened; open the state root again."""
+
+
 class UnsupportedFormatError(StateStoreError, ValueError):
     """The data was written in a format version that this release does not know."""
 

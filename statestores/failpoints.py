@@ -73,6 +73,10 @@ FAILPOINTS: dict[str, str] = {
     "publish.checked": "a staged write may be published, and is not committed",
     "publish.committed": "a staged write is committed, and appended nowhere",
     "publish.appended": "one partition has got its part of a staged write",
+    "reshard.routed": "the rows of all old partitions are split, and no new one is begun",
+    "reshard.built": "all new partitions are on disk, and the root names the old ones",
+    "reshard.noted": "the root names the new partitions, and the old ones are there still",
+    "reshard.retired": "an old partition has no name any more, and its files are there still",
     "publish.finished": "a staged write is noted as finished, and its files are there still",
 }
 """Every failpoint, and what holds when it is reached."""

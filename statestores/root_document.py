@@ -16,6 +16,7 @@ from statestores.errors import (
 from statestores.files.directory_lock import LOCK_FILE
 from statestores.files.durable_json import ROOT_FILE
 from statestores.files.strict_json import Fields
+from statestores.generations import GENERATION
 from statestores.semantics.every_kind.self_description import check_description
 from statestores.serdes import specification_from_description
 from statestores.spi.specification import StoreSpecification
@@ -35,6 +36,10 @@ TOPOLOGY_NOTE: Final = Path(TASKS_DIRECTORY, "topology.json")
 FORMAT = 1
 """The version of the file that is written. A release that does not know `Placement` passes over it,
 and forgets it when it writes the file; the next run of a topology notes it again."""
+
+FORMAT_WITH_GENERATIONS: Final = 2
+"""The version of a file that names a store which has been resharded. A release that does not know
+generations would look for its partitions where they are no longer, and so refuses the file."""
 
 
 class Placement(StrEnum):
@@ -60,6 +65,9 @@ class StoreEntry:
     placement: Placement | None = None
     """Who decides the partition of a key; ``None`` when its writers have not said."""
 
+    generation: int = 0
+    """How often the store has been resharded, which says where its partitions lie."""
+
     def only_partition(self) -> int:
         """Return the number of the one partition that the store has, 0.
 
@@ -78,9 +86,10 @@ class StoreEntry:
 def stores_in(fields: Fields, shown: str) -> dict[str, StoreEntry]:
     """Return the stores that *fields* name, those of ``statestores.json`` at *shown*."""
     version = fields.integer("format")
-    if version != FORMAT:
+    if version not in (FORMAT, FORMAT_WITH_GENERATIONS):
         raise UnsupportedFormatError(
-            f"{shown} has format {version}, and this release knows {FORMAT}; upgrade statestores"
+            f"{shown} has format {version}, and this release knows {FORMAT} and "
+            f"{FORMAT_WITH_GENERATIONS}; upgrade statestores"
         )
     return {
         name: _read_entry(shown, name, entry) for name, entry in fields.inside("stores").items()
@@ -91,6 +100,7 @@ def _read_entry(shown: str, name: str, entry: Fields) -> StoreEntry:
     """Return what the file says about the store *name*, which names a directory."""
     partitions = entry.integer("partitions", 1, MAX_PARTITIONS)
     placement = _read_placement(entry)
+    generation = entry.integer(GENERATION) if GENERATION in entry else 0
     try:
         specification = specification_from_description(entry.mapping("specification"))
     except (InvalidArgumentError, InvalidTypeError) as error:
@@ -102,7 +112,12 @@ def _read_entry(shown: str, name: str, entry: Fields) -> StoreEntry:
             f"{shown} has the store {specification.name!r} under the name {name!r}, which is "
             "not its own or one that no store can have; it is damaged or was edited"
         )
-    return StoreEntry(specification=specification, partitions=partitions, placement=placement)
+    return StoreEntry(
+        specification=specification,
+        partitions=partitions,
+        placement=placement,
+        generation=generation,
+    )
 
 
 def _read_placement(entry: Fields) -> Placement | None:
@@ -116,13 +131,15 @@ def _read_placement(entry: Fields) -> Placement | None:
 
 def content_of(stores: Mapping[str, StoreEntry]) -> dict[str, Any]:
     """Return what ``statestores.json`` says about *stores*."""
+    resharded = any(entry.generation for entry in stores.values())
     return {
-        "format": FORMAT,
+        "format": FORMAT_WITH_GENERATIONS if resharded else FORMAT,
         "stores": {
             name: {
                 "specification": entry.specification.describe(),
                 "partitions": entry.partitions,
                 **({} if entry.placement is None else {"placement": entry.placement.value}),
+                **({GENERATION: entry.generation} if entry.generation else {}),
             }
             for name, entry in stores.items()
         },
@@ -140,6 +157,7 @@ def with_entry(stores: Mapping[str, StoreEntry], entry: StoreEntry) -> dict[str,
     present = stores.get(entry.specification.name)
     if present is not None:
         _check_entry(present, entry)
+        entry = replace(entry, generation=present.generation)
         if entry.placement is None:
             entry = replace(entry, placement=present.placement)
         if (present.specification, present.placement) == (entry.specification, entry.placement):
@@ -156,5 +174,5 @@ def _check_entry(present: StoreEntry, wanted: StoreEntry) -> None:
     if present.partitions != wanted.partitions:
         raise StoreMismatchError(
             f"the store {wanted.specification.name!r} has {present.partitions} partitions, "
-            f"expected {wanted.partitions}; the number is fixed when a store is created"
+            f"expected {wanted.partitions}; `statestores reshard` gives a store another number"
         )

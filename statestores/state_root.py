@@ -15,7 +15,7 @@ the changelogs, and the engines are on local disks (`statestores.object_log`).
 
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -31,6 +31,7 @@ from statestores.files.directory_lock import DirectoryLock
 from statestores.files.durable_json import ENGINE_FILE, ROOT_FILE, read_fields, write_json
 from statestores.files.local_path import local_path
 from statestores.files.presence import look_for
+from statestores.generations import home_of, resharded
 from statestores.object_root import RootObject
 from statestores.partitioning import partitioner_by_name
 from statestores.root_document import (
@@ -237,6 +238,29 @@ class StateRoot:
             lock.release()
         return self._stores[specification.name]
 
+    def note_resharded(self, store: str, partitions: int) -> StoreEntry:
+        """Note that *store* has its next generation, of so many partitions; return its entry.
+
+        Requires: the caller keeps every writer of the store out, and all of it is on disk.
+
+        Raises:
+            StoreReshardedError: Somebody else has resharded it.
+            StoreLockedError: Another process is adding a store.
+            StorageError: It cannot be noted; the store is as it was.
+        """
+        lock = DirectoryLock.acquire(self.path)
+        try:
+            self.check_current(store)
+            stores = _read_stores(self.path)
+            entry = stores[store]
+            changed = replace(entry, partitions=partitions, generation=entry.generation + 1)
+            stores[store] = changed
+            write_json(self.path / ROOT_FILE, content_of(stores))
+        finally:
+            lock.release()
+        self._stores = stores
+        return changed
+
     def _add_to_objects(self, storage: ObjectStorage, entry: StoreEntry) -> StoreEntry:
         """Note a store in an object store: its log first, so that what is noted has one."""
         name, root = entry.specification.name, RootObject(storage)
@@ -287,7 +311,32 @@ class StateRoot:
             CapabilityNotSupportedError: The root is in an object store.
         """
         self.check_partition(store, partition)
-        return PartitionDirectory(self.path / store / str(partition))
+        return PartitionDirectory(self.home(store) / str(partition))
+
+    def home(self, store: str) -> Path:
+        """Return the directory that the partitions of *store* and its staged writes lie in.
+
+        That of the partitions as they were when the root was opened: a reshard makes another one.
+
+        Raises:
+            StoreNotFoundError: There is no such store.
+            CapabilityNotSupportedError: The root is in an object store.
+        """
+        return home_of(self.path, store, self.store(store).generation)
+
+    def check_current(self, store: str) -> None:
+        """Accept a *store* whose partitions are those that this root has found when it was opened.
+
+        For a writer that has the lock of one of them: nobody reshards the store from now on.
+
+        Raises:
+            StoreNotFoundError: There is no such store.
+            StoreReshardedError: It has other partitions since.
+            StoreCorruptedError, UnsupportedFormatError: ``statestores.json`` cannot be read.
+        """
+        noted = _read_stores(self.path).get(store)
+        if noted is None or noted.generation != self.store(store).generation:
+            raise resharded(store, self.path)
 
     def check_partition(self, store: str, partition: int) -> None:
         """Accept the number of a partition of *store*.

@@ -85,11 +85,13 @@ class FileChangelog(FrameAppends):
         options: ChangelogOptions = _DEFAULTS,
         *,
         first_offset: int = 0,
+        position: Position = NO_POSITION,
         clock_ms: Callable[[], int] = wall_clock_ms,
     ) -> Self:
         """Create an empty changelog in *directory*, which may be missing, and open it.
 
-        With a *first_offset* above 0 it continues a log that is kept elsewhere, as in a snapshot.
+        With a *first_offset* above 0 it continues a log that is kept elsewhere, as in a snapshot,
+        whose changes reflect the input up to *position*.
 
         Raises:
             InvalidArgumentError: *first_offset* cannot be an offset.
@@ -115,7 +117,7 @@ class FileChangelog(FrameAppends):
                 base_offset=first_offset,
                 previous_base=None,
                 compacted_to=None,
-                position=NO_POSITION,
+                position=position,
             )
             end = LogAppender.begin(path, options, head, clock_ms)
         except BaseException:

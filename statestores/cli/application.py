@@ -199,6 +199,9 @@ _COMMANDS = (
         "commands.new_backend:new_backend",
         "WRITES: make a package for a backend of your own.",
     ),
+    _Command(
+        "reshard", "commands.reshard:reshard", "WRITES: give a store another number of partitions."
+    ),
     _Command("compact", "commands.compact:compact", "WRITES: drop void changes from changelogs."),
     _Command(
         "describe",

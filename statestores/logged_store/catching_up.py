@@ -40,6 +40,7 @@ def join_changelog(
     store's changelog into it any longer.
 
     Raises:
+        StoreReshardedError: The store has other partitions since *root* was opened.
         StoreLockedError, CommitConflictError, StoreMismatchError, ChangelogCorruptedError,
         OffsetOutOfRangeError, StorageError: As `open_logged_store`. *store* stays open.
     """
@@ -55,6 +56,7 @@ def join_changelog(
                 store.committed_offset(logged),
             )
         )
+        root.check_current(store.name)
         refuse_unfinished_write(directory.path.parent)
         restored = bring_up(store, changelog, directory, logged, progress)
         typed = typed_store(store, specification)

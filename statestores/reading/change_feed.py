@@ -103,6 +103,7 @@ class ChangeFeed:
             raise OffsetOutOfRangeError(
                 f"partition {self._number} of {self._specification.name!r} has the changes from "
                 f"offset {first} up to, and without, {end}; asked for {start} up to {stop}"
+                f"{self._log.history if start < first else ''}"
             )
         if start > stop:
             raise InvalidArgumentError(

@@ -12,6 +12,7 @@ from statestores.engine_creation import ENGINE_DIRECTORY
 from statestores.errors import InvalidArgumentError, StoreNotFoundError
 from statestores.files.durable_json import ROOT_FILE
 from statestores.files.local_path import local_path
+from statestores.generations import place_in_root, resharded
 from statestores.opening import backend_of
 from statestores.spi.specification import StoreSpecification
 from statestores.state_root import PartitionDirectory, StateRoot, is_state_root
@@ -223,9 +224,12 @@ def _partition_at(place: Path) -> Partition | None:
     if not place.is_dir():
         return None
     directory = PartitionDirectory(place)
-    if _NUMBER.fullmatch(place.name) and is_state_root(place.parent.parent):
-        root = StateRoot.open(place.parent.parent)
-        entry = root.stores.get(place.parent.name)
+    root_path, store, generation = place_in_root(place.parent)
+    if _NUMBER.fullmatch(place.name) and is_state_root(root_path):
+        root = StateRoot.open(root_path)
+        entry = root.stores.get(store)
+        if entry is not None and entry.generation != generation:
+            raise resharded(store, root_path)
         if entry is not None and int(place.name) < entry.partitions:
             return Partition(directory, root, entry.specification, int(place.name))
     known = (place / "engine.json").is_file()

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from statestores.arrow.keys.key_selection import KeySelection
+from statestores.arrow.rows.spilled_runs import SpilledRuns
 from statestores.arrow.schemas import row_schema
 from statestores.arrow.snapshots.directory import list_snapshots
 from statestores.arrow.snapshots.key_splits import key_shares
@@ -78,6 +79,11 @@ class PartitionReader:
             ChangelogCorruptedError, StorageError: It cannot be read.
         """
         return self._log.seen if isinstance(self._log, VisibleObjectLog) else None
+
+    @property
+    def history(self) -> str:
+        """What has become of the changes before the beginning, for messages (`VisibleLog`)."""
+        return self._log.history
 
     @property
     def beginning(self) -> LogBeginning:
@@ -268,10 +274,16 @@ class PartitionReader:
         wanted = selected_fields(schema, columns)
         return feed.read(from_offset, to_offset, wanted, typed=typed, before=before)
 
-    def replay(self, offset: int | None = None, keys: KeySelection | None = None) -> Replay:
+    def replay(
+        self,
+        offset: int | None = None,
+        keys: KeySelection | None = None,
+        runs: SpilledRuns | None = None,
+    ) -> Replay:
         """Return the content after the change with *offset*, to be followed by the later changes.
 
-        ``None`` is now, and -1 before the first change.
+        ``None`` is now, and -1 before the first change. What *runs* do not allow to be held in
+        memory is put there.
 
         Raises:
             StoreNotFoundError: There is a live engine, and neither a changelog nor a snapshot.
@@ -284,13 +296,13 @@ class PartitionReader:
             newest = self._newest_offset(offset)
             end = self._log.end()
             try:
-                return self._replay(offset, end, keys)
+                return self._replay(offset, end, keys, runs)
             except OffsetOutOfRangeError:
                 # A writer may have deleted or compacted what was read, and there is more now.
                 moved = offset is None and self._log.end().offset > end.offset
                 if not moved and self._newest_offset(offset) == newest:
                     raise
-        return self._replay(offset, self._log.end(), keys)
+        return self._replay(offset, self._log.end(), keys, runs)
 
     def replay_after(self, snapshot: Snapshot | None, offset: int) -> Replay:
         """Return the content after the change with *offset*, made of *snapshot* as it is.
@@ -311,7 +323,9 @@ class PartitionReader:
             (at for at in self._snapshot_paths() if offset is None or at <= offset), default=-1
         )
 
-    def _replay(self, offset: int | None, end: LogEnd, keys: KeySelection) -> Replay:
+    def _replay(
+        self, offset: int | None, end: LogEnd, keys: KeySelection, runs: SpilledRuns | None
+    ) -> Replay:
         """Return the content after the change with *offset*, the log ending at *end*."""
         snapshot = self._snapshot(offset, end, keys)
         start = 0 if snapshot is None else snapshot.offset + 1
@@ -321,7 +335,9 @@ class PartitionReader:
                 f"{shown_place(self._place)!r} has a live engine and neither a changelog nor "
                 "a snapshot, which is what is read without its lock; write a snapshot of the store"
             )
-        return self._followed(Replay.of(self._specification, snapshot, keys), start, stop)
+        if runs is not None:
+            runs.clear()  # of an attempt before
+        return self._followed(Replay.of(self._specification, snapshot, keys, runs), start, stop)
 
     def _followed(self, replay: Replay, start: int, stop: int) -> Replay:
         """Return *replay* with the changes from *start* up to *stop* added."""

@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 
 from statestores.arrow.keys.key_selection import KeySelection
 from statestores.arrow.rows import tail_of
+from statestores.arrow.rows.spilled_runs import SpilledRuns
 from statestores.arrow.rows.tail import Tail
 from statestores.arrow.rows.versioned import VersionedTail
 from statestores.arrow.schemas import valid_at
@@ -35,11 +36,17 @@ class Replay:
         specification: StoreSpecification[Any, Any],
         snapshot: Snapshot | None,
         keys: KeySelection | None = None,
+        runs: SpilledRuns | None = None,
     ) -> Self:
-        """Return the content of *snapshot*, with no change after it yet."""
+        """Return the content of *snapshot*, with no change after it yet.
+
+        What *runs* do not allow to be held in memory is put there.
+        """
         keys = keys or KeySelection()
         stream_time_ms = None if snapshot is None else snapshot.manifest.stream_time_ms
         tail = tail_of(specification, stream_time_ms=stream_time_ms, keys=keys)
+        if runs is not None:
+            tail.spill(runs)
         return cls(tail, snapshot, keys)
 
     @property

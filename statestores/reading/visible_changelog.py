@@ -12,6 +12,7 @@ from typing import Any, Self, TypeVar
 from statestores.changelog import ChangelogReader, Frame, change_schema
 from statestores.errors import OffsetOutOfRangeError, StoreLockedError, StoreNotFoundError
 from statestores.files.failures import storage_error
+from statestores.generations import generation_from_name, refuse_replaced
 from statestores.reading.visible_log import LogBeginning, LogEnd, VisibleLog
 from statestores.spi.offsets import Position
 from statestores.spi.specification import StoreSpecification
@@ -53,6 +54,15 @@ class VisibleChangelog(VisibleLog):
     def store(self) -> str:
         return self._specification.name
 
+    @property
+    def history(self) -> str:
+        if generation_from_name(self.store_directory.name) is None:
+            return ""
+        return (
+            f"; the store {self.store!r} has been resharded, which ended the changelogs that it "
+            "had: read its content once more, and the changes from the ends of these on"
+        )
+
     def frames(self, start: int, stop: int) -> Iterator[Frame]:
         """Yield the frames from *start* up to *stop*; when a write is finished meanwhile, go on."""
         gone: str | None = None
@@ -63,6 +73,7 @@ class VisibleChangelog(VisibleLog):
                     start = frame.last_offset + 1
                     yield frame
             except StoreNotFoundError:
+                refuse_replaced(self.store_directory)
                 if end.intent is None or gone == end.intent.write_id:
                     raise
                 gone = end.intent.write_id  # finished meanwhile, or really gone: look again
@@ -106,6 +117,7 @@ class VisibleChangelog(VisibleLog):
             with ChangelogReader.open(self._directory.changelog, self._specification.kind) as log:
                 end, position, has_log = log.end_offset, log.position, True
         except StoreNotFoundError:
+            refuse_replaced(self.store_directory)
             end, position, has_log = 0, Position(), False
         write = None
         if intent is not None and not intent.finished:

@@ -52,6 +52,14 @@ class VisibleLog(ABC):
     def store(self) -> str:
         """The name of the store."""
 
+    @property
+    def history(self) -> str:
+        """What has become of the changes before its beginning, after a semicolon, if it is known.
+
+        For messages; empty where deletion or compaction may have dropped them.
+        """
+        return ""
+
     @abstractmethod
     def end(self) -> LogEnd:
         """Return where the partition ends.

@@ -16,6 +16,7 @@ from statestores.spark.session.registration import register, unregister
 from statestores.spark.source_name import SOURCE_NAME
 
 if TYPE_CHECKING:
+    from statestores.spark.resharding import reshard
     from statestores.spark.stateful_functions.plan import OpenStores
     from statestores.spark.stateful_functions.stream import StatefulStream, stateful
     from statestores.spark.temporal.frame import temporal_join
@@ -29,6 +30,7 @@ _LOADED_LATE = {
     "StateFeed": "statestores.spark.topology.sources",
     "StatefulStream": "statestores.spark.stateful_functions.stream",
     "StreamSource": "statestores.spark.topology.sources",
+    "reshard": "statestores.spark.resharding",
     "run": "statestores.spark.topology.running",
     "stateful": "statestores.spark.stateful_functions.stream",
     "temporal_join": "statestores.spark.temporal.frame",
@@ -53,6 +55,7 @@ __all__ = [
     "StreamSource",
     "ensure_java",
     "register",
+    "reshard",
     "run",
     "stateful",
     "temporal_join",

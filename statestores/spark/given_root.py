@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from statestores.errors import InvalidOptionError, StoreNotFoundError
+from statestores.generations import current_home
 from statestores.root_document import StoreEntry
 from statestores.spark.state_path import require_local_path, staged_store
 from statestores.spi.specification import StoreSpecification
@@ -123,7 +124,7 @@ class GivenRoot:
         from statestores.reading.partition_places import ObjectPartition  # noqa: PLC0415  # needs pyarrow
 
         if isinstance(self.place, Path):
-            return PartitionDirectory(self.place / specification.name / str(number))
+            return PartitionDirectory(current_home(self.place, specification.name) / str(number))
         return ObjectPartition(
             self.object_log(specification, partitions), number, seen, pinned=pinned
         )

@@ -42,6 +42,7 @@ from statestores.errors import (
     UnsupportedFormatError,
 )
 from statestores.files.directory_lock import LOCK_FILE, DirectoryLock
+from statestores.generations import current_home
 from statestores.opening import BytesStore, open_bytes_store
 from statestores.reading.visible_changelog import VisibleChangelog
 from statestores.semantics.timestamped.store import EngineTimestampedKeyValueStore
@@ -156,7 +157,7 @@ def local_copy(
         ChangelogCorruptedError, SnapshotCorruptedError, StorageError: One cannot be read.
         UnknownBackendError, MissingDriverError, InvalidOptionError: The backend cannot be used.
     """
-    source = PartitionDirectory(root / specification.name / str(partition))
+    source = PartitionDirectory(current_home(root, specification.name) / str(partition))
     name = sha256(os.fsencode(root)).hexdigest()[:16]
     slots = _local_directory(copies) / name / specification.name / str(partition)
     lock, slot = _free_slot(slots)

@@ -33,6 +33,7 @@ from statestores.failpoints import reach
 from statestores.files.directory_lock import LOCK_FILE, DirectoryLock
 from statestores.files.local_path import local_path
 from statestores.files.lock_waiting import COMMIT_TIMEOUT_MS, when_unlocked
+from statestores.generations import current_home
 from statestores.partitioning import partitioner_by_name
 from statestores.spi.specification import StoreSpecification
 from statestores.staging.committed_write import carry_out, finish, open_log, remove_write
@@ -109,7 +110,7 @@ def stage(
         StorageError: The files cannot be written.
     """
     writer = StagedWriter(
-        write_directory(local_path(root, "root") / specification.name, write_id),
+        write_directory(current_home(local_path(root, "root"), specification.name), write_id),
         check_write_id(attempt),
         change_schema(specification.kind),
         partitioner_by_name(specification.partitioner),
@@ -221,13 +222,16 @@ def publishing(root: StateRoot, store: str) -> Iterator[Publisher]:
 
     Raises:
         StoreNotFoundError: There is no such store.
+        StoreReshardedError: It has other partitions since *root* was opened.
         StoreLockedError: Another writer has a partition open, or publishes at this moment.
         StoreCorruptedError, StorageError: A changelog is damaged, or the disk failed.
     """
     directories = _partitions(root, store)
-    directory = root.path / store
+    directory = root.home(store)
     specification = root.store(store).specification
+    root.check_current(store)
     with _writing(directory), ExitStack() as logs:
+        root.check_current(store)
         previous = read_intent(directory)
         finish(directories, specification, previous)
         opened = {
@@ -306,12 +310,14 @@ def finish_staged_writes(
 
     Raises:
         StoreNotFoundError: There is no such store.
+        StoreReshardedError: It has other partitions since *root* was opened.
         StoreLockedError: Someone publishes or finishes a write at this moment, or has a partition
             open that the unfinished write needs.
         StoreCorruptedError, StorageError: The intent, a staged file or a changelog is damaged.
     """
     directories = _partitions(root, store)
-    directory = root.path / store
+    directory = root.home(store)
+    root.check_current(store)
     with reporting("look into", directory):
         if not staging_directory(directory).is_dir():
             return False
@@ -321,6 +327,7 @@ def finish_staged_writes(
     if not unfinished and not abandoned:
         return False
     with _writing(directory):
+        root.check_current(store)
         intent = read_intent(directory)
         found = finish(directories, root.store(store).specification, intent)
         for write in abandoned:
@@ -354,7 +361,7 @@ def discard(root: str | PathLike[str], store: str, write_id: str) -> None:
     Raises:
         StorageError: They cannot be removed.
     """
-    directory = local_path(root, "root") / store
+    directory = current_home(local_path(root, "root"), store)
     if _is_committed(directory, write_id):
         return
     remove_write(write_directory(directory, write_id))

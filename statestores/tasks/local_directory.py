@@ -22,6 +22,7 @@ from statestores.errors import StorageError, StoreLockedError
 from statestores.files.directory_lock import DirectoryLock
 from statestores.files.durable_json import ENGINE_FILE
 from statestores.files.local_path import local_path
+from statestores.generations import current_home
 from statestores.semantics.every_kind.arguments import check_time
 from statestores.spi.offsets import checked_partition
 from statestores.spi.specification import KeyValue
@@ -83,7 +84,7 @@ class LocalDirectory:
         """
         KeyValue(store)  # a name that leaves the directory is no store's
         checked_partition(store, partition)
-        return self._path / store / str(partition)
+        return current_home(self._path, store) / str(partition)
 
     def engines(self) -> dict[tuple[str, int], Path]:
         """Return the engines that are there, by store and partition.
@@ -95,7 +96,7 @@ class LocalDirectory:
             return {
                 (store.name, int(partition.name)): partition
                 for store in _directories(self._path)
-                for partition in _directories(store)
+                for partition in _directories(current_home(self._path, store.name))
                 if partition.name.isdecimal() and (partition / ENGINE_DIRECTORY).is_dir()
             }
 
@@ -116,7 +117,11 @@ class LocalDirectory:
             if store.name not in known:
                 yield Orphan(path=store, reason="unknown store", bytes=_size(store))
                 continue
-            for partition in _directories(store):
+            home = current_home(self._path, store.name)
+            above = [] if home == store else _directories(store)
+            for left in (each for each in above if each != home and each.name[0] != "."):
+                yield Orphan(path=left, reason="unexpected file", bytes=_size(left))
+            for partition in _directories(home):
                 if partition.name.startswith("."):
                     continue  # staged writes
                 if not partition.name.isdecimal():
@@ -154,7 +159,7 @@ class LocalDirectory:
             entry = known.get(store.name)
             if entry is None:
                 continue
-            for partition in _directories(store):
+            for partition in _directories(current_home(self._path, store.name)):
                 if not partition.name.isdecimal() or int(partition.name) >= entry.partitions:
                     continue
                 number = int(partition.name)

@@ -395,7 +395,7 @@ def open_task(
                 logged, rebuild = _open_and_restore(
                     local.partition(name, task.partition),
                     state,
-                    source,
+                    (name, source),
                     backend,
                     options,
                     durability,
@@ -414,7 +414,7 @@ def open_task(
 def _open_and_restore(
     directory: Path,
     root: StateRoot,
-    source: PartitionDirectory,
+    named: tuple[str, PartitionDirectory],
     backend: str | None,
     options: Mapping[str, object] | None,
     durability: Durability,
@@ -422,8 +422,9 @@ def _open_and_restore(
     on_corruption: OnCorruption,
     reporter: RestoreReporter,
 ) -> tuple[LoggedStore[Any], Rebuild | None]:
-    """Open the store of *source* with its engine in *directory*, and bring it up."""
-    name, partition = source.path.parent.name, int(source.path.name)
+    """Open the *named* store with its engine in *directory*, and bring it up."""
+    name, source = named
+    partition = int(source.path.name)
     store, rebuild = open_local(
         directory,
         root.store(name).specification,

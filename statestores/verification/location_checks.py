@@ -88,7 +88,7 @@ def _named(location: Root) -> list[str]:
 
 def _check_store(location: Root, name: str) -> Finding:
     """Check what the state root says about a store, and the note of its last staged write."""
-    directory = location.root.path / name
+    directory = location.root.home(name)
     entry = location.root.store(name)
     try:
         partitioner_by_name(entry.specification.partitioner)

@@ -135,7 +135,7 @@ def test_what_writes_says_so(succeed: Run) -> None:
 
     assert writing == [
         *("import", "import-kafka", "import-quix", "import-faust", "import-bytewax"),
-        *("import-database", "restore", "snapshot", "new-backend", "compact"),
+        *("import-database", "restore", "snapshot", "new-backend", "reshard", "compact"),
         *("run", "reset"),
         "import-spark",
     ]

@@ -26,7 +26,7 @@ _STAGED = sorted(name for name in FAILPOINTS if name.startswith(("stage.", "publ
 _SEEN_BY_BOTH = ["json.written", "json.durable", "json.renamed", "changelog.append.written"]
 _BY_OTHERS = (
     *("stage.", "publish.", "vacuum.", "task.", "sink.", "kafka."),
-    *("objects.", "reset.", "copies."),
+    *("objects.", "reset.", "copies.", "reshard."),
 )
 """What staged writes, the crash kit of the suite and the tests of tasks come by."""
 

@@ -15,6 +15,8 @@ import pyarrow.compute as pc
 from statestores.arrow.keys.key_order import Numbers, key_order
 from statestores.arrow.keys.key_selection import KeySelection
 from statestores.arrow.row_batches import BATCH_BYTES, BATCH_ROWS
+from statestores.arrow.rows.aligned import aligned
+from statestores.arrow.rows.spilled_runs import SpilledRuns
 
 # 64-bit offsets: a tail may hold more than the 2 GiB of an array with 32-bit ones.
 KEY_FIELD = pa.field("key", pa.large_binary(), nullable=False)
@@ -40,7 +42,13 @@ class Tail(ABC):
         self._folded = concat([], changes)
         self._pending: list[pa.RecordBatch] = []
         self._pending_rows = 0
+        self._pending_bytes = 0
         self._cleared = False
+        self._runs: SpilledRuns | None = None
+
+    def spill(self, runs: SpilledRuns) -> None:
+        """Put into *runs* what is more than they allow to be held in memory."""
+        self._runs = runs
 
     @abstractmethod
     def add(self, changes: pa.RecordBatch) -> None:
@@ -49,9 +57,10 @@ class Tail(ABC):
     def clear(self) -> None:
         """Forget everything so far, the snapshot included: the log says that it was deleted."""
         self._folded = self._folded.slice(0, 0)
-        self._pending = []
-        self._pending_rows = 0
+        self._forget_pending()
         self._cleared = True
+        if self._runs is not None:
+            self._runs.clear()
 
     def merge(self, snapshot: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of *snapshot*, its keys selected already, as the changes leave them.
@@ -59,6 +68,9 @@ class Tail(ABC):
         In key order, and in batches of bounded size.
         """
         self._fold()
+        if self._runs is not None and self._runs.are_there:
+            yield from self._merge_runs(self._runs, snapshot)
+            return
         done = 0
         held: list[pa.RecordBatch] = []
         keys = _SortedKeys(self._folded.column("key"))
@@ -81,6 +93,22 @@ class Tail(ABC):
             done = stop
         rest = self._folded.slice(done)
         yield from self._give(concat(held, self._rows_schema), rest)
+
+    def _merge_runs(
+        self, runs: SpilledRuns, snapshot: Iterable[pa.RecordBatch]
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield what `merge` yields, the earlier changes being in *runs*."""
+        streams = [
+            iter(() if self._cleared else snapshot),
+            *runs.streams(),
+            runs.pieces(self._folded),
+        ]
+        for stored, *parts in aligned(streams):
+            changes = [batch for part in parts for batch in part]
+            folded = self._folded.slice(0, 0)
+            if changes:
+                folded = self._folded_changes(concat(changes, self._schema))
+            yield from self._give(concat(stored, self._rows_schema), folded)
 
     def content(self) -> pa.RecordBatch:
         """Return the rows that the changes make of nothing, as `merge` gives them, in one batch."""
@@ -111,16 +139,24 @@ class Tail(ABC):
         if selected.num_rows:
             self._pending.append(cast(selected, self._schema))
             self._pending_rows += selected.num_rows
+            self._pending_bytes += selected.nbytes
         if self._pending_rows > max(_FOLD_ROWS, self._folded.num_rows):
             self._fold()
+        if self._runs is not None and self._runs.is_full(self._pending_bytes + self._folded.nbytes):
+            self._fold()
+            self._folded = self._runs.take(self._folded)
 
     def _fold(self) -> None:
         """Fold the pending changes into the others."""
         if self._pending:
             everything = concat([self._folded, *self._pending], self._schema)
             self._folded = self._folded_changes(everything)
-            self._pending = []
-            self._pending_rows = 0
+            self._forget_pending()
+
+    def _forget_pending(self) -> None:
+        self._pending = []
+        self._pending_rows = 0
+        self._pending_bytes = 0
 
 
 def key_ranks(keys: pa.Array) -> Numbers:

@@ -48,7 +48,8 @@ from statestores.errors import (
 from statestores.failpoints import reach
 from statestores.files.durable_directory import make_durable
 from statestores.files.local_path import local_path
-from statestores.spi.offsets import TopicPartition
+from statestores.spi.offsets import Position, TopicPartition
+from statestores.spi.specification import StoreSpecification
 from statestores.spi.stores.store import StateStore
 
 ROWS_PER_FILE = 4_000_000
@@ -128,40 +129,86 @@ def write_snapshot(
         if size < 1:
             raise InvalidArgumentError(f"{name} must be from 1, got {size!r}")
     parent = local_path(directory, "directory")
-    schema = row_schema(store.specification.kind)
     content = committed_parts(store, batch_rows)
     with closing(content.source):
         first = list(islice(content.parts, 1))  # closing reaches the engine's snapshot from now on
         check_not_half_restored(store.specification, content.offsets)
-        partition = _choose(partition, content.offsets, store.name)
-        with reporting("write a snapshot into", parent):
-            remove_stale_temporaries(parent)
-            with temporary_directory(parent) as temporary:
-                files = _write_files(
-                    temporary,
-                    schema,
-                    chain(first, content.parts),
-                    rows_per_file,
-                    bytes_per_file,
-                    Meter(progress),
-                )
-                manifest = Manifest(
-                    specification=store.specification.describe(),
-                    partition=partition,
-                    offsets=content.offsets,
-                    position=content.position,
-                    stream_time_ms=content.stream_time_ms,
-                    files=tuple(files),
-                    created_at_ms=time.time_ns() // 1_000_000,
-                    library_version=version("statestores"),
-                )
-                write_durably(temporary / MANIFEST_NAME, render_manifest(manifest))
-                reach("snapshot.manifest-written")
-                present = _place(Snapshot(temporary, manifest), parent)
+        return write_content(
+            parent,
+            SnapshotContent(
+                specification=store.specification,
+                partition=_choose(partition, content.offsets, store.name),
+                offsets=content.offsets,
+                position=content.position,
+                stream_time_ms=content.stream_time_ms,
+                parts=chain(first, content.parts),
+            ),
+            meter=Meter(progress),
+            rows_per_file=rows_per_file,
+            bytes_per_file=bytes_per_file,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotContent:
+    """What a snapshot is written of, wherever it comes from."""
+
+    specification: StoreSpecification[Any, Any]
+    """What the store is."""
+
+    partition: TopicPartition
+    """The changelog partition at whose offset it stands."""
+
+    offsets: Mapping[TopicPartition, int]
+    """The committed offsets, that of `partition` among them."""
+
+    position: Position
+    """The input offsets that the rows reflect."""
+
+    stream_time_ms: int | None
+    """The highest timestamp that the rows reflect, if the kind has a stream time."""
+
+    parts: Iterator[BatchParts]
+    """The rows, in order."""
+
+
+def write_content(
+    parent: Path,
+    content: SnapshotContent,
+    *,
+    meter: Meter,
+    rows_per_file: int = ROWS_PER_FILE,
+    bytes_per_file: int = BYTES_PER_FILE,
+) -> SnapshotInfo:
+    """Write *content* as a snapshot in the directory *parent*, as `write_snapshot` does.
+
+    Raises:
+        StoreMismatchError, StorageError: As `write_snapshot`.
+    """
+    schema = row_schema(content.specification.kind)
+    with reporting("write a snapshot into", parent):
+        remove_stale_temporaries(parent)
+        with temporary_directory(parent) as temporary:
+            files = _write_files(
+                temporary, schema, content.parts, rows_per_file, bytes_per_file, meter
+            )
+            manifest = Manifest(
+                specification=content.specification.describe(),
+                partition=content.partition,
+                offsets=content.offsets,
+                position=content.position,
+                stream_time_ms=content.stream_time_ms,
+                files=tuple(files),
+                created_at_ms=time.time_ns() // 1_000_000,
+                library_version=version("statestores"),
+            )
+            write_durably(temporary / MANIFEST_NAME, render_manifest(manifest))
+            reach("snapshot.manifest-written")
+            present = _place(Snapshot(temporary, manifest), parent)
     standing = manifest if present is None else present.manifest
     return SnapshotInfo(
         path=parent / snapshot_name(standing.offset),
-        partition=partition,
+        partition=content.partition,
         offset=standing.offset,
         rows=standing.rows,
         bytes=standing.bytes,

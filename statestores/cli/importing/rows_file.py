@@ -228,7 +228,7 @@ def _store_for(target: Root, rows: RowsFile, name: str | None, partitions: int |
         if partitions not in (None, number):
             raise InvalidArgumentError(
                 f"the store {chosen!r} has {number} partitions, and --partitions {partitions}; "
-                "the number is fixed when a store is created"
+                "`statestores reshard` gives a store another number"
             )
         return chosen
     if described is None:

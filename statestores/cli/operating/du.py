@@ -62,7 +62,7 @@ def _rows(location: Root, store: str | None) -> Iterator[_Row]:
         if location.local is not None:
             directories.append(location.local / name)
         rows = [_partition_row(name, each) for each in location.partitions(name)]
-        staged = size_of(staging_directory(directories[0]))
+        staged = size_of(staging_directory(location.root.home(name)))
         whole = sum(map(size_of, directories))
         rest = whole - staged - sum(row[-1] for row in rows)
         yield from rows

@@ -18,6 +18,7 @@ from statestores.errors import (
     UnsupportedFormatError,
 )
 from statestores.files.durable_json import ENGINE_FILE, ROOT_FILE, is_left_behind
+from statestores.generations import home_of
 from statestores.opening import backend_of
 from statestores.reading.locations import Partition, Root, locate, shown_below
 from statestores.registry import load_backend
@@ -123,7 +124,7 @@ class Examination:
 
     def _store(self, wrong: Diagnosis, location: Root, name: str) -> Iterator[Symptom]:
         """Look at one store and its partitions."""
-        directory = location.root.path / name
+        directory = location.root.home(name)
         try:
             intent = read_intent(directory)
         except StateStoreError:
@@ -302,9 +303,10 @@ def _replaced_files(state: StateRoot, root: Path) -> Iterator[Path]:
     """Yield the files that are replaced as a whole."""
     yield root / ROOT_FILE
     for name, entry in state.stores.items():
-        yield staging_directory(root / name) / INTENT_FILE
+        home = home_of(root, name, entry.generation)
+        yield staging_directory(home) / INTENT_FILE
         for number in range(entry.partitions):
-            yield root / name / str(number) / ENGINE_FILE
+            yield home / str(number) / ENGINE_FILE
 
 
 def _entries(path: Path) -> list[Path]:

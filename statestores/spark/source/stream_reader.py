@@ -222,7 +222,7 @@ class StateStoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
                 f"changes of partition {number} of {self._specification.name!r} from offset "
                 f"{each.offset} on have been deleted or compacted before the query has read them: "
                 f"the changelog begins at {beginning.offset}, and is complete from "
-                f"{beginning.complete_from}"
+                f"{beginning.complete_from}{self._open(number).history}"
             )
             if self._options.fail_on_data_loss:
                 raise OffsetOutOfRangeError(
@@ -253,7 +253,9 @@ class StateStoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         if sorted(offsets) != sorted(self._numbers):
             raise InvalidOptionError(
                 f"the checkpoint is of a query of the partitions {sorted(offsets)}, and this one "
-                f"reads {sorted(self._numbers)}; leave the option 'partitions' as it was"
+                f"reads {sorted(self._numbers)}; leave the option 'partitions' as it was; or the "
+                "store has been resharded: start anew with another checkpoint and a read of the "
+                "store's content"
             )
         return offsets
 

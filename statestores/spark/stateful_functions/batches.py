@@ -272,7 +272,7 @@ class MicroBatches:
 
 def _has(root: StateRoot, store: str, record: BatchRecord) -> bool:
     """Return whether *store* has the micro-batch, none of its writes being unfinished."""
-    intent = read_intent(root.path / store)
+    intent = read_intent(root.home(store))
     return intent is not None and record.batch.is_in(intent.batches)
 
 

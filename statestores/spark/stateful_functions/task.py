@@ -21,6 +21,7 @@ from statestores.arrow.snapshots.snapshot import write_snapshot
 from statestores.changelog import change_schema, changelog_partition
 from statestores.changelog.rows import batch_from_changes
 from statestores.errors import InvalidArgumentError, SnapshotCorruptedError
+from statestores.generations import current_home
 from statestores.opening import BytesStore, typed_store
 from statestores.partitioning import partitioner_by_name
 from statestores.semantics.every_kind.journal import Journal
@@ -204,7 +205,8 @@ class StatefulTask:
         """
         logged = changelog_partition(store.name, partition)
         committed = store.committed_offset(logged)
-        directory = PartitionDirectory(self.plan.root / store.name / str(partition)).snapshots
+        home = current_home(self.plan.root, store.name)
+        directory = PartitionDirectory(home / str(partition)).snapshots
         if committed is None or committed < SNAPSHOT_CHANGES:
             return
         newest = max(list_snapshots(directory).items(), default=None)

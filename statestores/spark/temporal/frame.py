@@ -14,6 +14,7 @@ from statestores.arrow.as_of.index import AsOfIndex
 from statestores.arrow.as_of.join import join_as_of
 from statestores.arrow.schemas import VERSIONED_ROWS
 from statestores.errors import InvalidArgumentError
+from statestores.generations import current_home
 from statestores.opening import DEFAULT_BACKEND, BytesStore, typed_store
 from statestores.reading.partition_reader import PartitionReader
 from statestores.registry import load_backend
@@ -97,7 +98,8 @@ class TemporalJoin:
         specification = table.specification
         assert isinstance(store, EngineVersionedStore)  # noqa: S101  # the specification says so
         assert isinstance(specification, Versioned)  # noqa: S101  # `temporal_join` has checked it
-        directory = PartitionDirectory(table.root / specification.name / str(partition))
+        home = current_home(table.root, specification.name)
+        directory = PartitionDirectory(home / str(partition))
         rows = PartitionReader(directory, specification).rows(
             history=True, offset=end_offset - 1, typed=False
         )

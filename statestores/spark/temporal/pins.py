@@ -25,6 +25,7 @@ from statestores.arrow.file_access import reporting
 from statestores.errors import StoreCorruptedError
 from statestores.files.durable_directory import make_directory, make_durable
 from statestores.files.durable_json import read_fields, write_json
+from statestores.generations import current_home
 from statestores.reading.partition_reader import PartitionReader, end_offsets
 from statestores.spark.session.query_session import QUERY_PROPERTY
 from statestores.spi.specification import StoreSpecification
@@ -108,8 +109,9 @@ def table_ends(
     root: Path, specification: StoreSpecification[Any, Any], partitions: int
 ) -> dict[int, int]:
     """Return where each partition ends now; a staged write is before all of them or after all."""
+    home = current_home(root, specification.name)
     readers = [
-        PartitionReader(PartitionDirectory(root / specification.name / str(number)), specification)
+        PartitionReader(PartitionDirectory(home / str(number)), specification)
         for number in range(partitions)
     ]
     return dict(enumerate(end_offsets(readers)))

@@ -1,0 +1,91 @@
+"""The generations of a store's partitions: where those lie that count, and that others are gone.
+
+A reshard (RSH-1) writes all partitions of a store anew, beside those that are there, and then
+notes in ``statestores.json`` that these are the store: the next *generation*. The first lies in
+the directory of the store, and each later one in a directory of its own below it::
+
+    ROOT/<store>/<partition>/                   generation 0
+    ROOT/<store>/generation-1/<partition>/      generation 1
+
+Paths are never used again, so whoever has opened the root before a reshard does not read, nor
+write, some partitions from before it and some from after it: those from before are there, all of
+them as they were, or gone, and then `refuse_replaced` says so.
+"""
+
+import re
+from pathlib import Path
+from typing import Final
+
+from statestores.errors import StoreReshardedError
+from statestores.files.durable_json import ROOT_FILE, read_fields
+
+GENERATION: Final = "generation"
+"""The field of a store's entry in ``statestores.json``; it is left out for the first."""
+
+_DIRECTORY = re.compile(r"generation-([1-9][0-9]*)")
+
+
+def home_of(root: Path, store: str, generation: int) -> Path:
+    """Return the directory that the partitions of a *generation* of *store* lie in."""
+    home = root / store
+    return home / f"generation-{generation}" if generation else home
+
+
+def generation_from_name(name: str) -> int | None:
+    """Return which generation the directory *name* is of; ``None`` for other names.
+
+    >>> generation_from_name("generation-2"), generation_from_name("0")
+    (2, None)
+    """
+    found = _DIRECTORY.fullmatch(name)
+    return None if found is None else int(found[1])
+
+
+def place_in_root(home: Path) -> tuple[Path, str, int]:
+    """Return the root, the store and the generation whose partitions the directory *home* holds."""
+    generation = generation_from_name(home.name)
+    store = home if generation is None else home.parent
+    return store.parent, store.name, generation or 0
+
+
+def current_home(root: Path, store: str) -> Path:
+    """Return the directory that the partitions of *store* lie in now, or will lie in.
+
+    Raises:
+        StoreCorruptedError, StorageError: ``statestores.json`` cannot be read.
+    """
+    return home_of(root, store, _noted(root, store) or 0)
+
+
+def refuse_replaced(home: Path) -> None:
+    """Accept the directory of a generation that counts, or that no state root knows.
+
+    Raises:
+        StoreReshardedError: The store has been resharded since.
+        StoreCorruptedError, StorageError: ``statestores.json`` cannot be read.
+    """
+    root, store, generation = place_in_root(home)
+    noted = _noted(root, store)
+    if noted is not None and noted != generation:
+        raise resharded(store, root)
+
+
+def resharded(store: str, root: Path) -> StoreReshardedError:
+    """Return the error for partitions of *store* that are no longer those of the store."""
+    return StoreReshardedError(
+        f"the store {store!r} of {str(root)!r} has been resharded since this was opened: its "
+        "partitions are others, with changelogs that begin at a snapshot; open the state root "
+        "again, read the content of the store once more, and go on from the ends of its changelogs"
+    )
+
+
+def _noted(root: Path, store: str) -> int | None:
+    """Return which generation *root* notes for *store*; ``None`` where it notes no such store."""
+    fields = read_fields(root / ROOT_FILE)
+    if fields is None:
+        return None
+    stores = fields.inside("stores")
+    if store not in stores:
+        return None
+    entry = stores.inside(store)
+    return entry.integer(GENERATION) if GENERATION in entry else 0

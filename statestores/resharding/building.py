@@ -1,0 +1,133 @@
+"""One new partition, made of what each of the old ones has for it: a snapshot, and an empty log."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pyarrow as pa
+
+from statestores.arrow.keys.key_order import key_order
+from statestores.arrow.progress import Meter
+from statestores.arrow.row_batches import even_parts
+from statestores.arrow.rows import tail_of
+from statestores.arrow.rows.aligned import aligned
+from statestores.arrow.rows.tail import concat
+from statestores.arrow.schemas import row_schema
+from statestores.arrow.snapshots.snapshot import SnapshotContent, write_content
+from statestores.changelog import FileChangelog, changelog_partition
+from statestores.resharding.routing import Routed
+from statestores.spi.offsets import Position
+from statestores.spi.specification import StoreSpecification
+from statestores.state_root import PartitionDirectory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Built:
+    """What a new partition has become."""
+
+    path: Path
+    """Where it is: an attempt that is repeated, or overtaken, has a directory of its own."""
+
+    rows: int
+    """Rows of its snapshot."""
+
+    bytes: int
+    """Bytes of its snapshot."""
+
+    expired: int
+    """Rows that the old partitions had, and that have expired by the stream time of the new one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Build:
+    """What one task does: makes a new partition."""
+
+    scratch: Path
+    """Where it is made, on the file system on which it will lie."""
+
+    number: int
+    """Its number."""
+
+    specification: StoreSpecification[Any, Any]
+    """What the store is."""
+
+    sources: tuple[Routed, ...]
+    """The old partitions, split."""
+
+    offset: int
+    """The offset at which the snapshot stands; the log begins after it."""
+
+    position: Position
+    """The input offsets that the rows reflect."""
+
+    stream_time_ms: int | None
+    """The stream time of the new partition."""
+
+    def __call__(self) -> Built:
+        """Make the partition; all of it is on disk then.
+
+        Raises:
+            StateStoreError: What is there for it cannot be read, or the partition not be written.
+        """
+        directory = PartitionDirectory(self.scratch / f"to-{self.number}-{uuid4().hex}")
+        logged = changelog_partition(self.specification.name, self.number)
+        tail = tail_of(self.specification, stream_time_ms=self.stream_time_ms)
+        counted = _Counted(self._merged())
+        written = write_content(
+            directory.snapshots,
+            SnapshotContent(
+                specification=self.specification,
+                partition=logged,
+                offsets={logged: self.offset},
+                position=self.position,
+                stream_time_ms=self.stream_time_ms,
+                # Without changes the tail leaves out what has expired, and nothing else.
+                parts=even_parts(tail.merge(counted)),
+            ),
+            meter=Meter(None),
+        )
+        FileChangelog.create(
+            directory.changelog,
+            self.specification.kind,
+            first_offset=self.offset + 1,
+            position=self.position,
+        ).close()
+        return Built(
+            path=directory.path,
+            rows=written.rows,
+            bytes=written.bytes,
+            expired=max(0, counted.rows - written.rows),
+        )
+
+    def _merged(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of all sources in key order; each key is in one of them."""
+        schema = row_schema(self.specification.kind)
+        streams = [
+            each.batches(self.number, self.specification)
+            for each in self.sources
+            if self.number in each.pieces
+        ]
+        if len(streams) == 1:
+            yield from streams[0]
+            return
+        for step in aligned(streams):
+            parts = [part for part in step if part]
+            rows = concat([batch for part in parts for batch in part], schema)
+            if len(parts) > 1:
+                rows = rows.take(pa.array(key_order(rows.column("key")).rows))
+            yield rows
+
+
+class _Counted:
+    """Batches, and how many rows there were."""
+
+    def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
+        self._batches = batches
+        self.rows = 0
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        for batch in self._batches:
+            self.rows += batch.num_rows
+            yield batch

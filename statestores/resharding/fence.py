@@ -1,0 +1,167 @@
+"""Who may not be at work while a store is resharded, and what refuses a reshard before it begins.
+
+A store in a directory has all of its locks taken, those of its changelogs and that of staged
+writes: nobody writes it meanwhile, and a writer that comes later, however it has opened the root,
+looks at ``statestores.json`` once it has such a lock (`StateRoot.check_current`).
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from statestores.errors import CapabilityNotSupportedError, InvalidArgumentError, InvalidTypeError
+from statestores.files.lock_waiting import when_unlocked
+from statestores.partitioning import partitioner_by_name
+from statestores.reading.partition_places import ObjectPartition, PartitionPlace
+from statestores.reading.partition_reader import PartitionReader, end_offsets
+from statestores.root_document import (
+    MAX_PARTITIONS,
+    TASKS_DIRECTORY,
+    TOPOLOGY_NOTE,
+    Placement,
+    StoreEntry,
+)
+from statestores.spi.offsets import Position, TopicPartition
+from statestores.staging.staged_write import publishing
+from statestores.staging.write_intent import read_intent
+from statestores.state_root import StateRoot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fenced:
+    """The partitions of a store that nobody changes."""
+
+    places: tuple[PartitionPlace, ...]
+    """Where each of them is read."""
+
+    offset: int
+    """An offset that none of their changelogs has given to a change, and that is above all that
+    they have."""
+
+    position: Position
+    """The input that all of them reflect."""
+
+    behind: tuple[TopicPartition, ...]
+    """Inputs that some of them reflect further than `position` says."""
+
+    batches: Mapping[str, int] = field(default_factory=dict)
+    """The last batch of each stream that the store has (`StreamBatch`)."""
+
+
+def check_request(root: StateRoot, store: str, partitions: int, *, in_place: bool) -> StoreEntry:
+    """Accept a store that can be resharded; return its entry.
+
+    Raises:
+        StoreNotFoundError: There is none.
+        InvalidTypeError, InvalidArgumentError: That is no number of partitions, or nobody
+            partitions the store, or it is one of a topology, which would not find it any more.
+        CapabilityNotSupportedError: It is in an object store, and shall stay there.
+    """
+    entry = root.store(store)
+    if type(partitions) is not int:
+        raise InvalidTypeError(f"partitions must be an int, got {partitions!r}")
+    if not 1 <= partitions <= MAX_PARTITIONS:
+        raise InvalidArgumentError(
+            f"partitions must be from 1 to {MAX_PARTITIONS}, got {partitions}"
+        )
+    partitioner_by_name(entry.specification.partitioner)
+    if entry.placement is Placement.TASK:
+        raise InvalidArgumentError(
+            f"nobody partitions the store {store!r}: the task that writes a key places it, so "
+            "there is no other partition where it would be looked for; change the partitions of "
+            "the task's input, and run it anew"
+        )
+    if root.storage is not None:
+        if in_place:
+            raise CapabilityNotSupportedError(
+                f"{root.storage.url!r} is in an object store, where a store cannot be resharded in "
+                "place; reshard it into a state root in a directory (to=..., or --to)"
+            )
+        return entry
+    if in_place and (root.path / TOPOLOGY_NOTE).is_file():
+        raise InvalidArgumentError(
+            f"{str(root.path)!r} is the state of a topology, whose stores have as many partitions "
+            "as its input: change those of the input and run it anew, or reshard a copy of the "
+            "store into another state root (to=..., or --to)"
+        )
+    if in_place:
+        _refuse_recorded_commits(root.path)
+    return entry
+
+
+def _refuse_recorded_commits(root: Path) -> None:
+    """Accept a root whose tasks have ended every commit that they began.
+
+    Raises:
+        InvalidArgumentError: One has died in the middle of a commit.
+    """
+    unfinished = sorted((root / TASKS_DIRECTORY).glob("*/commit"))
+    if unfinished:
+        raise InvalidArgumentError(
+            f"the task {unfinished[0].parent.name!r} has recorded a commit that its stores do not "
+            f"have yet ({str(unfinished[0])!r}); open the task once, which ends it, and reshard "
+            "then"
+        )
+
+
+@contextmanager
+def fenced(root: StateRoot, store: str, timeout_ms: int) -> Iterator[Fenced]:
+    """Keep everybody from writing *store* in the block; in an object store, pin what is read.
+
+    Raises:
+        StoreLockedError: Somebody has it open for *timeout_ms* and longer.
+        StoreReshardedError: Somebody else has resharded it meanwhile.
+        StateStoreError: It cannot be read.
+    """
+    entry = root.store(store)
+    specification, numbers = entry.specification, range(entry.partitions)
+    if root.storage is not None:
+        log = root.object_log(store)
+        live = [PartitionReader(ObjectPartition(log, n), specification) for n in numbers]
+        ends = end_offsets(live)
+        pinned = tuple(
+            ObjectPartition(log, number, reader.seen, pinned=True)
+            for number, reader in zip(numbers, live, strict=True)
+        )
+        readers = [PartitionReader(place, specification) for place in pinned]
+        yield _fenced(pinned, max(ends), [reader.position for reader in readers], {})
+        return
+    with ExitStack() as held:
+        publisher = when_unlocked(
+            lambda: held.enter_context(publishing(root, store)),
+            timeout_ms,
+            f"the reshard of {store!r}",
+            "timeout_ms",
+        )
+        places = tuple(root.partition(store, number) for number in numbers)
+        intent = read_intent(root.home(store))
+        positions = [PartitionReader(place, specification).position for place in places]
+        yield _fenced(
+            places,
+            max(publisher.end_offsets.values()),
+            positions,
+            {} if intent is None else intent.batches,
+        )
+
+
+def _fenced(
+    places: tuple[PartitionPlace, ...],
+    offset: int,
+    positions: list[Position],
+    batches: Mapping[str, int],
+) -> Fenced:
+    least: dict[TopicPartition, int] = {}
+    behind: set[TopicPartition] = set()
+    for position in positions:
+        for partition, reached in position.items():
+            if least.setdefault(partition, reached) != reached:
+                behind.add(partition)
+            least[partition] = min(least[partition], reached)
+    return Fenced(
+        places=places,
+        offset=offset,
+        position=Position(least),
+        behind=tuple(sorted(behind)),
+        batches=dict(batches),
+    )

@@ -1,0 +1,183 @@
+"""One old partition read in key order, and its rows split by the partition that they go to.
+
+The rows of all new partitions are in one file, in pieces, and an index says which piece is of
+which partition: so neither the open files nor the memory grow with the number of partitions. The
+file is scratch, and nothing waits for the disk.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+import pyarrow as pa
+
+from statestores.arrow.file_access import reporting
+from statestores.arrow.rows.spilled_runs import SpilledRuns
+from statestores.arrow.schemas import row_schema
+from statestores.files.durable_directory import make_directory
+from statestores.partitioning import partitioner_by_name
+from statestores.reading.partition_places import PartitionPlace
+from statestores.reading.partition_reader import PartitionReader
+from statestores.spi.specification import StoreSpecification
+
+_COMPRESSION = pa.ipc.IpcWriteOptions(compression="lz4")
+
+_PART_OF_MEMORY = 4
+"""What is held for one purpose has this part of the memory allowed: several copies are in use
+while it is sorted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Some consecutive rows for one new partition, in the file of an old one."""
+
+    at: int
+    """The first byte: an encapsulated Arrow IPC message."""
+
+    bytes: int
+    """How long it is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Routed:
+    """One old partition, split. Small; made to be sent to whoever builds the new ones."""
+
+    path: Path
+    """The file of the rows."""
+
+    pieces: dict[int, tuple[Piece, ...]]
+    """Those of each new partition, in key order; none for partitions that get nothing."""
+
+    rows: int
+    """How many rows there are."""
+
+    bytes: int
+    """Their bytes before compression."""
+
+    stream_time_ms: int | None
+    """The stream time of the old partition; ``None`` without one."""
+
+    def batches(
+        self, partition: int, specification: StoreSpecification[Any, Any]
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows for the new *partition*, in key order.
+
+        Raises:
+            StorageError: The file cannot be read.
+        """
+        schema = row_schema(specification.kind)
+        with reporting("read", self.path), pa.OSFile(str(self.path), "rb") as file:
+            for piece in self.pieces.get(partition, ()):
+                file.seek(piece.at)
+                yield pa.ipc.read_record_batch(file.read_buffer(piece.bytes), schema)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """What one task does: reads an old partition and splits its rows."""
+
+    place: PartitionPlace
+    """The old partition."""
+
+    number: int
+    """Its number."""
+
+    specification: StoreSpecification[Any, Any]
+    """What the store is."""
+
+    partitions: int
+    """How many new partitions there are."""
+
+    sources: int
+    """How many old ones there are, all of which whoever builds a new one reads at once."""
+
+    scratch: Path
+    """Where files may lie that nobody needs afterwards."""
+
+    memory_bytes: int
+    """How much memory the rows may take, roughly."""
+
+    def __call__(self) -> Routed:
+        """Read and split the partition.
+
+        Raises:
+            InvalidArgumentError: The partitioner refuses a key.
+            StateStoreError: The partition cannot be read, or a file not be written.
+        """
+        directory = self.scratch / f"from-{self.number}-{uuid4().hex}"
+        path = directory / "rows.arrow"
+        with reporting("write into", directory):
+            make_directory(directory)
+        share = max(1, self.memory_bytes // _PART_OF_MEMORY)
+        replay = PartitionReader(self.place, self.specification).replay(
+            runs=SpilledRuns(directory, share)
+        )
+        schema = row_schema(self.specification.kind)
+        with (
+            reporting("write", path),
+            pa.OSFile(str(path), "wb") as file,
+            pa.ipc.new_stream(file, schema, options=_COMPRESSION) as writer,
+        ):
+            split = _Splitter(self, file, writer, share)
+            for batch in replay.rows():
+                split.add(batch)
+            split.write()
+        return Routed(
+            path=path,
+            pieces={number: tuple(pieces) for number, pieces in split.pieces.items()},
+            rows=split.rows,
+            bytes=split.bytes,
+            stream_time_ms=replay.stream_time_ms,
+        )
+
+
+class _Splitter:
+    """Collects rows by their new partition, and writes them when there are enough."""
+
+    def __init__(self, route: Route, file: Any, writer: Any, share: int) -> None:
+        self._partitioner = partitioner_by_name(route.specification.partitioner)
+        self._partitions = route.partitions
+        self._file = file
+        self._writer = writer
+        self._share = share
+        # Whoever builds a partition holds one piece of each source.
+        self._piece_bytes = max(1, share // route.sources)
+        self._waiting: list[pa.RecordBatch] = []
+        self._waiting_bytes = 0
+        self.pieces: dict[int, list[Piece]] = {}
+        self.rows = self.bytes = 0
+        schema = row_schema(route.specification.kind)
+        writer.write_batch(pa.RecordBatch.from_pylist([], schema))  # the schema is written now
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Take the next rows."""
+        self._waiting.append(batch)
+        self._waiting_bytes += batch.nbytes
+        self.rows += batch.num_rows
+        self.bytes += batch.nbytes
+        if self._waiting_bytes >= self._share:
+            self.write()
+
+    def write(self) -> None:
+        """Write the waiting rows, those of each partition by themselves and in their order."""
+        if not self._waiting:
+            return
+        rows = pa.Table.from_batches(self._waiting).combine_chunks()
+        self._waiting, self._waiting_bytes = [], 0
+        places = self._partitioner.partition_array(rows["key"], self._partitions).to_numpy()
+        order = np.argsort(places, kind="stable")
+        numbers, starts = np.unique(places[order], return_index=True)
+        stops = np.append(starts[1:], len(order))
+        for number, start, stop in zip(numbers.tolist(), starts, stops, strict=True):
+            self._write_partition(number, rows.take(pa.array(order[start:stop])))
+
+    def _write_partition(self, number: int, rows: pa.Table) -> None:
+        size = max(1, rows.num_rows * self._piece_bytes // max(rows.nbytes, 1))
+        for batch in rows.combine_chunks().to_batches(max_chunksize=size):
+            at = self._file.tell()
+            self._writer.write_batch(batch)
+            piece = Piece(at, self._file.tell() - at)
+            self.pieces.setdefault(number, []).append(piece)

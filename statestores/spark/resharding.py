@@ -1,0 +1,87 @@
+"""A reshard as Spark jobs: one task for each old partition, and then one for each new one."""
+
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from os import PathLike
+from typing import TypeVar
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from statestores.errors import InvalidTypeError
+from statestores.resharding import ReshardReport
+from statestores.resharding import reshard as reshard_store
+from statestores.resharding.reshard import MEMORY_BYTES
+from statestores.spark.state_path import require_local_path
+from statestores.state_root import StateRoot
+
+T = TypeVar("T")
+
+_RESULTS = pa.schema([pa.field("number", pa.int64()), pa.field("result", pa.binary())])
+
+
+def reshard(
+    spark: SparkSession,
+    root: str | PathLike[str],
+    store: str,
+    partitions: int,
+    *,
+    to: str | PathLike[str] | None = None,
+    drop_expired: bool = False,
+    keep_old: bool = False,
+    memory_bytes: int = MEMORY_BYTES,
+) -> ReshardReport:
+    """Give *store* another number of *partitions*, as `statestores.resharding.reshard` does.
+
+    Tasks of *spark* read the old partitions and write the new ones, so *root* and *to* are
+    directories that the driver and all executors share. The driver has the locks of the store
+    meanwhile, and has the new partitions count. A task that fails is tried again from its beginning
+    and meets nothing of the attempt before.
+
+    Args:
+        spark: The session, classic or Connect.
+        root: The directory of the state root.
+        store: The store's name.
+        partitions: How many partitions it is to have.
+        to: The directory of a state root that gets the store; by default in place.
+        drop_expired: Whether rows may go that have expired by the furthest stream time.
+        keep_old: Whether the old partitions stay on disk.
+        memory_bytes: About as much memory as the rows of one task may take.
+
+    Raises:
+        InvalidTypeError: That is no session.
+        InvalidOptionError: A path is of another file system.
+        StateStoreError: As `statestores.resharding.reshard`, on the driver.
+        PySparkException: A task failed; the store is as it was.
+    """
+    if not callable(getattr(spark, "range", None)):
+        raise InvalidTypeError(f"spark must be a SparkSession, got {spark!r}")
+
+    def each(work: Sequence[Callable[[], T]]) -> Iterable[T]:
+        return _in_tasks(spark, work)
+
+    return reshard_store(
+        StateRoot.open(require_local_path(str(root))),
+        store,
+        partitions,
+        to=None if to is None else require_local_path(str(to)),
+        drop_expired=drop_expired,
+        keep_old=keep_old,
+        memory_bytes=memory_bytes,
+        each=each,
+    )
+
+
+def _in_tasks(spark: SparkSession, work: Sequence[Callable[[], T]]) -> list[T]:
+    """Do each piece of *work* in a task of its own; return what they give, in order."""
+
+    def do(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                result = pickle.dumps(work[number]())
+                yield pa.RecordBatch.from_pylist([{"number": number, "result": result}], _RESULTS)
+
+    numbers = spark.range(0, len(work), 1, len(work))
+    rows = numbers.mapInArrow(do, "number long, result binary").collect()
+    results = {row["number"]: row["result"] for row in rows}
+    return [pickle.loads(results[number]) for number in range(len(work))]  # noqa: S301  # our own tasks'
