@@ -30,6 +30,9 @@ RESERVED_NAMES = frozenset({ROOT_FILE, LOCK_FILE})
 TASKS_DIRECTORY: Final = "@tasks"
 """Where tasks keep what is theirs, in a state root. No store can have such a name."""
 
+OPERATORS_DIRECTORY: Final = "@stateful"
+"""Where operators of Spark's queries keep what is theirs, in a state root."""
+
 TOPOLOGY_NOTE: Final = Path(TASKS_DIRECTORY, "topology.json")
 """Where a topology notes what it is, in the state root that it runs on."""
 

@@ -4,7 +4,8 @@ The content is the newest valid snapshot and the changelog after it, merged as A
 staged write that is committed and not finished counts as a part of the changelog.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +24,11 @@ from statestores.errors import (
     InvalidArgumentError,
     OffsetOutOfRangeError,
     SnapshotCorruptedError,
+    StorageError,
     StoreNotFoundError,
     UnsupportedFormatError,
 )
+from statestores.generations import refuse_replaced
 from statestores.object_log.view import View
 from statestores.opening import backend_of
 from statestores.reading.change_feed import ChangeFeed, feed_schema
@@ -41,6 +44,7 @@ from statestores.reading.replay import Replay
 from statestores.reading.visible_log import LogBeginning, LogEnd
 from statestores.reading.visible_object_log import VisibleObjectLog
 from statestores.spi.offsets import Position
+from statestores.spi.serde import Serde
 from statestores.spi.specification import StoreSpecification
 from statestores.state_root import PartitionDirectory
 
@@ -225,7 +229,17 @@ class PartitionReader:
         schema = selected_fields(self.schema(typed=typed), columns)
         batches = self.replay(offset, keys).shown(as_of_ms, history=history)
         serdes = serdes_of(self._specification) if typed else {}
-        return (decoded(batch, schema, serdes) for batch in batches)
+        return self._decoded(batches, schema, serdes)
+
+    def _decoded(
+        self,
+        batches: Iterator[pa.RecordBatch],
+        schema: pa.Schema,
+        serdes: Mapping[str, Serde[Any]],
+    ) -> Iterator[pa.RecordBatch]:
+        with self._noticing_a_reshard():
+            for batch in batches:
+                yield decoded(batch, schema, serdes)
 
     def changes(
         self,
@@ -291,7 +305,31 @@ class PartitionReader:
             SnapshotCorruptedError, ChangelogCorruptedError, StoreCorruptedError, StorageError:
                 Something cannot be read, and no older snapshot can replace it.
         """
-        keys = keys or KeySelection()
+        with self._noticing_a_reshard():
+            return self._replay_now(offset, keys or KeySelection(), runs)
+
+    @contextmanager
+    def _noticing_a_reshard(self) -> Iterator[None]:
+        """Say that the store has been resharded where that is why something is not there.
+
+        Raises:
+            StoreReshardedError: It has, since the root was opened.
+        """
+        try:
+            yield
+        except (
+            OffsetOutOfRangeError,
+            SnapshotCorruptedError,
+            StorageError,
+            StoreNotFoundError,
+        ):
+            if isinstance(self._place, PartitionDirectory):
+                refuse_replaced(self._place.path.parent)
+            raise
+
+    def _replay_now(
+        self, offset: int | None, keys: KeySelection, runs: SpilledRuns | None
+    ) -> Replay:
         for _ in range(_ATTEMPTS - 1):
             newest = self._newest_offset(offset)
             end = self._log.end()

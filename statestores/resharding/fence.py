@@ -11,12 +11,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from statestores.errors import CapabilityNotSupportedError, InvalidArgumentError, InvalidTypeError
+from statestores.files.durable_json import read_fields
 from statestores.files.lock_waiting import when_unlocked
 from statestores.partitioning import partitioner_by_name
 from statestores.reading.partition_places import ObjectPartition, PartitionPlace
 from statestores.reading.partition_reader import PartitionReader, end_offsets
 from statestores.root_document import (
     MAX_PARTITIONS,
+    OPERATORS_DIRECTORY,
     TASKS_DIRECTORY,
     TOPOLOGY_NOTE,
     Placement,
@@ -105,6 +107,25 @@ def _refuse_recorded_commits(root: Path) -> None:
         )
 
 
+def _refuse_recorded_batches(root: Path, store: str, batches: Mapping[str, int]) -> None:
+    """Accept a store that has every micro-batch which an operator of Spark has committed to it.
+
+    Raises:
+        InvalidArgumentError: A driver has died before it could carry one out.
+    """
+    for file in sorted((root / OPERATORS_DIRECTORY).glob("*/batch.json")):
+        fields = read_fields(file)
+        if fields is None or store not in fields.inside("stores"):
+            continue
+        stream = f"{fields.text('operator')}@{fields.text('query')}"
+        if batches.get(stream, -1) < fields.integer("number"):
+            raise InvalidArgumentError(
+                f"the operator {fields.text('operator')!r} has committed a micro-batch that "
+                f"{store!r} does not have yet ({str(file)!r}); start its query once, which carries "
+                "it out, and reshard then"
+            )
+
+
 @contextmanager
 def fenced(root: StateRoot, store: str, timeout_ms: int) -> Iterator[Fenced]:
     """Keep everybody from writing *store* in the block; in an object store, pin what is read.
@@ -136,12 +157,14 @@ def fenced(root: StateRoot, store: str, timeout_ms: int) -> Iterator[Fenced]:
         )
         places = tuple(root.partition(store, number) for number in numbers)
         intent = read_intent(root.home(store))
+        batches = {} if intent is None else intent.batches
+        _refuse_recorded_batches(root.path, store, batches)
         positions = [PartitionReader(place, specification).position for place in places]
         yield _fenced(
             places,
             max(publisher.end_offsets.values()),
             positions,
-            {} if intent is None else intent.batches,
+            batches,
         )
 
 

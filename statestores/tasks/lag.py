@@ -10,6 +10,7 @@ from typing import Any
 
 from statestores.changelog import ChangelogReader
 from statestores.errors import InvalidArgumentError, InvalidTypeError, StoreNotFoundError
+from statestores.generations import refuse_replaced
 from statestores.spi.specification import StoreSpecification
 from statestores.state_root import PartitionDirectory
 
@@ -47,12 +48,14 @@ def lag_behind(
     """Return the lag of a store that applies *next_offset* next; ``None`` when it has everything.
 
     Raises:
+        StoreReshardedError: *source* is no partition of the store any more.
         ChangelogCorruptedError, StorageError: The changelog in *source* cannot be read.
     """
     try:
         with ChangelogReader.open(source.changelog, specification.kind) as log:
             end = log.end_offset
     except StoreNotFoundError:
+        refuse_replaced(source.path.parent)
         end = next_offset or 0  # the writer has not begun
     return LagInfo(end if next_offset is None else next_offset, end)
 

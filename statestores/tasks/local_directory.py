@@ -22,7 +22,7 @@ from statestores.errors import StorageError, StoreLockedError
 from statestores.files.directory_lock import DirectoryLock
 from statestores.files.durable_json import ENGINE_FILE
 from statestores.files.local_path import local_path
-from statestores.generations import current_home
+from statestores.generations import current_home, generation_from_name
 from statestores.semantics.every_kind.arguments import check_time
 from statestores.spi.offsets import checked_partition
 from statestores.spi.specification import KeyValue
@@ -118,12 +118,9 @@ class LocalDirectory:
                 yield Orphan(path=store, reason="unknown store", bytes=_size(store))
                 continue
             home = current_home(self._path, store.name)
-            above = [] if home == store else _directories(store)
-            for left in (each for each in above if each != home and each.name[0] != "."):
-                yield Orphan(path=left, reason="unexpected file", bytes=_size(left))
             for partition in _directories(home):
-                if partition.name.startswith("."):
-                    continue  # staged writes
+                if partition.name.startswith(".") or generation_from_name(partition.name):
+                    continue  # staged writes, and what reshards have left
                 if not partition.name.isdecimal():
                     yield Orphan(path=partition, reason="unexpected file", bytes=_size(partition))
                 elif int(partition.name) >= known[store.name].partitions:

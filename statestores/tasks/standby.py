@@ -146,6 +146,7 @@ class Standby(Closing):
 
         Raises:
             StoreClosedError: The standby is closed or promoted.
+            StoreReshardedError: The store has been resharded since the standby was opened.
             StoreMismatchError: The copy is ahead of the changelog, or of another store.
             ChangelogCorruptedError, OffsetOutOfRangeError, StorageError: What there is cannot be
                 read, or is not enough.

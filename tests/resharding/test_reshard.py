@@ -1,6 +1,7 @@
 """A store in other partitions: the same content, where readers and writers look for it."""
 
 import random
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from statestores.errors import (
     StoreMismatchError,
     StoreReshardedError,
 )
-from statestores.failpoints import arm, disarm
+from statestores.failpoints import FAILPOINTS, arm, disarm
 from statestores.partitioning import partitioner_by_name
 from statestores.reading.partition_reader import PartitionReader
 from statestores.registry import load_backend
@@ -30,6 +31,7 @@ from statestores.root_document import TOPOLOGY_NOTE
 from statestores.staging.staged_write import publish, publishing, stage
 from statestores.staging.write_intent import StreamBatch
 from statestores.state_root import StateRoot
+from statestores.tasks import open_standby, open_task
 from statestores.verification import verify
 
 LITTLE_MEMORY = 20_000
@@ -173,6 +175,89 @@ def test_an_engine_elsewhere_that_is_from_before_is_made_anew(tmp_path: Path) ->
     assert sorted(found) == sorted(
         (key, partitioner.partition(key, 3)) for key in (b"%d" % number for number in range(100))
     )
+
+
+@pytest.mark.spec("RSH-7")
+@pytest.mark.parametrize("before", [2, 3])
+def test_no_read_at_any_moment_is_of_some_partitions_from_before_and_some_from_after(
+    tmp_path: Path, random_source: random.Random, before: int
+) -> None:
+    """Read at every step: by a root of before all of the old, or an error; by a new one, all."""
+    root = tmp_path / "root"
+    written = _written(root, "session", random_source, count=60)
+    if before == 3:
+        reshard(root, "kept", 3)
+    content, stale = written.shown(), StateRoot.open(root)
+    steps: list[tuple[str, str]] = []
+
+    def look(step: str) -> None:
+        assert written.shown() == content
+        try:
+            assert shown(root, written.specification, stale) == content
+        except StoreReshardedError:
+            steps.append((step, "refused"))
+        else:
+            steps.append((step, "old"))
+
+    for name in (each for each in FAILPOINTS if each.startswith("reshard.")):
+        arm(name, partial(look, name))
+    beginning = PartitionReader(stale.partition("kept", 0), written.specification).rows()
+    try:
+        reshard(root, "kept", 5)
+    finally:
+        disarm()
+    removed = [seen for step, seen in steps if step == "reshard.retired"]
+
+    assert {seen for step, seen in steps if step != "reshard.retired"} == {"old"}
+    assert removed
+    assert removed[-1] == "refused"
+    with pytest.raises(StoreReshardedError):
+        list(beginning)
+
+
+@pytest.mark.spec("RSH-6", "RSH-7")
+def test_a_standby_is_told_and_its_copy_is_made_anew(
+    tmp_path: Path, random_source: random.Random
+) -> None:
+    """It would wait for ever for a changelog that is gone, and answer with what was."""
+    root, copy = tmp_path / "root", tmp_path / "copy"
+    _written(root, "timestamped", random_source, count=40)
+    with open_standby(root, "kept", 0, copy, backend="sqlite") as standby:
+        standby.poll()
+        reshard(root, "kept", 3)
+        with pytest.raises(StoreReshardedError, match="open the state root again"):
+            standby.poll()
+        with pytest.raises(StoreReshardedError, match="open the state root again"):
+            _ = standby.lag
+    with open_standby(root, "kept", 0, copy, backend="sqlite") as standby:
+        standby.poll()
+        copied: Any = standby.read_only(include_stale=True)
+        found = dict(copied.range())
+    reader = PartitionReader(
+        StateRoot.open(root).partition("kept", 0), SPECIFICATIONS["timestamped"]
+    )
+    rows = [row for batch in reader.rows() for row in batch.to_pylist()]
+
+    assert {key: each.value for key, each in found.items()} == {r["key"]: r["value"] for r in rows}
+
+
+@pytest.mark.spec("RSH-1", "RSH-7")
+def test_a_task_opens_the_new_partitions(tmp_path: Path) -> None:
+    """With its engines beside the changelogs, where it finds them again, and none of before."""
+    root = tmp_path / "root"
+    StateRoot.create(root).add_store(ss.KeyValue("kept"), partitions=1)
+    for partitions in (1, 2, 3):
+        reshard(root, "kept", partitions)
+        for number in range(partitions):
+            with open_task(root, f"0_{number}", ["kept"], backend="sqlite") as task:
+                task.store("kept").put(b"%d-%d" % (partitions, number), b"v")
+                task.commit({})
+    home = root / "kept" / "generation-2"
+
+    assert sorted(each.name for each in (root / "kept").iterdir()) == ["generation-2"]
+    assert all((home / str(number) / "engine").is_dir() for number in range(3))
+    rows = shown(root, ss.KeyValue("kept"))
+    assert [key for key, _ in rows] == [b"%d-%d" % (p, n) for p in (1, 2, 3) for n in range(p)]
 
 
 @pytest.mark.spec("RSH-7", "LAY-32")
@@ -338,6 +423,24 @@ def test_what_cannot_be_resharded_is_refused_by_name(tmp_path: Path) -> None:
     (root / TOPOLOGY_NOTE).write_text("{}")
     with pytest.raises(InvalidArgumentError, match="the state of a topology"):
         reshard(root, "kept", 3)
+
+
+@pytest.mark.spec("RSH-12")
+def test_a_micro_batch_that_was_committed_and_not_carried_out_is_waited_for(tmp_path: Path) -> None:
+    """Its rows are split by the old partitions, and other stores of the operator may have it."""
+    root, specification = tmp_path / "root", ss.KeyValue("kept")
+    state = StateRoot.create(root)
+    state.add_store(specification, partitions=2)
+    record = root / "@stateful" / "count" / "batch.json"
+    record.parent.mkdir(parents=True)
+    record.write_text('{"operator": "count", "query": "q", "number": 3, "stores": {"kept": {}}}')
+    with pytest.raises(InvalidArgumentError, match="start its query once"):
+        reshard(root, "kept", 3)
+    staged = stage(root, specification, 2, "first", "one", [])
+    publish(state, "kept", "first", [staged], batch=StreamBatch(stream="count@q", number=3))
+    reshard(root, "kept", 3)
+
+    assert StateRoot.open(root).store("kept").partitions == 3
 
 
 @pytest.mark.spec("RSH-12", "RSH-11")

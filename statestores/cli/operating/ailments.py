@@ -178,6 +178,13 @@ _ALL = (
         "statestores restore {root} --store {store}{local}",
     ),
     Ailment(
+        "reshard-left-over",
+        _WARNING,
+        "a reshard has died, or kept the old partitions, or runs right now; the store is whole, "
+        "and this only takes room. The command moves nothing, and removes it when no reshard runs",
+        "statestores reshard {root} {store} --partitions {partitions}",
+    ),
+    Ailment(
         "half-restored",
         _WARNING,
         "a restore has died half-way; the next opening goes on with it, and so does the command",

@@ -22,6 +22,7 @@ from statestores.generations import home_of
 from statestores.opening import backend_of
 from statestores.reading.locations import Partition, Root, locate, shown_below
 from statestores.registry import load_backend
+from statestores.resharding.left_over import left_over
 from statestores.staging.write_intent import INTENT_FILE, read_intent, staging_directory
 from statestores.state_root import StateRoot, is_state_root
 from statestores.tasks.local_directory import LocalDirectory
@@ -132,6 +133,10 @@ class Examination:
         if intent is not None and not intent.finished:
             words = f"the write {intent.write_id!r} touches {len(intent.partitions)} partitions"
             yield wrong("unfinished-write", directory, words, store=name)
+        entry = location.root.store(name)
+        for path in left_over(location.root.path, name, entry.generation):
+            words = "no generation of partitions that counts has it"
+            yield wrong("reshard-left-over", path, words, store=name, partitions=entry.partitions)
         ahead: set[Path] = set()
         for partition in location.partitions(name):
             found = lag_of(partition, self.options, open_engine=self.with_engine)

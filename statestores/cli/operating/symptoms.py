@@ -67,6 +67,7 @@ class Diagnosis:
         *,
         store: str | None = None,
         backend: str = "",
+        partitions: int | None = None,
     ) -> Symptom:
         ailment = AILMENTS[code]
         number = None if partition is None else partition.number
@@ -78,6 +79,7 @@ class Diagnosis:
                 root=shlex.quote(str(self._root)),
                 store=shlex.quote(store or ""),
                 partition=number,
+                partitions=partitions,
                 path=shlex.quote(str(path)),
                 local=self._local,
                 backend=backend,

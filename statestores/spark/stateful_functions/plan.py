@@ -16,14 +16,11 @@ from statestores.errors import (
     StoreMismatchError,
 )
 from statestores.files.lock_waiting import COMMIT_TIMEOUT_MS
-from statestores.root_document import Placement
+from statestores.root_document import OPERATORS_DIRECTORY, Placement
 from statestores.serdes.raw_serde import serde_or_raw
 from statestores.spark.local_copy import CopyOptions
 from statestores.spi.specification import StoreSpecification
 from statestores.state_root import StateRoot, is_state_root
-
-OPERATORS_DIRECTORY = "@stateful"
-"""Where operators keep what is theirs, in a state root. No store can have such a name."""
 
 DEFAULT_PARTITIONS = 4
 

@@ -16,9 +16,10 @@ from typing import TypeAlias
 
 from statestores.errors import ProcessingError
 from statestores.processing.topology import Graph, SubTopology
+from statestores.root_document import OPERATORS_DIRECTORY
 from statestores.spark.stateful_functions.batches import MicroBatch, MicroBatches
 from statestores.spark.stateful_functions.output import channel_of
-from statestores.spark.stateful_functions.plan import OPERATORS_DIRECTORY, StatefulPlan
+from statestores.spark.stateful_functions.plan import StatefulPlan
 from statestores.spark.stateful_functions.task import StatefulTask, TaskResult
 from statestores.spark.topology.record_columns import RecordPlacement
 from statestores.staging.staged_rows import StagedFile

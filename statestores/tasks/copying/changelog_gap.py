@@ -9,6 +9,7 @@ from statestores.arrow.snapshots.directory import list_snapshots
 from statestores.arrow.snapshots.reader import Snapshot, newest_valid_snapshot
 from statestores.changelog import ChangelogReader
 from statestores.errors import OffsetOutOfRangeError, StoreNotFoundError
+from statestores.generations import refuse_replaced
 from statestores.opening import BytesStore
 from statestores.spi.offsets import TopicPartition, offset_after
 from statestores.state_root import PartitionDirectory
@@ -53,6 +54,7 @@ def is_left_behind(
             complete = first.end_offset if first.compacted else None
             return (first.first_offset if complete is None else complete) > next_offset
     except StoreNotFoundError:
+        refuse_replaced(source.path.parent)
         return False
 
 

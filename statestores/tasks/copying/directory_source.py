@@ -6,6 +6,7 @@ from typing import Any
 
 from statestores.changelog import ChangelogReader, changelog_partition
 from statestores.errors import StoreNotFoundError
+from statestores.generations import refuse_replaced
 from statestores.opening import BytesStore
 from statestores.spi.specification import StoreSpecification
 from statestores.state_root import PartitionDirectory
@@ -43,6 +44,7 @@ class DirectorySource(CopySource):
         try:
             log = ChangelogReader.open(self._directory.changelog, self._specification.kind)
         except StoreNotFoundError:
+            refuse_replaced(self._directory.path.parent)
             yield None
             return
         with log:

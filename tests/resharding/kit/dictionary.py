@@ -186,9 +186,14 @@ def _key_of(partitioner: Any, partitions: int, place: int) -> bytes:
     )
 
 
-def shown(root: Path, specification: StoreSpecification[bytes, bytes]) -> list[Row]:
-    """Return what readers without a lock see of all partitions of the store at *root*."""
-    state = StateRoot.open(root)
+def shown(
+    root: Path, specification: StoreSpecification[bytes, bytes], opened: StateRoot | None = None
+) -> list[Row]:
+    """Return what readers without a lock see of all partitions of the store at *root*.
+
+    By the root as it was *opened*, if that is given.
+    """
+    state = opened or StateRoot.open(root)
     history = isinstance(specification, ss.Versioned)
     rows: list[Row] = []
     for number in range(state.store("kept").partitions):
