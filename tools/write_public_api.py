@@ -30,6 +30,7 @@ PUBLIC = (
     "statestores.processing.testing",
     "statestores.query",
     "statestores.query.metadata",
+    "statestores.resharding",
     "statestores.serdes",
     "statestores.serdes.schemas",
     "statestores.serving",
@@ -37,6 +38,7 @@ PUBLIC = (
     "statestores.spi",
     "statestores.storage",
     "statestores.tasks",
+    "statestores.upkeep",
     "statestores.verification",
 )
 """The packages whose exports are promised; `statestores.errors` is public as a whole."""

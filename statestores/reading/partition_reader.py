@@ -85,6 +85,17 @@ class PartitionReader:
         return self._log.seen if isinstance(self._log, VisibleObjectLog) else None
 
     @property
+    def end(self) -> LogEnd:
+        """Where the changelog ends, and the input that it reflects there.
+
+        Raises:
+            StoreLockedError: Staged writes follow each other too fast to be seen whole; try again.
+            StoreReshardedError: The store has other partitions since the root was opened.
+            ChangelogCorruptedError, StoreCorruptedError, StorageError: It cannot be read.
+        """
+        return self._log.end()
+
+    @property
     def history(self) -> str:
         """What has become of the changes before the beginning, for messages (`VisibleLog`)."""
         return self._log.history

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from statestores.spark.temporal.frame import temporal_join
     from statestores.spark.topology.running import run
     from statestores.spark.topology.sources import Files, KafkaTopic, StateFeed, StreamSource
+    from statestores.spark.upkeep import compact, vacuum, write_snapshots
 
 _LOADED_LATE = {
     "Files": "statestores.spark.topology.sources",
@@ -30,10 +31,13 @@ _LOADED_LATE = {
     "StateFeed": "statestores.spark.topology.sources",
     "StatefulStream": "statestores.spark.stateful_functions.stream",
     "StreamSource": "statestores.spark.topology.sources",
+    "compact": "statestores.spark.upkeep",
     "reshard": "statestores.spark.resharding",
     "run": "statestores.spark.topology.running",
     "stateful": "statestores.spark.stateful_functions.stream",
     "temporal_join": "statestores.spark.temporal.frame",
+    "vacuum": "statestores.spark.upkeep",
+    "write_snapshots": "statestores.spark.upkeep",
 }
 
 
@@ -53,6 +57,7 @@ __all__ = [
     "StateFeed",
     "StatefulStream",
     "StreamSource",
+    "compact",
     "ensure_java",
     "register",
     "reshard",
@@ -60,4 +65,6 @@ __all__ = [
     "stateful",
     "temporal_join",
     "unregister",
+    "vacuum",
+    "write_snapshots",
 ]

@@ -1,23 +1,19 @@
 """A reshard as Spark jobs: one task for each old partition, and then one for each new one."""
 
-import pickle
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from os import PathLike
 from typing import TypeVar
 
-import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from statestores.errors import InvalidTypeError
 from statestores.resharding import ReshardReport
 from statestores.resharding import reshard as reshard_store
 from statestores.resharding.reshard import MEMORY_BYTES
+from statestores.spark.in_tasks import check_session, in_tasks
 from statestores.spark.state_path import require_local_path
 from statestores.state_root import StateRoot
 
 T = TypeVar("T")
-
-_RESULTS = pa.schema([pa.field("number", pa.int64()), pa.field("result", pa.binary())])
 
 
 def reshard(
@@ -54,11 +50,10 @@ def reshard(
         StateStoreError: As `statestores.resharding.reshard`, on the driver.
         PySparkException: A task failed; the store is as it was.
     """
-    if not callable(getattr(spark, "range", None)):
-        raise InvalidTypeError(f"spark must be a SparkSession, got {spark!r}")
+    check_session(spark)
 
     def each(work: Sequence[Callable[[], T]]) -> Iterable[T]:
-        return _in_tasks(spark, work)
+        return in_tasks(spark, work)
 
     return reshard_store(
         StateRoot.open(require_local_path(str(root))),
@@ -70,18 +65,3 @@ def reshard(
         memory_bytes=memory_bytes,
         each=each,
     )
-
-
-def _in_tasks(spark: SparkSession, work: Sequence[Callable[[], T]]) -> list[T]:
-    """Do each piece of *work* in a task of its own; return what they give, in order."""
-
-    def do(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                result = pickle.dumps(work[number]())
-                yield pa.RecordBatch.from_pylist([{"number": number, "result": result}], _RESULTS)
-
-    numbers = spark.range(0, len(work), 1, len(work))
-    rows = numbers.mapInArrow(do, "number long, result binary").collect()
-    results = {row["number"]: row["result"] for row in rows}
-    return [pickle.loads(results[number]) for number in range(len(work))]  # noqa: S301  # our own tasks'

@@ -38,6 +38,8 @@ NEED_ARROW = [
     "import statestores.changelog",
     "import statestores.changelog.rows",
     "import statestores.migration",
+    "import statestores.resharding",
+    "import statestores.upkeep",
     "import statestores.verification",
     "import pyspark_statestores",
     "from statestores.spark import stateful",

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+import statestores as ss
 import statestores.spark
 from statestores.errors import InvalidOptionError, InvalidTypeError, OffsetOutOfRangeError
 from statestores.resharding import reshard
@@ -40,6 +41,30 @@ def test_spark_reads_afterwards_what_it_read_before(spark: SparkSession, tmp_pat
     with pytest.raises(OffsetOutOfRangeError, match="which ended the changelogs that it had"):
         _stream(options).latestOffset(checkpoint, ReadAllAvailable())
     assert StateRoot.open(root).store("counts").generation == 2
+    assert [each for each in verify(root) if each.is_failure] == []
+
+
+@pytest.mark.spec("SNP-25", "SNP-26")
+def test_tasks_write_snapshots_compact_and_vacuum(spark: SparkSession, tmp_path: Path) -> None:
+    """One task for each partition, whose results come back in order; the content stays."""
+    root, specification = tmp_path / "root", ss.KeyValue("counts")
+    state = StateRoot.create(root)
+    state.add_store(specification, partitions=2, placement="task")
+    for number in range(2):
+        with ss.open_logged_store(root, "counts", number, backend="memory") as opened:
+            for _ in range(3):
+                opened.store.put(b"k%d" % number, b"v")
+                opened.commit()
+    written = statestores.spark.write_snapshots(spark, root, "counts")
+    compacted = statestores.spark.compact(spark, root)
+    vacuumed = statestores.spark.vacuum(spark, root, keep_snapshots=1)
+
+    assert [(each.partition.partition, each.rows) for each in written] == [(0, 1), (1, 1)]
+    assert {key: each.changes_after for key, each in compacted.items()} == {
+        ("counts", 0): 1,
+        ("counts", 1): 1,
+    }
+    assert [each.dropped_before for each in vacuumed] == [3, 3]
     assert [each for each in verify(root) if each.is_failure] == []
 
 

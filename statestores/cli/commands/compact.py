@@ -1,14 +1,9 @@
 """The command `compact`: shorter changelogs."""
 
-from contextlib import ExitStack
-from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 
-from statestores.arrow.snapshots.reader import newest_valid_snapshot
-from statestores.changelog import CompactionReport, FileChangelog, changelog_partition
-from statestores.changelog import compact as compact_log
 from statestores.cli.arguments import (
     JsonOption,
     StoreOption,
@@ -18,9 +13,9 @@ from statestores.cli.locations import locate_store, partitions_at
 from statestores.cli.output import Column, Output
 from statestores.errors import InvalidArgumentError
 from statestores.reading.locations import Partition
-from statestores.staging.staged_write import finish_staged_writes, refuse_unfinished_write
 from statestores.state_root import StateRoot
 from statestores.storage import is_storage_url
+from statestores.upkeep import CompactedPartition, Compaction
 
 
 def compact(
@@ -68,6 +63,7 @@ def compact(
             continue
         done = _compacted(partition, drop_covered=drop_covered)
         report = done.report
+        assert report is not None  # noqa: S101  # there is a changelog
         rows.append(
             (
                 partition.number,
@@ -117,15 +113,7 @@ def _compact_objects(url: str, store: str | None, output: Output, *, drop_covere
     output.rows(columns, [row])
 
 
-@dataclass(frozen=True, slots=True)
-class _Compacted:
-    """What became of one changelog."""
-
-    report: CompactionReport
-    dropped_before: int | None
-
-
-def _compacted(partition: Partition, *, drop_covered: bool) -> _Compacted:
+def _compacted(partition: Partition, *, drop_covered: bool) -> CompactedPartition:
     """Compact the changelog of *partition*."""
     specification = partition.specification
     if partition.root is None or specification is None or partition.number is None:
@@ -133,22 +121,9 @@ def _compacted(partition: Partition, *, drop_covered: bool) -> _Compacted:
             f"{str(partition.path)!r} belongs to no state root, which would say for how long its "
             "history is kept; compact it in Python with statestores.changelog.compact"
         )
-    history_retention_ms = getattr(specification, "history_retention_ms", None)
-    retention_ms = getattr(specification, "retention_ms", None)
-    finish_staged_writes(partition.root, specification.name)
-    with ExitStack() as opened:
-        log = FileChangelog.open(partition.directory.changelog, specification.kind)
-        opened.enter_context(log)
-        refuse_unfinished_write(partition.path.parent)
-        dropped_before = None
-        if drop_covered:
-            newest = newest_valid_snapshot(partition.directory.snapshots).snapshot
-            own = changelog_partition(specification.name, partition.number)
-            if newest is not None and newest.manifest.partition == own:
-                log.seal()
-                dropped_before = log.delete_before(min(newest.offset + 1, log.end_offset))
-        log.seal()
-        report = compact_log(
-            log, history_retention_ms=history_retention_ms, retention_ms=retention_ms
-        )
-        return _Compacted(report, dropped_before)
+    return Compaction(
+        root=str(partition.root.path),
+        store=specification.name,
+        partition=partition.number,
+        drop_covered=drop_covered,
+    )()

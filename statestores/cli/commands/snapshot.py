@@ -16,9 +16,7 @@ from statestores.logged_store import open_logged_store
 from statestores.opening import open_existing
 from statestores.reading.locations import Partition
 from statestores.staging.staged_write import finish_staged_writes
-
-_IN_MEMORY = "memory"
-"""A partition that nobody has opened yet is rebuilt here, and leaves no engine behind."""
+from statestores.upkeep import FileSnapshot
 
 
 def snapshot(
@@ -31,8 +29,8 @@ def snapshot(
     """WRITES: a snapshot of a partition, or of each partition of a store.
 
     Each partition is opened, which takes its lock and brings it up to its changelog. A partition
-    that nobody has opened yet is rebuilt in memory for it. Where the same snapshot is there
-    already, it stays.
+    that nobody has opened yet is read from its files. Where the same snapshot is there already, it
+    stays.
 
     Example: statestores snapshot state/ --store planes
     """
@@ -78,13 +76,14 @@ def _snapshot_of(
         finish_staged_writes(partition.root, partition.specification.name)
         if not partition.has_changelog:
             return None
-    backend = None if partition.has_engine else _IN_MEMORY
+    if not partition.has_engine:
+        return FileSnapshot(
+            directory=partition.directory,
+            number=partition.number,
+            specification=partition.specification,
+        )()
     with open_logged_store(
-        partition.root,
-        partition.specification.name,
-        partition.number,
-        backend=backend,
-        options=options,
+        partition.root, partition.specification.name, partition.number, options=options
     ) as logged:
         return logged.snapshot(progress=progress)
 

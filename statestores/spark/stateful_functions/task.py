@@ -39,6 +39,7 @@ from statestores.spi.records import Changes
 from statestores.staging.staged_rows import StagedFile
 from statestores.staging.staged_write import stage
 from statestores.state_root import PartitionDirectory
+from statestores.upkeep.vacuum import KEPT_SNAPSHOTS, remove_old_snapshots
 
 SNAPSHOT_CHANGES = 100_000
 """A changelog is this long before a task writes a snapshot, so that small states need none."""
@@ -201,15 +202,15 @@ class StatefulTask:
         """Write a snapshot when the changelog after the newest one is longer than that one.
 
         So what a machine without a copy has to replay is bounded by the size of the state, and the
-        writing by the changes.
+        writing by the changes. Snapshots that are older than the last two go.
         """
         logged = changelog_partition(store.name, partition)
         committed = store.committed_offset(logged)
         home = current_home(self.plan.root, store.name)
-        directory = PartitionDirectory(home / str(partition)).snapshots
+        directory = PartitionDirectory(home / str(partition))
         if committed is None or committed < SNAPSHOT_CHANGES:
             return
-        newest = max(list_snapshots(directory).items(), default=None)
+        newest = max(list_snapshots(directory.snapshots).items(), default=None)
         if newest is not None:
             try:
                 rows = read_snapshot(newest[1]).rows
@@ -217,7 +218,8 @@ class StatefulTask:
                 rows = 0  # it is no use to a restore
             if committed - newest[0] < max(rows, SNAPSHOT_CHANGES):
                 return
-        write_snapshot(store, directory, partition=logged)
+        write_snapshot(store, directory.snapshots, partition=logged)
+        remove_old_snapshots(directory, KEPT_SNAPSHOTS)
 
 
 class _NoCommit(Journal):

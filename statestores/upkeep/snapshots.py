@@ -1,0 +1,115 @@
+"""A snapshot of a partition made from its files: the last snapshot, and the changelog after it.
+
+No lock is taken and no engine opened, so it can be written beside the owner, by any process that
+sees the files. What does not fit into the memory allowed is spilled.
+"""
+
+import tempfile
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from statestores.arrow.file_access import reporting
+from statestores.arrow.progress import Meter
+from statestores.arrow.row_batches import even_parts
+from statestores.arrow.rows.spilled_runs import SpilledRuns
+from statestores.arrow.snapshots.directory import snapshot_name
+from statestores.arrow.snapshots.reader import read_snapshot
+from statestores.arrow.snapshots.snapshot import SnapshotContent, SnapshotInfo, write_content
+from statestores.changelog import changelog_partition
+from statestores.changelog.segment_directory import SUFFIX
+from statestores.errors import InvalidArgumentError, SnapshotCorruptedError, StoreNotFoundError
+from statestores.files.durable_directory import make_durable
+from statestores.reading.partition_reader import PartitionReader
+from statestores.spi.specification import StoreSpecification
+from statestores.state_root import PartitionDirectory
+
+MEMORY_BYTES: Final = 256 * 1024 * 1024
+"""About as much memory as rows take while they are sorted, by default."""
+
+_PART_OF_MEMORY = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileSnapshot:
+    """Writes a snapshot of one partition when it is called."""
+
+    directory: PartitionDirectory
+    """The partition."""
+
+    number: int
+    """Its number."""
+
+    specification: StoreSpecification[Any, Any]
+    """What the store is."""
+
+    memory_bytes: int = MEMORY_BYTES
+    """About as much memory as the rows may take."""
+
+    def __call__(self) -> SnapshotInfo | None:
+        """Write it at the end of the changelog; ``None`` where nothing has been committed.
+
+        A snapshot that is there already stays, if its files are whole.
+
+        Raises:
+            InvalidArgumentError: The memory is below 1.
+            StoreReshardedError: The store has other partitions since the root was opened.
+            StateStoreError: The partition cannot be read, or the snapshot not be written.
+        """
+        if self.memory_bytes < 1:
+            raise InvalidArgumentError(f"memory_bytes must be from 1, got {self.memory_bytes!r}")
+        reader = PartitionReader(self.directory, self.specification)
+        end = reader.end
+        if not end.has_log or not end.offset:
+            return None
+        offset = end.offset - 1
+        present = self._present(offset)
+        if present is not None:
+            return present
+        logged = changelog_partition(self.specification.name, self.number)
+        with tempfile.TemporaryDirectory(prefix="statestores-") as scratch:
+            runs = SpilledRuns(Path(scratch), max(1, self.memory_bytes // _PART_OF_MEMORY))
+            replay = reader.replay(offset, runs=runs)
+            self._outlive_power_failure()
+            return write_content(
+                self.directory.snapshots,
+                SnapshotContent(
+                    specification=self.specification,
+                    partition=logged,
+                    offsets={logged: offset},
+                    position=end.position,
+                    stream_time_ms=replay.stream_time_ms,
+                    parts=even_parts(replay.rows()),
+                ),
+                meter=Meter(None),
+            )
+
+    def _outlive_power_failure(self) -> None:
+        """Have on disk what has been read: its writer may not have waited for the disk yet.
+
+        A snapshot that survives a power failure must not be ahead of the changelog that does.
+        """
+        with reporting("read", self.directory.changelog):
+            for file in self.directory.changelog.iterdir():
+                if file.suffix == SUFFIX:
+                    with suppress(FileNotFoundError):  # compacted meanwhile, into one on disk
+                        make_durable(file)
+            make_durable(self.directory.changelog)
+
+    def _present(self, offset: int) -> SnapshotInfo | None:
+        """Return what the snapshot at *offset* is; ``None`` if there is none that is whole."""
+        path = self.directory.snapshots / snapshot_name(offset)
+        try:
+            snapshot = read_snapshot(path)
+            snapshot.verify_checksums()
+        except (SnapshotCorruptedError, StoreNotFoundError):
+            return None
+        return SnapshotInfo(
+            path=path,
+            partition=snapshot.manifest.partition,
+            offset=offset,
+            rows=snapshot.rows,
+            bytes=snapshot.manifest.bytes,
+            written=False,
+        )
