@@ -211,6 +211,7 @@ class PartitionReader:
         keys: KeySelection | None = None,
         columns: Iterable[str] | None = None,
         typed: bool = True,
+        runs: SpilledRuns | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """Yield the content in key order: what a store would show after its last commit.
 
@@ -224,6 +225,7 @@ class PartitionReader:
             keys: These keys only; the others are hardly read.
             columns: These columns only; a column that is left out is not decoded.
             typed: Whether keys and values are decoded by the store's serdes.
+            runs: Where changes go that are more than they allow to be held in memory.
 
         Raises:
             InvalidArgumentError: A time is asked of a store that knows none, or a column is
@@ -238,7 +240,7 @@ class PartitionReader:
         if history and as_of_ms is not None:
             raise InvalidArgumentError("give as_of_ms or history, not both")
         schema = selected_fields(self.schema(typed=typed), columns)
-        batches = self.replay(offset, keys).shown(as_of_ms, history=history)
+        batches = self.replay(offset, keys, runs).shown(as_of_ms, history=history)
         serdes = serdes_of(self._specification) if typed else {}
         return self._decoded(batches, schema, serdes)
 

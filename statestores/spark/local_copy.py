@@ -13,7 +13,6 @@ of its own, which is removed afterwards. So no attempt waits for another one.
 import json
 import os
 import shutil
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -46,6 +45,7 @@ from statestores.generations import current_home
 from statestores.opening import BytesStore, open_bytes_store
 from statestores.reading.visible_changelog import VisibleChangelog
 from statestores.semantics.timestamped.store import EngineTimestampedKeyValueStore
+from statestores.spark.scratch import scratch_directory
 from statestores.spi.durability import Durability
 from statestores.spi.offsets import Position
 from statestores.spi.specification import StoreSpecification
@@ -59,9 +59,6 @@ _COPY_FILE = "copy.json"
 
 _SWEEP_FILE = "sweep"
 """Where the deletion of expired rows has come to, of stores with a time to live."""
-
-_LOCAL_DIRECTORIES = "SPARK_LOCAL_DIRS"
-"""What Spark tells a worker of its scratch directories, which it removes with the application."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,8 +180,7 @@ def _local_directory(copies: CopyOptions) -> Path:
     """Return where the copies of this machine lie."""
     if copies.directory is not None:
         return Path(copies.directory)
-    scratch = os.environ.get(_LOCAL_DIRECTORIES, "").split(",")[0] or tempfile.gettempdir()
-    return Path(scratch) / f"statestores-{os.getuid()}"
+    return Path(scratch_directory()) / f"statestores-{os.getuid()}"
 
 
 def _free_slot(slots: Path) -> tuple[DirectoryLock, Path]:

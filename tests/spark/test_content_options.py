@@ -1,6 +1,7 @@
 """How fresh content is, what says so, and how it is shared out among tasks."""
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from pyspark.sql import SparkSession
 
 import statestores as ss
 from statestores.arrow import write_snapshot
+from statestores.arrow.rows.spilled_runs import SpilledRuns
 from statestores.changelog import changelog_partition
 from statestores.errors import InvalidOptionError, StoreNotFoundError
 from statestores.spark.given_root import GivenRoot
@@ -134,6 +136,33 @@ def test_a_partition_is_read_by_several_tasks(
     chosen = {"keyFrom": "w006", "keyTo": "w031", **options}
     expected = {key: value for key, value in LATEST.items() if "w006" <= key <= "w031"}
     assert content(rows(state, partitions="0", **chosen)) == expected
+
+
+def test_what_does_not_fit_into_memory_is_on_the_local_disk_while_it_is_read(
+    state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the same rows, in a scratch directory of Spark's, of which nothing is left."""
+    (tmp_path / "scratch").mkdir()
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path / "scratch"))
+    taken: list[int] = []
+    monkeypatch.setattr(SpilledRuns, "take", _noting(SpilledRuns.take, taken))
+
+    assert content(rows(state, memoryPerTask="1")) == LATEST | {"other": 1}
+    assert taken
+    taken.clear()
+    assert content(rows(state)) == LATEST | {"other": 1}
+    assert taken == []
+    assert list((tmp_path / "scratch").iterdir()) == []
+
+
+def _noting(take: Callable[..., Any], taken: list[int]) -> Callable[..., Any]:
+    """Return *take*, which notes how much it was given."""
+
+    def noting(runs: SpilledRuns, folded: Any) -> Any:
+        taken.append(folded.num_rows)
+        return take(runs, folded)
+
+    return noting
 
 
 def test_one_key_is_one_task(state: Path) -> None:

@@ -26,6 +26,7 @@ CONTENT_ONLY: Final = frozenset(
         "partitionColumn",
         "splits",
         "maxRowsPerTask",
+        "memoryPerTask",
         "timestampAsOf",
     }
 )

@@ -202,6 +202,11 @@ class SourceOptions:
     )
     """Content: a column of this name with the partition of the row."""
 
+    memory_per_task: int = _option(
+        "memoryPerTask", read_count, "a number of bytes from 1", _READING, default=256 * 1024 * 1024
+    )
+    """Content: about how many bytes a task takes for changes after a snapshot; more are spilled."""
+
     splits: int | None = _option("splits", read_count, "a number from 1", _READING)
     """Content: how many tasks read one partition of the store, if its snapshot is large enough."""
 

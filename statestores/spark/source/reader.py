@@ -4,8 +4,10 @@ The offsets are taken once, while planning. So all tasks show the store at one m
 staged writes, and a task that is repeated gives the same rows.
 """
 
+import tempfile
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -17,6 +19,7 @@ from statestores.spark.given_root import GivenRoot
 from statestores.spark.options.keys import selection_from_options
 from statestores.spark.options.read_and_write import SourceOptions
 from statestores.spark.options.values import ANY_AGE_MS, Offsets
+from statestores.spark.scratch import scratch_directory
 from statestores.spi.specification import StoreSpecification
 
 if TYPE_CHECKING:
@@ -216,14 +219,32 @@ class StateStoreReader(DataSourceReader):
                 position=options.input_position,
                 commits=options.commit_columns,
             )
-        return reader.rows(
-            as_of_ms=options.as_of_ms,
-            history=options.history,
-            offset=partition.stop - 1,
-            keys=keys,
-            columns=columns,
-            typed=not options.raw,
-        )
+        return self._content(reader, partition.stop - 1, keys, columns)
+
+    def _content(
+        self,
+        reader: "PartitionReader",
+        offset: int,
+        keys: "KeySelection | None",
+        columns: list[str],
+    ) -> "Iterator[pa.RecordBatch]":
+        """Yield the content at *offset*, with what does not fit into memory on the local disk."""
+        from statestores.arrow.rows.spilled_runs import SpilledRuns  # noqa: PLC0415  # needs pyarrow
+
+        options = self._options
+        with tempfile.TemporaryDirectory(
+            prefix="statestores-", dir=scratch_directory(), ignore_cleanup_errors=True
+        ) as spilled:
+            yield from reader.rows(
+                as_of_ms=options.as_of_ms,
+                history=options.history,
+                offset=offset,
+                keys=keys,
+                columns=columns,
+                typed=not options.raw,
+                # As much again, and more, is in use while it is sorted.
+                runs=SpilledRuns(Path(spilled), max(1, options.memory_per_task // 4)),
+            )
 
     def _keys(self) -> "KeySelection | None":
         """Return the keys that the options select; ``None`` for all."""
