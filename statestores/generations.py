@@ -42,8 +42,13 @@ def generation_from_name(name: str) -> int | None:
 
 
 def place_in_root(home: Path) -> tuple[Path, str, int]:
-    """Return the root, the store and the generation whose partitions the directory *home* holds."""
+    """Return the root, the store and the generation whose partitions the directory *home* holds.
+
+    A store may have the name of a generation; but then the root is the directory that it is in.
+    """
     generation = generation_from_name(home.name)
+    if generation is not None and (home.parent / ROOT_FILE).is_file():
+        generation = None
     store = home if generation is None else home.parent
     return store.parent, store.name, generation or 0
 

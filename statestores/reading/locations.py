@@ -134,6 +134,9 @@ def locate(path: str | PathLike[str]) -> Location:
     """
     place = local_path(path).absolute()
     if not place.exists():
+        moved = _moved_partition(place)
+        if moved is not None:
+            return moved
         raise StoreNotFoundError(f"there is nothing at {str(path)!r}; check the path")
     if is_state_root(place):
         return Root(StateRoot.open(place), None)
@@ -217,6 +220,19 @@ def has_segments(path: Path) -> bool:
     if not path.is_dir():
         return False
     return any(_SEGMENT.fullmatch(entry.name) for entry in path.iterdir())
+
+
+def _moved_partition(place: Path) -> Partition | None:
+    """Return the partition that would lie at *place*, had its store not been resharded."""
+    root_path, store = place.parent.parent, place.parent.name
+    if not _NUMBER.fullmatch(place.name) or not is_state_root(root_path):
+        return None
+    root = StateRoot.open(root_path)
+    entry = root.stores.get(store)
+    if entry is None or not entry.generation or int(place.name) >= entry.partitions:
+        return None
+    number = int(place.name)
+    return Partition(root.partition(store, number), root, entry.specification, number)
 
 
 def _partition_at(place: Path) -> Partition | None:

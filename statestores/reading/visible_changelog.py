@@ -12,7 +12,7 @@ from typing import Any, Self, TypeVar
 from statestores.changelog import ChangelogReader, Frame, change_schema
 from statestores.errors import OffsetOutOfRangeError, StoreLockedError, StoreNotFoundError
 from statestores.files.failures import storage_error
-from statestores.generations import generation_from_name, refuse_replaced
+from statestores.generations import place_in_root, refuse_replaced
 from statestores.reading.visible_log import LogBeginning, LogEnd, VisibleLog
 from statestores.spi.offsets import Position
 from statestores.spi.specification import StoreSpecification
@@ -56,7 +56,7 @@ class VisibleChangelog(VisibleLog):
 
     @property
     def history(self) -> str:
-        if generation_from_name(self.store_directory.name) is None:
+        if not place_in_root(self.store_directory)[2]:
             return ""
         return (
             f"; the store {self.store!r} has been resharded, which ended the changelogs that it "

@@ -1,8 +1,11 @@
 """A store in other partitions: the same content, where readers and writers look for it."""
 
 import random
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -20,10 +23,12 @@ from statestores.errors import (
     StorageError,
     StoreLockedError,
     StoreMismatchError,
+    StoreNotFoundError,
     StoreReshardedError,
 )
 from statestores.failpoints import FAILPOINTS, arm, disarm
 from statestores.partitioning import partitioner_by_name
+from statestores.reading.locations import Partition, locate
 from statestores.reading.partition_reader import PartitionReader
 from statestores.registry import load_backend
 from statestores.resharding import plan_reshard, reshard
@@ -215,6 +220,37 @@ def test_no_read_at_any_moment_is_of_some_partitions_from_before_and_some_from_a
         list(beginning)
 
 
+@pytest.mark.soak
+@pytest.mark.spec("RSH-7")
+def test_readers_beside_many_reshards_see_all_or_are_told(
+    tmp_path: Path, random_source: random.Random
+) -> None:
+    """They open the root, and read whenever the machine lets them."""
+    root = tmp_path / "root"
+    written = _written(root, "versioned", random_source)
+    content, ended, seen = written.shown(), Event(), Counter[str]()
+
+    def read() -> None:
+        while not ended.is_set():
+            try:
+                found = written.shown()
+            except StoreReshardedError:
+                seen["told"] += 1
+            else:
+                seen["whole" if found == content else "wrong"] += 1
+
+    with ThreadPoolExecutor(2) as pool:
+        reading = [pool.submit(read) for _ in range(2)]
+        for partitions in random_source.choices([1, 2, 3, 5, 7, 8], k=60):
+            reshard(root, "kept", partitions)
+        ended.set()
+        for each in reading:
+            each.result()
+
+    assert seen["wrong"] == 0
+    assert seen["whole"] > 0
+
+
 @pytest.mark.spec("RSH-6", "RSH-7")
 def test_a_standby_is_told_and_its_copy_is_made_anew(
     tmp_path: Path, random_source: random.Random
@@ -332,6 +368,8 @@ def test_an_open_store_keeps_everybody_from_resharding_it(
         with pytest.raises(StoreLockedError) as caught:
             ss.open_logged_store(root, "kept", 0, backend="sqlite")
         refused.append(str(caught.value))
+        with pytest.raises(StoreLockedError, match="reshard of 'kept'"):
+            reshard(root, "kept", 4, timeout_ms=0)
 
     arm("reshard.built", write)
     try:
@@ -341,6 +379,36 @@ def test_an_open_store_keeps_everybody_from_resharding_it(
 
     assert len(refused) == 1
     assert written.shown() == by_repr(written.model.shown())
+
+
+@pytest.mark.spec("LAY-32")
+def test_a_store_may_have_the_name_of_a_generation(tmp_path: Path) -> None:
+    """And a partition of a resharded store is found by its number."""
+    root, name = tmp_path / "root", "generation-1"
+    StateRoot.create(root).add_store(ss.KeyValue(name), partitions=1)
+    with ss.open_logged_store(root, name, backend="memory") as opened:
+        opened.store.put(b"k", b"v")
+        opened.commit()
+    found = locate(root / name / "0")
+    assert isinstance(found, Partition)
+    assert (found.root is not None, found.number) == (True, 0)
+    reshard(root, name, 2)
+    moved = locate(root / name / "1")
+
+    assert isinstance(moved, Partition)
+    assert moved.path == root / name / "generation-1" / "1"
+    again = locate(moved.path)
+    assert isinstance(again, Partition)
+    assert (again.path, again.number) == (moved.path, 1)
+    rows = [r for n in range(2) for b in _reader(root, name, n).rows() for r in b.to_pylist()]
+    assert rows == [{"key": b"k", "value": b"v"}]
+    with pytest.raises(StoreNotFoundError):
+        locate(root / name / "2")
+
+
+def _reader(root: Path, name: str, number: int) -> PartitionReader:
+    state = StateRoot.open(root)
+    return PartitionReader(state.partition(name, number), state.store(name).specification)
 
 
 @pytest.mark.spec("RSH-9")
