@@ -27,7 +27,7 @@ BENCH_VENV := .venv-bench
 BENCH_BIN := $(BENCH_VENV)/bin
 BENCH_STAMP := $(BENCH_VENV)/.installed
 # Not kafka: Quix Streams wants an older confluent-kafka than the runner does.
-BENCH_EXTRAS := rocksdb,sqlite,postgresql,serdes,arrow,spark,cli,opentelemetry,conformance
+BENCH_EXTRAS := rocksdb,leveldb,sqlite,postgresql,serdes,arrow,spark,cli,opentelemetry,conformance
 DOCS_VENV := .venv-docs
 DOCS_BIN := $(DOCS_VENV)/bin
 DOCS_STAMP := $(DOCS_VENV)/.installed

@@ -7,9 +7,11 @@ the run is green although nothing was tested.
 from importlib.util import find_spec
 
 _DRIVERS = {
-    "statestores_rocksdb": "rocksdict",
-    "statestores_leveldb": "plyvel",
-    "statestores_sqlite": "sqlalchemy",
+    "statestores_rocksdb": ("rocksdict",),
+    "statestores_leveldb": ("plyvel", "plyvel_next"),
+    "statestores_sqlite": ("sqlalchemy",),
 }
 
-collect_ignore = [package for package, driver in _DRIVERS.items() if find_spec(driver) is None]
+collect_ignore = [
+    package for package, drivers in _DRIVERS.items() if not any(map(find_spec, drivers))
+]

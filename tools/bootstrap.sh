@@ -17,14 +17,6 @@ if [ ! -x "$venv/bin/python" ] || ! "$venv/bin/python" -m pip --version >/dev/nu
     "$python" -m venv "$venv"
 fi
 
-# pyproject.toml leaves LevelDB out of `all` from Python 3.13 on, because plyvel has to be compiled.
-if "$venv/bin/python" -c 'import sys; sys.exit(sys.version_info >= (3, 13))' \
-    || { [ -e /usr/include/leveldb/db.h ] && command -v g++ >/dev/null; }; then
-    extras=$extras,leveldb
-else
-    echo "setup: without the LevelDB backend: plyvel has no wheel for this Python, and there is no g++ with libleveldb-dev to build it"
-fi
-
 pip=("$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-input -c "$constraints")
 echo "setup: installing the project, its extras and the group $group (the first time takes a minute or two)"
 "${pip[@]}" pip

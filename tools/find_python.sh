@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Prints the Python that the virtual environment is made of: 3.11 or newer, able to make one.
-# 3.11 comes first because it is the oldest supported version, where a too new function fails early;
-# 3.13 comes last because plyvel has no wheels for it. `PYTHON` in the environment overrides the list.
+# The oldest supported version comes first: a function that is too new fails early there. `PYTHON` in
+# the environment overrides the list.
 set -euo pipefail
 
 incapable=""
-for name in ${PYTHON:-python3.11 python3.12 python3 python3.13 python}; do
+for name in ${PYTHON:-python3.11 python3.12 python3.13 python3 python}; do
     "$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || continue
     if "$name" -c 'import ensurepip, venv' 2>/dev/null; then
         echo "$name"
@@ -17,6 +17,6 @@ done
 if [ -n "$incapable" ]; then
     echo "setup: $incapable cannot create virtual environments (no ensurepip); on Debian or Ubuntu: apt-get install python3-venv" >&2
 else
-    echo "setup: found no Python 3.11 or newer (looked for: ${PYTHON:-python3.11 python3.12 python3 python3.13 python}); install one, or name it: make setup PYTHON=/path/to/python3.11" >&2
+    echo "setup: found no Python 3.11 or newer (looked for: ${PYTHON:-python3.11 python3.12 python3.13 python3 python}); install one, or name it: make setup PYTHON=/path/to/python3.11" >&2
 fi
 exit 1

@@ -8,8 +8,6 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-import plyvel
-
 from statestores.errors import StorageError
 from statestores.files.directory_lock import DirectoryLock
 from statestores.files.local_path import engine_directory
@@ -23,6 +21,7 @@ from statestores.spi import (
     parse_options,
 )
 from statestores.spi.write_order import in_write_order
+from statestores_leveldb.binding import plyvel
 from statestores_leveldb.database_files import (
     check_completeness,
     commit_logs,

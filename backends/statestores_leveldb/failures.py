@@ -2,8 +2,6 @@
 
 import re
 
-import plyvel
-
 from statestores.errors import (
     CommitInDoubtError,
     StateStoreError,
@@ -12,6 +10,7 @@ from statestores.errors import (
     StoreCorruptedError,
     StoreLockedError,
 )
+from statestores_leveldb.binding import plyvel
 
 _CUT_OFF = re.compile(r"\.(ldb|sst): Invalid argument$")
 """A read past the end of a sorted file, which is shorter than the manifest says. To LevelDB it is

@@ -5,7 +5,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import plyvel
 from rocksdict import Rdict
 from rocksdict import WriteBatch as RocksBatch
 
@@ -15,6 +14,7 @@ from statestores.semantics import open_on_engine
 from statestores.semantics.key_value.store import EngineKeyValueStore
 from statestores.semantics.versioned.store import EngineVersionedStore
 from statestores_leveldb import LevelDBOptions
+from statestores_leveldb.binding import plyvel
 from statestores_rocksdb import RocksDBOptions
 from statestores_rocksdb.database import driver_options
 

@@ -18,7 +18,9 @@ from statestores.errors import (
 from statestores.spi import Durability, Engine
 from statestores_conformance.many_cases import for_each
 
-plyvel = pytest.importorskip("plyvel", reason="the driver of the leveldb backend is not installed")
+plyvel = pytest.importorskip(
+    "statestores_leveldb.binding", reason="the driver of the leveldb backend is not installed"
+).plyvel
 
 # Behind the skip, since it imports the driver.
 from statestores_leveldb import Compression, LevelDBEngine, LevelDBOptions  # noqa: E402

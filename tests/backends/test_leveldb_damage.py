@@ -15,7 +15,9 @@ from statestores.errors import (
 )
 from statestores.spi import Durability, Engine, EngineReader
 
-plyvel = pytest.importorskip("plyvel", reason="the driver of the leveldb backend is not installed")
+plyvel = pytest.importorskip(
+    "statestores_leveldb.binding", reason="the driver of the leveldb backend is not installed"
+).plyvel
 
 # Behind the skip, since it imports the driver.
 from statestores_leveldb import LevelDBEngine  # noqa: E402

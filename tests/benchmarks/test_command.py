@@ -8,7 +8,7 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-for driver in ("plyvel", "rocksdict", "sqlalchemy", "pyarrow"):
+for driver in ("statestores_leveldb", "rocksdict", "sqlalchemy", "pyarrow"):
     pytest.importorskip(driver, reason=f"the driver {driver} is not installed")
 
 # Behind the skip, since they import the drivers.

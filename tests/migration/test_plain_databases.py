@@ -55,7 +55,7 @@ def test_a_rocksdb_database_is_a_store(tmp_path: Path) -> None:
 @pytest.mark.spec("MIG-18")
 def test_a_leveldb_database_is_a_store(tmp_path: Path) -> None:
     """Opening it would write to it, so a directory of links is opened; damage is found."""
-    plyvel = pytest.importorskip("plyvel")
+    plyvel = pytest.importorskip("statestores_leveldb.binding").plyvel
     path = tmp_path / "users"
     with closing(plyvel.DB(str(path), create_if_missing=True)) as database:
         for key, value in ROWS.items():

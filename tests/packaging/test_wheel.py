@@ -164,17 +164,19 @@ def test_the_core_requires_nothing(wheel: Path) -> None:
     assert unconditional == []
 
 
-def test_all_leaves_leveldb_out_where_it_has_no_wheels(wheel: Path) -> None:
+def test_leveldb_has_a_binding_with_wheels_on_every_python(wheel: Path) -> None:
     """``pip install statestores[all]`` on Python 3.13 once tried to compile plyvel, and failed.
 
-    The build backend had expanded ``statestores[leveldb]; python_version < '3.13'`` in ``all`` and
-    lost the condition. Asked for by name, LevelDB is compiled on every version.
+    Then ``all`` left LevelDB out there, and asked for by name it was still compiled. plyvel's fork
+    has wheels from 3.12 on.
     """
-    leveldb = [one for one in _read_requirements(wheel) if one.startswith("plyvel")]
+    leveldb = sorted(one for one in _read_requirements(wheel) if one.startswith("plyvel"))
 
     assert leveldb == [
+        "plyvel-next>=2.1; (python_version >= '3.13') and extra == 'all'",
+        "plyvel-next>=2.1; (python_version >= '3.13') and extra == 'leveldb'",
         "plyvel>=1.5; (python_version < '3.13') and extra == 'all'",
-        "plyvel>=1.5; extra == 'leveldb'",
+        "plyvel>=1.5; (python_version < '3.13') and extra == 'leveldb'",
     ]
 
 

@@ -10,6 +10,7 @@ import tempfile
 from abc import abstractmethod
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
+from importlib.util import find_spec
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,9 @@ from statestores.spi.offsets import TopicPartition
 from statestores.spi.serde import Serde
 
 Pair = tuple[bytes, bytes]
+
+_BINDINGS = ("plyvel", "plyvel_next")
+"""The modules that bind LevelDB, in the order in which they are taken."""
 
 
 class _OneStore(PeerState):
@@ -109,7 +113,9 @@ class LevelDBDatabase(_OneStore):
         _need_current(self.path, "LevelDB")
 
     def _rows(self) -> Iterator[Pair]:
-        driver: Any = require("plyvel", purpose="reading a LevelDB database", extra="leveldb")
+        # The backend's room is not ours to see; which of the two it uses is in its `binding`.
+        binding = next((name for name in _BINDINGS if find_spec(name)), _BINDINGS[0])
+        driver: Any = require(binding, purpose="reading a LevelDB database", extra="leveldb")
         held = hold_shared(self.path / "LOCK")
         linked = Path(tempfile.mkdtemp(prefix="statestores-import-"))
         try:
