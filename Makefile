@@ -219,6 +219,19 @@ docs: $(DOCS_STAMP) ## Write the site into build/site
 	@NO_MKDOCS_2_WARNING=1 $(DOCS_BIN)/python -m mkdocs build --quiet --config-file build/mkdocs.yml
 	@echo "docs: build/site/index.html"
 
+.PHONY: docs-look
+docs-look: $(STAMP) docs ## Open every page of the site in Chromium; pictures in docs/site
+	@$(BIN)/python tools/look_at_site.py
+
+# Needs npm and Chromium, and only after a diagram of a page has changed.
+MERMAID := build/mermaid/node_modules/mermaid/dist/mermaid.min.js
+$(MERMAID):
+	npm install --silent --no-audit --no-fund --ignore-scripts --no-save --prefix build/mermaid mermaid@11.17.2
+
+.PHONY: diagrams
+diagrams: $(STAMP) $(MERMAID) ## Draw the diagrams of docs that have changed, for the site
+	@$(BIN)/python tools/draw_diagrams.py $(MERMAID) $(DRAW_ARGS)
+
 # What of pyarrow pyright does not see (functions that are made at the import) is none of our errors.
 .PHONY: docs-types
 docs-types: $(STAMP) $(DOCS_STAMP) ## Check the programs of README and docs with pyright

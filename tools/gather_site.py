@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from draw_diagrams import FENCE, diagrams
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ROOT / "build" / "site-pages"
@@ -61,6 +62,20 @@ def with_links_to_files(text: str, page: Path, known: frozenset[Path], source: s
     return "".join([*parts, _LINK.sub(replaced, text[at:])])
 
 
+def with_pictures(text: str, page: Path) -> str:
+    """Return the Markdown *text* of *page* with the pictures of its diagrams, not their sources.
+
+    They are a part of the page, so that its light and its dark form give them their colours.
+    """
+    drawn = {each.source: each.picture for each in diagrams(page)}
+
+    def replaced(fence: re.Match[str]) -> str:
+        picture = drawn[fence[1]].read_text(encoding="utf-8")
+        return f'<figure class="diagram">\n{picture}</figure>'
+
+    return FENCE.sub(replaced, text)
+
+
 def references(packages: tuple[str, ...]) -> dict[str, str]:
     """Return the pages of the reference by their path."""
     found = {f"reference/{package}.md": f"# `{package}`\n\n::: {package}\n" for package in packages}
@@ -99,7 +114,7 @@ def main() -> int:
         target = PAGES / file
         target.parent.mkdir(parents=True, exist_ok=True)
         if file.suffix == ".md":
-            content = (ROOT / file).read_text(encoding="utf-8")
+            content = with_pictures((ROOT / file).read_text(encoding="utf-8"), ROOT / file)
             shown = with_links_to_files(content, file, files, settings["repo_url"])
             target.write_text(shown, encoding="utf-8")
         else:
@@ -113,11 +128,17 @@ def main() -> int:
     known = sorted([*(file.as_posix() for file in files if file.suffix == ".md"), *made])
     nav = yaml.safe_dump({"nav": navigation(settings["nav"], known)}, allow_unicode=True)
     head = text[: text.index("\nnav:\n") + 1].replace(" build/", " ")
-    head = head.replace(
-        'paths: [".", backends, conformance]', "paths: [.., ../backends, ../conformance]"
-    )
+    for here, there in _FROM_BUILD.items():
+        head = head.replace(here, there)
     CONFIGURATION.write_text(head + nav, encoding="utf-8")
     return 0
+
+
+_FROM_BUILD = {
+    "custom_dir: tools/site": "custom_dir: ../tools/site",
+    'paths: [".", backends, conformance]': "paths: [.., ../backends, ../conformance]",
+}
+"""Paths of mkdocs.yml, as the file in build/ has to name them."""
 
 
 class _Plain(yaml.SafeLoader):  # type: ignore[misc]  # it has no types

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import draw_diagrams
 import gather_site
 import yaml
 
@@ -54,6 +55,35 @@ def test_links_to_what_is_no_page_lead_to_the_repository() -> None:
         "[a](https://h/r/blob/main/Makefile#x) [b](cli.md#y) [c](../spec/README.md) "
         "[d](https://h/r/tree/main/tools)\n```\n[e](../Makefile)\n```"
     )
+
+
+def test_every_picture_is_of_the_diagram_that_its_page_has() -> None:
+    """`make diagrams` draws what has changed; a picture that no page has is gone."""
+    known = draw_diagrams.all_diagrams()
+
+    assert [f"{each.picture.name}: make diagrams" for each in known if not each.is_drawn] == []
+    assert {each.picture for each in known} == set(draw_diagrams.PICTURES.glob("*.svg"))
+    assert len(known) >= 8
+
+
+def test_a_diagram_is_shown_as_its_picture() -> None:
+    """Without a library that draws in the browser, which would come from a network."""
+    page = ROOT / "docs" / "architecture.md"
+    shown = gather_site.with_pictures(page.read_text(encoding="utf-8"), page)
+
+    assert "```mermaid" not in shown
+    assert shown.count('<figure class="diagram">\n<svg ') == shown.count("</svg>\n</figure>") >= 8
+
+
+def test_what_the_theme_would_fetch_is_in_the_tree() -> None:
+    """The search of a site on a disk, and no stars of GitHub; `make docs-look` asks a browser."""
+    settings = _settings()
+    theme = ROOT / settings["theme"]["custom_dir"]
+    kept = [*settings["extra"]["polyfills"], *settings["extra_css"], "partials/source.html"]
+
+    assert [path for path in kept if not (theme / path).is_file()] == []
+    assert "iframe-worker" in settings["extra"]["polyfills"][0]
+    assert "data-md-component" not in (theme / "partials" / "source.html").read_text("utf-8")
 
 
 def test_the_reference_has_every_public_package() -> None:
