@@ -111,7 +111,7 @@ def _write_windows(stores: dict[str, Any]) -> None:
 
 
 def write_faust(directory: Path) -> dict[str, Any]:
-    """Write the tables of an application: one of two partitions, and a windowed one."""
+    """Write the tables of an application: a plain one, and windows that tumble and hop."""
     import faust  # noqa: PLC0415  # see above
     from faust.streams import _current_event  # noqa: PLC0415  # see above
     from faust.types import TP  # noqa: PLC0415  # see above
@@ -129,6 +129,8 @@ def write_faust(directory: Path) -> dict[str, Any]:
     asyncio.set_event_loop(loop)
     app = faust.App("shop", store="rocksdb://", datadir=directory, autodiscover=False, loop=loop)
     counts = app.Table("counts", partitions=2, key_type=str, options={"driver": "rocksdict"})
+    visits = app.Table("visits", partitions=2, default=int, options={"driver": "rocksdict"})
+    hops = app.Table("hops", partitions=1, default=int, options={"driver": "rocksdict"})
     expected: dict[str, Any] = {}
     for partition, words in ((0, ("delta", "sugar", "milk")), (1, ("echo", "tea"))):
         tp = TP("shop-counts-changelog", partition)
@@ -147,11 +149,37 @@ def write_faust(directory: Path) -> dict[str, Any]:
             word: counts.data.get(word) for word in words if word in counts.data
         }
         _current_event.reset(token)
-    for database in counts.data._dbs.values():  # noqa: SLF001  # only a running app closes them
-        database.close()
-    counts.data._dbs.clear()  # noqa: SLF001  # the same
+    for table in (visits.tumbling(10.0).table, hops.hopping(10.0, 2.5).table):
+        expected |= _write_windows_of(table, Event, Message, TP)
+    for table in (counts, visits, hops):
+        for database in table.data._dbs.values():  # noqa: SLF001  # only a running app closes them
+            database.close()
+        table.data._dbs.clear()  # noqa: SLF001  # the same
     asyncio.set_event_loop(None)
     loop.close()
+    return expected
+
+
+def _write_windows_of(table: Any, event_type: Any, message_type: Any, tp_type: Any) -> Any:
+    """Write a windowed table of Faust as it does when a key is set; return what it then reads."""
+    from faust.streams import _current_event  # noqa: PLC0415  # see above
+
+    expected = {}
+    for partition in range(table.partitions):
+        tp = tp_type(f"shop-{table.name}-changelog", partition)
+        event = event_type(message_type(tp, b"", b"", 0))
+        token = _current_event.set(ref(event))
+        table.data.persisted_offset(tp)
+        written: list[Any] = []
+        for key, seconds in (("anna", 1_700_000_003.5), ("b|ob", 12.0), (["list", 1], 21.25)):
+            for window in table._window_ranges(seconds):  # noqa: SLF001  # what it does, as said
+                table.data[(key, window)] = partition + len(written)
+                written.append((key, window))
+        expected[f"{table.name}/{partition}"] = [
+            [key, round(window[0] * 1_000), table.data.get((key, window))]
+            for key, window in written
+        ]
+        _current_event.reset(token)
     return expected
 
 

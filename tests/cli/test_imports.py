@@ -58,16 +58,23 @@ def test_import_faust_and_bytewax_into_one_root(peers: Path, succeed: Run) -> No
     succeed(
         *("import-faust", peers / "faust", "--application-id", "shop", "--to", root),
         *("--key-serde", "json", "--value-serde", "json", "--backend", "sqlite"),
+        *("--kind", "window", "--retention", "365000d"),
     )
     succeed("import-bytewax", peers / "bytewax", "--to", root, "--partitions", "3")
     state = ss.StateRoot.open(root)
 
     assert {name: state.store(name).partitions for name in state.stores} == {
         "counts": 2,
+        "hops": 1,
+        "visits": 2,
         "sums.lines": 3,
         "sums.sum.stateful_flat_map.stateful.stateful_batch": 3,
     }
     assert succeed("get", root, '"echo"', "--store", "counts").out == '{"n":0}\n'
+    window = ("--store", "visits", "--partition", "1", "--start", "10000", "--json")
+    assert succeed("get", root, '"b|ob"', *window).document["windows"] == [
+        {"window_start_ms": 10_000, "window_end_ms": 20_000, "value": 2}
+    ]
 
 
 @pytest.mark.spec("MIG-18", "MIG-19")

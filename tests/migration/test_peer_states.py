@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -26,19 +27,27 @@ from statestores.migration import (
     import_peer_state,
     plan_peer_import,
 )
+from statestores.migration.peers.faust import _with_window
 from statestores.registry import load_backend
 
 FIXTURES = Path(__file__).parent / "fixtures"
 SUM = "sums.sum.stateful_flat_map.stateful.stateful_batch"
 
 
-@pytest.fixture
-def peers(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Unpack what the three libraries have left."""
     pytest.importorskip("rocksdict")
+    directory = tmp_path_factory.mktemp("peers")
     with tarfile.open(FIXTURES / "peers.tar.xz") as archive:
-        archive.extractall(tmp_path / "peers", filter="data")
-    return tmp_path / "peers"
+        archive.extractall(directory, filter="data")
+    return directory
+
+
+@pytest.fixture
+def peers(unpacked: Path, tmp_path: Path) -> Path:
+    """Return a copy of what the three libraries have left, to be damaged."""
+    return shutil.copytree(unpacked, tmp_path / "peers")
 
 
 @pytest.fixture(scope="module")
@@ -173,6 +182,63 @@ def test_tables_of_faust_hold_what_faust_reads(
             assert logged.store.position == {
                 ss.TopicPartition("shop-counts-changelog", partition): 20 + partition
             }
+
+
+@pytest.mark.spec("MIG-9", "MIG-16", "MIG-17")
+@pytest.mark.parametrize("table", ["visits/0", "visits/1", "hops/0"])
+def test_windowed_tables_of_faust_are_windows(
+    peers: Path, root: Path, expected: dict[str, Any], table: str
+) -> None:
+    """Tumbling or hopping; a table without windows might have such keys, so the caller says so."""
+    name, _, partition = table.partition("/")
+    with FaustTables(peers / "faust", application_id="shop") as source:
+        with pytest.raises(InvalidArgumentError, match="key-value or window; say which"):
+            plan_peer_import(source, name)
+        plan = plan_peer_import(
+            source, name, kind="window", retention_ms=1 << 50, key=ss.json, value=ss.json
+        )
+        import_peer_state(source, root, [plan], backend="sqlite")
+
+    assert plan.specification == ss.Window(
+        name, window_size_ms=10_000, retention_ms=1 << 50, key=ss.json, value=ss.json
+    )
+    with ss.open_logged_store(root, name, int(partition)) as logged:
+        read = [
+            [key, start, logged.store.fetch(key, start)]
+            for key, start, _ in expected["faust"][table]
+        ]
+        assert read == expected["faust"][table]
+        assert sum(1 for _ in logged.store.fetch_all(0, 1 << 45)) == len(read)
+
+
+@pytest.mark.spec("MIG-16")
+def test_windowed_tables_of_faust_can_stay_as_they_lie(peers: Path, root: Path) -> None:
+    """Such a row is in its event's partition, not where the bytes of key and window would be."""
+    with FaustTables(peers / "faust", application_id="shop") as source:
+        plan = plan_peer_import(source, "visits", kind="key-value", key=ss.json, value=ss.json)
+        import_peer_state(source, root, [plan], backend="sqlite")
+    with ss.open_logged_store(root, "visits", 1) as logged:
+        assert logged.store.get(["b|ob", [10.0, 19.9]]) == 2
+
+
+@pytest.mark.parametrize(
+    ("key", "split"),
+    [
+        (b'["a",[10.0,19.9]]', (b'"a"', 10_000, 20_000)),
+        (b'[ "a" , [ 10 , 19.9 ] ]', (b'"a"', 10_000, 20_000)),
+        (b'[["a",[1]],[-10.5,-0.6]]', (b'["a",[1]]', -10_500, -500)),
+        ('["\N{SNOWMAN}],[",[0.0,0.9]]'.encode(), ('"\N{SNOWMAN}],["'.encode(), 0, 1_000)),
+        *((each, None) for each in (b'"a"', b"a", b"", b"[", b"\xff", b'["a",[1]]')),
+        *((each, None) for each in (b'["a",[1,2,3]]', b'["a","b",[1,2]]', b'{"a",[1,2]]')),
+        *((each, None) for each in (b'["a",[1,2]]x', b"[" * 9_999)),
+    ],
+    ids=lambda each: str(each)[:20],
+)
+def test_a_key_is_taken_apart_where_it_has_a_window(
+    key: bytes, split: tuple[bytes, int, int] | None
+) -> None:
+    """The key's bytes stay, and nothing that is no window is taken for one."""
+    assert _with_window(key) == split
 
 
 @pytest.mark.spec("MIG-15", "MIG-17")

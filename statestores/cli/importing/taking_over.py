@@ -33,6 +33,14 @@ ValueSerdeOption = Annotated[
     str | None, typer.Option(metavar="NAME", help="What reads the values; by default bytes.")
 ]
 SkipOption = Annotated[bool, typer.Option("--skip-existing", help="Leave what is there already.")]
+KindOption = Annotated[
+    str | None,
+    typer.Option("--kind", metavar="KIND", help="Its kind, if that is not certain."),
+]
+RetentionOption = Annotated[
+    str | None,
+    typer.Option(metavar="TIME", help="For how long windows, sessions and versions are kept."),
+]
 DryRunOption = Annotated[
     bool, typer.Option("--dry-run", help="Only say what is there; nothing is written.")
 ]
@@ -160,7 +168,8 @@ def _say_what_is_there(
             missing = []
             if known is None:
                 missing.append("--kind")
-            if not has_retention and any(each.retention for each in store.kinds):
+            possible = store.kinds if known is None else (known,)
+            if not has_retention and any(each.retention for each in possible):
                 missing.append("--retention")
             for partition in store.partitions or (None,):
                 offsets = {} if partition is None else source.offsets(store.name, partition)
@@ -170,7 +179,7 @@ def _say_what_is_there(
                     (
                         store.name,
                         partition,
-                        [each.name for each in store.kinds] if known is None else [known.name],
+                        [each.name for each in possible],
                         count,
                         {f"{each.topic}-{each.partition}": at for each, at in offsets.items()},
                         missing,
