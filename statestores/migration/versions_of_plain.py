@@ -44,6 +44,7 @@ def import_as_versioned(
     name: str | None = None,
     backend: str | None = None,
     options: Mapping[str, object] | None = None,
+    skip_existing: bool = False,
     progress: ProgressCallback | None = None,
 ) -> list[ImportedPartition]:
     """Make a versioned store in *root* from the changelog of a key-value *store* (MIG-19).
@@ -59,12 +60,15 @@ def import_as_versioned(
         name: The new store's name; by default *store*, if it is not there yet.
         backend: The backend of the new store.
         options: Its options.
+        skip_existing: Leave partitions of the new store that are there already, as after a call
+            that died.
         progress: Is told how far the import is.
 
     Raises:
         StoreNotFoundError: There is no such store.
         InvalidArgumentError: It has a kind with times of its own.
-        StoreMismatchError: There is a store of the new name already.
+        StoreMismatchError: There is a store of the new name already, and it is a different one, or
+            must not be skipped.
         OffsetOutOfRangeError: The beginning of a changelog was deleted, and with it the history.
         ChangelogCorruptedError, StorageError: Something cannot be read or written. Partitions that
             are complete stay.
@@ -95,13 +99,16 @@ def import_as_versioned(
             )
     target = StateRoot.create(root)
     places = [(specification.name, number) for number in range(entry.partitions)]
-    partitions_there(target, places, skip_existing=False)
+    existing = partitions_there(target, places, skip_existing=skip_existing)
     if specification.name in target.stores:  # only compares
         target.add_store(specification, partitions=entry.partitions)
     meter = Meter(progress)
     done: list[ImportedPartition] = []
     with importing_into(target):
         for number, log in enumerate(logs):
+            if (specification.name, number) in existing:
+                done.append(ImportedPartition.left(specification.name, number))
+                continue
             end = log.end()
             rows, accepted = write_partition(
                 target,

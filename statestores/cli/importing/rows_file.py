@@ -20,6 +20,7 @@ from statestores.cli.arguments import (
     duration_option,
     parse_backend_options,
 )
+from statestores.cli.importing.taking_over import SkipOption
 from statestores.cli.locations import choose_store
 from statestores.cli.output import Output
 from statestores.errors import InvalidArgumentError, StoreNotFoundError
@@ -86,6 +87,7 @@ def import_(
         str | None,
         typer.Option(metavar="TIME", help="With --as versioned: how far history goes back, as 7d."),
     ] = None,
+    skip_existing: SkipOption = False,
     json: JsonOption = False,
     backend_option: BackendOption = None,
 ) -> None:
@@ -107,11 +109,15 @@ def import_(
                 "--as versioned keeps partitions and serdes as they are, in a new store; leave "
                 "--partitions, --replace and --raw out"
             )
-        versions = _as_versioned(output, file, path, store, history_retention, options)
+        versions = _as_versioned(
+            output, file, path, store, history_retention, options, skip_existing=skip_existing
+        )
         _say(output, versions)
         return
-    if history_retention is not None:
-        raise InvalidArgumentError("--history-retention belongs to --as versioned")
+    if history_retention is not None or skip_existing:
+        raise InvalidArgumentError(
+            "--history-retention and --skip-existing belong to --as versioned; leave them out"
+        )
     typed = False if raw else None
     with output.progress("importing") as progress:
         target = _target(path)
@@ -144,6 +150,8 @@ def _as_versioned(
     name: str | None,
     history_retention: str | None,
     options: dict[str, object],
+    *,
+    skip_existing: bool,
 ) -> _Imported:
     """Make a versioned store of the changelog of the key-value store at *source*.
 
@@ -168,6 +176,7 @@ def _as_versioned(
             history_retention_ms=duration_option("--history-retention", history_retention),
             name=name,
             options=options,
+            skip_existing=skip_existing,
             progress=progress,
         )
     return _Imported(done[0].store, sum(each.rows for each in done), len(done))
