@@ -87,7 +87,7 @@ def peer(source: str, options: dict[str, object], *, backend: str | None) -> str
 
 WINDOWS = {"kind": "window", "retention_ms": 1 << 50}
 BY_PARTITION = (("logged.appended", 1), ("snapshot.durable", 2))
-PLACED = (("stage.files-durable", 1), ("publish.committed", 1), ("publish.appended", 2))
+PLACED = (("publish.checked", 1), ("publish.committed", 1), ("publish.appended", 2))
 
 IMPORTS = {
     "quix": Import(

@@ -28,6 +28,7 @@ from statestores.migration.partition_import import (
     write_partition,
 )
 from statestores.migration.peers.source import PEER_ROW_SCHEMAS, PeerState, PeerStore
+from statestores.reading.partition_places import log_at
 from statestores.serdes.descriptions import SPECIFICATIONS
 from statestores.spi.kinds import WINDOW, Kind
 from statestores.spi.serde import Serde
@@ -229,6 +230,19 @@ def _import_partition(
     )
 
 
+def _has_changes(target: StateRoot, store: str, partitions: int) -> bool:
+    """Whether anything was ever written to *store*.
+
+    An import that died before its commit has left directories of partitions, and nothing in them:
+    such a store was once taken for one that is there, and stayed empty.
+    """
+    places = [target.partition(store, number) for number in range(partitions)]
+    specification = target.store(store).specification
+    return any(
+        place.path.exists() and log_at(place, specification).end().offset > 0 for place in places
+    )
+
+
 def _import_placed(
     source: PeerState, target: StateRoot, plan: PeerPlan, meter: Meter, *, skip: bool
 ) -> ImportedPartition:
@@ -238,7 +252,7 @@ def _import_placed(
     """
     name, kind = plan.store, plan.specification.kind
     target.add_store(plan.specification, partitions=plan.partitions)
-    if any(target.partition(name, number).path.exists() for number in range(plan.partitions)):
+    if _has_changes(target, name, plan.partitions):
         if skip:
             return ImportedPartition.left(name, 0)
         raise StoreMismatchError(
