@@ -8,7 +8,9 @@ package, made of docstrings; specification and decisions are listed as they are 
 import re
 import shutil
 import sys
+import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +40,14 @@ def _below(folder: str) -> list[Path]:
     """Return the pages and pictures in *folder*; what is installed is not a page of the site."""
     found = (ROOT / folder).rglob("*")
     return [f for f in found if f.suffix in _ASSETS and _INSTALLED not in f.parts]
+
+
+@cache
+def repository() -> str:
+    """Return where the repository is, as pyproject.toml says."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    found: str = project["tool"]["hatch"]["metadata"]["hooks"]["custom"]["repository"]
+    return found
 
 
 def with_links_to_files(text: str, page: Path, known: frozenset[Path], source: str) -> str:
@@ -115,7 +125,7 @@ def main() -> int:
         target.parent.mkdir(parents=True, exist_ok=True)
         if file.suffix == ".md":
             content = with_pictures((ROOT / file).read_text(encoding="utf-8"), ROOT / file)
-            shown = with_links_to_files(content, file, files, settings["repo_url"])
+            shown = with_links_to_files(content, file, files, repository())
             target.write_text(shown, encoding="utf-8")
         else:
             shutil.copy(ROOT / file, target)
@@ -130,6 +140,7 @@ def main() -> int:
     head = text[: text.index("\nnav:\n") + 1].replace(" build/", " ")
     for here, there in _FROM_BUILD.items():
         head = head.replace(here, there)
+    head = f"repo_url: {repository()}\n{head}"
     CONFIGURATION.write_text(head + nav, encoding="utf-8")
     return 0
 

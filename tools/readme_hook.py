@@ -1,7 +1,8 @@
-"""The README as packages carry it: links to files of the repository become absolute.
+"""What packages say of the repository: the project's links, and the README with absolute ones.
 
-The repository keeps them relative, so that they lead to the files of the same checkout. A page that
-shows the metadata has no files beside it. Hatchling runs this for each build, see pyproject.toml.
+The repository keeps links relative, so that they lead to the files of the same checkout. Whoever
+reads the metadata has no files beside it. All of them are made of one address, in pyproject.toml.
+Hatchling runs this for each build.
 """
 
 import re
@@ -28,15 +29,28 @@ def with_absolute_links(text: str, source: str, revision: str) -> str:
     return "".join(parts)
 
 
+def links_of(repository: str) -> dict[str, str]:
+    """Return what the metadata links to, of the *repository*."""
+    base = repository.rstrip("/")
+    return {
+        "Source": base,
+        "Documentation": f"{base}/tree/main/docs",
+        "Changelog": f"{base}/blob/main/CHANGELOG.md",
+        "Issues": f"{base}/issues",
+    }
+
+
 class ReadmeHook(MetadataHookInterface):
-    """Sets ``readme``, which pyproject.toml calls dynamic."""
+    """Sets ``readme`` and ``urls``, which pyproject.toml calls dynamic."""
 
     def update(self, metadata: dict[str, Any]) -> None:
-        """Put the README into *metadata*; links of a release lead to its tag."""
+        """Put README and links into *metadata*; those of a release's README lead to its tag."""
+        repository = str(self.config["repository"])
         version = str(metadata["version"])
         revision = "main" if "dev" in version else f"v{version}"
         text = (Path(self.root) / "README.md").read_text(encoding="utf-8")
         metadata["readme"] = {
             "content-type": "text/markdown",
-            "text": with_absolute_links(text, metadata["urls"]["Source"], revision),
+            "text": with_absolute_links(text, repository, revision),
         }
+        metadata["urls"] = links_of(repository)

@@ -2,9 +2,11 @@
 
 import hashlib
 import re
+import subprocess
 import zipfile
 from pathlib import Path
 
+import gather_site
 import pytest
 import readme_hook
 import release
@@ -32,6 +34,22 @@ def test_no_link_of_the_readme_stays_relative() -> None:
 
     assert len(links) > 30
     assert [link for link in links if not link.startswith(("https://", "#"))] == []
+
+
+def test_the_address_of_the_repository_stands_once() -> None:
+    """Packages and site make their links of it: whoever moves the project changes a line."""
+    address = gather_site.repository()
+    kept = subprocess.run(
+        ["git", "-C", ROOT, "grep", "-lF", address],  # noqa: S607  # where there is one
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if kept.returncode > 1:
+        pytest.skip("this is no checkout")
+
+    assert kept.stdout.split() == ["pyproject.toml"]
+    assert readme_hook.links_of(f"{address}/")["Issues"] == f"{address}/issues"
 
 
 @pytest.fixture
