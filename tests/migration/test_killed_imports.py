@@ -27,11 +27,11 @@ FIXTURES = Path(__file__).parent / "fixtures"
 ALL = os.environ.get("STATESTORES_SOAK") == "1"
 
 COUNTED = """
-import sys
+import os, sys
 from statestores import failpoints
 
 for name in failpoints.FAILPOINTS:
-    failpoints.arm(name, lambda name=name: print(name))
+    failpoints.arm(name, lambda name=name: os.write(1, name.encode() + b" "))
 """
 
 KILLED = """
@@ -179,6 +179,7 @@ def deaths_of(name: str, states: Path, tmp_path: Path) -> Iterator[tuple[str, in
         return
     program = COUNTED + IMPORTS[name].program.replace("AGAIN", "False")
     reached = run(program, states, tmp_path / "counted").stdout.split()
+    assert set(dict(IMPORTS[name].deaths)) <= set(reached)
     for failpoint in dict.fromkeys(reached):
         yield from ((failpoint, at + 1) for at in range(reached.count(failpoint)))
 
