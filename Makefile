@@ -100,6 +100,10 @@ pytest: $(STAMP) $(SPARK_CLASSES)
 api: $(STAMP) ## Write the list of public names, docs/api.txt
 	$(BIN)/python tools/write_public_api.py
 
+.PHONY: pages
+pages: $(STAMP) ## Wrap paragraphs of pages that are wider than 100 columns
+	@$(BIN)/python tools/wrap_pages.py
+
 .PHONY: requirements
 requirements: $(STAMP) ## Write the suite's requirements.json from spec/
 	$(BIN)/python tools/write_requirements.py

@@ -5,6 +5,8 @@ import unicodedata
 from functools import cache
 from pathlib import Path
 
+import wrap_pages
+
 from statestores_conformance.many_cases import for_each
 
 ROOT = Path(__file__).parents[2]
@@ -64,6 +66,24 @@ def broken_links(page: Path, root: Path = ROOT) -> list[str]:
 def test_every_link_leads_somewhere(page: Path) -> None:
     """A file of the repository, and where one is named, a heading in it."""
     assert broken_links(page) == []
+
+
+def test_no_page_is_wider_than_a_hundred_columns() -> None:
+    """But for tables and programs; `make pages` wraps what is."""
+    texts = {page: page.read_text(encoding="utf-8") for page in pages()}
+
+    assert [page for page, text in texts.items() if wrap_pages.wrapped(text) != text] == []
+
+
+def test_wrapping_changes_nothing_but_the_ends_of_lines() -> None:
+    """Items keep their indent, no line begins with what would be one, and the rest is left alone."""
+    long, wide = "word " * 18, "word " * 30
+    kept = f"# {wide}\n\n| {wide} |\n\n    {wide}\n"
+    kept += f"\n```\n{wide}\n```\n"
+    item = f"* {long}and 222 - 1 that\n  goes on\n"
+
+    assert wrap_pages.wrapped(kept + item) == kept + f"* {long}and\n  222 - 1 that goes on\n"
+    assert wrap_pages.wrapped("short\nlines\n") == "short\nlines\n"
 
 
 def test_broken_links_are_found(tmp_path: Path) -> None:
