@@ -76,7 +76,7 @@ def test_no_page_is_wider_than_a_hundred_columns() -> None:
 
 
 def test_wrapping_changes_nothing_but_the_ends_of_lines() -> None:
-    """Items keep their indent, no line begins with what would be one, and the rest is left alone."""
+    """Items keep their indent, no line begins as one would, and the rest is left alone."""
     long, wide = "word " * 18, "word " * 30
     kept = f"# {wide}\n\n| {wide} |\n\n    {wide}\n"
     kept += f"\n```\n{wide}\n```\n"
