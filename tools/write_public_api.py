@@ -61,12 +61,17 @@ def lines() -> Iterator[str]:
 
 def _described(place: str, found: Any) -> Iterator[str]:
     """Yield *found*, and what it has."""
+    # The environment of the site, which reads `PUBLIC`, has nothing of ours.
+    from statestores.logged_store.names_of_stores import NameOfStore  # noqa: PLC0415
+
     if inspect.isclass(found):
         yield f"class {place}{'' if _is_made_elsewhere(found) else _signature(found)}"
         for name in sorted(dir(found)):
-            if name.startswith("_") or _is_foreign(found, name):
+            member = inspect.getattr_static(found, name)
+            # The latter is no member: it says where one is.
+            if name.startswith("_") or _is_foreign(found, name) or isinstance(member, NameOfStore):
                 continue
-            yield from _member(f"{place}.{name}", inspect.getattr_static(found, name))
+            yield from _member(f"{place}.{name}", member)
     elif inspect.isroutine(found):
         yield f"def {place}{_signature(found)}"
     elif inspect.ismodule(found):

@@ -23,6 +23,7 @@ from statestores.errors import (
     CapabilityNotSupportedError,
 )
 from statestores.failpoints import reach
+from statestores.logged_store.names_of_stores import with_names_of_stores
 from statestores.metering.logged_meter import LoggedMeter
 from statestores.opening import BytesStore
 from statestores.semantics.every_kind.journal import Journal
@@ -89,6 +90,9 @@ class LoggedStore(Closing, Generic[S]):
         self._partition = partition
         self._meter = LoggedMeter(partition, restored.snapshot_rows + restored.changelog_rows)
         bytes_store.attach_journal(_ChangelogJournal(changelog, partition, self._meter))
+
+    def __repr__(self) -> str:
+        return f"<logged {repr(self._store).strip('<>')}>"
 
     @property
     def name(self) -> str:
@@ -202,3 +206,6 @@ class LoggedStore(Closing, Generic[S]):
             self._bytes_store.close()
         finally:
             self._changelog.close()
+
+
+with_names_of_stores(LoggedStore)

@@ -59,6 +59,19 @@ def test_a_store_says_what_it_is_and_where(tmp_path: Path) -> None:
         assert repr(task.store(COUNTS)).startswith("<key-value store 'counts', memory in ")
 
 
+def test_a_logged_store_says_where_the_methods_of_its_store_are(root: ss.StateRoot) -> None:
+    """It once said that it had no `get`, and nothing of its store, which a stranger looked for."""
+    with ss.open_logged_store(root, COUNTS, backend="memory") as logged:
+        assert repr(logged).startswith("<logged key-value store 'counts', memory in ")
+        assert repr(logged.store.read_only()).startswith("<read-only view of the key-value store ")
+        for name in ("get", "put", "range", "history", "fetch", "find_sessions", "read_only"):
+            assert not hasattr(logged, name)
+            with pytest.raises(AttributeError, match=rf"write \.store\.{name}$"):
+                getattr(logged, name)
+        with pytest.raises(AttributeError, match="has no attribute 'gett'"):
+            getattr(logged, "gett")  # noqa: B009  # as a program writes it
+
+
 def test_a_partition_is_named_where_there_are_several(tmp_path: Path) -> None:
     """A store of four partitions was opened at its first when none was named, without a word."""
     root = ss.StateRoot.create(tmp_path / "state")

@@ -29,6 +29,9 @@ class EngineFacade(ReadOnlyStore):
         self._store = store
         self._engine: Engine | FrozenEngine = engine
 
+    def __repr__(self) -> str:
+        return f"<read-only view of the {repr(self._store).strip('<>')}>"
+
     def at_one_commit(self) -> tuple[Self, EngineSnapshot]:
         """Return a facade whose reads, `position` among them, all see the last commit so far.
 

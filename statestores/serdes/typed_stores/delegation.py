@@ -20,6 +20,9 @@ class DelegatingReadOnlyStore(ReadOnlyStore):
     _store: ReadOnlyStore
     _specification: StoreSpecification[Any, Any]
 
+    def __repr__(self) -> str:
+        return repr(self._store)
+
     @property
     def store_of_bytes(self) -> ReadOnlyStore:
         """The store below, for whoever encodes and decodes whole columns."""
@@ -52,9 +55,6 @@ class DelegatingStateStore(DelegatingReadOnlyStore, StateStore):
     """Passes on to the store of bytes below the calls that every owner can make."""
 
     _store: StateStore
-
-    def __repr__(self) -> str:
-        return repr(self._store)
 
     @property
     def persistent(self) -> bool:
