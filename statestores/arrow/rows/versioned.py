@@ -200,7 +200,7 @@ def _encoded(rows: pa.RecordBatch) -> tuple[SortedRows, SortedRows]:
 def _rows(times: pa.Array, values: pa.Array) -> pa.Array:
     """Return *values* behind their headers: a time, and a bit for those that delete."""
     headers: npt.NDArray[np.uint64] = times.to_numpy().astype(np.uint64)
-    headers |= np.where(pc.is_null(values).to_numpy(zero_copy_only=False), DELETED, 0).astype(
-        np.uint64
-    )
+    # A bit that no int64 has: numpy 2.5 takes a Python number for one, and refuses it.
+    deleted = pc.is_null(values).to_numpy(zero_copy_only=False)
+    headers |= np.where(deleted, np.uint64(DELETED), np.uint64(0))
     return joined(b"", big_endian(pa.array(headers)), pc.fill_null(values.cast(LARGE), NO_BYTES))
