@@ -38,6 +38,9 @@ _RESUME_AT = 1_000
 _RESTORING_SECONDS = 0.01
 """How long a poll waits while a task is restored that is to begin at once."""
 _WAKE_SECONDS = 0.2
+_GIVING_BACK_SECONDS = 10.0
+_QUIET_SECONDS = 0.02
+"""How long nothing may come of the group before a member that has given up everything is closed."""
 _CO_PARTITION_SECONDS = 60.0
 """How long a task may have a part of its partitions: longer than any rebalance."""
 
@@ -220,8 +223,30 @@ class Membership:
         self._is_over = True
         try:
             self._drop([*self._owned, *self.tasks.by_place])
+            self._give_back()
         finally:
             self._consumer.close()
+
+    def _give_back(self) -> None:
+        """Have the group take back what is assigned, before the member is closed.
+
+        `close` would do that as well, and call back while it takes the member apart: librdkafka
+        drops what the callback answers if it is done first. The callback then waits without an end,
+        with Python's lock in its hands, and so does every other thread (see the caveats).
+        """
+        deadline = time.monotonic() + _GIVING_BACK_SECONDS
+        try:
+            self._consumer.unsubscribe()
+            while True:
+                self._has_changed = False
+                consumed(self._consumer, _POLL_RECORDS, _QUIET_SECONDS)
+                if not (self._has_changed or self._consumer.assignment()):
+                    return
+                if time.monotonic() > deadline:
+                    CLIENT_LOGGER.warning("the group has not taken back all partitions in time")
+                    return
+        except KafkaException as error:  # it is no member any more
+            CLIENT_LOGGER.debug("nothing is given back to the group: %s", error)
 
     # Records.
 
