@@ -56,6 +56,8 @@ FAILPOINTS: dict[str, str] = {
     "kafka.changes-written": "a transaction has all changes and outputs, and is not committed",
     "kafka.committed": "a transaction is committed, and no store has it",
     "kafka.store-committed": "a transaction is committed, and one task's stores have it",
+    "task.batch-processed": "a batch is processed as columns or as a run, and not committed",
+    "task.updates-given": "updates that waited have come out, and are not committed",
     "task.record-written": "the commit of several stores is written, and not on disk",
     "task.recording": "the commit of several stores is on disk, and its record has no name",
     "task.recorded": "the commit of several stores is recorded, and none of them has it",

@@ -52,7 +52,7 @@ from statestores.kafka.tasks.restorer import Restorer
 from statestores.kafka.tasks.task_stores import TaskStores
 from statestores.kafka.writer import PlainWriter, TransactionalWriter, Writer
 from statestores.processing.dsl.topology import Topology
-from statestores.processing.runtime import LEAST_COLUMN_ROWS
+from statestores.processing.runtime import LEAST_COLUMN_ROWS, LEAST_RUN_ROWS
 from statestores.processing.serve_argument import serving_of
 from statestores.processing.windows import check_count, check_duration
 from statestores.query.running_stores import RunningStore
@@ -99,6 +99,7 @@ class KafkaRunner:
         commit_interval_ms: int = 100,
         commit_records: int = 10_000,
         least_column_rows: int = LEAST_COLUMN_ROWS,
+        least_run_rows: int = LEAST_RUN_ROWS,
         cache_max_bytes: int = 0,
         changelog_format: ChangelogFormat = "rows",
         replication_factor: int = -1,
@@ -117,6 +118,7 @@ class KafkaRunner:
         check_duration("commit_interval_ms", commit_interval_ms)
         check_count("commit_records", commit_records)
         check_count("least_column_rows", least_column_rows)
+        check_count("least_run_rows", least_run_rows)
         check_count("cache_max_bytes", cache_max_bytes, least=0)
         check_words(
             guarantee=guarantee,
@@ -142,7 +144,8 @@ class KafkaRunner:
         self._offset_reset: OffsetReset = offset_reset
         self._backend, self._options, self._durability = backend, options, durability
         self._commit_seconds, self._commit_records = commit_interval_ms / 1000, commit_records
-        self._least_column_rows, self._cache_max_bytes = least_column_rows, cache_max_bytes
+        self._least_column_rows, self._least_run_rows = least_column_rows, least_run_rows
+        self._cache_max_bytes = cache_max_bytes
         self._replication_factor = replication_factor
         self._until: Until = until
         self._progress = progress
@@ -288,6 +291,7 @@ class KafkaRunner:
             lambda: tables.stores,
             commit_records=self._commit_records,
             least_column_rows=self._least_column_rows,
+            least_run_rows=self._least_run_rows,
             cache_max_bytes=self._cache_max_bytes,
             clock_ms=self._clock_ms,
         )

@@ -9,7 +9,7 @@ from statestores.kafka.progress import KafkaProgress
 from statestores.kafka.run_arguments import ChangelogFormat, Guarantee, Until
 from statestores.kafka.runner import KafkaRunner
 from statestores.processing.dsl.topology import Topology
-from statestores.processing.runtime import LEAST_COLUMN_ROWS
+from statestores.processing.runtime import LEAST_COLUMN_ROWS, LEAST_RUN_ROWS
 from statestores.spi import Durability
 from statestores.stopping import stopped_by_signals
 from statestores.tasks.restore_progress import RestoreListener
@@ -33,6 +33,7 @@ def run(
     commit_interval_ms: int = 100,
     commit_records: int = 10_000,
     least_column_rows: int = LEAST_COLUMN_ROWS,
+    least_run_rows: int = LEAST_RUN_ROWS,
     cache_max_bytes: int = 0,
     changelog_format: ChangelogFormat = "rows",
     replication_factor: int = -1,
@@ -68,7 +69,9 @@ def run(
         commit_records: After how many records of a task it commits in any case.
         least_column_rows: From how many records of a task at hand these are processed as columns,
             where columns give the same (PRC-55, PRC-56), and the last update of each key of a
-            batch comes out. Fewer, from 256 on, are a run, of which every update does (PRC-95).
+            batch comes out.
+        least_run_rows: From how many records on fewer are processed as a run, step by step, where
+            every update comes out (PRC-95).
         cache_max_bytes: Memory of each task in which updates of a table wait for later ones of
             their keys, until the task commits (PRC-82).
         changelog_format: ``"rows"`` are the records that Kafka Streams writes (KFK-10);
@@ -102,6 +105,7 @@ def run(
         commit_interval_ms=commit_interval_ms,
         commit_records=commit_records,
         least_column_rows=least_column_rows,
+        least_run_rows=least_run_rows,
         cache_max_bytes=cache_max_bytes,
         changelog_format=changelog_format,
         replication_factor=replication_factor,

@@ -3,7 +3,7 @@
 import random
 import shutil
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -13,6 +13,12 @@ from kafka_cluster import TestCluster, wait_for
 from kafka_lives import Answers, Instance, Lives
 
 _FAILPOINTS = ("kafka.changes-written", "kafka.committed", "kafka.store-committed")
+_OF_WAYS = {
+    "columns": "task.batch-processed",
+    "runs": "task.batch-processed",
+    "cache": "task.updates-given",
+}
+_WAYS = (*_OF_WAYS,)
 _RESTORING = "kafka.batch-restored"
 _SEED = 16
 _SOAK_KILLS = 100
@@ -32,11 +38,11 @@ class _Application:
         broker: BrokerProcess,
         directory: Path,
         *,
-        instances: int,
         partitions: int,
         protocol: str,
         backend: str = "sqlite",
         changelog_format: str = "rows",
+        ways: Sequence[str],
     ) -> None:
         self.broker = broker
         self.cluster = TestCluster(broker.address)
@@ -51,8 +57,10 @@ class _Application:
             "changelog_format": changelog_format,
         }
         self.instances = [
-            Instance(directory, str(number), arguments) for number in range(instances)
+            Instance(directory, str(number), {**arguments, "way": way})
+            for number, way in enumerate(ways)
         ]
+        self._gives_every_update = not {"columns", "cache"} & set(ways)
         for each in self.instances:
             stack.enter_context(each.nursery)
         self.answers = Answers(self.cluster, self.lives)
@@ -142,7 +150,7 @@ class _Application:
         """Have all instances leave, and judge."""
         self._have_leave(self.instances)
         self.settle()
-        self.answers.judge()
+        self.answers.judge(every_update=self._gives_every_update)
 
 
 @pytest.fixture
@@ -155,7 +163,7 @@ def stack() -> Iterator[ExitStack]:
 def test_an_instance_says_where_it_stands(tmp_path: Path) -> None:
     """A soak once stalled, and nobody knew where: now each instance tells, also a stopped one."""
     arguments = {"address": "127.0.0.1:1", "name": "x", "partitions": 1, "protocol": "consumer"}
-    arguments |= {"backend": "sqlite", "changelog_format": "rows"}
+    arguments |= {"backend": "sqlite", "changelog_format": "rows", "way": "records"}
     instance = Instance(tmp_path, "0", arguments)
     with instance.nursery:
         instance.start()
@@ -171,13 +179,16 @@ def test_an_instance_says_where_it_stands(tmp_path: Path) -> None:
 
 
 @pytest.mark.crash
-@pytest.mark.spec("KFK-6", "KFK-8", "KFK-9", "KFK-12", "KFK-13")
+@pytest.mark.spec("KFK-6", "KFK-8", "KFK-9", "KFK-12", "KFK-13", "KFK-26", "PRC-55", "PRC-82")
 def test_exactly_once_through_kills_and_a_zombie(
     stack: ExitStack, broker: BrokerProcess, tmp_path: Path
 ) -> None:
-    """Two instances; one dies between transaction and stores, one is killed, one is stopped."""
+    """Two instances; one dies between transaction and stores, one with updates that waited.
+
+    One processes columns, the other has a cache; the former is stopped as well.
+    """
     application = _Application(
-        stack, broker, tmp_path, instances=2, partitions=4, protocol="consumer"
+        stack, broker, tmp_path, partitions=4, protocol="consumer", ways=("columns", "cache")
     )
     one, other = application.instances
     one.start()
@@ -186,7 +197,7 @@ def test_exactly_once_through_kills_and_a_zombie(
     application.settle()
     application.die(one, "kafka.committed", 2)
     application.lives.give(application.cluster, 100)
-    application.kill(other)
+    application.die(other, "task.updates-given", 2)
     application.stop_and_wake(one)
     application.lives.give(application.cluster, 100)
     application.settle()
@@ -194,26 +205,26 @@ def test_exactly_once_through_kills_and_a_zombie(
 
 
 @pytest.mark.crash
-@pytest.mark.spec("KFK-4", "KFK-6", "KFK-27", "KFK-28")
+@pytest.mark.spec("KFK-4", "KFK-6", "KFK-26", "KFK-27", "KFK-28", "PRC-95")
 def test_exactly_once_in_a_classic_group(
     stack: ExitStack, broker: BrokerProcess, tmp_path: Path
 ) -> None:
-    """The protocol before KIP-848, over frames, with a kill and a zombie."""
+    """The protocol before KIP-848, over frames; one dies with a run, one is stopped."""
     application = _Application(
         stack,
         broker,
         tmp_path,
-        instances=2,
         partitions=2,
         protocol="classic",
         changelog_format="frames",
+        ways=("runs", "runs"),
     )
     one, other = application.instances
     one.start()
     other.start()
     application.lives.give(application.cluster, 100)
     application.settle()
-    application.kill(one)
+    application.die(one, "task.batch-processed", 2)
     application.stop_and_wake(other)
     application.lives.give(application.cluster, 50)
     application.settle()
@@ -223,21 +234,24 @@ def test_exactly_once_in_a_classic_group(
 @pytest.mark.soak
 @pytest.mark.timeout(3_600)
 @pytest.mark.crash
-@pytest.mark.spec("KFK-6", "KFK-8", "KFK-9", "KFK-13")
+@pytest.mark.spec("KFK-6", "KFK-8", "KFK-9", "KFK-13", "KFK-26", "PRC-55", "PRC-82", "PRC-95")
 @pytest.mark.parametrize(("protocol", "backend"), [("consumer", "rocksdb"), ("classic", "sqlite")])
 def test_exactly_once_through_a_hundred_kills(
     stack: ExitStack, mortal_broker: BrokerProcess, tmp_path: Path, protocol: str, backend: str
 ) -> None:
-    """Three instances, eight partitions; whatever may happen to one, in any order."""
+    """Three instances, eight partitions; whatever may happen to one, in any order.
+
+    One of them processes columns, one runs, and one has a cache.
+    """
     application = _Application(
         stack,
         mortal_broker,
         tmp_path,
-        instances=3,
         partitions=8,
         protocol=protocol,
         backend=backend,
         changelog_format="rows" if protocol == "consumer" else "frames",
+        ways=_WAYS,
     )
     dice = random.Random(f"{_SEED} {protocol}")
     for each in application.instances:
@@ -260,7 +274,9 @@ def test_exactly_once_through_a_hundred_kills(
         elif deed == "idle":
             application.run_until_idle()
         elif dice.random() < 0.5:
-            application.die(instance, dice.choice(_FAILPOINTS), dice.randint(1, 5))
+            way = _WAYS[application.instances.index(instance)]
+            points = [*_FAILPOINTS, _OF_WAYS[way]]
+            application.die(instance, dice.choice(points), dice.randint(1, 5))
         else:
             application.kill(instance)
     application.settle()

@@ -42,6 +42,7 @@ class AssignedTasks:
         *,
         commit_records: int,
         least_column_rows: int,
+        least_run_rows: int,
         cache_max_bytes: int,
         clock_ms: Callable[[], int],
     ) -> None:
@@ -52,7 +53,8 @@ class AssignedTasks:
         self._writer = writer
         self._global_stores = global_stores
         self._commit_records = commit_records
-        self._least_column_rows, self._cache_max_bytes = least_column_rows, cache_max_bytes
+        self._least_column_rows, self._least_run_rows = least_column_rows, least_run_rows
+        self._cache_max_bytes = cache_max_bytes
         self._clock_ms = clock_ms
         self.running: dict[TaskKey, KafkaTask] = {}
         self.restoring: dict[TaskKey, Restore] = {}
@@ -103,6 +105,7 @@ class AssignedTasks:
                 max_task_idle_ms=self._plan.graph.max_task_idle_ms,
                 global_stores=self._global_stores(),
                 least_column_rows=self._least_column_rows,
+                least_run_rows=self._least_run_rows,
                 cache_max_bytes=self._cache_max_bytes,
             )
         except BaseException:

@@ -32,6 +32,7 @@ class KafkaTask(Closing):
         max_task_idle_ms: int,
         global_stores: Mapping[str, Any],
         least_column_rows: int,
+        least_run_rows: int,
         cache_max_bytes: int,
     ) -> None:
         """Go on at *next_offsets* over restored *stores*, which the task owns from here on."""
@@ -53,7 +54,8 @@ class KafkaTask(Closing):
         self._errors = errors
         self._max_task_idle_ms = max_task_idle_ms
         self._global_stores = global_stores
-        self._least_column_rows, self._cache_max_bytes = least_column_rows, cache_max_bytes
+        self._least_column_rows, self._least_run_rows = least_column_rows, least_run_rows
+        self._cache_max_bytes = cache_max_bytes
         self._position: Mapping[TopicPartition, int] = {}
         self._begin(wall_ms)
 
@@ -68,6 +70,7 @@ class KafkaTask(Closing):
             errors=self._errors,
             global_stores=self._global_stores,
             least_column_rows=self._least_column_rows,
+            least_run_rows=self._least_run_rows,
             cache_max_bytes=self._cache_max_bytes,
             meter=self.meter,
         )

@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from statestores.errors import InvalidArgumentError, MissingDriverError, ProcessingError
+from statestores.failpoints import reach
 from statestores.processing.error_policy import ErrorPolicy
 from statestores.processing.operators.ends import Source
 from statestores.processing.record import Headers, RawRecord, Record, new_tuple
@@ -273,6 +274,7 @@ class TaskRuntime(OperatorSide):
             batches.take(entry, offsets, batch, columns)
         except Exception as error:
             raise self._wrapped(error) from error
+        reach("task.batch-processed")
 
     def process_block(self, block: "Block", *, stops: bool = True) -> list[int]:
         """Take rows of several partitions, in the order in which they come up (PRC-87).

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from sys import getsizeof
 from typing import Any
 
+from statestores.failpoints import reach
 from statestores.processing.change import Change
 from statestores.processing.operators.aggregates import Aggregate, TableAggregate
 from statestores.processing.operators.last_updates import children_of, only_last_matters
@@ -84,6 +85,7 @@ class UpdateCache:
         self._held_bytes = 0
         for change, forward, _ in several:
             forward(change)
+        reach("task.updates-given")
 
 
 def _gives_updates(operator: Operator) -> bool:

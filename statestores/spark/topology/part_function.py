@@ -91,6 +91,9 @@ class PartFunction:
     least_column_rows: int
     """From how many records on a batch is processed as columns."""
 
+    least_run_rows: int
+    """From how many records on a smaller one is processed as a run."""
+
     cache_max_bytes: int
     """Memory in which updates wait for the end of the micro-batch."""
 
@@ -118,6 +121,7 @@ class PartFunction:
             errors=self.errors,
             global_stores={name: stores[name] for name in self.part.global_stores},
             least_column_rows=self.least_column_rows,
+            least_run_rows=self.least_run_rows,
             cache_max_bytes=self.cache_max_bytes,
             no_wall_clock=NO_WALL_CLOCK,
         )

@@ -7,7 +7,7 @@ from statestores.errors import InvalidTopologyError, InvalidTypeError
 from statestores.processing import Topology
 from statestores.processing.local.identity import claim
 from statestores.processing.operators.windowed import WindowedOperator
-from statestores.processing.runtime import LEAST_COLUMN_ROWS
+from statestores.processing.runtime import LEAST_COLUMN_ROWS, LEAST_RUN_ROWS
 from statestores.processing.topology import Graph
 from statestores.processing.windows import check_count
 from statestores.spark.local_copy import CopyOptions
@@ -40,6 +40,9 @@ class ChainSettings:
 
     least_column_rows: int = LEAST_COLUMN_ROWS
     """From how many records on a batch is processed as columns."""
+
+    least_run_rows: int = LEAST_RUN_ROWS
+    """From how many records on a smaller one is processed as a run."""
 
     cache_max_bytes: int = 0
     """Memory of a task in which updates wait for the end of a step."""
@@ -87,6 +90,7 @@ def plan_chain(graph: Graph, root: Path, settings: ChainSettings) -> Chain:
     """
     check_count("partitions", settings.partitions)
     check_count("least_column_rows", settings.least_column_rows)
+    check_count("least_run_rows", settings.least_run_rows)
     check_count("cache_max_bytes", settings.cache_max_bytes, least=0)
     state = StateRoot.create(root)
     identity = claim(state.path, graph, runner=RUNNER)
@@ -103,6 +107,7 @@ def plan_chain(graph: Graph, root: Path, settings: ChainSettings) -> Chain:
             part=part,
             errors=graph.errors,
             least_column_rows=settings.least_column_rows,
+            least_run_rows=settings.least_run_rows,
             cache_max_bytes=settings.cache_max_bytes,
         )
         plan = StatefulPlan(

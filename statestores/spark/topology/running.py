@@ -15,7 +15,7 @@ from statestores.errors import InvalidArgumentError, InvalidTypeError
 from statestores.files.lock_waiting import COMMIT_TIMEOUT_MS
 from statestores.opening import DEFAULT_BACKEND
 from statestores.processing import Topology
-from statestores.processing.runtime import LEAST_COLUMN_ROWS
+from statestores.processing.runtime import LEAST_COLUMN_ROWS, LEAST_RUN_ROWS
 from statestores.processing.topology import Graph
 from statestores.registry import load_backend
 from statestores.semantics.every_kind.arguments import check_time
@@ -116,6 +116,7 @@ def run(
     options: Mapping[str, object] | None = None,
     commit_timeout_ms: int = COMMIT_TIMEOUT_MS,
     least_column_rows: int = LEAST_COLUMN_ROWS,
+    least_run_rows: int = LEAST_RUN_ROWS,
     cache_max_bytes: int = 0,
 ) -> "StreamingQuery":
     """Start a query that runs *topology*, and return it.
@@ -145,6 +146,7 @@ def run(
         options: The backend's own options.
         commit_timeout_ms: How long a step waits while another writer has one of the stores.
         least_column_rows: From how many records on a task processes columns.
+        least_run_rows: From how many on it processes fewer as a run (PRC-95).
         cache_max_bytes: Memory of a task in which updates wait for the end of a step.
 
     Raises:
@@ -190,6 +192,7 @@ def run(
             ),
             commit_timeout_ms=commit_timeout_ms,
             least_column_rows=least_column_rows,
+            least_run_rows=least_run_rows,
             cache_max_bytes=cache_max_bytes,
         ),
     )

@@ -42,6 +42,7 @@ class ChainRun:
         backend: str = "memory",
         cache_max_bytes: int = 0,
         least_column_rows: int = 1_000,
+        least_run_rows: int = 256,
         before_task: Callable[[StatefulTask], None] = lambda task: None,
     ) -> None:
         """Plan *topology* on *state*; *before_task* is called before each task begins."""
@@ -55,6 +56,7 @@ class ChainRun:
                 commit_timeout_ms=0,
                 cache_max_bytes=cache_max_bytes,
                 least_column_rows=least_column_rows,
+                least_run_rows=least_run_rows,
             ),
         )
         self._before_task = before_task
