@@ -51,6 +51,7 @@ def coordinator() -> _Coordinator:
 @pytest.fixture
 def group(coordinator: Any, monkeypatch: pytest.MonkeyPatch) -> GroupMembers:
     monkeypatch.setattr(members, "_LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(members, "_SETTLED_SECONDS", 0.0)
     shop = Topology("shop")
     shop.stream(_TOPIC).to(Topic("copies", partitions=2))
     plan = Plan(shop.build(), {_TOPIC.name: 2, "copies": 2})

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
 _LOOK_SECONDS = 1.0
+_SETTLED_SECONDS = 10.0
+"""How old an answer may be of a group in which nothing moves. It is not asked more than needed, since
+librdkafka may abort the process when the coordinator goes away meanwhile (see the caveats)."""
 
 
 class Members(NamedTuple):
@@ -48,7 +51,7 @@ class GroupMembers:
         self._due = 0.0
 
     def look(self) -> None:
-        """Take an answer if one has come, or ask, at most once a second."""
+        """Take an answer if one has come, or ask: once a second, or less if nothing moves."""
         now = time.monotonic()
         if self._asked is None:
             if now >= self._due:
@@ -72,10 +75,13 @@ class GroupMembers:
             clients=frozenset(str(member.client_id) for member in described.members),
             is_stable=described.state is ConsumerGroupState.STABLE,
         )
+        if self.latest.is_stable and self.client in self.latest.clients:
+            self._due = time.monotonic() + _SETTLED_SECONDS
 
     def forget(self) -> None:
         """Believe no answer to what was asked before now: this member's assignment has changed."""
         self.latest = self._asked = None
+        self._due = 0.0
 
     @property
     def nothing_is_left(self) -> bool:

@@ -39,6 +39,7 @@ class TestCluster:
         """Connect."""
         self.address = address
         self.admin = AdminClient({"bootstrap.servers": address, **_OF_A_TEST})
+        self._appending = self.producer(**{"reconnect.backoff.max.ms": 200})
 
     def name(self, what: str) -> str:
         """Return a name that nothing in the cluster has."""
@@ -72,7 +73,7 @@ class TestCluster:
         partition: int | None = None,
     ) -> None:
         """Append *records*, each to the partition of its key, or to *partition*."""
-        producer = self.producer()
+        producer = self._appending
         count = topic.partitions or 1
         for record in records:
             key = encoded(topic.key, record.key)
