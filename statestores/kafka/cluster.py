@@ -73,6 +73,22 @@ class Cluster:
 
         return repeated("look for the topics " + ", ".join(names), ask) if names else {}
 
+    def ids_of(self, topics: Iterable[str]) -> dict[str, str]:
+        """Return the ids of *topics*, which are there: each topic has one that no other has had.
+
+        Raises:
+            BrokerError: As `partitions`.
+        """
+        names = sorted(set(topics))
+
+        def ask() -> dict[str, str]:
+            described = self._admin.describe_topics(
+                TopicCollection(names), request_timeout=REQUEST_SECONDS
+            )
+            return {name: str(future.result().topic_id) for name, future in described.items()}
+
+        return repeated("look for the topics " + ", ".join(names), ask) if names else {}
+
     def settings_of(self, topics: Iterable[str]) -> dict[str, dict[str, str]]:
         """Return the settings of *topics*, which are there.
 

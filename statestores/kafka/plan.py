@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import NamedTuple
 
+from statestores.kafka.internal_topics import changelog_name
 from statestores.partitioning import Partitioner, partitioner_by_name
 from statestores.processing.topology import Graph, SubTopology
 from statestores.spi import TopicPartition
@@ -75,6 +76,15 @@ class Plan:
     def internal(self) -> frozenset[str]:
         """The names of the application's own topics, which pass records from part to part."""
         return frozenset(topic.name for topic in self.graph.internal_topics)
+
+    @property
+    def changelogs(self) -> frozenset[str]:
+        """The names of the topics that the stores of tasks are restored from."""
+        return frozenset(
+            changelog_name(self.application, store.name)
+            for part in self.parts
+            for store in part.stores
+        )
 
     @property
     def task_keys(self) -> list[TaskKey]:

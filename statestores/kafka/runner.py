@@ -49,7 +49,8 @@ from statestores.kafka.run_arguments import (
 from statestores.kafka.task_places import TaskPlace, names_of, task_places
 from statestores.kafka.tasks.assigned_tasks import AssignedTasks
 from statestores.kafka.tasks.restorer import Restorer
-from statestores.kafka.tasks.task_stores import TaskStores
+from statestores.kafka.tasks.shared_snapshots import SharedSnapshots, SnapshotWriter
+from statestores.kafka.tasks.task_stores import LoggedStore, TaskStores
 from statestores.kafka.writer import PlainWriter, TransactionalWriter, Writer
 from statestores.processing.dsl.topology import Topology
 from statestores.processing.runtime import LEAST_COLUMN_ROWS, LEAST_RUN_ROWS
@@ -68,6 +69,8 @@ if TYPE_CHECKING:
 
 _WAIT_SECONDS = 0.05
 _PURGE_SECONDS = 30.0
+SNAPSHOT_INTERVAL_MS = 600_000
+"""Ten minutes: what a restore reads of the changelog is what came in that time."""
 _MOST_REJOINS = 5
 """How often an instance joins anew without a commit in between."""
 
@@ -104,6 +107,8 @@ class KafkaRunner:
         changelog_format: ChangelogFormat = "rows",
         replication_factor: int = -1,
         standby_replicas: int = 0,
+        snapshots: str | PathLike[str] | None = None,
+        snapshot_interval_ms: int = SNAPSHOT_INTERVAL_MS,
         serve: "Serving | str | None" = None,
         until: Until = "stopped",
         progress: Callable[[KafkaProgress], object] | None = None,
@@ -127,6 +132,8 @@ class KafkaRunner:
             until=until,
             changelog_format=changelog_format,
         )
+        check_duration("snapshot_interval_ms", snapshot_interval_ms, least=1)
+        self._snapshots, self._snapshot_interval_ms = snapshots, snapshot_interval_ms
         check_replicas(replication_factor=replication_factor, standby_replicas=standby_replicas)
         self._standby_replicas = standby_replicas
         self._serve = serving_of(serve)
@@ -212,6 +219,9 @@ class KafkaRunner:
             )
             if self._stopping.is_set():
                 return self.report()
+            shared = None
+            if self._snapshots is not None:
+                shared = SharedSnapshots(self._snapshots, cluster, plan.changelogs)
             restorer = Restorer(
                 plan.application,
                 self._settings,
@@ -219,8 +229,12 @@ class KafkaRunner:
                 offset_reset=self._offset_reset,
                 internal=plan.internal,
                 listener=self._on_restore,
+                snapshots=shared,
             )
             stack.callback(restorer.stop)
+            if shared is not None:
+                interval_ms = self._snapshot_interval_ms
+                stack.enter_context(SnapshotWriter(shared, self._own_stores, interval_ms))
             self._restorer, self._tables = restorer, tables
             fenced_at = -1
             fenced = 0
@@ -239,6 +253,12 @@ class KafkaRunner:
                     CLIENT_LOGGER.warning("this instance joins the group anew: %s", error)
                 else:
                     return self.report()
+
+    def _own_stores(self) -> list[LoggedStore]:
+        """Return the stores of the tasks that run here; any thread may ask."""
+        membership = self._membership
+        tasks = [] if membership is None else list(membership.tasks.running.values())
+        return [logged for task in tasks for logged in task.stores.logged.values()]
 
     def _begin_to_serve(self, stack: ExitStack, instance: str, serve: "Serving") -> None:
         stack.callback(setattr, self, "_server", None)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from statestores.kafka.client_settings import GroupProtocol, OffsetReset
 from statestores.kafka.progress import KafkaProgress
 from statestores.kafka.run_arguments import ChangelogFormat, Guarantee, Until
-from statestores.kafka.runner import KafkaRunner
+from statestores.kafka.runner import SNAPSHOT_INTERVAL_MS, KafkaRunner
 from statestores.processing.dsl.topology import Topology
 from statestores.processing.runtime import LEAST_COLUMN_ROWS, LEAST_RUN_ROWS
 from statestores.spi import Durability
@@ -38,6 +38,8 @@ def run(
     changelog_format: ChangelogFormat = "rows",
     replication_factor: int = -1,
     standby_replicas: int = 0,
+    snapshots: str | PathLike[str] | None = None,
+    snapshot_interval_ms: int = SNAPSHOT_INTERVAL_MS,
     serve: "Serving | str | None" = None,
     until: Until = "stopped",
     progress: Callable[[KafkaProgress], object] | None = None,
@@ -79,6 +81,9 @@ def run(
         replication_factor: Copies of created topics; -1: as many as the brokers say.
         standby_replicas: How many other instances keep a copy of each task's stores up to date
             (KFK-17). A task that comes to one of these goes on almost at once.
+        snapshots: A directory that all instances share, for snapshots of the stores (KFK-29): a
+            store that begins anew takes the newest, and the changelog behind it.
+        snapshot_interval_ms: How often the owner of a store writes one there, if it has changed.
         serve: Where the stores of the application are read from elsewhere while it runs, as
             ``host:port`` for HTTP, or a `statestores.serving.Serving` (SRV-22). Instances find
             each other in the topic ``<application>-instances``. It needs the extra ``serve``.
@@ -110,6 +115,8 @@ def run(
         changelog_format=changelog_format,
         replication_factor=replication_factor,
         standby_replicas=standby_replicas,
+        snapshots=snapshots,
+        snapshot_interval_ms=snapshot_interval_ms,
         serve=serve,
         until=until,
         progress=progress,

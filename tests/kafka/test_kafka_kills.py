@@ -20,6 +20,8 @@ _OF_WAYS = {
 }
 _WAYS = (*_OF_WAYS,)
 _RESTORING = "kafka.batch-restored"
+_ABORTED = "Assertion `eonce->refcnt > 0' failed"
+"""librdkafka's issue 4605, see docs/caveats.md."""
 _SEED = 16
 _SOAK_KILLS = 100
 _SOAK_ZOMBIES = 20
@@ -43,6 +45,7 @@ class _Application:
         backend: str = "sqlite",
         changelog_format: str = "rows",
         ways: Sequence[str],
+        has_snapshots: bool = False,
     ) -> None:
         self.broker = broker
         self.cluster = TestCluster(broker.address)
@@ -55,6 +58,7 @@ class _Application:
             "protocol": protocol,
             "backend": backend,
             "changelog_format": changelog_format,
+            "snapshots": str(directory / "shared") if has_snapshots else None,
         }
         self.instances = [
             Instance(directory, str(number), {**arguments, "way": way})
@@ -78,15 +82,21 @@ class _Application:
 
     def kill(self, instance: Instance) -> None:
         """Kill an instance, wherever it is, and have it start again."""
-        instance.signal(signal.SIGKILL)
-        assert instance.code() == -signal.SIGKILL
+        self._end(instance)
         instance.start()
+
+    def _end(self, instance: Instance) -> None:
+        """Kill an instance; librdkafka may have aborted it, when the broker was killed."""
+        instance.signal(signal.SIGKILL)
+        code = instance.code()
+        told = "" if code == -signal.SIGKILL else instance.nursery.errors()
+
+        assert code == -signal.SIGKILL or (code == -signal.SIGABRT and _ABORTED in told), told
 
     def die(self, instance: Instance, failpoint: str, at: int, *, begin: bool = False) -> None:
         """Have an instance that begins now die at *failpoint*, and start again."""
         if not begin:
-            instance.signal(signal.SIGKILL)
-            instance.code()
+            self._end(instance)
         instance.start(failpoint, at)
         self.busy_until(instance.ended)
         assert instance.code() == -signal.SIGKILL, instance.nursery.errors()
@@ -111,8 +121,7 @@ class _Application:
 
     def lose_disk(self, instance: Instance) -> None:
         """Kill an instance and delete what it had; its successor dies while it restores."""
-        instance.signal(signal.SIGKILL)
-        assert instance.code() == -signal.SIGKILL
+        self._end(instance)
         shutil.rmtree(instance.state, ignore_errors=True)
         self.die(instance, _RESTORING, 1, begin=True)
 
@@ -160,25 +169,6 @@ def stack() -> Iterator[ExitStack]:
 
 
 @pytest.mark.crash
-def test_an_instance_says_where_it_stands(tmp_path: Path) -> None:
-    """A soak once stalled, and nobody knew where: now each instance tells, also a stopped one."""
-    arguments = {"address": "127.0.0.1:1", "name": "x", "partitions": 1, "protocol": "consumer"}
-    arguments |= {"backend": "sqlite", "changelog_format": "rows", "way": "records"}
-    instance = Instance(tmp_path, "0", arguments)
-    with instance.nursery:
-        instance.start()
-        wait_for((tmp_path / "0" / "instance.json").exists, "an instance that runs")
-        instance.signal(signal.SIGSTOP)
-        told = instance.stacks()
-        instance.signal(signal.SIGKILL)
-        instance.code()
-        ended = instance.stacks()
-
-    assert "runner.py" in told
-    assert "it has ended" in ended
-
-
-@pytest.mark.crash
 @pytest.mark.spec("KFK-6", "KFK-8", "KFK-9", "KFK-12", "KFK-13", "KFK-26", "PRC-55", "PRC-82")
 def test_exactly_once_through_kills_and_a_zombie(
     stack: ExitStack, broker: BrokerProcess, tmp_path: Path
@@ -209,7 +199,10 @@ def test_exactly_once_through_kills_and_a_zombie(
 def test_exactly_once_in_a_classic_group(
     stack: ExitStack, broker: BrokerProcess, tmp_path: Path
 ) -> None:
-    """The protocol before KIP-848, over frames; one dies with a run, one is stopped."""
+    """The protocol before KIP-848, over frames; one dies with a run, one is stopped.
+
+    A soak once stalled, and nobody knew where: so each instance tells, also a stopped one.
+    """
     application = _Application(
         stack,
         broker,
@@ -228,20 +221,25 @@ def test_exactly_once_in_a_classic_group(
     application.stop_and_wake(other)
     application.lives.give(application.cluster, 50)
     application.settle()
+    one.signal(signal.SIGSTOP)
+    assert "runner.py" in one.stacks()
     application.end()
+    assert "it has ended" in one.stacks()
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(3_600)
 @pytest.mark.crash
-@pytest.mark.spec("KFK-6", "KFK-8", "KFK-9", "KFK-13", "KFK-26", "PRC-55", "PRC-82", "PRC-95")
+@pytest.mark.spec(
+    "KFK-6", "KFK-8", "KFK-9", "KFK-13", "KFK-26", "KFK-29", "PRC-55", "PRC-82", "PRC-95"
+)
 @pytest.mark.parametrize(("protocol", "backend"), [("consumer", "rocksdb"), ("classic", "sqlite")])
 def test_exactly_once_through_a_hundred_kills(
     stack: ExitStack, mortal_broker: BrokerProcess, tmp_path: Path, protocol: str, backend: str
 ) -> None:
     """Three instances, eight partitions; whatever may happen to one, in any order.
 
-    One of them processes columns, one runs, and one has a cache.
+    One of them processes columns, one runs, and one has a cache. They share snapshots.
     """
     application = _Application(
         stack,
@@ -252,6 +250,7 @@ def test_exactly_once_through_a_hundred_kills(
         backend=backend,
         changelog_format="rows" if protocol == "consumer" else "frames",
         ways=_WAYS,
+        has_snapshots=True,
     )
     dice = random.Random(f"{_SEED} {protocol}")
     for each in application.instances:

@@ -16,6 +16,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from statestores import open_store
 from statestores.errors import BrokerError
 from statestores.kafka import KafkaRunner
+from statestores.kafka.cluster import repeated
 from statestores.kafka.messages import record_of, timestamp_and_headers
 from statestores.kafka.readers import consumed
 from statestores.processing import Record, Topology
@@ -74,7 +75,10 @@ class KafkaDriver(DriverOfRuns):
         opened = self._graph.topics[name]
         place = KafkaPartition(name, 0, self._seen.get(name, 0))
         self._consumer.assign([place])
-        _, end = self._consumer.get_watermark_offsets(place, _SECONDS)
+        _, end = repeated(  # of a topic that is new, the broker may not know yet that it leads it
+            f"ask where {name!r} ends",
+            lambda: self._consumer.get_watermark_offsets(place, _SECONDS),
+        )
         found = []
         while self._seen.get(name, 0) < end:  # it may take moments until it is known as committed
             for message in consumed(self._consumer, 100, 0.1):

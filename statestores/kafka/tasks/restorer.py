@@ -12,6 +12,7 @@ task. A task that comes here takes its standby over, and reads what that lacks (
 
 import time
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from queue import Empty, SimpleQueue
 from threading import Event, Thread
 from typing import TypeAlias
@@ -19,7 +20,8 @@ from typing import TypeAlias
 from confluent_kafka import KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaPartition
 
-from statestores.errors import BrokerError, StateStoreError
+from statestores.arrow.progress import Progress
+from statestores.errors import BrokerError, StateStoreError, StoreClosedError
 from statestores.kafka.broker_errors import broker_error
 from statestores.kafka.client_settings import CLIENT_LOGGER, ClientSettings, OffsetReset
 from statestores.kafka.cluster import Cluster, may_pass
@@ -27,6 +29,7 @@ from statestores.kafka.messages import offset_of, place_of
 from statestores.kafka.readers import consumed, open_reader
 from statestores.kafka.tasks.group_offsets import GroupOffsets
 from statestores.kafka.tasks.restore import Restore, Way
+from statestores.kafka.tasks.shared_snapshots import SharedSnapshots
 from statestores.kafka.tasks.task_stores import TaskStores
 from statestores.spi import TopicPartition
 from statestores.tasks.restore_progress import RestoreListener, RestoreReporter
@@ -57,6 +60,7 @@ class Restorer:
         offset_reset: OffsetReset,
         internal: Collection[str],
         listener: RestoreListener | None,
+        snapshots: SharedSnapshots | None = None,
     ) -> None:
         """Start the thread. Topics that are *internal* begin where they begin, whatever the reset.
 
@@ -67,6 +71,7 @@ class Restorer:
         self._offset_reset: OffsetReset = offset_reset
         self._internal = frozenset(internal)
         self._listener = listener
+        self._snapshots = snapshots
         self._consumer = open_reader(settings, application)
         self._offsets = GroupOffsets(
             self._consumer, cluster, offset_reset=offset_reset, internal=internal
@@ -213,23 +218,35 @@ class Restorer:
         ends = self._cluster.ends(changelogs, committed=False)
         starts = self._cluster.starts(changelogs)
         for place, logged in changelogs.items():
-            if not logged.begin_restore(starts[place], ends[place]):
-                CLIENT_LOGGER.warning(
-                    "the store %r of task %s has missed what its changelog no longer has; it "
-                    "is restored from the beginning",
-                    logged.store.name,
-                    restore.task,
-                )
             reporter = None
             if not restore.is_standby:
                 reporter = RestoreReporter(self._listener, restore.task, logged.store.name)
                 reporter.start()
+            if self._snapshots is not None:
+                told = partial(self._loaded, restore, reporter)
+                self._snapshots.load(logged, starts[place], ends[place], told)
+            if not logged.begin_restore(starts[place], ends[place]):
+                CLIENT_LOGGER.warning(
+                    "the store %r of task %s has missed what its changelog no longer has, or has "
+                    "a part of a snapshot; it is restored from the beginning",
+                    logged.store.name,
+                    restore.task,
+                )
             way = Way(logged, starts[place], ends[place], reporter)
             if restore.is_standby or way.following < way.end:
                 restore.remaining[place] = way
                 self._running[place] = restore
             elif reporter is not None:
                 reporter.end()
+
+    def _loaded(
+        self, restore: Restore, reporter: RestoreReporter | None, progress: Progress
+    ) -> None:
+        """Tell how much of a snapshot is loaded, unless nobody wants it any more."""
+        if restore.is_cancelled or self._stopping.is_set():
+            raise StoreClosedError(f"the task {restore.task} is not restored here any more")
+        if reporter is not None:
+            reporter(progress)
 
     def _follow(self, copies: _Copies) -> bool:
         """Begin and end standbys; return whether other changelogs are to be read."""

@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from statestores.arrow.restore_mark import restore_mark
 from statestores.errors import BrokerError, ChangelogCorruptedError, OffsetOutOfRangeError
 from statestores.kafka.changelog_rows import ChangelogRow, RowFormat
 from statestores.kafka.internal_topics import changelog_name
@@ -63,11 +64,21 @@ class LoggedStore:
         offset = self.store.committed_offset(self.changelog)
         return 0 if offset is None else offset + 1
 
+    @property
+    def is_half_loaded(self) -> bool:
+        """Whether the store has some rows of a snapshot, and not all."""
+        return self.store.committed_offset(restore_mark(self.store.specification)) is not None
+
+    def has_begun_at(self, offset: int) -> None:
+        """Note that the store has what a snapshot at *offset* has."""
+        self.reflected = offset + 1
+        self.has_read_to(offset + 1)
+
     def begin_restore(self, start: int, end: int) -> bool:
         """Judge the store by what its changelog has, from *start* up to *end*, excluded.
 
-        A store that has missed what is no longer there is emptied, and False returned: all that
-        the changelog has is to be read.
+        A store that has missed what is no longer there, or has a part of a snapshot, is emptied,
+        and False returned: all that the changelog has is to be read.
 
         Raises:
             OffsetOutOfRangeError: The changelog ends before what the store reflects.
@@ -80,7 +91,7 @@ class LoggedStore:
                 f"{self.changelog.topic!r} ends before {end}: it is another topic than before, or "
                 "has lost its end; remove the local store to begin with what the topic has"
             )
-        if 0 < following < start:
+        if 0 < following < start or self.is_half_loaded:
             self.reflected = self.reached = 0
             self.store.truncate()
             self.wholes.begin(start)

@@ -39,6 +39,7 @@ WAYS: dict[str, dict[str, Any]] = {
 }
 """How an instance processes what is at hand."""
 
+_SNAPSHOT_MS = 300
 _WHOLE_AFTER = 10
 """After so many offsets a store is written whole, into a changelog of frames."""
 SETTINGS = {
@@ -242,6 +243,7 @@ def live(
     backend: str,
     changelog_format: ChangelogFormat,
     way: str,
+    snapshots: str | None,
     state: str,
     failpoint: str | None,
     at: int,
@@ -259,6 +261,8 @@ def live(
         backend=backend,
         changelog_format=changelog_format,
         **WAYS[way],
+        snapshots=snapshots,
+        snapshot_interval_ms=_SNAPSHOT_MS,
         group_protocol=protocol,
         settings=SETTINGS | (CLASSIC if protocol == "classic" else {}),
         commit_interval_ms=50,

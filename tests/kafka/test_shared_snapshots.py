@@ -1,0 +1,228 @@
+"""Stores that begin with a snapshot of whoever had them, and the changelog behind it."""
+
+import json
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from kafka_cluster import TestCluster, wait_for
+from kafka_threads import ThreadedInstance
+
+import statestores as ss
+from statestores.arrow.snapshots import manifest
+from statestores.arrow.snapshots.directory import list_snapshots
+from statestores.arrow.snapshots.snapshot import write_snapshot
+from statestores.failpoints import arm, disarm
+from statestores.kafka.tasks.shared_snapshots import SharedSnapshots
+from statestores.kafka.tasks.task_stores import LoggedStore
+from statestores.processing import Record, Topic, Topology
+
+if TYPE_CHECKING:
+    from statestores.tasks.restore_progress import RestoreProgress
+
+_COUNTS = ss.KeyValue("counts", key=ss.utf8, value=ss.int64)
+_CHANGELOG = ss.TopicPartition("shop-counts-changelog", 0)
+_DAY_MS = "86400000"
+
+
+class _Cluster:
+    """What a cluster says of the changelog."""
+
+    def ids_of(self, topics: Any) -> dict[str, str]:
+        return dict.fromkeys(topics, "first")
+
+    def settings_of(self, topics: Any) -> dict[str, dict[str, str]]:
+        settings = {"cleanup.policy": "compact", "delete.retention.ms": _DAY_MS}
+        return dict.fromkeys(topics, settings)
+
+
+@pytest.fixture
+def snapshots(tmp_path: Path) -> SharedSnapshots:
+    cluster: Any = _Cluster()
+    return SharedSnapshots(tmp_path / "shared", cluster, [_CHANGELOG.topic])
+
+
+@pytest.fixture
+def fresh(tmp_path: Path) -> Iterator[LoggedStore]:
+    """Give a store that has nothing."""
+    with ss.open_store(tmp_path / "fresh", _COUNTS, backend="sqlite") as store:
+        yield LoggedStore(store, _CHANGELOG)
+
+
+def _write(snapshots: SharedSnapshots, directory: Path, offset: int, value: int) -> Path:
+    """Write a snapshot at *offset*, in which each of 20 keys has *value*; return where it is."""
+    with ss.open_store(directory / f"at-{offset}", _COUNTS, backend="memory") as store:
+        for number in range(20):
+            store.put(f"key-{number}", value)
+        store.commit({_CHANGELOG: offset})
+        return write_snapshot(store, snapshots.folder(_CHANGELOG), partition=_CHANGELOG).path
+
+
+def _begin(snapshots: SharedSnapshots, logged: LoggedStore, start: int, end: int) -> object:
+    """Have a store begin; return where it goes on, and what its keys have."""
+    snapshots.load(logged, start, end, lambda _: None)
+    logged.begin_restore(start, end)
+    store: Any = logged.store
+    return logged.next_offset, logged.reached, {value for _, value in store.range()}
+
+
+_NOTHING: tuple[int, int, set[int]] = 0, 0, set()
+
+
+@pytest.mark.spec("KFK-29")
+@pytest.mark.parametrize(
+    ("start", "end", "found"),
+    [
+        pytest.param(0, 30, (20, 20, {2}), id="newest"),
+        pytest.param(0, 20, (20, 20, {2}), id="at-the-end"),
+        pytest.param(0, 19, (10, 10, {1}), id="topic-ends-before"),
+        pytest.param(20, 30, (20, 20, {2}), id="topic-begins-behind-it"),
+        pytest.param(21, 30, _NOTHING, id="topic-has-lost-what-follows"),
+        pytest.param(0, 5, _NOTHING, id="no-snapshot-fits"),
+    ],
+)
+def test_a_store_begins_with_the_newest_that_fits(
+    snapshots: SharedSnapshots, fresh: LoggedStore, tmp_path: Path, start: int, end: int, found: Any
+) -> None:
+    """Two are there: what follows offset 9, and offset 19."""
+    _write(snapshots, tmp_path, 9, 1)
+    _write(snapshots, tmp_path, 19, 2)
+
+    assert _begin(snapshots, fresh, start, end) == found
+
+
+def _damage(path: Path) -> None:
+    [data] = path.glob("*.arrow")
+    content = bytearray(data.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    data.write_bytes(content)
+
+
+def _be_of_another_format(path: Path) -> None:
+    file = path / manifest.MANIFEST_NAME
+    content = json.loads(file.read_bytes())
+    del content[manifest._CHECKSUM]
+    content["format_version"] = 99
+    content[manifest._CHECKSUM] = manifest._checksum(content)
+    file.write_bytes(manifest._spell(content))
+
+
+def _be_half_there(path: Path) -> None:
+    [data] = path.glob("*.arrow")
+    os.truncate(data, data.stat().st_size // 2)
+
+
+@pytest.mark.spec("KFK-29", "SNP-5")
+@pytest.mark.parametrize("harm", [_damage, _be_of_another_format, _be_half_there])
+def test_one_that_cannot_be_used_is_passed_over(
+    snapshots: SharedSnapshots,
+    fresh: LoggedStore,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    harm: Any,
+) -> None:
+    """The one before it is taken; what was passed over is told."""
+    _write(snapshots, tmp_path, 9, 1)
+    harm(_write(snapshots, tmp_path, 19, 2))
+    with caplog.at_level(logging.WARNING):
+        found = _begin(snapshots, fresh, 0, 30)
+
+    assert found == (10, 10, {1})
+    assert "00000000000000000019 is passed over: " in caplog.text
+
+
+@pytest.mark.spec("KFK-29")
+def test_deletions_that_are_forgotten_are_not_undone(
+    snapshots: SharedSnapshots,
+    fresh: LoggedStore,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A compacted topic says of a deletion for a day: a snapshot of before would keep the key."""
+    _write(snapshots, tmp_path, 9, 1)
+    monkeypatch.setattr(snapshots, "_oldest_ms", {_CHANGELOG.topic: 0})
+
+    assert _begin(snapshots, fresh, 0, 30) == _NOTHING
+
+
+@pytest.mark.spec("KFK-29", "SNP-12")
+@pytest.mark.parametrize("failpoint", ["restore.begun", "restore.loaded"])
+def test_half_a_snapshot_is_no_store(
+    snapshots: SharedSnapshots, tmp_path: Path, failpoint: str
+) -> None:
+    """Whoever opens it next begins again: with the snapshot, or with the topic if it has gone."""
+
+    def die() -> None:
+        raise KeyboardInterrupt
+
+    path = _write(snapshots, tmp_path, 9, 1)
+    found = []
+    for present in (True, False):
+        for life in ("first", "next"):
+            with closing(
+                ss.open_store(tmp_path / f"half-{present}", _COUNTS, backend="sqlite")
+            ) as store:
+                logged = LoggedStore(store, _CHANGELOG)
+                if life == "next":
+                    if not present:
+                        path.rename(tmp_path / "elsewhere")
+                    found.append(_begin(snapshots, logged, 0, 30))
+                    continue
+                arm(failpoint, die)
+                with pytest.raises(KeyboardInterrupt):
+                    _begin(snapshots, logged, 0, 30)
+                disarm()
+
+    assert found == [(10, 10, {1}), _NOTHING]
+
+
+@pytest.mark.spec("KFK-29", "KFK-8")
+def test_another_instance_begins_with_the_snapshot(cluster: TestCluster, tmp_path: Path) -> None:
+    """It reads the rows of the snapshot and what came behind it, and counts on."""
+    name = cluster.name("snapshots")
+    words = Topic(f"{name}-words", key=ss.utf8, value=ss.int64, partitions=1)
+    counted = Topic(f"{name}-counted", key=ss.utf8, value=ss.int64, partitions=1)
+    cluster.create(words, counted)
+    topology = Topology(name)
+    topology.stream(words).group_by_key().count(_COUNTS).to(counted)
+    options: dict[str, Any] = {"snapshots": tmp_path / "shared", "snapshot_interval_ms": 50}
+
+    def has_counted(each: int) -> bool:
+        return {record.key: record.value for record in cluster.read(counted)} == {
+            f"key-{number}": each for number in range(10)
+        }
+
+    def give(times: int) -> None:
+        cluster.append(words, [Record(f"key-{at % 10}", 1, 1 + at) for at in range(10 * times)])
+
+    def written() -> int:
+        """Return the offset of the newest snapshot."""
+        folders = (tmp_path / "shared" / f"{name}-counts-changelog").glob("*/0")
+        return max((offset for each in folders for offset in list_snapshots(each)), default=-1)
+
+    def committed(instance: ThreadedInstance) -> int:
+        """Return the offset at which the store is."""
+        [place] = instance.wait_for("running", 1).values()
+        [counts] = [each for each in place.stores if each.store == "counts"]
+        return counts.next_offset - 1
+
+    with ThreadedInstance(cluster, topology, tmp_path / "one", **options) as one:
+        give(20)
+        wait_for(lambda: has_counted(20), "counts")
+        wait_for(lambda: written() == committed(one), "a snapshot of all counts")
+        one.leave()
+    give(1)
+    told: list[RestoreProgress] = []
+    other = ThreadedInstance(
+        cluster, topology, tmp_path / "other", on_restore=told.append, **options
+    )
+    with other:
+        wait_for(lambda: has_counted(21), "counts that go on")
+        other.leave()
+    rows = {each.store: each.rows for each in told if each.event == "ended"}
+
+    assert rows["counts"] == 10
