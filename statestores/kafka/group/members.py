@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 _LOOK_SECONDS = 1.0
 _SETTLED_SECONDS = 10.0
-"""How old an answer may be of a group in which nothing moves. It is not asked more than needed, since
-librdkafka may abort the process when the coordinator goes away meanwhile (see the caveats)."""
+"""How old an answer may be of a group in which nothing moves. Each question is a risk: librdkafka
+may abort the process when the coordinator goes away meanwhile (see the caveats)."""
 
 
 class Members(NamedTuple):
