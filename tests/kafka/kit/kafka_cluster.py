@@ -154,11 +154,11 @@ class TestCluster:
             consumer.close()
         return {each.partition: max(each.offset, 0) for each in found}
 
-    def members(self, group: str) -> int:
-        """Return how many members have partitions in *group*."""
+    def members(self, group: str) -> set[str]:
+        """Return the names of those members that have partitions in *group*."""
         [described] = self.admin.describe_consumer_groups([group]).values()
         members = described.result(_PATIENCE_SECONDS).members
-        return sum(bool(each.assignment.topic_partitions) for each in members)
+        return {each.member_id for each in members if each.assignment.topic_partitions}
 
     def settings_of(self, topic: str) -> Mapping[str, str]:
         """Return the settings of *topic*."""

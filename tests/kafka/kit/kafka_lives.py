@@ -39,7 +39,7 @@ WAYS: dict[str, dict[str, Any]] = {
 }
 """How an instance processes what is at hand."""
 
-_SNAPSHOT_MS = 300
+_SNAPSHOT_MS = 1_000
 _WHOLE_AFTER = 10
 """After so many offsets a store is written whole, into a changelog of frames."""
 SETTINGS = {
@@ -153,6 +153,10 @@ class Answers:
 
     def are_all(self) -> bool:
         """Read on; return whether everything that was given shows in each topic."""
+        return self.missing() <= 0
+
+    def missing(self) -> int:
+        """Read on; return how much of what was given one of the topics does not show yet."""
         for message in consumed(self._consumer, 5_000, 0.05):
             if message.error() is None:
                 topic = message.topic() or ""
@@ -164,7 +168,7 @@ class Answers:
             sum(map(max, counted.values())),
             sum(map(len, priced.values())),
         )
-        return min(shown) >= self._lives.given
+        return self._lives.given - min(shown)
 
     def judge(self, *, every_update: bool) -> None:
         """See that each key was numbered 1 to n, in order, and nothing else came out.
