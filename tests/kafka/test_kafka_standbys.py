@@ -106,7 +106,10 @@ def test_the_rule_of_standbys() -> None:
 
 @pytest.mark.spec("KFK-18")
 def test_an_instance_holds_its_work(cluster: TestCluster, tmp_path: Path) -> None:
-    """Paused from the start: it has its tasks and processes nothing, until it may."""
+    """Paused from the start: it has its tasks and processes nothing, until it may.
+
+    Its metrics say how far its input is ahead of it.
+    """
     counting = Counting(cluster)
     cluster.append(counting.words, _WORDS)
     instance = ThreadedInstance(cluster, counting.topology, tmp_path)
@@ -121,6 +124,16 @@ def test_an_instance_holds_its_work(cluster: TestCluster, tmp_path: Path) -> Non
         cluster.append(counting.words, _WORDS)
         instance.runner.resume()
         wait_for(lambda: instance.runner.report().processed == 400, "all words again")
+
+        def lags() -> dict[str, int | float]:
+            """Return the consumer lag of each partition."""
+            return {
+                each.tags["partition"]: each.value
+                for each in instance.runner.metrics()
+                if each.name == "records-lag" and each.tags["topic"] == counting.words.name
+            }
+
+        wait_for(lambda: lags() == {"0": 0, "1": 0}, "partitions that are read to their ends")
 
 
 @pytest.mark.spec("KFK-13")
