@@ -105,7 +105,7 @@ def test_each_record_counts_once_over_a_bad_network(
     through = TestCluster(broker.proxy_address)
     with (
         BadNetwork(
-            broker.proxy_address, broker.behind_address, delay_ms=3, chunks_until_cut=30
+            broker.proxy_address, broker.behind_address, delay_ms=3, chunks_until_cut=40
         ) as network,
         ThreadedInstance(through, numbered.topology, tmp_path, commit_records=5) as instance,
     ):

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
 from typing import Any, TypeVar
 from uuid import uuid4
 
@@ -39,7 +40,6 @@ class TestCluster:
         """Connect."""
         self.address = address
         self.admin = AdminClient({"bootstrap.servers": address, **_OF_A_TEST})
-        self._appending = self.producer(**{"reconnect.backoff.max.ms": 200})
 
     def name(self, what: str) -> str:
         """Return a name that nothing in the cluster has."""
@@ -64,6 +64,11 @@ class TestCluster:
         return Producer(
             {"bootstrap.servers": self.address, "linger.ms": 1, **_OF_A_TEST, **settings}
         )
+
+    @cached_property
+    def _appending(self) -> Producer:
+        """One for all records: a client for each lot would be thousands in a soak."""
+        return self.producer(**{"reconnect.backoff.max.ms": 200})
 
     def append(
         self,

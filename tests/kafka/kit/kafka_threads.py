@@ -24,7 +24,7 @@ class ThreadedInstance:
             cluster.address,
             state,
             backend="sqlite",
-            settings={"consumer.fetch.wait.max.ms": 20},
+            settings={"consumer.fetch.wait.max.ms": 20, "reconnect.backoff.max.ms": 200},
             commit_interval_ms=20,
             **options,
         )
