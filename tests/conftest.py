@@ -45,15 +45,41 @@ _SPARK = ("tests/spark/", "tests/examples/")
 _SPARK_WORKERS = 2
 _CRASH = ("tests/faults/", "Crash", "kill")
 _NOT_QUICK = (
+    "tests/arrow/restoring/test_waiting_changes.py",
     "tests/arrow/test_memory.py",
+    "tests/arrow/test_restore_of_each_kind.py",
+    "tests/backends/test_memory_budget.py",
+    "tests/backends/test_postgresql",
     "tests/benchmarks/",
+    "tests/cli/test_every_kind.py",
     "tests/cli/test_new_backend.py",
+    "tests/cli/test_processes.py",
+    "tests/cli/test_progress.py",
+    "tests/cli/test_transfer.py",
     "tests/conformance/",
+    "tests/logged_store/test_every_kind.py",
     "tests/metamorphic/",
+    "tests/object_log/test_explorer.py",
+    "tests/object_log/test_s3.py",
     "tests/packaging/",
+    "tests/processing/sharing/",
+    "tests/processing/test_join_models.py",
+    "tests/processing/test_local_retention.py",
+    "tests/processing/test_local_runner.py",
+    "tests/processing/test_lost_files.py",
+    "tests/processing/test_models.py",
+    "tests/processing/test_placement.py",
+    "tests/processing/test_row_models.py",
+    "tests/processing/test_topology_vectors.py",
+    "tests/reading/test_key_shares.py",
+    "tests/semantics/test_retention_space.py",
+    "tests/serving/test_page.py",
+    "tests/spec/test_kinds.py",
+    "tests/tasks/test_standby_schedule.py",
     "Model",
 )
-"""What the identifiers of tests have that are of a marker; the rest is `unit`."""
+"""What the identifiers of tests have that are of a marker; the rest is `unit`. A file is here once
+it takes three seconds of the processor, or waits as long for a process or a server."""
 
 _WITHOUT_UNIT_TESTS = tuple(
     part for part in (*_SPARK, _KAFKA, *_CRASH, *_NOT_QUICK) if part.startswith("tests/")
@@ -71,9 +97,10 @@ _LONG = (
 )
 """What the identifiers of tests have that take seconds, or share a class with such."""
 
-_EXAMPLES = 50
-"""Of each random test: half of Hypothesis's own number, since CI draws the same ones in every run,
-and a quarter of all processor time went into them. A soak run draws forty times as many."""
+_EXAMPLES = 25
+"""Of each random test: a quarter of Hypothesis's own number, since CI draws the same ones in every
+run, and more than `make mutants` needs to catch every mutant. A soak run draws eighty times as
+many."""
 
 _DESCRIPTORS = Path("/proc/self/fd")
 

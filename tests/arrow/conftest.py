@@ -148,11 +148,18 @@ def answers() -> Callable[[Any], Answers]:
     return ask
 
 
+def _backends() -> list[str]:
+    """Return the names of all backends, of PostgreSQL's only if somebody has named a server."""
+    wanted = os.environ.get("STATESTORES_REQUIRE_BACKENDS", "").split(",")
+    has_server = "STATESTORES_POSTGRESQL_URL" in os.environ or "postgresql" in wanted
+    return [name for name in backend_names() if has_server or name != "postgresql"]
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run what asks for a `backend` on each of them, and for a `source` and a `target` on pairs."""
     for name in ("backend", "source", "target"):
         if name in metafunc.fixturenames:
-            metafunc.parametrize(name, backend_names())
+            metafunc.parametrize(name, _backends())
 
 
 class ListChangelog(ReadOnlyChangelog):

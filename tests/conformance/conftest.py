@@ -1,3 +1,60 @@
-"""What is no test here: programs and backends that tests start in processes of their own."""
+"""What of the suite is not collected: the kit, and what a built-in backend has not promised.
+
+Such a test would be set up, skipped and reported in every run, and no run could ever run it. A
+stranger's run still skips it by name, and so do the reports (`make reports`).
+"""
+
+from functools import cache
+
+import pytest
+
+from statestores.errors import MissingDriverError
+from statestores.registry import load_backend
+from statestores.spi import Capabilities
 
 collect_ignore = ["kit"]
+
+_BUILT_IN = "tests/conformance/test_backends.py::"
+
+_NEEDED = {
+    "persistent_engine": ("persistent",),
+    "persistent_stores": ("persistent",),
+    "checking": ("persistent", "detects_corruption"),
+    "checkpointed": ("native_checkpoint",),
+    "ingesting": ("bulk_ingest",),
+}
+"""What an engine must have promised, for each fixture of the suite that skips without it."""
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what would only be skipped, from what the class of each engine says of it."""
+    left_out = {item for item in items if item.nodeid.startswith(_BUILT_IN) and _is_idle(item)}
+    if left_out:
+        config.hook.pytest_deselected(items=list(left_out))
+        items[:] = [item for item in items if item not in left_out]
+
+
+def _is_idle(item: pytest.Item) -> bool:
+    """Return whether *item* asks for a fixture that its backend has to skip."""
+    assert isinstance(item, pytest.Function)
+    fixtures = set(item.fixturenames)
+    backend = next(node.obj for node in item.listchain() if isinstance(node, pytest.Class))
+    if "option_sets" in fixtures and not backend.other_options:
+        return True
+    promised = _promises(backend.name)
+    return promised is not None and any(
+        not getattr(promised, promise)
+        for fixture in fixtures & _NEEDED.keys()
+        for promise in _NEEDED[fixture]
+    )
+
+
+@cache
+def _promises(backend: str) -> Capabilities | None:
+    """Return what the class of *backend* says; ``None`` without its driver, which is a skip."""
+    try:
+        found: object = getattr(load_backend(backend), "capabilities", None)
+    except MissingDriverError:
+        return None
+    return found if isinstance(found, Capabilities) else None

@@ -1,7 +1,9 @@
 """What Kafka Streams answers, answered by the test driver on every backend and in batches."""
 
 import json
+import os
 from importlib.resources import files
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -15,31 +17,50 @@ from statestores_conformance.topology_vectors.__main__ import main
 CASES = sorted(Path(str(files("statestores_conformance.topology_vectors") / "cases")).glob("*"))
 BATCHES = (1, 2, 3, 0)
 
+_SOAK = os.environ.get("STATESTORES_SOAK") == "1"
+_PERSISTENT = ("rocksdb", "sqlite")
+
 
 @pytest.mark.spec("PRC-56", "PRC-82", "PRC-95")
 @pytest.mark.spec("PRC-9", "PRC-13", "PRC-14", "PRC-20", "PRC-21", "PRC-24", "PRC-25", "PRC-26")
 @pytest.mark.spec("PRC-11", "PRC-32", "PRC-34", "PRC-35", "PRC-36", "PRC-38", "PRC-41", "PRC-45")
-@pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
-@for_each("backend", ["memory", "rocksdb", "sqlite"])
-def test_answers_as_kafka_streams_does(path: Path, backend: str) -> None:
-    """Every case, at batch sizes 1, 2, 3 and all: records, columns, runs, and with a cache."""
-    case = load(path)
+@pytest.mark.parametrize(
+    ("path", "persistent"),
+    [
+        (path, _PERSISTENT if _SOAK else (turn,))
+        for path, turn in zip(CASES, cycle(_PERSISTENT), strict=False)
+    ],
+    ids=[path.stem for path in CASES],
+)
+def test_answers_as_kafka_streams_does(path: Path, persistent: tuple[str, ...]) -> None:
+    """Every case, at batch sizes 1, 2, 3 and all: records, columns, runs, and with a cache.
 
-    found: dict[object, list[str]] = {
-        batch: differences(case, backend=backend, batch=batch)
+    In memory; the persistent backends, which open files for each, take turns but in a soak run.
+    """
+    found = _found(path, "memory")
+    for backend in persistent:
+        found |= _found(path, backend)
+
+    assert {what: lines for what, lines in found.items() if lines} == {}
+
+
+def _found(path: Path, backend: str) -> dict[str, list[str]]:
+    """Return the differences of a case, by backend, batch size and way."""
+    case = load(path)
+    found = {
+        f"{backend} {batch}": differences(case, backend=backend, batch=batch)
         for batch in (BATCHES if backend == "memory" else (1,))
     }
     for batch in BATCHES[1:]:
         as_columns = differences(case, backend=backend, batch=batch, least_column_rows=1)
-        found[f"{batch} as columns"] = as_columns
+        found[f"{backend} {batch} as columns"] = as_columns
         if backend == "memory" or batch == 0:
             as_runs = differences(case, backend=backend, batch=batch, least_run_rows=1)
-            found[f"{batch} as runs"] = as_runs
+            found[f"{backend} {batch} as runs"] = as_runs
         if backend == "memory":
             cached = differences(case, batch=batch, cache_max_bytes=1 << 20)
-            found[f"{batch} with a cache"] = cached
-
-    assert {batch: lines for batch, lines in found.items() if lines} == {}
+            found[f"{backend} {batch} with a cache"] = cached
+    return found
 
 
 _FAMILIES = {path.stem.partition(".")[0]: path for path in CASES}

@@ -18,7 +18,7 @@ from statestores.migration.spark.export import EXPORT_FILE, export_spark_checkpo
 from statestores.reading.partition_reader import PartitionReader
 from statestores.spark.state.importing import StateSelection, import_spark_state
 
-_ROUND_TRIPS = [
+_ROUND_TRIPS: list[Any] = [
     ss.KeyValue("values", key=ss.utf8, value=ss.json),
     ss.TimestampedKeyValue("stamped", key=ss.int64, ttl_ms=ss.DAY),
     ss.Versioned("versions", key=ss.utf8, value=ss.float64, history_retention_ms=4_000),
@@ -46,14 +46,20 @@ def _put(store: Any, kind: Any, number: int, randomness: random.Random) -> None:
             store.put(key.encode(), time_ms, time_ms + 50, number)
 
 
-@pytest.mark.parametrize("kind", _ROUND_TRIPS, ids=lambda kind: kind.name)
-@pytest.mark.parametrize("raw", [False, True], ids=["typed", "raw"])
+@pytest.mark.parametrize(
+    ("kind", "raw"),
+    [
+        pytest.param(kind, raw, id=f"{'raw' if raw else 'typed'}-{kind.name}")
+        for raw in (False, True)
+        for kind in _ROUND_TRIPS
+        # The bytes of one kind with times in the key, and of one with a sequence, do.
+        if not raw or kind.name in {"versions", "duplicates"}
+    ],
+)
 def test_what_was_exported_becomes_the_store_that_it_was(
     spark: SparkSession, tmp_path: Path, kind: Any, raw: bool
 ) -> None:
     """Of any kind: the specification, every row and every deletion that is kept."""
-    if raw and kind.name not in {"versions", "duplicates"}:
-        pytest.skip("the bytes of one kind with times in the key, and of one with a sequence, do")
     state = ss.StateRoot.create(tmp_path / "state")
     state.add_store(kind, partitions=2)
     randomness = random.Random(kind.name)
