@@ -38,8 +38,8 @@ from statestores.tasks.local_directory import (
 from statestores.tasks.rebuilding import OnCorruption, check_on_corruption
 from statestores.tasks.restore_order import bytes_to_restore
 from statestores.tasks.restore_progress import RestoreListener
-from statestores.tasks.standby import FOLLOW_INTERVAL_S, Standby, copy_source, open_standby
-from statestores.tasks.task import Task, open_task
+from statestores.tasks.standby import FOLLOW_INTERVAL_S, Standby, copy_source
+from statestores.tasks.task import Task
 from statestores.tasks.task_arguments import (
     check_interval,
     check_listener,
@@ -50,6 +50,7 @@ from statestores.tasks.task_board import TaskBoard
 from statestores.tasks.task_groups import TaskGroups
 from statestores.tasks.task_id import TaskId
 from statestores.tasks.task_metrics import RestoreLedger
+from statestores.tasks.task_opener import TaskOpener, close_standbys
 from statestores.tasks.task_reports import TaskReports
 from statestores.tasks.task_state import TaskState
 
@@ -115,16 +116,22 @@ class TaskManager(Closing):
         self._local = LocalDirectory(
             self._root.path if local_directory is None else local_directory
         )
-        self._backend = backend
-        self._options = options
-        self._durability = durability_of(durability)
-        self._changelog_options = changelog_options
-        self._on_corruption: OnCorruption = on_corruption
         self._restore_threads = restore_threads
-        self._follow_interval_s = follow_interval_s
         self._restores = RestoreLedger(listener)
         self._source = cache(partial(copy_source, self._root))
-        self._idle = IdleOffsets(self._local, options, self._durability)
+        self._opener = TaskOpener(
+            root=self._root,
+            groups=self._groups,
+            local=self._local,
+            backend=backend,
+            options=options,
+            durability=durability_of(durability),
+            changelog_options=changelog_options,
+            on_corruption=on_corruption,
+            follow_interval_s=follow_interval_s,
+            listener=self._restores,
+        )
+        self._idle = IdleOffsets(self._local, options, self._opener.durability)
         self._board = TaskBoard()
         self._reports = TaskReports(
             self._root,
@@ -181,7 +188,7 @@ class TaskManager(Closing):
                 for task in tasks:
                     stack.callback(self._close_task, task)
                 for each in standbys:
-                    stack.callback(self._close_standbys, each)
+                    stack.callback(close_standbys, each)
             self._idle.wait()  # whoever looked at an engine before may still have it open
             now = self._board.now()
             failures = self._open_all(
@@ -208,7 +215,7 @@ class TaskManager(Closing):
                 opening = [pool.submit(self._make_ready, task_id) for task_id in task_ids]
             for task_id in copies:
                 try:
-                    self._board.follow(task_id, self._follow(task_id))
+                    self._board.follow(task_id, self._opener.follow(task_id))
                 except StateStoreError as failure:
                     failures.append(failure)
             for each in opening:
@@ -231,9 +238,9 @@ class TaskManager(Closing):
     def _make_ready(self, task_id: TaskId) -> None:
         """Open one task, and publish it; when that fails, what can be read of it stays."""
         try:
-            self._board.run(self._open_task(task_id))
+            self._board.run(self._opener.open(task_id, self.standbys.get(task_id, ())))
         except BaseException:
-            self._close_standbys(self._board.fail(task_id))
+            close_standbys(self._board.fail(task_id))
             raise
         finally:
             self._restores.forget({task_id})
@@ -247,46 +254,6 @@ class TaskManager(Closing):
         for name, offset in offsets.items():
             if offset is not None:
                 self._idle.note(name, task.id.partition, offset + 1)
-
-    def _open_task(self, task_id: TaskId) -> Task:
-        return open_task(
-            self._root,
-            task_id,
-            self._groups.stores(task_id),
-            local_directory=self._local.path,
-            backend=self._backend,
-            options=self._options,
-            durability=self._durability,
-            changelog_options=self._changelog_options,
-            on_corruption=self._on_corruption,
-            standbys=self.standbys.get(task_id, ()),
-            listener=self._restores,
-        )
-
-    def _follow(self, task_id: TaskId) -> tuple[Standby, ...]:
-        """Open and start a standby of each store of a task."""
-        with ExitStack() as on_failure:
-            standbys = []
-            for name in self._groups.stores(task_id):
-                standby = open_standby(
-                    self._root,
-                    name,
-                    task_id.partition,
-                    self._local.partition(name, task_id.partition),
-                    backend=self._backend,
-                    options=self._options,
-                    durability=self._durability,
-                )
-                standbys.append(on_failure.enter_context(standby))
-                standby.follow(self._follow_interval_s)
-            on_failure.pop_all()
-        return tuple(standbys)
-
-    @staticmethod
-    def _close_standbys(standbys: Iterable[Standby]) -> None:
-        with ExitStack() as stack:
-            for standby in standbys:
-                stack.callback(standby.close)
 
     # Queries.
 
@@ -449,4 +416,4 @@ class TaskManager(Closing):
             for task in tasks:
                 stack.callback(task.close)
             for group in standbys:
-                stack.callback(self._close_standbys, group)
+                stack.callback(close_standbys, group)
