@@ -3,13 +3,22 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from statestores.kafka.internal_topics import changelog_name
+from statestores.kafka.internal_topics import (
+    changelog_name,
+    check_present,
+    internal_topics,
+    topic_counts,
+)
+from statestores.kafka.run_arguments import ChangelogFormat
 from statestores.partitioning import Partitioner, partitioner_by_name
 from statestores.processing.topology import Graph, SubTopology
 from statestores.spi import TopicPartition
 from statestores.tasks.task_id import TaskId
+
+if TYPE_CHECKING:
+    from statestores.kafka.cluster import Cluster
 
 
 class TaskKey(NamedTuple):
@@ -134,3 +143,25 @@ class Plan:
             )
             for topic in topics
         }
+
+
+def plan_with_topics(
+    graph: Graph, cluster: "Cluster", changelog_format: ChangelogFormat, replication_factor: int
+) -> Plan:
+    """Return the plan of *graph*; what is missing of its own topics is created.
+
+    Raises:
+        TopologyMismatchError, InvalidTopologyError: As `topic_counts` and `check_present`.
+        BrokerError: The cluster refuses, or does not answer.
+    """
+    present = cluster.partitions(graph.topics)
+    counts = topic_counts(graph, present)
+    wanted = internal_topics(graph, counts, changelog_format)
+    known = cluster.partitions(topic.name for topic in wanted)
+    check_present(wanted, known, cluster.settings_of(known))
+    missing = [topic for topic in wanted if topic.name not in known]
+    cluster.create(missing, replication_factor)
+    created = {topic.name: topic for topic in missing}
+    found = cluster.partitions(created)  # another instance may have been faster
+    check_present(missing, found, cluster.settings_of(found))
+    return Plan(graph, counts)

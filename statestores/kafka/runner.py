@@ -35,8 +35,7 @@ from statestores.kafka.group.members import GroupMembers
 from statestores.kafka.group.membership import Membership
 from statestores.kafka.group.standbys import Standbys
 from statestores.kafka.identity import claim
-from statestores.kafka.internal_topics import check_present, internal_topics, topic_counts
-from statestores.kafka.plan import Plan, TaskKey
+from statestores.kafka.plan import Plan, TaskKey, plan_with_topics
 from statestores.kafka.progress import KafkaProgress
 from statestores.kafka.run_arguments import (
     ChangelogFormat,
@@ -48,6 +47,7 @@ from statestores.kafka.run_arguments import (
 )
 from statestores.kafka.task_places import TaskPlace, names_of, task_places
 from statestores.kafka.tasks.assigned_tasks import AssignedTasks
+from statestores.kafka.tasks.instance_metrics import instance_metrics
 from statestores.kafka.tasks.restorer import Restorer
 from statestores.kafka.tasks.shared_snapshots import SharedSnapshots, SnapshotWriter
 from statestores.kafka.tasks.task_stores import LoggedStore, TaskStores
@@ -59,8 +59,7 @@ from statestores.processing.windows import check_count, check_duration
 from statestores.query.running_stores import RunningStore
 from statestores.semantics.expiry.wall_clock import wall_clock_ms
 from statestores.spi import Durability, TopicPartition
-from statestores.spi.metrics.catalog import MetricDefinition, tagged
-from statestores.spi.metrics.metric import MetricKind, Metrics
+from statestores.spi.metrics.metric import Metrics
 from statestores.stopping import StopRequest
 from statestores.tasks.restore_progress import RestoreListener
 
@@ -73,14 +72,6 @@ SNAPSHOT_INTERVAL_MS = 600_000
 """Ten minutes: what a restore reads of the changelog is what came in that time."""
 _MOST_REJOINS = 5
 """How often an instance joins anew without a commit in between."""
-
-_LAG = MetricDefinition(
-    "records-lag",
-    "consumer-fetch-manager-metrics",
-    "{record}",
-    "Offsets of the partition after what was processed here",
-    MetricKind.GAUGE,
-)
 
 
 class KafkaRunner:
@@ -201,7 +192,9 @@ class KafkaRunner:
             stack.callback(DirectoryLock.acquire(self._directory).release)
             identity = claim(self._directory, self._graph)
             cluster = Cluster(self._settings)
-            plan = self._planned(cluster)
+            plan = plan_with_topics(
+                self._graph, cluster, self._changelog_format, self._replication_factor
+            )
             self._cluster, self._plan = cluster, plan
             if self._serve is not None:
                 self._begin_to_serve(stack, identity.instance, self._serve)
@@ -271,21 +264,6 @@ class KafkaRunner:
         self._server = begin_to_answer(
             stack, self, membership, instance, self._graph, self._settings, serve
         )
-
-    def _planned(self, cluster: Cluster) -> Plan:
-        """See that all topics are there."""
-        graph = self._graph
-        present = cluster.partitions(graph.topics)
-        counts = topic_counts(graph, present)
-        wanted = internal_topics(graph, counts, self._changelog_format)
-        known = cluster.partitions(topic.name for topic in wanted)
-        check_present(wanted, known, cluster.settings_of(known))
-        missing = [topic for topic in wanted if topic.name not in known]
-        cluster.create(missing, self._replication_factor)
-        created = {topic.name: topic for topic in missing}
-        found = cluster.partitions(created)  # another instance may have been faster
-        check_present(missing, found, cluster.settings_of(found))
-        return Plan(graph, counts)
 
     def _stay(
         self,
@@ -477,13 +455,4 @@ class KafkaRunner:
     def metrics(self) -> Metrics:
         """Return the metrics of running tasks and their stores, and consumer lag by partition."""
         membership = self._membership
-        found = [
-            _LAG.of(behind, MappingProxyType({"topic": topic, "partition": str(partition)}))
-            for (topic, partition), behind in self._lag.items()
-        ]
-        for key, task in [] if membership is None else list(membership.tasks.running.items()):
-            tags = {"task-id": f"{key.part}_{key.partition}", "partition": str(key.partition)}
-            found += task.meter.metrics()
-            for logged in task.stores.logged.values():
-                found += tagged(logged.store.metrics(), tags)
-        return tuple(found)
+        return instance_metrics({} if membership is None else membership.tasks.running, self._lag)
