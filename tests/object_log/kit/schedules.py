@@ -8,20 +8,12 @@ long or die at any step. What is driven is `statestores.object_log` itself.
 
 import collections
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
-from statestores.changelog.frame import (
-    FRAME_FORMAT_VERSION,
-    FRAME_HEADER_BYTES,
-    FrameHeader,
-    FrameKind,
-    pack_frame,
-    unpack_header,
-)
-from statestores.changelog.segment_head import SegmentHead, head_bytes
-from statestores.changelog.stored_position import pack_position
+from scheduled_store import INPUT, Memory, frame, frames_in, one_by_one, position_of
+
 from statestores.errors import (
     CommitConflictError,
     CommitInDoubtError,
@@ -36,109 +28,21 @@ from statestores.object_log.names import Names
 from statestores.object_log.requests import (
     Create,
     Delete,
-    ListNames,
     Read,
-    ReadMany,
     Replace,
     Request,
     Steps,
 )
 from statestores.object_log.view import View
 from statestores.spi import Position, TopicPartition
-from statestores.storage import Found, Outcome, Unchanged
+from statestores.storage import Outcome
 
 PARTITIONS = (0, 1, 2)
 NAMES = Names("s", "memory://explorer")
 STEPS = 2_000
-INPUT = TopicPartition("in", 0)
 
 Item = tuple[str, int, int]
 """An id, and the first and last offset that it has."""
-
-
-def _position(number: int) -> Position:
-    return Position({INPUT: number, TopicPartition("other", number % 5): number})
-
-
-def frame(number: int, base: int, rows: int, *, clear: bool = False) -> bytes:
-    """Return a frame that is told by *number*, which is its position."""
-    position = pack_position(_position(number))
-    body = b"" if clear else b"%-16d" % number
-    header = FrameHeader(
-        version=FRAME_FORMAT_VERSION,
-        kind=FrameKind.CLEAR if clear else FrameKind.CHANGES,
-        flags=0,
-        position_bytes=len(position),
-        body_bytes=len(body),
-        num_changes=0 if clear else rows,
-        base_offset=base,
-        last_offset=base + rows - 1,
-        appended_at_ms=0,
-    )
-    return pack_frame(header, position, body) + body
-
-
-def frames_in(data: bytes) -> Iterator[bytes]:
-    """Yield the frames of a segment, or the one that *data* is."""
-    at = head_bytes(data) if data.startswith(b"statelog") else 0
-    if at:
-        SegmentHead.unpack(data[:at])
-    while at < len(data):
-        found = unpack_header(data[at : at + FRAME_HEADER_BYTES], 0)
-        assert found is not None
-        yield data[at : at + found[1].frame_bytes]
-        at += found[1].frame_bytes
-
-
-class Memory:
-    """What the object store holds."""
-
-    def __init__(self) -> None:
-        self.objects: dict[str, Found] = {}
-        self._tags = 0
-
-    def execute(self, request: Request) -> Any:
-        """Carry *request* out, and return the true answer."""
-        match request:
-            case Create(name, data):
-                if name in self.objects:
-                    return Outcome.REFUSED
-                return self._put(name, data)
-            case Replace(name, data, tag):
-                held = self.objects.get(name)
-                if held is None or held.tag != tag:
-                    return Outcome.REFUSED
-                return self._put(name, data)
-            case Read(name, known_tag):
-                found = self.objects.get(name)
-                return Unchanged() if found is not None and found.tag == known_tag else found
-            case ListNames(prefix):
-                return sorted(name for name in self.objects if name.startswith(prefix))
-            case Delete(name):
-                self.objects.pop(name, None)
-                return None
-        raise AssertionError(request)
-
-    def _put(self, name: str, data: bytes) -> Outcome:
-        self._tags += 1
-        self.objects[name] = Found(data, str(self._tags))
-        return Outcome.DONE
-
-
-def one_by_one(steps: Steps[Any]) -> Steps[Any]:
-    """Ask for what is read at the same time in single requests: anything may come between them."""
-    answer: Any = None
-    while True:
-        try:
-            request = steps.send(answer)
-        except StopIteration as done:
-            return done.value
-        if isinstance(request, ReadMany):
-            answer = []
-            for name in request.names:
-                answer.append((yield Read(name)))
-        else:
-            answer = yield request
 
 
 class Schedule:
@@ -338,10 +242,10 @@ class Schedule:
                     break
                 assert header.base_offset == offset
                 number = stored.position[INPUT]
-                assert stored.position == _position(number)
+                assert stored.position == position_of(number)
                 if number in self.clears:
                     position.clear()
-                for each_input, offset_of in _position(number).items():
+                for each_input, offset_of in position_of(number).items():
                     position[each_input] = max(offset_of, position.get(each_input, -1))
                 items.append((self.ids[number], header.base_offset, header.last_offset))
                 offset = header.last_offset + 1
