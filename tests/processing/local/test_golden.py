@@ -9,7 +9,7 @@ import statestores as ss
 from statestores.errors import StoreCorruptedError
 from statestores.processing import LocalTopics, Record, Topic, Topology, run
 
-GOLDEN = Path(__file__).parent / "golden"
+GOLDEN = Path(__file__).parents[1] / "golden"
 
 LINES = Topic("lines", key=ss.utf8, value=ss.utf8, partitions=1)
 OUT = Topic("out", key=ss.utf8, value=ss.int64, partitions=1)

@@ -16,7 +16,7 @@ import pytest
 from statestores_conformance.many_cases import for_each
 from statestores_conformance.topology_vectors import differences
 
-ANSWERS = Path(__file__).parent / "answers" / "kafka-streams-4.3.1.jsonl"
+ANSWERS = Path(__file__).parents[1] / "answers" / "kafka-streams-4.3.1.jsonl"
 
 
 def _case(line: str) -> dict[str, Any]:

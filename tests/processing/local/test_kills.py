@@ -20,7 +20,7 @@ from statestores.errors import MissingDriverError
 from statestores.registry import load_backend
 from statestores_conformance.faults.crash_nursery import Nursery
 
-_PROGRAM = Path(__file__).parent / "kit" / "local_lives.py"
+_PROGRAM = Path(__file__).parents[1] / "kit" / "local_lives.py"
 _PATIENCE_SECONDS = 60.0
 _ORDERS_PER_LIFE = 40
 """Three commits of the first task, and as many of each of the two behind it."""

@@ -12,7 +12,7 @@ from edge_lives import run_all, write_orders
 
 from statestores_conformance.faults.crash_nursery import Nursery
 
-_PROGRAM = Path(__file__).parent / "kit" / "edge_lives.py"
+_PROGRAM = Path(__file__).parents[1] / "kit" / "edge_lives.py"
 _PATIENCE_SECONDS = 60.0
 _LINES_PER_LIFE = 60
 _SEED = 65
