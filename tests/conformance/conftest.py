@@ -43,11 +43,20 @@ def _is_idle(item: pytest.Item) -> bool:
     if "option_sets" in fixtures and not backend.other_options:
         return True
     promised = _promises(backend.name)
+    if promised is not None and not promised.persistent and _reopens(item):
+        return True
     return promised is not None and any(
         not getattr(promised, promise)
         for fixture in fixtures & _NEEDED.keys()
         for promise in _NEEDED[fixture]
     )
+
+
+def _reopens(item: pytest.Function) -> bool:
+    """Return whether *item* goes on, after what it is about, in a store that is opened again."""
+    if item.originalname == "test_reopening_changes_no_answer":
+        return True
+    return hasattr(item, "callspec") and item.callspec.params.get("going_on") == "reopen"
 
 
 @cache

@@ -85,7 +85,7 @@ def test_an_instance_says_which_partitions_it_has_in_a_role() -> None:
     assert THREE.with_role("other", *Role) == []
 
 
-@pytest.mark.parametrize("lease_ms", [0, -1, 1.5, True])
+@for_each("lease_ms", [0, -1, 1.5, True])
 def test_a_lease_is_at_least_a_millisecond(lease_ms: Any, tmp_path: Path) -> None:
     """With none, nobody would ever be there."""
     with pytest.raises(InvalidArgumentError, match="lease_ms"):
@@ -286,7 +286,7 @@ def test_a_record_that_cannot_be_read_hides_no_other(tmp_path: Path, text: str) 
     assert members.instances() == {"one": ONE}
 
 
-@pytest.mark.parametrize("name", ["", "../x", ".hidden", "a/b", "x" * 201])
+@for_each("name", ["", "../x", ".hidden", "a/b", "x" * 201])
 def test_a_name_that_is_no_file_is_refused(tmp_path: Path, name: str) -> None:
     """An instance does not choose where its record lies."""
     with pytest.raises(InvalidArgumentError):

@@ -104,7 +104,7 @@ BAD_WRITES: list[Any] = [
 
 
 @pytest.mark.spec("SRD-2", "SRD-25")
-@pytest.mark.parametrize("write", BAD_WRITES)
+@for_each(["write"], BAD_WRITES)
 def test_a_refused_write_changes_nothing(
     store: KeyValueStore[int, Any], write: Callable[[Any], object]
 ) -> None:
@@ -118,7 +118,7 @@ def test_a_refused_write_changes_nothing(
 
 
 @pytest.mark.spec("SRD-2")
-@pytest.mark.parametrize(
+@for_each(
     "read",
     [
         lambda store: store.get("1"),
