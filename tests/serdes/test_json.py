@@ -200,7 +200,7 @@ def test_what_is_not_json_is_refused(data: bytes) -> None:
 
 @pytest.mark.spec("SRD-15")
 @pytest.mark.usefixtures("implementation")
-@pytest.mark.parametrize(
+@for_each(
     ("data", "value"),
     [
         (b' {"b" : 1 ,\n"a":\t2}\r', {"b": 1, "a": 2}),
