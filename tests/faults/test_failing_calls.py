@@ -24,7 +24,7 @@ from statestores.registry import load_backend
 from statestores_conformance.faults.crash_workload import WORKLOADS
 
 _SEED = 892
-_FAULTS = 2
+_FAULTS = 3
 """Of each operation, in a run that is not a soak run."""
 
 _WHY_NOT = why_it_cannot_be_built()

@@ -1,9 +1,7 @@
 """What Kafka Streams answers, answered by the test driver on every backend and in batches."""
 
 import json
-import os
 from importlib.resources import files
-from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +15,7 @@ from statestores_conformance.topology_vectors.__main__ import main
 CASES = sorted(Path(str(files("statestores_conformance.topology_vectors") / "cases")).glob("*"))
 BATCHES = (1, 2, 3, 0)
 
-_SOAK = os.environ.get("STATESTORES_SOAK") == "1"
-_PERSISTENT = ("rocksdb", "sqlite")
+_BACKENDS = ("memory", "rocksdb", "sqlite")
 
 
 @pytest.mark.spec("PRC-56", "PRC-82", "PRC-95")
@@ -26,14 +23,11 @@ _PERSISTENT = ("rocksdb", "sqlite")
 @pytest.mark.spec("PRC-11", "PRC-32", "PRC-34", "PRC-35", "PRC-36", "PRC-38", "PRC-41", "PRC-45")
 @pytest.mark.parametrize("family", sorted({path.stem.partition(".")[0] for path in CASES}))
 def test_answers_as_kafka_streams_does(family: str) -> None:
-    """Every case, at batch sizes 1, 2, 3 and all: records, columns, runs, and with a cache.
-
-    In memory; the persistent backends, which open files for each, take turns but in a soak run.
-    """
+    """Every case, at batch sizes 1, 2, 3 and all: records, columns, runs, and with a cache."""
     found = {}
-    for path, turn in zip(CASES, cycle(_PERSISTENT), strict=False):
+    for path in CASES:
         if path.stem.partition(".")[0] == family:
-            for backend in ("memory", *(_PERSISTENT if _SOAK else (turn,))):
+            for backend in _BACKENDS:
                 found[path.stem, backend] = _found(path, backend)
 
     assert {
