@@ -41,7 +41,9 @@ from statestores.spi.stores.window import WindowStore
 from statestores.spi.window_specification import Window
 from statestores.staging.staged_write import finish_staged_writes
 from statestores.state_root import PartitionDirectory, StateRoot
+from statestores.tasks.commits.committed_ends import CommittedEnds
 from statestores.tasks.commits.task_commit import (
+    changelog_ends,
     finish_commit,
     forget_commit,
     is_recorded,
@@ -75,10 +77,12 @@ class Task(Closing):
         rebuilds: Sequence[Rebuild],
         durability: Durability,
         written: WrittenStores,
+        ends: CommittedEnds,
         outputs: TaskOutputs | None = None,
     ) -> None:
         """Take over open stores, and the lock of the task."""
         self._written = written
+        self._ends = ends
         self._outputs = outputs
         self._id = task_id
         self._stores = dict(stores)
@@ -218,6 +222,9 @@ class Task(Closing):
         else:  # one store commits as one anyway
             committed[0].commit(reached)
         self._written.note(committed)
+        self._ends.note(
+            self._stores.values(), {} if self._outputs is None else self._outputs.reached
+        )
 
     def _commit_several(self, pending: Sequence[LoggedStore[Any]], reached: Position) -> None:
         is_committed = False
@@ -296,6 +303,7 @@ class Task(Closing):
         self._open = False
         with ExitStack() as stack:
             stack.callback(self._lock.release)
+            stack.callback(self._ends.close)
             for store in self._stores.values():
                 stack.callback(store.close)
 
@@ -360,7 +368,8 @@ def open_task(
         InvalidArgumentError: There is no store, or one that has no such partition.
         StoreNotFoundError: The state root has no such store.
         StoreLockedError: Another process has the task, or one of its stores.
-        StoreCorruptedError: A store that the task has written is gone.
+        StoreCorruptedError: A store that the task has written is gone, or an older copy of it was
+            put back.
         StateStoreError: As `statestores.open_logged_store`, of one of the stores.
     """
     names = list(dict.fromkeys(store_names(stores)))
@@ -380,10 +389,14 @@ def open_task(
         on_failure.callback(lock.release)
         for name in names:
             finish_staged_writes(state, name)
-        finish_commit(directory, state, task.partition, outputs)
         written = WrittenStores(
             directory, {name: source.changelog for name, source in sources.items()}
         )
+        ends = CommittedEnds(directory, durability)
+        ends.check_written(task, written.names)
+        if is_recorded(directory):  # an older copy must not be taken for the end of its stores
+            ends.check(task, changelog_ends(state, task.partition, names))
+        finish_commit(directory, state, task.partition, outputs)
         for name, source in sources.items():
             reporter = RestoreReporter(listener, task, name)
             reporter.start()
@@ -407,8 +420,11 @@ def open_task(
             opened[name] = on_failure.enter_context(logged)
             reporter.end()
         written.check(task, opened.values())
+        ends.check(task, {name: each.changelog.end_offset for name, each in opened.items()})
+        if outputs is not None:
+            outputs.check(ends.outputs)
         on_failure.pop_all()
-    return Task(task, opened, lock, directory, rebuilds, durability, written, outputs)
+    return Task(task, opened, lock, directory, rebuilds, durability, written, ends, outputs)
 
 
 def _open_and_restore(

@@ -193,6 +193,9 @@ def test_a_record_that_contradicts_a_changelog_is_refused(root: ss.StateRoot) ->
     [segment] = root.partition("rates", 0).changelog.glob("*.log")
     segment.write_bytes(segment.read_bytes()[:-8])  # the last frame is torn
 
+    with pytest.raises(StoreCorruptedError, match=r"'rates' up to offset 1 .* ends before 1"):
+        open_task(root, "0_0", NAMES)
+    (root.path / "@tasks" / "0_0.ends").unlink()  # the record says it too
     with pytest.raises(StoreCorruptedError, match="'rates' ends before 1"):
         open_task(root, "0_0", NAMES)
 

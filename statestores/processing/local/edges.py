@@ -12,6 +12,7 @@ from statestores.files.local_path import local_path
 from statestores.processing.local.edge_task import EdgeTask, store_name_of
 from statestores.processing.local.identity import StateIdentity
 from statestores.processing.local.outputs import TopicOutputs
+from statestores.processing.local.partition_log import task_mark
 from statestores.processing.local.sinks.sink import LocalSink
 from statestores.processing.local.sinks.sink_task import SinkOutputs, SinkTask
 from statestores.processing.local.sources.source import LocalSource
@@ -168,7 +169,7 @@ def sink_part(topic: str) -> str:
 def _ids(identity: StateIdentity, name: str) -> tuple[TopicPartition, TaskId]:
     """Return the mark and the name of the task of an edge."""
     group = identity.groups[name]
-    return TopicPartition(f"@task/{identity.state}/{group}", 0), TaskId(group, 0)
+    return task_mark(identity.state, group, 0), TaskId(group, 0)
 
 
 def _store(topic: str, edge: str) -> KeyValue[str, Any]:

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
-from statestores.errors import TopologyMismatchError
+from statestores.errors import StoreCorruptedError, TopologyMismatchError
 from statestores.files.durable_json import check_format, read_fields, write_json
 from statestores.processing.topology import Graph, as_mermaid, check_upgrade, describe
-from statestores.root_document import TOPOLOGY_NOTE
+from statestores.root_document import TASKS_DIRECTORY, TOPOLOGY_NOTE, Placement
+from statestores.state_root import StateRoot, is_state_root
 from statestores.tasks.task import PICTURE_FILE
 
 LOCAL = "local"
@@ -42,6 +43,7 @@ def claim(
     Raises:
         TopologyMismatchError: What another one, or an earlier one, has left there would be lost;
             or another *runner* has it, which knows another way how far its input is processed.
+        StoreCorruptedError: Tasks have run there, and the file is gone.
         StoreCorruptedError, UnsupportedFormatError, StorageError: The file cannot be read, or not
             be written.
     """
@@ -50,7 +52,8 @@ def claim(
     names = [*(part.name for part in graph.sub_topologies), *edges]
     fields = read_fields(file)
     if fields is None:
-        state, groups = uuid4().hex, dict[str, int]()
+        refuse_lost_note(root)
+        state, groups = state_name(graph.name, uuid4().hex), dict[str, int]()
     else:
         check_format(fields, file, _FORMAT)
         noted = fields.text("runner") if "runner" in fields else LOCAL
@@ -74,6 +77,32 @@ def claim(
     content = {"format": _FORMAT, "state": state, "groups": groups, "topology": description}
     write_json(file, content if runner == LOCAL else {**content, "runner": runner})
     return StateIdentity(state=state, groups=groups)
+
+
+def state_name(topology: str, unique: str) -> str:
+    """Return the name of a state of *topology*: topics that it writes bear it (PRC-50)."""
+    return f"{topology}-{unique}"
+
+
+def refuse_lost_note(root: Path) -> None:
+    """Accept a state that is new: no topology has run there whose note is gone.
+
+    The note is there before the first of its stores is, so there is no crash that leaves these.
+
+    Raises:
+        StoreCorruptedError: One has.
+    """
+    tasks = root / TASKS_DIRECTORY
+    found = sorted(each.name for each in tasks.iterdir() if each.is_dir()) if tasks.is_dir() else []
+    stores = StateRoot.open(root).stores if is_state_root(root) else {}
+    found += sorted(name for name, each in stores.items() if each.placement is Placement.TASK)
+    if found:
+        raise StoreCorruptedError(
+            f"tasks have run on {str(root)!r} and left {', '.join(map(repr, found))}, and "
+            f"{str(root / TOPOLOGY_NOTE)!r}, which says of what topology, is gone: it has been "
+            "removed, or was not copied; put it back with all that lay beside it, or reset the "
+            "state"
+        )
 
 
 def _keep_picture(directory: Path, picture: str) -> None:

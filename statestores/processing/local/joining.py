@@ -1,6 +1,7 @@
 """Joining those who run a topology on a state: one at a time, and all the same topology."""
 
 import json
+import re
 from collections.abc import Mapping
 from functools import partial
 from hashlib import sha256
@@ -12,8 +13,17 @@ from statestores.errors import TopologyMismatchError
 from statestores.files.directory_lock import DirectoryLock
 from statestores.files.local_path import local_path
 from statestores.processing.local.edges import Edges
-from statestores.processing.local.identity import StateIdentity, claim
-from statestores.processing.local.resetting import refuse_unfinished_reset
+from statestores.processing.local.identity import (
+    StateIdentity,
+    claim,
+    refuse_lost_note,
+    state_name,
+)
+from statestores.processing.local.resetting import (
+    forget_reset,
+    refuse_unfinished_reset,
+    was_reset,
+)
 from statestores.processing.local.sharing.instances import (
     INSTANCES_DIRECTORY,
     Instance,
@@ -24,7 +34,7 @@ from statestores.processing.local.sharing.patience import Patience
 from statestores.processing.local.topics import AnyTopic, LocalTopics
 from statestores.processing.topology import Graph, describe
 from statestores.processing.topology.checks import check_co_partitioning
-from statestores.root_document import Placement
+from statestores.root_document import TOPOLOGY_NOTE, Placement
 from statestores.state_root import StateRoot
 
 if TYPE_CHECKING:
@@ -64,7 +74,7 @@ def join(
 
     Raises:
         TopologyMismatchError: State or topics are those of another topology, or of another run
-            that is under way.
+            that is under way; or the topics have what a state has emitted that is gone.
         StateStoreError: The state cannot be read or written.
     """
     _counts(graph, topics, partitions)  # before anything is made
@@ -77,7 +87,13 @@ def join(
         form = _form(graph, edges, local_path(topics_directory))
         for other in read_instances(root.path):
             _check_other(other, graph, form, root.path)
+        is_new = not (root.path / TOPOLOGY_NOTE).exists()
+        if is_new:
+            refuse_lost_note(root.path)
+            _refuse_earlier_outputs(graph, topics, root.path)
         identity = claim(root.path, graph, edges.names)
+        if is_new:
+            forget_reset(root.path)
         counts = _counts(graph, topics, partitions)
         opened = {
             name: topics.topic(topic, partitions=counts[name])
@@ -104,6 +120,41 @@ def _counts(graph: Graph, topics: LocalTopics, partitions: int) -> dict[str, int
     }
     check_co_partitioning(graph.nodes, present)
     return graph.partitions(partitions, present=present)
+
+
+def _refuse_earlier_outputs(graph: Graph, topics: LocalTopics, state: Path) -> None:
+    """Accept topics for a state that is new, if none has what an earlier state has emitted.
+
+    What the new one emits would come there a second time. Of internal topics it would even be
+    processed a second time; topics that others write too are judged by the name of the topology,
+    and a reset says that its user wants it so.
+
+    Raises:
+        TopologyMismatchError: One has.
+        StateStoreError: One cannot be read.
+    """
+    internal = {topic.name for topic in graph.internal_topics}
+    written = {node.writes.name: node.writes for node in graph.nodes if node.writes is not None}
+    written |= {topic.name: topic for topic in graph.errors.dead_letter_topics}
+    own = re.compile(state_name(re.escape(graph.name), "[0-9a-f]{32}"))
+    is_reset = was_reset(state)
+    for name, topic in written.items():
+        if (is_reset and name not in internal) or topics.partitions(name) is None:
+            continue
+        for number, log in enumerate(topics.topic(topic).logs):
+            states = log.states()
+            if name in internal:
+                found = sorted(states)
+            else:
+                found = sorted(each for each in states if own.fullmatch(each))
+            if found:
+                raise TopologyMismatchError(
+                    f"the partition {number} of the topic {name!r} has what the topology "
+                    f"{graph.name!r} has emitted with the state {found[0]!r}, and the state in "
+                    f"{str(state)!r} is new: that one has been removed, or is elsewhere; put it "
+                    "back, or run 'statestores reset', and what is emitted again is behind what is "
+                    "there; with --outputs the topics begin anew too"
+                )
 
 
 def _form(graph: Graph, edges: Edges, topics: Path) -> dict[str, str]:

@@ -10,6 +10,7 @@ from statestores.changelog.file_log import wall_clock_ms
 from statestores.changelog.memory_segment import FrameContent, MemorySegment, segment_in_memory
 from statestores.changelog.rows import RECORDS
 from statestores.changelog.segment_directory import segment_name
+from statestores.errors import OffsetOutOfRangeError, StoreCorruptedError
 from statestores.failpoints import reach
 from statestores.processing.local.topics import AnyTopic
 from statestores.processing.record import RawRecord
@@ -40,6 +41,7 @@ class TopicOutputs:
         self._rows: dict[TopicPartition, list[Any]] = {}
         self._batches: dict[TopicPartition, list[pa.RecordBatch]] = {}
         # Of a partition, the batches come before the rows.
+        self._reached: dict[str, int] = {}
 
     def outbox(self, topic: str) -> list[Any] | None:
         """Return the list of the records of *topic*, if it has one partition."""
@@ -86,9 +88,54 @@ class TopicOutputs:
         self._batches[place].append(batch)
 
     def begin_after(self, number: int) -> None:
-        """Number the next commit higher than *number*, and than what any topic has seen."""
-        seen = [log.marked(self.mark) for topic in self._topics.values() for log in topic.logs]
-        self.number = max(number, *seen, 0)
+        """Number the next commit higher than *number*, that of the last one the stores have.
+
+        Raises:
+            StoreCorruptedError: A topic has a later one: the stores are gone, or an older copy.
+        """
+        for name, topic in self._topics.items():
+            for partition, log in enumerate(topic.logs):
+                seen = log.marked(self.mark)
+                if seen > number:
+                    raise StoreCorruptedError(
+                        f"the partition {partition} of the topic {name!r} has what the commit "
+                        f"{seen} of the task {self._task} has emitted, and {number} is the last "
+                        "one that the task's stores have: an older copy of them has been put back, "
+                        "or they are gone; put back the newest copy, or reset the state with its "
+                        "outputs"
+                    )
+        self.number = number
+
+    @property
+    def reached(self) -> Mapping[str, int]:
+        """The last commit that has emitted to each partition, since the opening."""
+        return self._reached
+
+    def check(self, reached: Mapping[str, int]) -> None:
+        """Accept topics that have what earlier commits have emitted.
+
+        Raises:
+            OffsetOutOfRangeError: One has lost it.
+        """
+        for place, number in reached.items():
+            name, _, partition = place.rpartition("/")
+            topic = self._topics.get(name)
+            if topic is None:
+                continue  # the topology has it no more
+            found = topic.logs[int(partition)].marked(self.mark)
+            if found < number:
+                has = "nothing" if found < 0 else f"no more than the commit {found}"
+                raise OffsetOutOfRangeError(
+                    f"the partition {partition} of the topic {name!r} has {has} of the task "
+                    f"{self._task}, which has emitted to it with its commit {number}: it is an "
+                    "older copy, or another topic than before; put back the newest copy, or reset "
+                    "the state with its outputs"
+                )
+
+    @property
+    def _task(self) -> str:
+        """The name of the task, for messages."""
+        return f"{self.mark.topic.rpartition('/')[2]}_{self.mark.partition}"
 
     @property
     def has_pending(self) -> bool:
@@ -110,6 +157,7 @@ class TopicOutputs:
                 ((target, number),) = frame.position.items()
                 partition = self._topics[target.topic].logs[target.partition]
                 partition.append_marked(frame.batch, self.mark, number)
+                self._reached[f"{target.topic}/{target.partition}"] = number
                 reach("task.output-appended")
 
     def forget(self) -> None:

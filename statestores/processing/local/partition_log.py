@@ -31,6 +31,9 @@ from statestores.spi.closing import Closing
 
 _Stamp: TypeAlias = tuple[Path, int, int, int]
 
+_MARK = "@task"
+"""With what the name of a mark begins. No topic can be called so."""
+
 _SETTLED_NS = 100_000_000
 """The clock of a file system is coarse: a change of so long ago cannot be followed by another one
 that leaves the same time."""
@@ -135,6 +138,13 @@ class PartitionLog(Closing):
             reader = self._opened_reader()
             return -1 if reader is None else reader.position.get(mark, -1)
 
+    def states(self) -> set[str]:
+        """Return the states whose tasks have emitted something here."""
+        with self._reading:
+            reader = self._opened_reader()
+            places = () if reader is None else reader.position
+            return {state for place in places if (state := state_of(place)) is not None}
+
     def frames(self, from_offset: int, to_offset: int) -> Iterator[Frame]:
         """Iterate over the frames of these offsets, the latter excluded.
 
@@ -219,6 +229,17 @@ class PartitionLog(Closing):
         except FileNotFoundError:
             return segment, -1, 0, 0
         return segment, file.st_size, file.st_mtime_ns, directory.st_mtime_ns
+
+
+def task_mark(state: str, group: int, partition: int) -> TopicPartition:
+    """Return what frames bear that the task of a group and partition of *state* has emitted."""
+    return TopicPartition(f"{_MARK}/{state}/{group}", partition)
+
+
+def state_of(place: TopicPartition) -> str | None:
+    """Return the state whose task *place* is the mark of; ``None`` if it is none."""
+    room, _, rest = place.topic.partition("/")
+    return rest.rpartition("/")[0] if room == _MARK else None
 
 
 def _wait_for_disk(segment: Path) -> None:

@@ -21,7 +21,7 @@ from statestores.errors import (
 )
 from statestores.failpoints import reach
 from statestores.files.directory_lock import DirectoryLock
-from statestores.files.durable_directory import make_durable
+from statestores.files.durable_directory import make_directory, make_durable
 from statestores.files.durable_json import (
     check_format,
     read_fields,
@@ -36,6 +36,9 @@ from statestores.state_root import StateRoot, is_state_root
 
 RESET_FILE = "reset.json"
 """What says, in a state, that a reset of it has begun."""
+
+RESET_DONE_FILE = "was-reset.json"
+"""What says that a state is new because it was reset, and not lost. Its next run removes it."""
 
 _FORMAT = 1
 
@@ -84,7 +87,10 @@ class Reset:
             StoreLockedError: Somebody runs the topology, or writes one of the topics.
             StorageError: Something cannot be removed.
         """
-        if not self.items:
+        if not self.items:  # also of a state that is gone, which its next run then takes for new
+            with reporting("write into", self.state):
+                make_directory(self.state)
+            write_json(self.state / RESET_DONE_FILE, {"format": _FORMAT})
             return
         with ExitStack() as stack:
             lock = DirectoryLock.acquire(self.state / INSTANCES_DIRECTORY)
@@ -104,6 +110,7 @@ class Reset:
             for path in sorted(self.state.iterdir()):
                 if path.name not in (INSTANCES_DIRECTORY, RESET_FILE):
                     _remove(path)
+            write_json(self.state / RESET_DONE_FILE, {"format": _FORMAT})
             with reporting("remove", self.state / RESET_FILE):
                 (self.state / RESET_FILE).unlink()
                 make_durable(self.state)
@@ -151,7 +158,7 @@ def plan_reset(
         for what, name in listed
         if (home / name).is_dir()
     ]
-    if note is not None or is_state_root(root):
+    if note is not None or is_state_root(root) or (root / TASKS_DIRECTORY).is_dir():
         items.append(ResetItem(what="state", name=graph.name, path=root, bytes=_size(root)))
     gone_topics = {item.name for item in items}
     return Reset(
@@ -178,6 +185,21 @@ def refuse_unfinished_reset(state: Path) -> None:
             f"a reset of {str(state)!r} has begun and has not ended, so a part of it is gone; run "
             "'statestores reset' again, which ends it"
         )
+
+
+def was_reset(state: Path) -> bool:
+    """Return whether the new *state* is what a reset has left."""
+    return (state / RESET_DONE_FILE).exists()
+
+
+def forget_reset(state: Path) -> None:
+    """Note that the *state* is in use again.
+
+    Raises:
+        StorageError: The file cannot be removed.
+    """
+    with reporting("remove", state / RESET_DONE_FILE):
+        (state / RESET_DONE_FILE).unlink(missing_ok=True)
 
 
 def _refuse_instances(state: Path) -> None:

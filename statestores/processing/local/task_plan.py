@@ -11,10 +11,11 @@ from statestores.processing.local.edge_task import EdgeTask
 from statestores.processing.local.identity import StateIdentity
 from statestores.processing.local.local_task import LocalTask
 from statestores.processing.local.outputs import TopicOutputs
+from statestores.processing.local.partition_log import task_mark
 from statestores.processing.local.topics import AnyTopic
 from statestores.processing.runtime import LEAST_COLUMN_ROWS, LEAST_RUN_ROWS
 from statestores.processing.topology import Graph, SubTopology
-from statestores.spi import Durability, TopicPartition
+from statestores.spi import Durability
 from statestores.state_root import StateRoot
 from statestores.tasks import Standby, TaskId, open_task
 
@@ -149,7 +150,7 @@ class _PartOpening:
             self._settings,
             self.task_id.partition,
         )
-        mark = TopicPartition(f"@task/{self._state}/{self.task_id.group}", number)
+        mark = task_mark(self._state, self.task_id.group, number)
         written = [*part.sink_topics, *graph.errors.dead_letter_topics]
         outputs = TopicOutputs(
             {topic.name: self._topics[topic.name] for topic in written}, mark, number

@@ -7,7 +7,7 @@ being appended.
 """
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +86,16 @@ def forget_commit(directory: Path) -> None:
         reach("task.forgotten")
 
 
+def changelog_ends(root: StateRoot, partition: int, stores: Iterable[str]) -> dict[str, int]:
+    """Return where the changelogs of *stores* end; 0 where there is none yet.
+
+    Raises:
+        StoreNotFoundError: The state root has no such store.
+        ChangelogCorruptedError, StorageError: One cannot be read.
+    """
+    return {name: _end_offset(root, name, partition) for name in stores}
+
+
 def finish_commit(
     directory: Path, root: StateRoot, partition: int, outputs: TaskOutputs | None = None
 ) -> bool:
@@ -110,7 +120,7 @@ def finish_commit(
             f"the commit recorded in {str(record)!r} emits records, and the task is opened without "
             "the topics that they go to; open it as it was, with outputs=..., to finish the commit"
         )
-    ends = {name: _end_offset(root, name, partition) for name in parts}
+    ends = changelog_ends(root, partition, parts)
     behind = [name for name, part in parts.items() if ends[name] < part.base_offset]
     if len(behind) == len(parts):
         # A power failure took the commits before this one, as PROCESS_CRASH allows, whole ones.

@@ -30,5 +30,19 @@ class TaskOutputs(Protocol):
                 opening of the task.
         """
 
+    @property
+    def reached(self) -> Mapping[str, int]:
+        """How far what was published since the opening goes, by place, in words of its own.
+
+        The task remembers it with its commit, for `check` at its next opening (TSK-16).
+        """
+
+    def check(self, reached: Mapping[str, int]) -> None:
+        """Accept places that have what earlier commits have published, as `reached` said.
+
+        Raises:
+            StateStoreError: One has not: it is gone, or an older copy of it was put back.
+        """
+
     def forget(self) -> None:
         """Have nothing pending: it is committed, or rolled back."""

@@ -44,6 +44,11 @@ class WrittenStores:
             check_format(fields, self._file, _FORMAT)
             self._names = frozenset(map(str, fields.row("stores")))
 
+    @property
+    def names(self) -> frozenset[str]:
+        """The stores that are known to have had a commit."""
+        return self._names
+
     def check(self, task: TaskId, stores: Iterable[LoggedStore[Any]]) -> None:
         """Accept *stores*, just opened, if those that have had a commit have one; note which have.
 

@@ -37,6 +37,7 @@ from statestores.processing import (
     Topology,
     run,
 )
+from statestores.processing.local import plan_reset
 from statestores.tasks import open_task
 
 LINES = Topic("lines", key=ss.utf8, value=ss.utf8)
@@ -206,12 +207,19 @@ def test_damaged_outputs_of_a_record_are_refused(
     assert _read(tmp_path) == [("a", 1)]
 
 
-@pytest.mark.spec("PRC-50")
+@pytest.mark.spec("PRC-50", "PRC-96")
 def test_a_state_that_begins_anew_emits_anew(tmp_path: Path) -> None:
-    """Its commits are numbered from 1 again, and are not taken for those that are there."""
+    """Its commits are numbered from 1 again, and are not taken for those that are there.
+
+    That is what a reset says. A state that is just gone emitted everything a second time as well.
+    """
     _append(tmp_path, "a")
     _run(_count(), tmp_path)
     (tmp_path / "state").rename(tmp_path / "old")
+    with pytest.raises(TopologyMismatchError, match="'out' has what the topology 'counting' has"):
+        _run(_count(), tmp_path)
+    plan_reset(_count(), state=tmp_path / "state", topics=tmp_path / "topics").carry_out()
+    _run(_count(), tmp_path)
     _run(_count(), tmp_path)
 
     assert _read(tmp_path) == [("a", 1), ("a", 1)]

@@ -1,6 +1,7 @@
 """The task of a sink: reads a topic, and commits its position with what it wrote (PRC-63)."""
 
 from collections import deque
+from collections.abc import Mapping
 from typing import Any
 
 from statestores.errors import ProcessingError
@@ -53,6 +54,15 @@ class SinkOutputs:
 
     def _parts(self) -> tuple[tuple[str, SinkWriter | TopicOutputs], ...]:
         return (_FILES, self.writer), (_LETTERS, self.letters)
+
+    @property
+    def reached(self) -> Mapping[str, int]:
+        """How far dead letters were emitted; where a sink has written to, is not its topology's."""
+        return self.letters.reached
+
+    def check(self, reached: Mapping[str, int]) -> None:
+        """Accept topics that have the dead letters of earlier commits."""
+        self.letters.check(reached)
 
     def forget(self) -> None:
         """Have nothing pending."""
