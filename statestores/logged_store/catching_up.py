@@ -57,7 +57,7 @@ def join_changelog(
             )
         )
         root.check_current(store.name)
-        refuse_unfinished_write(directory.path.parent)
+        refuse_unfinished_write(directory.path.parent, {partition: changelog.end_offset})
         restored = bring_up(store, changelog, directory, logged, progress)
         typed = typed_store(store, specification)
         opened = LoggedStore(typed, store, changelog, directory, restored, logged)

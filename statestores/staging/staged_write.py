@@ -28,6 +28,7 @@ from statestores.errors import (
     CommitConflictError,
     InvalidArgumentError,
     StorageError,
+    StoreCorruptedError,
 )
 from statestores.failpoints import reach
 from statestores.files.directory_lock import LOCK_FILE, DirectoryLock
@@ -140,6 +141,10 @@ class Publisher:
         """Return whether *batch*, or a later one of its stream, has been published."""
         return batch.is_in(self._batches)
 
+    def last_batch(self, stream: str) -> int | None:
+        """Return the number of the last batch of *stream* that has been published, if any has."""
+        return self._batches.get(stream)
+
     def publish(
         self,
         write_id: str,
@@ -238,6 +243,7 @@ def publishing(root: StateRoot, store: str) -> Iterator[Publisher]:
             number: logs.enter_context(open_log(partition, specification))
             for number, partition in directories.items()
         }
+        check_has_write(directory, previous, {n: log.end_offset for n, log in opened.items()})
         yield Publisher(directories, specification, previous.batches if previous else {}, opened)
 
 
@@ -335,21 +341,45 @@ def finish_staged_writes(
     return found
 
 
-def refuse_unfinished_write(store_directory: Path) -> None:
-    """Accept a store that has no unfinished write on its changelogs.
+def refuse_unfinished_write(
+    store_directory: Path, end_offsets: Mapping[int, int] | None = None
+) -> None:
+    """Accept a store that has no unfinished write on its changelogs, and has the last one.
 
-    For a writer that has just taken the lock of a changelog: a publisher may have committed and
-    died since it called `finish_staged_writes`.
+    For a writer that has just taken the lock of changelogs, which end at *end_offsets*: a publisher
+    may have committed and died since it called `finish_staged_writes`.
 
     Raises:
         CommitConflictError: There is one; close the changelog and begin again.
+        StoreCorruptedError: A changelog ends before the last write.
     """
     intent = read_intent(store_directory)
+    check_has_write(store_directory, intent, end_offsets or {})
     if intent is not None and not intent.finished:
         raise CommitConflictError(
             f"the write {intent.write_id!r} in {str(store_directory)!r} is committed and not "
             "finished; call finish_staged_writes() and open the store again"
         )
+
+
+def check_has_write(
+    store_directory: Path, intent: WriteIntent | None, end_offsets: Mapping[int, int]
+) -> None:
+    """Accept changelogs that end at *end_offsets*, if none lacks what *intent* has finished.
+
+    Raises:
+        StoreCorruptedError: One does.
+    """
+    if intent is None or not intent.finished:
+        return
+    for number, end in end_offsets.items():
+        write = intent.partitions.get(number)
+        if write is not None and end < write.end_offset:
+            raise StoreCorruptedError(
+                f"the changelog of {store_directory.name!r} ends before {end} in partition "
+                f"{number}, and the write {intent.write_id!r} has left it at {write.end_offset}: "
+                "it has been removed, or put back from an older copy; put back the newest one"
+            )
 
 
 def discard(root: str | PathLike[str], store: str, write_id: str) -> None:

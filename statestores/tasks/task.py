@@ -221,10 +221,9 @@ class Task(Closing):
             self._commit_several(committed, reached)
         else:  # one store commits as one anyway
             committed[0].commit(reached)
-        self._written.note(committed)
-        self._ends.note(
-            self._stores.values(), {} if self._outputs is None else self._outputs.reached
-        )
+        reached_outputs = {} if self._outputs is None else self._outputs.reached
+        self._written.note(committed, reached_outputs)
+        self._ends.note(self._stores.values(), reached_outputs)
 
     def _commit_several(self, pending: Sequence[LoggedStore[Any]], reached: Position) -> None:
         is_committed = False
@@ -422,7 +421,7 @@ def open_task(
         written.check(task, opened.values())
         ends.check(task, {name: each.changelog.end_offset for name, each in opened.items()})
         if outputs is not None:
-            outputs.check(ends.outputs)
+            outputs.check(dict.fromkeys(written.outputs, 1) | dict(ends.outputs))
         on_failure.pop_all()
     return Task(task, opened, lock, directory, rebuilds, durability, written, ends, outputs)
 

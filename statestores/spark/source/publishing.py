@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from statestores.errors import StoreMismatchError
 from statestores.files.lock_waiting import when_unlocked
 from statestores.root_document import Placement
 from statestores.spark.source.write_conflicts import check_conflict
@@ -66,6 +67,7 @@ def publish_rows(
 
     Raises:
         CommitConflictError: The store does not end as expected; nothing was written.
+        StoreMismatchError: The store has a later *batch* of the stream than this one.
         StoreLockedError: Somebody had the store for as long as ``commitTimeout`` says.
         StateStoreError: It cannot be published.
     """
@@ -78,11 +80,30 @@ def publish_rows(
 
     with publishing_when_free(plan) as publisher:
         check_conflict(plan.specification.name, publisher.end_offsets, expected_ends or {})
+        if batch is not None:
+            _check_checkpoint(plan.specification.name, batch, publisher.last_batch(batch.stream))
         publisher.publish(
             write_id,
             [each for each in staged if isinstance(each, StagedRows)],
             "overwrite" if overwrite else "append",
             batch=batch,
+        )
+
+
+def _check_checkpoint(store: str, batch: "StreamBatch", last: int | None) -> None:
+    """Accept a batch behind the *last* one that *store* has of its stream, or that one again.
+
+    Spark repeats no other, so the rows of one before that are others than those that were published
+    under its number.
+
+    Raises:
+        StoreMismatchError: It is one before.
+    """
+    if last is not None and batch.number < last:
+        raise StoreMismatchError(
+            f"the store {store!r} has the micro-batch {last} of the query {batch.stream!r}, whose "
+            f"checkpoint goes on with {batch.number}: the checkpoint is an older copy; put back "
+            "the newest one, or begin with a new checkpoint"
         )
 
 

@@ -40,7 +40,7 @@ from statestores.staging.staged_write import (
     finish_staged_writes,
     publishing,
 )
-from statestores.staging.write_intent import read_intent
+from statestores.staging.write_intent import read_intent, write_directory
 from statestores.state_root import StateRoot
 
 T = TypeVar("T")
@@ -96,6 +96,10 @@ class MicroBatches:
         plan = self._plan
         root = StateRoot.open(plan.root)
         record = self._when_unlocked(lambda: self._settled(root))
+        if record is not None:
+            self._check_ends(
+                record, {name: self._end_offsets(root, name) for name in record.stores}
+            )
         if record is not None and (record.query, record.number) == (batch.query, batch.number):
             self._check_columns(record)
             return record
@@ -173,6 +177,10 @@ class MicroBatches:
             return record
         with ExitStack() as locks:
             publishers = _publishers(root, record.stores, locks)
+            # Before the record is forgotten because others have written meanwhile: they add.
+            self._check_ends(
+                record, {name: each.end_offsets for name, each in publishers.items()}, is_done=False
+            )
             behind = [name for name, each in publishers.items() if not each.has(record.batch)]
             changed = [name for name in behind if not _is_as_pinned(publishers[name], record, name)]
             if changed and len(behind) == len(publishers):
@@ -186,6 +194,14 @@ class MicroBatches:
                     "have it; restore the state root, and let one query write it"
                 )
             for name in behind:
+                staged = write_directory(root.home(name), record.write_id)
+                if record.stores[name].files and not staged.is_dir():
+                    raise StoreCorruptedError(
+                        f"the micro-batch {record.write_id!r} of {self._plan.name!r} is committed, "
+                        f"and {name!r} has neither its changes nor what was staged for it: an "
+                        "older copy of the store has been put back; put back the newest one, or "
+                        "begin with a new state and a new checkpoint"
+                    )
                 _publish(publishers[name], record, name)
         return record
 
@@ -252,6 +268,33 @@ class MicroBatches:
             "is an older copy or was replaced; put back the one that belongs to the other, or "
             "begin with a new checkpoint"
         )
+
+    def _check_ends(
+        self,
+        record: BatchRecord,
+        ends: Mapping[str, Mapping[int, int]],
+        *,
+        is_done: bool = True,
+    ) -> None:
+        """Accept stores whose changelogs end at *ends*, if none has lost what *record* says it had.
+
+        That is what was there before it, and, when it *is_done*, its own changes too.
+
+        Raises:
+            StoreCorruptedError: One has.
+        """
+        for name, changes in record.stores.items():
+            expected = changes.ends_after() if is_done else changes.end_offsets
+            for number, end in expected.items():
+                found = ends[name].get(number, end)  # a reshard may have left fewer partitions
+                if found < end:
+                    raise StoreCorruptedError(
+                        f"the changelog of {name!r} ends before {found} in "
+                        f"partition {number}, and the micro-batch {record.number} of "
+                        f"{self._plan.name!r} has left it at {end}: it has been removed, or put "
+                        "back from an older copy; put back the newest one, or begin with a new "
+                        "state and a new checkpoint"
+                    )
 
     def _end_offsets(self, root: StateRoot, store: str) -> dict[int, int]:
         """Return where the changelogs of *store* end; no write of it is unfinished."""

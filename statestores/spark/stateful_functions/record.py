@@ -38,6 +38,13 @@ class StoreChanges:
     files: tuple[StagedFile, ...]
     """The staged rows."""
 
+    def ends_after(self) -> dict[int, int]:
+        """Return where the changelogs end once the rows are appended, by partition."""
+        ends = dict(self.end_offsets)
+        for file in self.files:
+            ends[file.partition] = ends.get(file.partition, 0) + file.rows
+        return ends
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchRecord:

@@ -1,4 +1,4 @@
-"""Which stores of a task hold a commit: one that is gone is not taken for an empty one (TSK-15).
+"""Which stores of a task hold a commit, and where it has emitted to: what is gone is told (TSK-15).
 
 A directory that was removed, that is on a disk which is not mounted, or that was left out of a copy
 looks like that of a new store. So beside the task's commits there is a file with the names of the
@@ -39,15 +39,23 @@ class WrittenStores:
         self._file = directory / WRITTEN_FILE
         self._changelogs = changelogs
         self._names = frozenset[str]()
+        self._outputs = frozenset[str]()
         fields = read_fields(self._file)
         if fields is not None:
             check_format(fields, self._file, _FORMAT)
             self._names = frozenset(map(str, fields.row("stores")))
+            if "outputs" in fields:
+                self._outputs = frozenset(map(str, fields.row("outputs")))
 
     @property
     def names(self) -> frozenset[str]:
         """The stores that are known to have had a commit."""
         return self._names
+
+    @property
+    def outputs(self) -> frozenset[str]:
+        """The places that are known to have been emitted to."""
+        return self._outputs
 
     def check(self, task: TaskId, stores: Iterable[LoggedStore[Any]]) -> None:
         """Accept *stores*, just opened, if those that have had a commit have one; note which have.
@@ -70,8 +78,8 @@ class WrittenStores:
             )
         self.note(opened)
 
-    def note(self, stores: Iterable[LoggedStore[Any]]) -> None:
-        """Add those of *stores* that have a commit, if they are new here.
+    def note(self, stores: Iterable[LoggedStore[Any]], outputs: Iterable[str] = ()) -> None:
+        """Add those of *stores* that have a commit, and *outputs*, if they are new here.
 
         Raises:
             StorageError: The disk is full or failed.
@@ -81,14 +89,16 @@ class WrittenStores:
             for each in stores
             if each.name not in self._names and each.committed_offset is not None
         ]
-        if not added:
+        emitted = self._outputs.union(outputs)
+        if not added and emitted == self._outputs:
             return
         for name in added:
             _outlive_power_failure(self._changelogs[name])
         reach("task.noting")
         names = self._names.union(added)
-        write_json(self._file, {"format": _FORMAT, "stores": sorted(names)})
-        self._names = names
+        content = {"format": _FORMAT, "stores": sorted(names), "outputs": sorted(emitted)}
+        write_json(self._file, content)
+        self._names, self._outputs = names, emitted
 
 
 def _outlive_power_failure(log: Path) -> None:

@@ -134,6 +134,7 @@ def test_an_older_copy_among_newer_ones_is_refused(copies: Copies, place: str, t
         (["state/@tasks/1_0"], "the task 1_0 has written 'lines-task', and its directory"),
         (["state/@tasks/0_1.ends", "state/seen/1"], "the task 0_1 has written 'seen', of which"),
         (["topics/words-out"], "the topic 'words-out' has nothing of the task 2_0"),
+        (["state/@tasks/2_0.ends", "topics/words-out"], "'words-out' has nothing of the task 2_0"),
         (["state/@tasks/0_0.ends"], EQUAL),
     ],
 )
