@@ -80,6 +80,9 @@ class Reset:
     is_begun: bool
     """Whether an earlier reset has not ended; what it was told to remove is what goes."""
 
+    keeps_outputs: bool = False
+    """Whether topics stay that the topology writes: what its next run emits comes behind that."""
+
     def carry_out(self) -> None:
         """Remove it. A reset that is killed is ended by the next one.
 
@@ -87,9 +90,12 @@ class Reset:
             StoreLockedError: Somebody runs the topology, or writes one of the topics.
             StorageError: Something cannot be removed.
         """
-        if not self.items:  # also of a state that is gone, which its next run then takes for new
+        if not self.items:
+            if not self.keeps_outputs:
+                return
             with reporting("write into", self.state):
                 make_directory(self.state)
+            # The state is gone; so its next run knows that it is to begin anew.
             write_json(self.state / RESET_DONE_FILE, {"format": _FORMAT})
             return
         with ExitStack() as stack:
@@ -140,15 +146,15 @@ def plan_reset(
     root, home = local_path(state), local_path(topics, "topics")
     _refuse_instances(root)
     note = read_fields(root / RESET_FILE)
+    read = {node.reads.name for node in graph.nodes if node.reads is not None}
+    written = {node.writes.name for node in graph.nodes if node.writes is not None}
+    written |= {topic.name for topic in graph.errors.dead_letter_topics}
     if note is not None:
         check_format(note, root / RESET_FILE, _FORMAT)
         noted = note.inside("topics")
         listed = [(noted.text(name), name) for name in noted]
     else:
         internal = {topic.name for topic in graph.internal_topics}
-        read = {node.reads.name for node in graph.nodes if node.reads is not None}
-        written = {node.writes.name for node in graph.nodes if node.writes is not None}
-        written |= {topic.name for topic in graph.errors.dead_letter_topics}
         internal |= set(_noted_internal_topics(root, graph.name))
         listed = [("internal topic", name) for name in sorted(internal)]
         if outputs:
@@ -171,6 +177,7 @@ def plan_reset(
         },
         sources=tuple(sorted(_noted_sources(root))),
         is_begun=note is not None,
+        keeps_outputs=any((home / name).is_dir() for name in written - gone_topics),
     )
 
 

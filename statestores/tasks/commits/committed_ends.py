@@ -111,9 +111,9 @@ class CommittedEnds:
                 for name, (end, noted) in sorted(behind.items())
             )
             raise StoreCorruptedError(
-                f"the task {task} has committed {words}, in partition {task.partition}: an older "
-                "copy has been put back, or the changelog has lost its end; put back the newest "
-                "copy, or reset the state"
+                f"the task {task} has committed {words}, in partition {task.partition} of "
+                f"{str(self._file.parent.parent)!r}: an older copy has been put back, or the "
+                "changelog has lost its end; put back the newest copy, or reset the state"
             )
 
     def note(self, stores: Iterable[LoggedStore[Any]], outputs: Mapping[str, int]) -> None:

@@ -98,7 +98,7 @@ def copies(tmp_path_factory: pytest.TempPathFactory) -> Copies:
     [
         ("state", "the topic .* has what the commit 2 of the task 0_0 has emitted"),
         ("state/sums", "the task 0_0 has committed 'sums' up to offset"),
-        ("state/seen/1", "the task 0_1 has committed 'seen' up to offset 1 .*in partition 1"),
+        ("state/seen/1", "the task 0_1 has committed 'seen' up to offset 1 .*in partition 1 of"),
         ("state/words", "the task 2_0 has committed 'words' up to offset"),
         ("state/lines-task", "the task 1_0 has committed 'lines-task' up to offset"),
         ("state/lines-source", "the task 3_0 has committed 'lines-source' up to offset"),

@@ -20,7 +20,7 @@ from statestores.errors import (
     StoreMismatchError,
 )
 from statestores.processing import DeadLetter, LocalTopics, Record, Topic, Topology, run, tumbling
-from statestores.processing.local import AtLeastOnce, Items, ParquetSink, StoredRecord
+from statestores.processing.local import AtLeastOnce, Items, ParquetSink, StoredRecord, plan_reset
 
 IN = Topic("in", key=ss.utf8, value=ss.json)
 OUT = Topic("out", key=ss.utf8, value=ss.json)
@@ -154,6 +154,7 @@ def test_a_directory_has_the_files_of_one_topic_of_one_state(tmp_path: Path) -> 
     _append(tmp_path, _records(0, 3))
     _run(tmp_path, ParquetSink(tmp_path / "out"))
     (tmp_path / "state").rename(tmp_path / "old")
+    plan_reset(_copying(), state=tmp_path / "state", topics=tmp_path / "topics").carry_out()
 
     with pytest.raises(StoreMismatchError, match="choose another directory"):
         _run(tmp_path, ParquetSink(tmp_path / "out"))

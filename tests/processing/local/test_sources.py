@@ -23,7 +23,7 @@ from statestores.processing import (
     Topology,
     run,
 )
-from statestores.processing.local import Items, JsonLines, ParquetFiles
+from statestores.processing.local import Items, JsonLines, ParquetFiles, plan_reset
 from statestores.processing.local.edges import SOURCES_DIRECTORY
 from statestores.processing.local.sources import file_reader
 
@@ -416,6 +416,7 @@ def test_a_state_that_is_removed_begins_anew(tmp_path: Path) -> None:
     assert (tmp_path / "state" / SOURCES_DIRECTORY / "lines" / "0").is_dir()
     assert not (tmp_path / "topics" / "lines").exists()
     (tmp_path / "state").rename(tmp_path / "old")
+    plan_reset(_copying(), state=tmp_path / "state", topics=tmp_path / "topics").carry_out()
     _run(tmp_path, JsonLines(path))
 
     assert _values(tmp_path) == [0, 0]
