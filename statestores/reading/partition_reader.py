@@ -6,7 +6,6 @@ staged write that is committed and not finished counts as a part of the changelo
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -14,19 +13,17 @@ import pyarrow as pa
 from statestores.arrow.keys.key_selection import KeySelection
 from statestores.arrow.rows.spilled_runs import SpilledRuns
 from statestores.arrow.schemas import row_schema
-from statestores.arrow.snapshots.directory import list_snapshots
 from statestores.arrow.snapshots.key_splits import key_shares
 from statestores.arrow.snapshots.manifest import Manifest
-from statestores.arrow.snapshots.reader import Snapshot, passed_over, read_snapshot
+from statestores.arrow.snapshots.reader import Snapshot
 from statestores.arrow.time_travel import check_has_history
-from statestores.changelog import Frame, FrameKind, changelog_partition
+from statestores.changelog import Frame, FrameKind
 from statestores.errors import (
     InvalidArgumentError,
     OffsetOutOfRangeError,
     SnapshotCorruptedError,
     StorageError,
     StoreNotFoundError,
-    UnsupportedFormatError,
 )
 from statestores.generations import refuse_replaced
 from statestores.object_log.view import View
@@ -38,9 +35,9 @@ from statestores.reading.partition_places import (
     log_at,
     number_at,
     shown_place,
-    snapshots_at,
 )
 from statestores.reading.replay import Replay
+from statestores.reading.usable_snapshots import UsableSnapshots
 from statestores.reading.visible_log import LogBeginning, LogEnd
 from statestores.reading.visible_object_log import VisibleObjectLog
 from statestores.spi.offsets import Position
@@ -61,6 +58,7 @@ class PartitionReader:
         self._specification = specification
         self._number = number_at(place)
         self._log = log_at(place, specification)
+        self._snapshots = UsableSnapshots(place, specification.name, self._log)
 
     @property
     def end_offset(self) -> int:
@@ -129,7 +127,9 @@ class PartitionReader:
         Raises:
             ChangelogCorruptedError, StorageError: The partition cannot be read.
         """
-        return next((each.manifest for each in self._snapshots(None, self._log.end())), None)
+        return next(
+            (each.manifest for each in self._snapshots.readable(None, self._log.end())), None
+        )
 
     def snapshots(self) -> Iterator[Manifest]:
         """Yield what the snapshots with readable manifests are, the newest first.
@@ -137,7 +137,7 @@ class PartitionReader:
         Raises:
             ChangelogCorruptedError, StorageError: The partition cannot be read.
         """
-        return (each.manifest for each in self._snapshots(None, self._log.end()))
+        return (each.manifest for each in self._snapshots.readable(None, self._log.end()))
 
     def commits(self) -> Iterator[Frame]:
         """Yield what the changelog still has, commit by commit; merged ones are one.
@@ -165,7 +165,7 @@ class PartitionReader:
             ChangelogCorruptedError, StorageError: The partition cannot be read.
         """
         keys = keys or KeySelection()
-        snapshot = next(self._snapshots(offset, self._log.end()), None)
+        snapshot = next(self._snapshots.readable(offset, self._log.end()), None)
         if snapshot is None:
             return [keys]
         if count is rows is None and offset - snapshot.offset > snapshot.rows:
@@ -344,14 +344,14 @@ class PartitionReader:
         self, offset: int | None, keys: KeySelection, runs: SpilledRuns | None
     ) -> Replay:
         for _ in range(_ATTEMPTS - 1):
-            newest = self._newest_offset(offset)
+            newest = self._snapshots.newest_offset(offset)
             end = self._log.end()
             try:
                 return self._replay(offset, end, keys, runs)
             except OffsetOutOfRangeError:
                 # A writer may have deleted or compacted what was read, and there is more now.
                 moved = offset is None and self._log.end().offset > end.offset
-                if not moved and self._newest_offset(offset) == newest:
+                if not moved and self._snapshots.newest_offset(offset) == newest:
                     raise
         return self._replay(offset, self._log.end(), keys, runs)
 
@@ -368,17 +368,11 @@ class PartitionReader:
         stop = self._stop(offset, start, self._log.end())
         return self._followed(Replay.of(self._specification, snapshot), start, stop)
 
-    def _newest_offset(self, offset: int | None) -> int:
-        """Return the offset of the newest snapshot up to *offset*; -1 when there is none."""
-        return max(
-            (at for at in self._snapshot_paths() if offset is None or at <= offset), default=-1
-        )
-
     def _replay(
         self, offset: int | None, end: LogEnd, keys: KeySelection, runs: SpilledRuns | None
     ) -> Replay:
         """Return the content after the change with *offset*, the log ending at *end*."""
-        snapshot = self._snapshot(offset, end, keys)
+        snapshot = self._snapshots.whole(offset, end, keys)
         start = 0 if snapshot is None else snapshot.offset + 1
         stop = self._stop(offset, start, end)
         if not end.has_log and self._is_engine_alone():
@@ -408,59 +402,7 @@ class PartitionReader:
         place = self._place
         if not isinstance(place, PartitionDirectory):
             return False
-        return backend_of(place.path) is not None and not self._snapshot_paths()
-
-    def _snapshot_paths(self) -> dict[int, Path]:
-        """Return the snapshots that there are, by their offsets, ascending."""
-        directory = snapshots_at(self._place)
-        return {} if directory is None else list_snapshots(directory)
-
-    def _snapshot(self, offset: int | None, end: LogEnd, keys: KeySelection) -> Snapshot | None:
-        """Return the newest snapshot up to *offset* that is whole, as far as it has *keys*."""
-        refused: list[Exception] = []
-        for snapshot in self._snapshots(offset, end, refused):
-            try:
-                snapshot.verify_checksums(keys)
-            except (SnapshotCorruptedError, StoreNotFoundError) as error:
-                refused.append(error)
-            else:
-                self._check_enough(snapshot.offset + 1, end, refused)
-                return snapshot
-        self._check_enough(0, end, refused)
-        return None
-
-    def _check_enough(self, start: int, end: LogEnd, refused: Sequence[Exception]) -> None:
-        """Accept a changelog that begins where it is needed, if newer snapshots are *refused*.
-
-        Raises:
-            SnapshotCorruptedError: They have what is missing.
-        """
-        damaged = [error for error in refused if not isinstance(error, StoreNotFoundError)]
-        if not damaged or (end.has_log and self._log.first_offset() <= start):
-            return
-        has = f"begins at offset {self._log.first_offset()}" if end.has_log else "is not there"
-        raise SnapshotCorruptedError(
-            f"the content of {shown_place(self._place)!r} cannot be read: its changelog {has}, "
-            f"and is needed from offset {start} on; {passed_over(damaged)}"
-        ) from damaged[0]
-
-    def _snapshots(
-        self, offset: int | None, end: LogEnd, refused: list[Exception] | None = None
-    ) -> Iterator[Snapshot]:
-        """Yield the snapshots up to *offset*, newest first; note why others cannot be used."""
-        expected = changelog_partition(self._specification.name, self._number)
-        for at, path in reversed(self._snapshot_paths().items()):
-            if offset is not None and at > offset:
-                continue
-            try:
-                snapshot = read_snapshot(path)
-            except (SnapshotCorruptedError, UnsupportedFormatError, StoreNotFoundError) as error:
-                if refused is not None:
-                    refused.append(error)
-                continue
-            if end.has_log and snapshot.manifest.partition != expected:
-                continue  # its offset is one of another log
-            yield snapshot
+        return backend_of(place.path) is not None and not self._snapshots.paths()
 
     def _stop(self, offset: int | None, start: int, end: LogEnd) -> int:
         """Return the offset before which to stop reading changes from *start*."""
@@ -474,7 +416,7 @@ class PartitionReader:
 
     def _end_offset(self, end: LogEnd) -> int:
         """Return the end offset where the log ends at *end*."""
-        return end.offset if end.has_log else max(self._snapshot_paths(), default=-1) + 1
+        return end.offset if end.has_log else self._snapshots.newest_offset() + 1
 
 
 def end_offsets(readers: Sequence[PartitionReader]) -> list[int]:

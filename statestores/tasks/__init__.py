@@ -11,10 +11,11 @@ from statestores.tasks.lag import (
     task_offset_sum,
 )
 from statestores.tasks.local_directory import LocalDirectory, Orphan, RemovedEngine
+from statestores.tasks.opening import open_task
 from statestores.tasks.rebuilding import OnCorruption, Rebuild
 from statestores.tasks.restore_progress import RestoreListener, RestoreProgress
 from statestores.tasks.standby import Standby, open_standby
-from statestores.tasks.task import Task, open_task
+from statestores.tasks.task import Task
 from statestores.tasks.task_id import TaskId
 from statestores.tasks.task_manager import TaskManager
 from statestores.tasks.task_state import TaskState

@@ -1,0 +1,86 @@
+"""The snapshots of a partition that a reader can use, and whether what is there is enough."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from statestores.arrow.keys.key_selection import KeySelection
+from statestores.arrow.snapshots.directory import list_snapshots
+from statestores.arrow.snapshots.reader import Snapshot, passed_over, read_snapshot
+from statestores.changelog import changelog_partition
+from statestores.errors import SnapshotCorruptedError, StoreNotFoundError, UnsupportedFormatError
+from statestores.reading.partition_places import (
+    PartitionPlace,
+    number_at,
+    shown_place,
+    snapshots_at,
+)
+from statestores.reading.visible_log import LogEnd, VisibleLog
+
+
+class UsableSnapshots:
+    """Looks for the snapshots of one partition, anew at each call."""
+
+    def __init__(self, place: PartitionPlace, name: str, log: VisibleLog) -> None:
+        """Look at *place*, a partition of the store *name* with the changelog *log*."""
+        self._place = place
+        self._log = log
+        self._partition = changelog_partition(name, number_at(place))
+
+    def paths(self) -> dict[int, Path]:
+        """Return the snapshots that there are, by their offsets, ascending."""
+        directory = snapshots_at(self._place)
+        return {} if directory is None else list_snapshots(directory)
+
+    def newest_offset(self, offset: int | None = None) -> int:
+        """Return the offset of the newest snapshot up to *offset*; -1 when there is none."""
+        return max((at for at in self.paths() if offset is None or at <= offset), default=-1)
+
+    def readable(
+        self, offset: int | None, end: LogEnd, refused: list[Exception] | None = None
+    ) -> Iterator[Snapshot]:
+        """Yield those up to *offset*, newest first; note in *refused* why others are not used."""
+        for at, path in reversed(self.paths().items()):
+            if offset is not None and at > offset:
+                continue
+            try:
+                snapshot = read_snapshot(path)
+            except (SnapshotCorruptedError, UnsupportedFormatError, StoreNotFoundError) as error:
+                if refused is not None:
+                    refused.append(error)
+                continue
+            if end.has_log and snapshot.manifest.partition != self._partition:
+                continue  # its offset is one of another log
+            yield snapshot
+
+    def whole(self, offset: int | None, end: LogEnd, keys: KeySelection) -> Snapshot | None:
+        """Return the newest one up to *offset* that is whole, as far as it has *keys*.
+
+        Raises:
+            SnapshotCorruptedError: Those that are damaged have what the changelog lacks.
+        """
+        refused: list[Exception] = []
+        for snapshot in self.readable(offset, end, refused):
+            try:
+                snapshot.verify_checksums(keys)
+            except (SnapshotCorruptedError, StoreNotFoundError) as error:
+                refused.append(error)
+            else:
+                self._check_enough(snapshot.offset + 1, end, refused)
+                return snapshot
+        self._check_enough(0, end, refused)
+        return None
+
+    def _check_enough(self, start: int, end: LogEnd, refused: Sequence[Exception]) -> None:
+        """Accept a changelog that begins where it is needed, if newer snapshots are *refused*.
+
+        Raises:
+            SnapshotCorruptedError: They have what is missing.
+        """
+        damaged = [error for error in refused if not isinstance(error, StoreNotFoundError)]
+        if not damaged or (end.has_log and self._log.first_offset() <= start):
+            return
+        has = f"begins at offset {self._log.first_offset()}" if end.has_log else "is not there"
+        raise SnapshotCorruptedError(
+            f"the content of {shown_place(self._place)!r} cannot be read: its changelog {has}, "
+            f"and is needed from offset {start} on; {passed_over(damaged)}"
+        ) from damaged[0]
