@@ -19,8 +19,8 @@ from statestores.changelog.frame import Frame, FrameKind
 from statestores.changelog.log_reader import ChangelogReader
 from statestores.changelog.options import ChangelogOptions, Compression
 from statestores.changelog.rows import KEY_VALUE_CHANGES, VERSIONED_CHANGES, change_schema
-from statestores.changelog.segment_directory import SegmentInfo
-from statestores.changelog.tail import TornTail
+from statestores.changelog.segments.segment_directory import SegmentInfo
+from statestores.changelog.segments.tail import TornTail
 
 __all__ = [
     "KEY_VALUE_CHANGES",

@@ -11,17 +11,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from statestores.changelog.active_segment import ActiveSegment
 from statestores.changelog.file_log import FileChangelog
 from statestores.changelog.frame import Frame
 from statestores.changelog.merged_frames import MergedFrames
-from statestores.changelog.segment_directory import (
+from statestores.changelog.segments.active_segment import ActiveSegment
+from statestores.changelog.segments.segment_directory import (
     SegmentInfo,
     list_segments,
     read_head,
     remove_files,
 )
-from statestores.changelog.segment_head import SegmentHead
+from statestores.changelog.segments.segment_head import SegmentHead
 from statestores.changelog.survivors import Choice, Survivors, choose, survivors_for
 from statestores.failpoints import reach
 from statestores.files.failures import storage_error

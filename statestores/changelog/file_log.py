@@ -12,7 +12,6 @@ from typing import Self
 
 import pyarrow as pa
 
-from statestores.changelog.active_segment import ActiveSegment
 from statestores.changelog.contract import NO_POSITION, OffsetRange
 from statestores.changelog.frame import Frame, FrameKind
 from statestores.changelog.log_appender import LogAppender
@@ -21,15 +20,16 @@ from statestores.changelog.opening import check_chain, open_last_segment, read_o
 from statestores.changelog.options import ChangelogOptions, check_changelog_options
 from statestores.changelog.range_reading import check_range, read_range
 from statestores.changelog.rows import change_schema
-from statestores.changelog.segment_directory import (
+from statestores.changelog.segments.active_segment import ActiveSegment
+from statestores.changelog.segments.segment_directory import (
     SegmentInfo,
     has_segments,
     leftovers,
     list_segments,
     remove_files,
 )
-from statestores.changelog.segment_head import SegmentHead
-from statestores.changelog.tail import TornTail
+from statestores.changelog.segments.segment_head import SegmentHead
+from statestores.changelog.segments.tail import TornTail
 from statestores.errors import (
     InvalidArgumentError,
     OffsetOutOfRangeError,

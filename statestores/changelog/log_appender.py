@@ -9,17 +9,17 @@ from typing import NamedTuple, Self
 
 import pyarrow as pa
 
-from statestores.changelog.active_segment import ActiveSegment
 from statestores.changelog.contract import OffsetRange
 from statestores.changelog.frame import FrameHeader, FrameKind
 from statestores.changelog.frame_bodies import BodyWriter
 from statestores.changelog.next_frame import next_frame
 from statestores.changelog.options import ChangelogOptions
 from statestores.changelog.rows import change_schema
-from statestores.changelog.segment import Segment
-from statestores.changelog.segment_directory import may_be_there, segment_name
-from statestores.changelog.segment_head import SegmentHead
-from statestores.changelog.tail import Tail
+from statestores.changelog.segments.active_segment import ActiveSegment
+from statestores.changelog.segments.segment import Segment
+from statestores.changelog.segments.segment_directory import may_be_there, segment_name
+from statestores.changelog.segments.segment_head import SegmentHead
+from statestores.changelog.segments.tail import Tail
 from statestores.errors import InvalidTypeError
 from statestores.failpoints import reach
 from statestores.spi.offsets import Position

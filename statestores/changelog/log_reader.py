@@ -13,9 +13,9 @@ from typing import Self
 from statestores.changelog.contract import ReadOnlyChangelog
 from statestores.changelog.frame import Frame
 from statestores.changelog.range_reading import check_range, read_range
-from statestores.changelog.segment import Segment
-from statestores.changelog.segment_directory import SegmentInfo, check_name, list_segments
-from statestores.changelog.tail import Tail, TornTail
+from statestores.changelog.segments.segment import Segment
+from statestores.changelog.segments.segment_directory import SegmentInfo, check_name, list_segments
+from statestores.changelog.segments.tail import Tail, TornTail
 from statestores.errors import (
     ChangelogCorruptedError,
     StorageError,

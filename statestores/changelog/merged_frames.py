@@ -14,7 +14,7 @@ from statestores.changelog.frame import (
     pack_frame,
 )
 from statestores.changelog.frame_bodies import BodyWriter
-from statestores.changelog.segment_head import SegmentHead
+from statestores.changelog.segments.segment_head import SegmentHead
 from statestores.changelog.stored_position import pack_position
 from statestores.changelog.survivors import Choice
 from statestores.spi.offsets import Position

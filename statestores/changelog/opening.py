@@ -3,13 +3,13 @@
 Nothing is changed here, so an opening that fails leaves everything as it was.
 """
 
-from statestores.changelog.segment import Segment
-from statestores.changelog.segment_directory import (
+from statestores.changelog.segments.segment import Segment
+from statestores.changelog.segments.segment_directory import (
     SegmentListing,
     check_name,
     read_head,
 )
-from statestores.changelog.tail import Tail
+from statestores.changelog.segments.tail import Tail
 from statestores.errors import ChangelogCorruptedError, StorageError, StoreMismatchError
 
 

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from statestores.changelog.frame import Frame
-from statestores.changelog.segment import Segment, StoredFrame
-from statestores.changelog.segment_directory import (
+from statestores.changelog.segments.segment import Segment, StoredFrame
+from statestores.changelog.segments.segment_directory import (
     SegmentInfo,
     SegmentListing,
     check_name,

@@ -8,7 +8,7 @@ import pyarrow as pa
 from statestores.changelog.frame import Frame, unpack_header
 from statestores.changelog.merged_frames import MergedFrames
 from statestores.changelog.options import Compression
-from statestores.changelog.segment_head import SegmentHead
+from statestores.changelog.segments.segment_head import SegmentHead
 from statestores.changelog.survivors import Survivors, choose, survivors_for
 from statestores.errors import CommitConflictError
 from statestores.object_log.checkpoint import SegmentRef

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from statestores.changelog.options import Compression
-from statestores.changelog.segment_head import SegmentHead
+from statestores.changelog.segments.segment_head import SegmentHead
 from statestores.errors import CommitInDoubtError
 from statestores.object_log.catching_up import catch_up
 from statestores.object_log.checkpoint import (

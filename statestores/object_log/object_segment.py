@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from statestores.changelog.frame import Frame
-from statestores.changelog.memory_segment import MemorySegment
 from statestores.changelog.options import Compression
-from statestores.changelog.segment_head import DamagedHeadError, SegmentHead, head_bytes
+from statestores.changelog.segments.memory_segment import MemorySegment
+from statestores.changelog.segments.segment_head import DamagedHeadError, SegmentHead, head_bytes
 from statestores.errors import ChangelogCorruptedError
 from statestores.object_log.checkpoint import SegmentRef
 from statestores.object_log.frames import EntryRef, damaged

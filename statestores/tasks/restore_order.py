@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from statestores.arrow.snapshots.directory import list_snapshots
-from statestores.changelog.segment_directory import SUFFIX
+from statestores.changelog.segments.segment_directory import SUFFIX
 from statestores.state_root import PartitionDirectory
 
 

@@ -18,7 +18,7 @@ from statestores.arrow.snapshots.directory import snapshot_name
 from statestores.arrow.snapshots.reader import read_snapshot
 from statestores.arrow.snapshots.snapshot import SnapshotContent, SnapshotInfo, write_content
 from statestores.changelog import changelog_partition
-from statestores.changelog.segment_directory import SUFFIX
+from statestores.changelog.segments.segment_directory import SUFFIX
 from statestores.errors import InvalidArgumentError, SnapshotCorruptedError, StoreNotFoundError
 from statestores.files.durable_directory import make_durable
 from statestores.reading.partition_reader import PartitionReader

@@ -10,7 +10,7 @@ from statestores.arrow.snapshots.directory import list_snapshots
 from statestores.arrow.snapshots.reader import Snapshot, read_snapshot
 from statestores.changelog import ChangelogReader, FrameKind, changelog_partition
 from statestores.changelog.opening import check_chain
-from statestores.changelog.segment_directory import list_segments
+from statestores.changelog.segments.segment_directory import list_segments
 from statestores.errors import StateStoreError
 from statestores.reading.locations import Partition
 from statestores.spi.specification import StoreSpecification

@@ -16,8 +16,8 @@ from statestores.changelog import (
     compact,
     range_reading,
 )
-from statestores.changelog.segment import Segment
-from statestores.changelog.segment_directory import list_segments
+from statestores.changelog.segments.segment import Segment
+from statestores.changelog.segments.segment_directory import list_segments
 from statestores.errors import (
     ChangelogCorruptedError,
     OffsetOutOfRangeError,

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from statestores.changelog import ChangelogReader, FileChangelog, segment
-from statestores.changelog.tail import Tail
+from statestores.changelog import ChangelogReader, FileChangelog
+from statestores.changelog.segments import segment
+from statestores.changelog.segments.tail import Tail
 from statestores.spi import Changes
 
 pytestmark = pytest.mark.usefixtures("no_descriptor_leaks")

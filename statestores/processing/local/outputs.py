@@ -7,9 +7,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from statestores.changelog.file_log import wall_clock_ms
-from statestores.changelog.memory_segment import FrameContent, MemorySegment, segment_in_memory
 from statestores.changelog.rows import RECORDS
-from statestores.changelog.segment_directory import segment_name
+from statestores.changelog.segments.memory_segment import (
+    FrameContent,
+    MemorySegment,
+    segment_in_memory,
+)
+from statestores.changelog.segments.segment_directory import segment_name
 from statestores.errors import OffsetOutOfRangeError, StoreCorruptedError
 from statestores.failpoints import reach
 from statestores.processing.local.topics import AnyTopic

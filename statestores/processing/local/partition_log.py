@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from statestores.changelog import ChangelogReader, FileChangelog, Frame
 from statestores.changelog.rows import RECORDS
-from statestores.changelog.segment_directory import list_segments
+from statestores.changelog.segments.segment_directory import list_segments
 from statestores.errors import OffsetOutOfRangeError, StorageError, StoreMismatchError
 from statestores.processing.local.retention import Retention, removal_of
 from statestores.processing.local.sharing.patience import Patience

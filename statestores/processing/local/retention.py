@@ -7,7 +7,7 @@ not committed: those stay, whatever the retention says.
 from dataclasses import dataclass
 from pathlib import Path
 
-from statestores.changelog.segment_directory import list_segments
+from statestores.changelog.segments.segment_directory import list_segments
 from statestores.errors import InvalidArgumentError, StorageError
 from statestores.processing.windows import check_count, check_duration
 from statestores.semantics.expiry.wall_clock import wall_clock_ms

@@ -20,8 +20,12 @@ from typing import Any
 
 from statestores.changelog import Frame, change_schema
 from statestores.changelog.file_log import wall_clock_ms
-from statestores.changelog.memory_segment import FrameContent, MemorySegment, segment_in_memory
 from statestores.changelog.rows import batch_from_changes
+from statestores.changelog.segments.memory_segment import (
+    FrameContent,
+    MemorySegment,
+    segment_in_memory,
+)
 from statestores.errors import ChangelogCorruptedError
 from statestores.files.durable_json import check_format
 from statestores.files.strict_json import Fields

@@ -20,7 +20,7 @@ import google_crc32c
 
 from statestores.arrow.file_access import checksum_of, reporting
 from statestores.changelog import ChangelogReader
-from statestores.changelog.segment_directory import segment_name
+from statestores.changelog.segments.segment_directory import segment_name
 from statestores.errors import (
     ChangelogCorruptedError,
     StoreMismatchError,

@@ -11,7 +11,7 @@ from statestores.changelog.frame import (
     pack_frame,
     unpack_header,
 )
-from statestores.changelog.segment_head import SegmentHead, head_bytes
+from statestores.changelog.segments.segment_head import SegmentHead, head_bytes
 from statestores.changelog.stored_position import pack_position
 from statestores.object_log.requests import (
     Create,

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Self
 
 from statestores.changelog.frame import FrameKind
-from statestores.changelog.segment import Segment
+from statestores.changelog.segments.segment import Segment
 from statestores.changelog.stored_position import MalformedPositionError
 from statestores.spi.offsets import Position
 

@@ -7,8 +7,8 @@ under the same name, and what it covers beyond that no longer counts, whether it
 from dataclasses import dataclass
 from pathlib import Path
 
-from statestores.changelog.segment import Segment
-from statestores.changelog.segment_head import SegmentHead
+from statestores.changelog.segments.segment import Segment
+from statestores.changelog.segments.segment_head import SegmentHead
 from statestores.errors import ChangelogCorruptedError, StorageError
 from statestores.failpoints import reach
 from statestores.files.durable_directory import make_durable

@@ -7,12 +7,12 @@ from typing import Self
 
 import pyarrow as pa
 
-from statestores.changelog.segment_directory import (
+from statestores.changelog.segments.segment_directory import (
     TEMPORARY_SUFFIX,
     make_names_durable,
     segment_name,
 )
-from statestores.changelog.segment_head import SegmentHead
+from statestores.changelog.segments.segment_head import SegmentHead
 from statestores.errors import CommitInDoubtError, StorageError
 from statestores.failpoints import reach
 from statestores.files.failures import storage_error

@@ -12,8 +12,8 @@ from statestores.changelog.frame_bodies import BodyWriter
 from statestores.changelog.next_frame import next_frame
 from statestores.changelog.options import ChangelogOptions
 from statestores.changelog.rows import change_schema
-from statestores.changelog.segment import Segment
-from statestores.changelog.segment_head import DamagedHeadError, SegmentHead, head_bytes
+from statestores.changelog.segments.segment import Segment
+from statestores.changelog.segments.segment_head import DamagedHeadError, SegmentHead, head_bytes
 from statestores.errors import ChangelogCorruptedError
 from statestores.spi.offsets import Position
 

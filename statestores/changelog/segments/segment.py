@@ -24,7 +24,7 @@ from statestores.changelog.frame import (
 )
 from statestores.changelog.frame_bodies import read_body
 from statestores.changelog.rows import empty_batch
-from statestores.changelog.segment_head import DamagedHeadError, SegmentHead, head_bytes
+from statestores.changelog.segments.segment_head import DamagedHeadError, SegmentHead, head_bytes
 from statestores.changelog.stored_position import MalformedPositionError, unpack_position
 from statestores.errors import ChangelogCorruptedError, UnsupportedFormatError
 from statestores.files.failures import reporting
