@@ -1,0 +1,214 @@
+"""What is not resharded, or not unasked; and what a reshard says before and meanwhile."""
+
+import random
+from pathlib import Path
+
+import pytest
+from dictionary import RETENTION_MS, SPECIFICATIONS, by_repr, shown
+from stores_of_two import written_store
+
+import statestores as ss
+from statestores.errors import (
+    CapabilityNotSupportedError,
+    InvalidArgumentError,
+    InvalidTypeError,
+    StateStoreError,
+    StorageError,
+    StoreMismatchError,
+    StoreReshardedError,
+)
+from statestores.failpoints import arm, disarm
+from statestores.partitioning import partitioner_by_name
+from statestores.resharding import plan_reshard, reshard
+from statestores.root_document import TOPOLOGY_NOTE
+from statestores.staging.staged_write import publish, publishing, stage
+from statestores.staging.write_intent import StreamBatch
+from statestores.state_root import StateRoot
+
+pytestmark = pytest.mark.usefixtures("no_descriptor_leaks")
+
+
+@pytest.mark.spec("RSH-9")
+def test_rows_that_live_in_a_partition_that_is_behind_are_not_lost_unasked(tmp_path: Path) -> None:
+    """One partition is two retentions ahead: in one, the rows of the other would have expired."""
+    root = tmp_path / "root"
+    specification = SPECIFICATIONS["window"]
+    StateRoot.create(root).add_store(specification, partitions=2)
+    for place, time_ms in ((0, 100), (1, 100 + 2 * RETENTION_MS)):
+        with ss.open_logged_store(root, "kept", place, backend="memory") as opened:
+            opened.store.put(b"k%d" % place, b"v", time_ms)
+            opened.commit()
+    before = shown(root, specification)
+
+    with pytest.raises(StoreMismatchError, match="1 rows of 'kept' live in a partition"):
+        reshard(root, "kept", 1)
+    assert shown(root, specification) == before
+    assert sorted(each.name for each in (root / "kept").iterdir()) == [".writes", "0", "1"]
+    done = reshard(root, "kept", 1, drop_expired=True)
+
+    assert (done.expired, done.rows) == (1, (1,))
+    assert shown(root, specification) == before[1:]
+
+
+@pytest.mark.spec("RSH-10")
+def test_a_batch_of_a_stream_that_comes_again_is_known_afterwards(tmp_path: Path) -> None:
+    """A streaming write that was killed repeats its batch, whatever the partitions are now."""
+    root, specification = tmp_path / "root", ss.KeyValue("kept")
+    StateRoot.create(root).add_store(specification, partitions=2)
+    state = StateRoot.open(root)
+    staged = stage(root, specification, 2, "first", "one", [])
+    publish(state, "kept", "first", [staged], batch=StreamBatch(stream="s", number=4))
+    reshard(root, "kept", 3)
+    state = StateRoot.open(root)
+    staged = stage(root, specification, 3, "again", "one", [])
+    publish(state, "kept", "again", [staged], batch=StreamBatch(stream="s", number=4))
+    with publishing(state, "kept") as publisher:
+        assert publisher.has(StreamBatch(stream="s", number=4))
+        assert not publisher.has(StreamBatch(stream="s", number=5))
+
+
+@pytest.mark.spec("RSH-11")
+def test_another_root_gets_the_store_and_this_one_keeps_it(
+    tmp_path: Path, random_source: random.Random
+) -> None:
+    """The new root is one that every release reads, and a second reshard into it is refused."""
+    root, other = tmp_path / "root", tmp_path / "other"
+    written = written_store(root, "session", random_source)
+    reshard(root, "kept", 5, to=other)
+
+    assert shown(other, written.specification) == shown(root, written.specification)
+    assert StateRoot.open(root).store("kept").partitions == 2
+    assert StateRoot.open(other).store("kept").partitions == 5
+    assert '"format": 1' in (other / "statestores.json").read_text()
+    with pytest.raises(StoreMismatchError, match="has a store 'kept' already"):
+        reshard(root, "kept", 3, to=other)
+    with pytest.raises(InvalidArgumentError, match="leave to"):
+        reshard(root, "kept", 3, to=root)
+
+
+@pytest.mark.spec("RSH-12")
+def test_what_cannot_be_resharded_is_refused_by_name(tmp_path: Path) -> None:
+    """Stores that nobody partitions, those of a topology, and numbers that are none."""
+    root = tmp_path / "root"
+    state = StateRoot.create(root)
+    state.add_store(ss.KeyValue("queue"), partitions=2, placement="task")
+    state.add_store(ss.KeyValue("kept"), partitions=2)
+    with pytest.raises(InvalidArgumentError, match="nobody partitions the store 'queue'"):
+        reshard(root, "queue", 3)
+    for number in (0, 100_001):
+        with pytest.raises(InvalidArgumentError, match="partitions must be from 1"):
+            reshard(root, "kept", number)
+    with pytest.raises(InvalidTypeError, match="partitions must be an int"):
+        reshard(root, "kept", "3")  # type: ignore[arg-type]  # what is refused
+    recorded = root / "@tasks" / "0_0" / "commit"
+    recorded.mkdir(parents=True)
+    with pytest.raises(InvalidArgumentError, match="has recorded a commit"):
+        reshard(root, "kept", 3)
+    recorded.rmdir()
+    (root / TOPOLOGY_NOTE).write_text("{}")
+    with pytest.raises(InvalidArgumentError, match="the state of a topology"):
+        reshard(root, "kept", 3)
+
+
+@pytest.mark.spec("RSH-12")
+def test_a_micro_batch_that_was_committed_and_not_carried_out_is_waited_for(tmp_path: Path) -> None:
+    """Its rows are split by the old partitions, and other stores of the operator may have it."""
+    root, specification = tmp_path / "root", ss.KeyValue("kept")
+    state = StateRoot.create(root)
+    state.add_store(specification, partitions=2)
+    record = root / "@stateful" / "count" / "batch.json"
+    record.parent.mkdir(parents=True)
+    record.write_text('{"operator": "count", "query": "q", "number": 3, "stores": {"kept": {}}}')
+    with pytest.raises(InvalidArgumentError, match="start its query once"):
+        reshard(root, "kept", 3)
+    staged = stage(root, specification, 2, "first", "one", [])
+    publish(state, "kept", "first", [staged], batch=StreamBatch(stream="count@q", number=3))
+    reshard(root, "kept", 3)
+
+    assert StateRoot.open(root).store("kept").partitions == 3
+
+
+@pytest.mark.spec("RSH-12", "RSH-11")
+def test_a_store_in_an_object_store_is_resharded_into_a_directory(tmp_path: Path) -> None:
+    """In place is refused by name; its log has no snapshots to begin with."""
+    root = StateRoot.create("memory://reshard")
+    specification = ss.KeyValue("kept")
+    root.add_store(specification, partitions=2)
+    partitioner = partitioner_by_name("murmur2")
+    rows = [(b"%d" % number, b"v") for number in range(50)]
+    for place in range(2):
+        with ss.open_logged_store(
+            root, "kept", place, backend="memory", directory=tmp_path / str(place)
+        ) as opened:
+            opened.store.put_all(row for row in rows if partitioner.partition(row[0], 2) == place)
+            opened.commit({ss.TopicPartition("input", place): 7})
+    with pytest.raises(CapabilityNotSupportedError, match="--to"):
+        reshard(root, "kept", 3)
+    done = reshard(root, "kept", 3, to=tmp_path / "root")
+
+    assert shown(tmp_path / "root", specification) == by_repr(rows)
+    assert done.position == {ss.TopicPartition("input", n): 7 for n in (0, 1)}
+
+
+@pytest.mark.spec("RSH-13")
+@pytest.mark.parametrize("where", ["reshard.routed", "snapshot.data-written", "reshard.built"])
+def test_a_full_disk_leaves_the_store_as_it_was(
+    tmp_path: Path, random_source: random.Random, where: str
+) -> None:
+    """And nothing besides it."""
+    root = tmp_path / "root"
+    written = written_store(root, "key-value", random_source, count=30)
+    before = written.shown()
+
+    def fail() -> None:
+        raise OSError(28, "No space left on device")
+
+    arm(where, fail, at=1)
+    try:
+        with pytest.raises((OSError, StorageError)):
+            reshard(root, "kept", 3)
+    finally:
+        disarm()
+
+    assert written.shown() == before
+    assert sorted(each.name for each in (root / "kept").iterdir()) == [".writes", "0", "1"]
+    reshard(root, "kept", 3)
+
+    assert written.shown() == before
+
+
+@pytest.mark.spec("RSH-1")
+def test_a_plan_says_how_much_there_is(tmp_path: Path, random_source: random.Random) -> None:
+    """And changes nothing."""
+    root = tmp_path / "root"
+    written_store(root, "key-value", random_source, count=50)
+    names = sorted(str(each) for each in root.rglob("*"))
+    plan = plan_reshard(root, "kept", 3)
+
+    assert (plan.before, plan.partitions) == (2, 3)
+    assert plan.changes + plan.snapshot_rows > 0
+    assert plan.bytes > 0
+    assert sorted(str(each) for each in root.rglob("*")) == names
+
+
+def test_progress_counts_each_row_twice(tmp_path: Path, random_source: random.Random) -> None:
+    """Read, and written; and what it raises ends the reshard before it counts."""
+    root = tmp_path / "root"
+    written = written_store(root, "key-value", random_source, count=50)
+    seen: list[int] = []
+    reshard(root, "kept", 3, progress=lambda progress: seen.append(progress.rows))
+
+    assert seen[-1] == 2 * len(written.model.shown())
+
+    def stop(_progress: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        reshard(root, "kept", 4, progress=stop)
+    assert StateRoot.open(root).store("kept").partitions == 3
+
+
+def test_the_error_is_in_the_tree() -> None:
+    """Whoever catches a mismatch catches it."""
+    assert issubclass(StoreReshardedError, StoreMismatchError)
+    assert issubclass(StoreReshardedError, StateStoreError)
