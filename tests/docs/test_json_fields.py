@@ -78,6 +78,8 @@ doctor state
 verify state
 snapshot state --store rates
 compact state --store counts
+reshard state counts --partitions 3 --dry-run
+reshard state counts --partitions 3 --to resharded
 export state/counts counts.arrow
 import counts.arrow copied
 export-spark state/counts checkpoint

@@ -125,7 +125,7 @@ def test_a_file_in_the_place_of_a_directory_is_no_empty_store(state: Path, place
 def of_newer_version(path: Path, field: str) -> None:
     """Let the file say that a newer release wrote it."""
     content = json.loads(path.read_text())
-    content[field] += 1
+    content[field] += 10
     path.write_text(json.dumps(content))
 
 

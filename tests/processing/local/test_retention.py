@@ -13,7 +13,7 @@ import statestores as ss
 from statestores import failpoints
 from statestores.errors import InvalidArgumentError, InvalidTypeError, OffsetOutOfRangeError
 from statestores.processing import LocalTopics, Record, Topic, Topology, run
-from statestores.processing.local import AtLeastOnce, Items, Retention, retention
+from statestores.processing.local import AtLeastOnce, Items, Retention, plan_reset, retention
 
 IN = Topic("in", key=ss.utf8, value=ss.int64, partitions=1)
 OUT = Topic("out", key=ss.utf8, value=ss.int64, partitions=1)
@@ -149,7 +149,7 @@ def test_the_oldest_records_beyond_a_limit_of_bytes_go(tmp_path: Path) -> None:
 
 @pytest.mark.spec("PRC-66")
 def test_a_state_that_needs_what_is_gone_is_refused(tmp_path: Path) -> None:
-    """A new one begins with what is there."""
+    """One that was reset begins with what is there."""
     _append(tmp_path, 0, 50)
     _run(tmp_path)
     _append(tmp_path, 50, 50)
@@ -159,7 +159,7 @@ def test_a_state_that_needs_what_is_gone_is_refused(tmp_path: Path) -> None:
     with pytest.raises(OffsetOutOfRangeError, match="begins at offset 100"):
         _run(tmp_path)
     _append(tmp_path, 100, 5)
-    (tmp_path / "state").rename(tmp_path / "old")
+    plan_reset(_counting(), state=tmp_path / "state", topics=tmp_path / "topics").carry_out()
     assert _run(tmp_path).processed == 10
 
 
