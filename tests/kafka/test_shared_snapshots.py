@@ -17,7 +17,8 @@ from statestores.arrow.snapshots import manifest
 from statestores.arrow.snapshots.directory import list_snapshots
 from statestores.arrow.snapshots.snapshot import write_snapshot
 from statestores.failpoints import arm, disarm
-from statestores.kafka.tasks.shared_snapshots import SharedSnapshots
+from statestores.kafka.tasks import shared_snapshots
+from statestores.kafka.tasks.shared_snapshots import SharedSnapshots, SnapshotWriter
 from statestores.kafka.tasks.task_stores import LoggedStore
 from statestores.processing import Record, Topic, Topology
 
@@ -178,6 +179,32 @@ def test_half_a_snapshot_is_no_store(
                 disarm()
 
     assert found == [(10, 10, {1}), _NOTHING]
+
+
+@pytest.mark.spec("KFK-29")
+def test_a_snapshot_that_fails_is_told_and_tried_again(
+    snapshots: SharedSnapshots,
+    fresh: LoggedStore,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Whatever it was: the thread that writes them would have ended, and nobody would know."""
+    failures = iter([RuntimeError("first"), ValueError("second")])
+
+    def write(*arguments: Any, **more: Any) -> Any:
+        for failure in failures:
+            raise failure
+        return write_snapshot(*arguments, **more)
+
+    monkeypatch.setattr(shared_snapshots, "write_snapshot", write)
+    store: Any = fresh.store
+    store.put("key", 1)
+    fresh.commit(7)
+    with closing(SnapshotWriter(snapshots, lambda: [fresh], 1)):
+        wait_for(lambda: 7 in snapshots.listed(_CHANGELOG), "a snapshot")
+
+    told = [record.exc_info and str(record.exc_info[1]) for record in caplog.records]
+    assert told == ["first", "second"]
 
 
 @pytest.mark.spec("KFK-29", "KFK-8")

@@ -143,8 +143,12 @@ class SnapshotWriter(Closing):
     def _work(self) -> None:
         while not self._stopping.wait(min(_LOOK_SECONDS, self._interval_s)):
             for logged in self._owned():
-                if self._is_due(logged) and not self._stopping.is_set():
-                    self._write(logged)
+                try:
+                    if self._is_due(logged) and not self._stopping.is_set():
+                        self._write(logged)
+                except Exception:  # noqa: BLE001  # told; later ones are not missed for it
+                    CLIENT_LOGGER.exception("no snapshot of %r is written", logged.store.name)
+                    self._due[logged.changelog] = time.time() + self._interval_s
 
     def _is_due(self, logged: LoggedStore) -> bool:
         """Whether there is something new, and the last one is long enough ago, of anybody's."""
