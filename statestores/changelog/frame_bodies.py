@@ -15,7 +15,10 @@ _USE_THREADS = False
 
 
 class BodyWriter:
-    """Turns record batches of one schema into bodies; used by one thread."""
+    """Turns record batches of one schema into bodies. Any thread may write.
+
+    Whoever writes takes the stream out meanwhile, so two threads at once have one each.
+    """
 
     __slots__ = ("_options", "_schema", "_sparse_schema", "_streams")
 

@@ -1,6 +1,5 @@
 """The compaction of one partition's changelog, under its lock."""
 
-from contextlib import ExitStack
 from dataclasses import dataclass
 
 from statestores.arrow.snapshots.reader import newest_valid_snapshot
@@ -8,8 +7,8 @@ from statestores.changelog import CompactionReport, FileChangelog, changelog_par
 from statestores.changelog import compact as compact_log
 from statestores.errors import StoreNotFoundError
 from statestores.files.lock_waiting import when_unlocked
-from statestores.staging.staged_write import finish_staged_writes, refuse_unfinished_write
 from statestores.state_root import StateRoot
+from statestores.upkeep.partitions import opened_changelog
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,12 +74,7 @@ class Compaction:
     def _compacted(self, root: StateRoot) -> CompactedPartition:
         specification = root.store(self.store).specification
         directory = root.partition(self.store, self.partition)
-        finish_staged_writes(root, self.store)
-        with ExitStack() as opened:
-            log = FileChangelog.open(directory.changelog, specification.kind)
-            opened.enter_context(log)
-            root.check_current(self.store)
-            refuse_unfinished_write(root.home(self.store))
+        with opened_changelog(root, self.store, self.partition) as log:
             dropped_before = None
             if self.drop_covered:
                 newest = newest_valid_snapshot(directory.snapshots).snapshot

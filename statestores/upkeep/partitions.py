@@ -1,5 +1,10 @@
-"""The partitions of a state root that upkeep is for."""
+"""The partitions of a state root that upkeep is for, and the changelog of one to work on."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from statestores.changelog import FileChangelog
+from statestores.staging.staged_write import finish_staged_writes, refuse_unfinished_write
 from statestores.state_root import PartitionDirectory, StateRoot
 
 
@@ -18,3 +23,22 @@ def stores_and_partitions(
         for name in names
         for number in range(root.store(name).partitions)
     ]
+
+
+@contextmanager
+def opened_changelog(root: StateRoot, store: str, partition: int) -> Iterator[FileChangelog]:
+    """Open the changelog of one partition under its lock, with what staged writes have committed.
+
+    Raises:
+        StoreNotFoundError: There is none.
+        StoreLockedError: Somebody has it open, or a write is being published.
+        StoreReshardedError: The store has other partitions since *root* was opened.
+        StateStoreError: It cannot be read or written.
+    """
+    specification = root.store(store).specification
+    directory = root.partition(store, partition)
+    finish_staged_writes(root, store)
+    with FileChangelog.open(directory.changelog, specification.kind) as log:
+        root.check_current(store)
+        refuse_unfinished_write(root.home(store))
+        yield log

@@ -4,7 +4,6 @@ Invariant: a segment goes only when as many whole snapshots as are kept have all
 the newest snapshot costs nobody the store.
 """
 
-from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,8 +18,8 @@ from statestores.errors import (
     UnsupportedFormatError,
 )
 from statestores.files.lock_waiting import when_unlocked
-from statestores.staging.staged_write import finish_staged_writes, refuse_unfinished_write
 from statestores.state_root import PartitionDirectory, StateRoot
+from statestores.upkeep.partitions import opened_changelog
 
 KEPT_SNAPSHOTS: Final = 2
 """How many are kept by default: one may be damaged, and readers be at work on the last but one."""
@@ -85,7 +84,7 @@ class Vacuum:
             and FileChangelog.exists(directory.changelog)
         ):
             dropped_before = when_unlocked(
-                lambda: self._drop(root, directory, kept[-1].offset + 1),
+                lambda: self._drop(root, kept[-1].offset + 1),
                 self.timeout_ms,
                 f"the vacuum of {self.store!r}",
                 "timeout_ms",
@@ -97,15 +96,9 @@ class Vacuum:
             dropped_before=dropped_before,
         )
 
-    def _drop(self, root: StateRoot, directory: PartitionDirectory, before: int) -> int:
+    def _drop(self, root: StateRoot, before: int) -> int:
         """Delete the segments before the offset *before*; return where the log begins then."""
-        specification = root.store(self.store).specification
-        finish_staged_writes(root, self.store)
-        with ExitStack() as opened:
-            log = FileChangelog.open(directory.changelog, specification.kind)
-            opened.enter_context(log)
-            root.check_current(self.store)
-            refuse_unfinished_write(root.home(self.store))
+        with opened_changelog(root, self.store, self.partition) as log:
             if log.first_offset < min(before, log.end_offset):
                 log.seal()
                 log.delete_before(min(before, log.end_offset))

@@ -3,6 +3,7 @@
 import doctest
 import re
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyarrow as pa
@@ -181,6 +182,24 @@ def test_a_body_does_not_depend_on_those_before(compression: Compression) -> Non
             batch,
             offsets,
         )
+
+
+@pytest.mark.spec("LOG-22")
+def test_threads_that_share_a_writer_get_their_own_bodies() -> None:
+    """The records of all tasks of a process are written by one."""
+    writer = BodyWriter(KEY_VALUE_CHANGES, Compression.LZ4)
+    batches = [
+        pa.RecordBatch.from_pydict(
+            {"key": [b"%d" % number] * 300, "value": [b"v" * number] * 300},
+            schema=KEY_VALUE_CHANGES,
+        )
+        for number in range(60)
+    ]
+    with ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(writer.write, batches * 5))
+
+    alone = [BodyWriter(KEY_VALUE_CHANGES, Compression.LZ4).write(batch) for batch in batches]
+    assert found == alone * 5
 
 
 def batch_address(body: pa.Buffer) -> int:

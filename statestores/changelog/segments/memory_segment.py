@@ -106,5 +106,5 @@ def segment_in_memory(
 
 @lru_cache
 def _bodies(store_kind: str) -> BodyWriter:
-    """Return the writer of bodies of *store_kind*; it remembers lengths, and nothing of a body."""
+    """Return the writer of bodies of *store_kind*, for every thread: to begin one takes time."""
     return BodyWriter(change_schema(store_kind), _COMPRESSION)

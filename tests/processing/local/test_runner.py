@@ -165,16 +165,21 @@ def test_a_commit_of_outputs_alone_is_one_too(
     assert _read(tmp_path) == [("a", 1), ("c", 1)] * 2
 
 
+def _die_with_a_record(directory: Path, armed: Callable[..., None]) -> None:
+    """Leave the record of a commit that emits one count, and is carried out nowhere."""
+    _append(directory, "a")
+    armed("task.recorded", die)
+    with pytest.raises(Died):
+        _run(_count(), directory)
+    failpoints.disarm()
+
+
 @pytest.mark.spec("TSK-14")
 def test_a_task_whose_record_emits_is_not_opened_without_its_outputs(
     tmp_path: Path, armed: Callable[..., None]
 ) -> None:
     """What would be lost silently is an error instead, and the record stays."""
-    _append(tmp_path, "a")
-    armed("task.recorded", die)
-    with pytest.raises(Died):
-        _run(_count(), tmp_path)
-    failpoints.disarm()
+    _die_with_a_record(tmp_path, armed)
 
     with pytest.raises(CommitConflictError, match="emits records"):
         open_task(tmp_path / "state", "0_0", ["counts", "lines-task"], backend="memory")
@@ -187,11 +192,7 @@ def test_damaged_outputs_of_a_record_are_refused(
     tmp_path: Path, armed: Callable[..., None]
 ) -> None:
     """A flipped bit anywhere, an end that is gone, and one too many; put back, it is finished."""
-    _append(tmp_path, "a")
-    armed("task.recorded", die)
-    with pytest.raises(Died):
-        _run(_count(), tmp_path)
-    failpoints.disarm()
+    _die_with_a_record(tmp_path, armed)
     record = tmp_path / "state" / "@tasks" / "0_0" / "commit"
     whole = record.read_bytes()
     every = range(0, len(whole), 37)

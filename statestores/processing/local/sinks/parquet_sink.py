@@ -6,8 +6,8 @@ The files::
     DIRECTORY/_statestores-sink.json                    whose they are
 
 A commit has the files in its record; they are written under a name that begins with a dot, and
-renamed. So a file that can be seen is whole, and one is made of the same offsets again
-only under the same name.
+renamed. So a file that can be seen is whole, and one is made of the same offsets again only under
+the same name.
 """
 
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from statestores.arrow.file_access import reporting
+from statestores.arrow.file_access import reporting, write_durably
 from statestores.errors import (
     CapabilityNotSupportedError,
     InvalidTypeError,
@@ -138,8 +138,7 @@ class _ParquetWriter:
                 if target.exists():
                     continue
                 temporary = target.with_name(f".{name}.tmp")
-                temporary.write_bytes(files[name])
-                make_durable(temporary)
+                write_durably(temporary, files[name])
                 reach("sink.copied")
                 temporary.replace(target)
                 reach("sink.published")
