@@ -17,8 +17,9 @@ import pyarrow as pa
 from statestores.arrow.file_access import reporting
 from statestores.arrow.rows.spilled_runs import SpilledRuns
 from statestores.arrow.schemas import row_schema
+from statestores.errors import MisplacedKeyError
 from statestores.files.durable_directory import make_directory
-from statestores.partitioning import partitioner_by_name
+from statestores.partitioning import partitioner_by_name, placed_elsewhere
 from statestores.reading.partition_places import PartitionPlace
 from statestores.reading.partition_reader import PartitionReader
 from statestores.spi.specification import StoreSpecification
@@ -105,6 +106,7 @@ class Route:
 
         Raises:
             InvalidArgumentError: The partitioner refuses a key.
+            MisplacedKeyError: A key is in another partition than the partitioner gives it.
             StateStoreError: The partition cannot be read, or a file not be written.
         """
         directory = self.scratch / f"from-{self.number}-{uuid4().hex}"
@@ -139,7 +141,7 @@ class _Splitter:
 
     def __init__(self, route: Route, file: Any, writer: Any, share: int) -> None:
         self._partitioner = partitioner_by_name(route.specification.partitioner)
-        self._partitions = route.partitions
+        self._route = route
         self._file = file
         self._writer = writer
         self._share = share
@@ -167,12 +169,32 @@ class _Splitter:
             return
         rows = pa.Table.from_batches(self._waiting).combine_chunks()
         self._waiting, self._waiting_bytes = [], 0
-        places = self._partitioner.partition_array(rows["key"], self._partitions).to_numpy()
+        self._check_places(rows["key"])
+        places = self._partitioner.partition_array(rows["key"], self._route.partitions).to_numpy()
         order = np.argsort(places, kind="stable")
         numbers, starts = np.unique(places[order], return_index=True)
         stops = np.append(starts[1:], len(order))
         for number, start, stop in zip(numbers.tolist(), starts, stops, strict=True):
             self._write_partition(number, rows.take(pa.array(order[start:stop])))
+
+    def _check_places(self, keys: pa.ChunkedArray) -> None:
+        """Accept keys that are where the partitioner puts them.
+
+        Others have a writer that places them by a rule of its own, and would not find them again.
+        One that is in two partitions would have the rows of both.
+
+        Raises:
+            MisplacedKeyError: One is elsewhere.
+        """
+        route = self._route
+        places = self._partitioner.partition_array(keys, route.sources).to_numpy()
+        misplaced = np.flatnonzero(places != route.number)
+        if len(misplaced):
+            key = keys[int(misplaced[0])].as_py()
+            raise MisplacedKeyError(
+                placed_elsewhere(key, route.specification, route.sources, route.number)
+                + "or remove it there; a reshard would move it to where its writer does not look"
+            )
 
     def _write_partition(self, number: int, rows: pa.Table) -> None:
         size = max(1, rows.num_rows * self._piece_bytes // max(rows.nbytes, 1))

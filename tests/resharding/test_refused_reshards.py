@@ -12,6 +12,7 @@ from statestores.errors import (
     CapabilityNotSupportedError,
     InvalidArgumentError,
     InvalidTypeError,
+    MisplacedKeyError,
     StateStoreError,
     StorageError,
     StoreMismatchError,
@@ -34,9 +35,9 @@ def test_rows_that_live_in_a_partition_that_is_behind_are_not_lost_unasked(tmp_p
     root = tmp_path / "root"
     specification = SPECIFICATIONS["window"]
     StateRoot.create(root).add_store(specification, partitions=2)
-    for place, time_ms in ((0, 100), (1, 100 + 2 * RETENTION_MS)):
+    for place, key, time_ms in ((0, b"k5", 100), (1, b"k0", 100 + 2 * RETENTION_MS)):
         with ss.open_logged_store(root, "kept", place, backend="memory") as opened:
-            opened.store.put(b"k%d" % place, b"v", time_ms)
+            opened.store.put(key, b"v", time_ms)
             opened.commit()
     before = shown(root, specification)
 
@@ -47,7 +48,33 @@ def test_rows_that_live_in_a_partition_that_is_behind_are_not_lost_unasked(tmp_p
     done = reshard(root, "kept", 1, drop_expired=True)
 
     assert (done.expired, done.rows) == (1, (1,))
-    assert shown(root, specification) == before[1:]
+    assert shown(root, specification) == before[:1]
+
+
+@pytest.mark.spec("RSH-14")
+@pytest.mark.parametrize("kind", ["key-value", "versioned"])
+@pytest.mark.parametrize("placed", [[0, 2], [2]])
+def test_keys_that_their_writer_places_by_a_rule_of_its_own_stay_where_they_are(
+    tmp_path: Path, kind: str, placed: list[int]
+) -> None:
+    """Each task had a row under one name: the new partition had it twice, and could not be opened.
+
+    Of versions it would have been one history of several tasks. And a key in one partition, the
+    wrong one, was moved to where its task did not look.
+    """
+    root = tmp_path / "root"
+    StateRoot.create(root).add_store(SPECIFICATIONS[kind], partitions=3)
+    assert partitioner_by_name("murmur2").partition(b"last", 3) == 0
+    for number in placed:
+        with ss.open_logged_store(root, "kept", number, backend="memory") as opened:
+            opened.store.put(b"last", b"v", *([100] if kind == "versioned" else []))
+            opened.commit()
+    before = shown(root, SPECIFICATIONS[kind])
+
+    with pytest.raises(MisplacedKeyError, match=r"b'last' is in partition 2 .*looks for it in 0"):
+        reshard(root, "kept", 2)
+    assert StateRoot.open(root).store("kept").partitions == 3
+    assert shown(root, SPECIFICATIONS[kind]) == before
 
 
 @pytest.mark.spec("RSH-10")
