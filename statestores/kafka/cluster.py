@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, Uuid
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec, ResourceType
 
@@ -29,6 +29,15 @@ PATIENCE_SECONDS = 60.0
 
 _PAUSE_SECONDS = 0.05
 _SHORT_SECONDS = 2.0
+
+
+def spelled(topic_id: Uuid) -> str:
+    """Return a topic's id as Kafka spells it; the client has slashes in one of three.
+
+    >>> spelled(Uuid(-1, -17))
+    '____________________7w'
+    """
+    return str(topic_id).replace("+", "-").replace("/", "_")
 
 
 class Cluster:
@@ -76,6 +85,8 @@ class Cluster:
     def ids_of(self, topics: Iterable[str]) -> dict[str, str]:
         """Return the ids of *topics*, which are there: each topic has one that no other has had.
 
+        They are spelled as Kafka's own tools do, and may be names of files.
+
         Raises:
             BrokerError: As `partitions`.
         """
@@ -85,7 +96,7 @@ class Cluster:
             described = self._admin.describe_topics(
                 TopicCollection(names), request_timeout=REQUEST_SECONDS
             )
-            return {name: str(future.result().topic_id) for name, future in described.items()}
+            return {name: spelled(future.result().topic_id) for name, future in described.items()}
 
         return repeated("look for the topics " + ", ".join(names), ask) if names else {}
 

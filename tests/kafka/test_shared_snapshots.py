@@ -3,12 +3,14 @@
 import json
 import logging
 import os
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from confluent_kafka import Uuid
 from kafka_cluster import TestCluster, wait_for
 from kafka_threads import ThreadedInstance
 
@@ -17,6 +19,7 @@ from statestores.arrow.snapshots import manifest
 from statestores.arrow.snapshots.directory import list_snapshots
 from statestores.arrow.snapshots.snapshot import write_snapshot
 from statestores.failpoints import arm, disarm
+from statestores.kafka.cluster import spelled
 from statestores.kafka.tasks import shared_snapshots
 from statestores.kafka.tasks.shared_snapshots import SharedSnapshots, SnapshotWriter
 from statestores.kafka.tasks.task_stores import LoggedStore
@@ -179,6 +182,35 @@ def test_half_a_snapshot_is_no_store(
                 disarm()
 
     assert found == [(10, 10, {1}), _NOTHING]
+
+
+@pytest.mark.spec("KFK-29")
+def test_the_id_of_a_topic_is_the_name_of_a_directory() -> None:
+    """The client spells one in three with a slash, which lay a directory deeper.
+
+    One in 64 begins with it, and its snapshots were written into the root of the file system.
+    """
+    for low in range(200):
+        written = Path("shared") / spelled(Uuid(-1 - (low << 50), low << 40))
+
+        assert written.parent == Path("shared")
+
+
+@pytest.mark.spec("KFK-29")
+def test_a_clock_that_is_behind_keeps_nobody_waiting(
+    snapshots: SharedSnapshots, fresh: LoggedStore, tmp_path: Path
+) -> None:
+    """The last snapshot was of tomorrow, by the clock of whoever wrote it; none was due till then.
+
+    Nor is one when this machine's clock is set back meanwhile.
+    """
+    tomorrow = time.time() + 86_400
+    os.utime(_write(snapshots, tmp_path, 3, 1), (tomorrow, tomorrow))
+    store: Any = fresh.store
+    store.put("key", 1)
+    fresh.commit(7)
+    with closing(SnapshotWriter(snapshots, lambda: [fresh], 1)):
+        wait_for(lambda: 7 in snapshots.listed(_CHANGELOG), "a snapshot")
 
 
 @pytest.mark.spec("KFK-29")

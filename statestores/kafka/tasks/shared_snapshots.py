@@ -148,18 +148,21 @@ class SnapshotWriter(Closing):
                         self._write(logged)
                 except Exception:  # noqa: BLE001  # told; later ones are not missed for it
                     CLIENT_LOGGER.exception("no snapshot of %r is written", logged.store.name)
-                    self._due[logged.changelog] = time.time() + self._interval_s
+                    self._due[logged.changelog] = time.monotonic() + self._interval_s
 
     def _is_due(self, logged: LoggedStore) -> bool:
         """Whether there is something new, and the last one is long enough ago, of anybody's."""
         place = logged.changelog
+        now = time.monotonic()
         if place not in self._due:
-            self._due[place], self._written[place] = 0.0, -1
+            self._due[place], self._written[place] = now, -1
             for offset, path in self._snapshots.listed(place).items():
                 with suppress(FileNotFoundError):  # somebody has removed it just now
-                    self._due[place] = path.stat().st_mtime + self._interval_s
+                    # By another machine's clock, which may be ahead of this one's.
+                    age_s = max(0.0, time.time() - path.stat().st_mtime)
+                    self._due[place] = now + max(0.0, self._interval_s - age_s)
                     self._written[place] = offset
-        return time.time() >= self._due[place] and logged.reflected - 1 > self._written[place]
+        return now >= self._due[place] and logged.reflected - 1 > self._written[place]
 
     def _write(self, logged: LoggedStore) -> None:
         place = logged.changelog
@@ -173,7 +176,7 @@ class SnapshotWriter(Closing):
             return  # somebody else has it now
         except (StateStoreError, OSError) as error:  # of two that write one, one may fail
             CLIENT_LOGGER.warning("no snapshot of %r is written: %s", logged.store.name, error)
-        self._due[place] = time.time() + self._interval_s
+        self._due[place] = time.monotonic() + self._interval_s
 
     def _go_on(self, _: Progress) -> None:
         if self._stopping.is_set():
