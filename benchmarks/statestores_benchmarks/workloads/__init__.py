@@ -12,18 +12,15 @@ from statestores_benchmarks.workloads import (
     key_value,
     memory,
     metrics,
-    processing,
-    processing_joins,
     recovery,
     restore,
     retention,
     snapshot,
     timestamped,
-    versioned,
-    versioned_layouts,
-    versions_per_key,
     windows,
 )
+from statestores_benchmarks.workloads.topologies import joins, word_count
+from statestores_benchmarks.workloads.versions import layouts, versioned, versions_per_key
 
 WORKLOADS: dict[str, Workload] = {
     "key-value": key_value.groups,
@@ -42,10 +39,10 @@ WORKLOADS: dict[str, Workload] = {
     "growth": growth.groups,
     "memory": memory.groups,
     "importing": importing.groups,
-    "processing": processing.groups,
-    "processing-joins": processing_joins.groups,
+    "processing": word_count.groups,
+    "processing-joins": joins.groups,
     "restore": restore.groups,
-    "layouts": versioned_layouts.groups,
+    "layouts": layouts.groups,
     "metrics": metrics.groups,
 }
 

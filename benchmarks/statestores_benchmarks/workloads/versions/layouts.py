@@ -18,7 +18,7 @@ from statestores.spi import Durability, Engine
 from statestores_benchmarks.cases import Case, Group, Scale, Timed
 from statestores_benchmarks.data import COMMIT_ROWS, SEED, VALUE, distinct_keys, drawn, times
 from statestores_benchmarks.drivers import open_versions, raw_rocksdb
-from statestores_benchmarks.workloads.versioned import raw_rows
+from statestores_benchmarks.workloads.versions.versioned import raw_rows
 
 _BACKEND = "rocksdb"
 _LATE_SHARE = 0.1

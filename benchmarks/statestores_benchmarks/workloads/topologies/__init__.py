@@ -1,0 +1,1 @@
+"""Topologies beside what does the same without one."""

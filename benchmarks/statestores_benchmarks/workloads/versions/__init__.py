@@ -1,0 +1,1 @@
+"""Versioned stores, beside other ways to keep versions."""
