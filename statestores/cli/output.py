@@ -231,6 +231,27 @@ class Output:
             yield update
 
     @contextmanager
+    def status(self, what: str) -> Iterator[Callable[[str], None]]:
+        """Give what shows how far something without an end has come, as one line on a terminal.
+
+        Without a terminal it shows nothing.
+        """
+        if not self._remarks.is_terminal:
+            yield lambda _: None
+            return
+        line = Progress(
+            TextColumn("{task.description}:"),
+            TextColumn("{task.fields[come]}"),
+            TimeElapsedColumn(),
+            console=self._remarks,
+            transient=True,
+            redirect_stdout=False,
+        )
+        with line:
+            task = line.add_task(what, total=None, come="begins")
+            yield lambda come: line.update(task, come=come)
+
+    @contextmanager
     def _bar_on(self, console: Console) -> Iterator[None]:
         """Print remarks to *console*, on which there is a bar for a while."""
         remarks, self._remarks = self._remarks, console

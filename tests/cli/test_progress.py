@@ -19,6 +19,15 @@ from statestores.partitioning import murmur2_partitioner
 
 VERIFY = [sys.executable, "-m", "statestores.cli", "verify"]
 
+_SHOP = """
+import statestores as ss
+from statestores.processing import Topic, Topology
+
+topology = Topology("shop")
+lines = topology.stream(Topic("lines", key=ss.utf8, value=ss.utf8))
+lines.to(Topic("out", key=ss.utf8, value=ss.utf8))
+"""
+
 _STEP = re.compile(r"\x1b\[([0-9;?]*)([A-Za-z])|(\r)|(\n)|([^\x1b\r\n]+)")
 
 
@@ -72,6 +81,31 @@ def test_a_pipe_has_the_lines_while_a_terminal_has_the_bar(root: Path) -> None:
     assert piped.endswith("}\n")
     assert "verifying" in shown
     assert "checks" not in shown
+
+
+def test_a_run_says_how_far_it_has_come(tmp_path: Path) -> None:
+    """It may take hours, and said nothing before its end; then the line goes, and the sum stays."""
+    (tmp_path / "shop.py").write_text(_SHOP)
+    (tmp_path / "in.jsonl").write_text('{"key": "a", "value": "b"}\n' * 3)
+    command = [sys.executable, "-m", "statestores.cli", "run", "shop:topology", "--local", "d"]
+    source = "lines=in.jsonl?key=key&value=value"
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        [*command, "--until-idle", "--backend", "memory", "--source", source],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        cwd=tmp_path,
+        env={**os.environ, "COLUMNS": "300", "TERM": "xterm"},
+    ) as process:
+        os.close(theirs)
+        shown = _read(ours)
+    os.close(ours)
+
+    assert process.returncode == 0, shown
+    assert "running shop:" in shown
+    [line] = [line.strip() for line in _screen(shown) if line.strip()]
+    assert "records processed" in line
 
 
 def _read(descriptor: int) -> str:

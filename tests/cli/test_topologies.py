@@ -123,6 +123,46 @@ def test_what_is_no_end_of_a_topology_is_refused(
 
 
 @pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        ("", "say where to run"),
+        ("--kafka h:1", "or --kafka BOOTSTRAP with --state DIR"),
+        ("--kafka h:1 --state s --local d", "say where to run"),
+        ("--local d --snapshots s --offset-reset latest", "--offset-reset, --snapshots would do"),
+        ("--local d --state s", "--state would do nothing with --local"),
+        ("--kafka h:1 --state s --threads 4 --partitions 1", "--partitions, --threads would do"),
+        ("--kafka h:1 --state s --source a=b.jsonl", "leave it out, or run with --local"),
+        ("--kafka h:1 --state s --guarantee twice", "got 'twice'"),
+    ],
+)
+def test_an_option_that_would_do_nothing_is_refused(
+    run: Run, module: str, arguments: str, reason: str
+) -> None:
+    """`--threads 4` and `--standbys 1` were taken on Kafka, and nobody was told that they idle."""
+    outcome = run("run", f"{module}:shop", *arguments.split())
+
+    assert outcome.code == 2, outcome.err
+    assert reason in outcome.err
+
+
+def test_changelogs_are_compressed_as_asked(run: Run, module: str, tmp_path: Path) -> None:
+    """What was written before stays readable."""
+    lines = Topic("lines", key=ss.utf8, value=ss.utf8)
+    sizes = []
+    for compression in ("none", "zstd"):
+        with LocalTopics(tmp_path / compression / "topics") as topics:
+            topics.topic(lines).append([Record("a" * 200, "", at) for at in range(3)])
+        arguments = ("--backend", "memory", "--until-idle", "--changelog-compression", compression)
+        outcome = run("run", f"{module}:shop", "--local", compression, *arguments)
+
+        assert outcome.code == 0, outcome.err
+        logs = (tmp_path / compression / "state" / "counts").rglob("*.log")
+        sizes.append(sum(each.stat().st_size for each in logs))
+
+    assert sizes[0] > sizes[1] > 0
+
+
+@pytest.mark.parametrize(
     ("name", "reason"),
     [
         ("shop", "named as MODULE:TOPOLOGY"),

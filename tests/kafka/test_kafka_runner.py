@@ -400,7 +400,7 @@ def test_records_before_an_offset_are_deleted_and_no_others(cluster: TestCluster
 def test_the_command_line_runs_on_kafka(
     cluster: TestCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`run --kafka` with a setting of the client; without a place for the stores it says so."""
+    """`run --kafka` with its options; without a place for the stores it says so."""
     name = cluster.name("cli")
     program = (
         "import statestores as ss\n"
@@ -417,9 +417,10 @@ def test_the_command_line_runs_on_kafka(
     asked = ["run", f"{name.replace('-', '_')}:copy", "--kafka", cluster.address, "--until-idle"]
     runner = CliRunner()
     refused = runner.invoke(app, asked)
+    state = ("--state", "state", "--backend", "sqlite", "--snapshots", "shared")
     done = runner.invoke(
         app,
-        [*asked, "--state", "state", "--kafka-option", "client.id=mine", "--backend", "sqlite"],
+        [*asked, *state, "--kafka-option", "client.id=mine", "--guarantee", "at_least_once"],
     )
 
     assert refused.exit_code != 0

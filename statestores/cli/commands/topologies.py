@@ -1,12 +1,14 @@
 """The commands `describe` and `run`: topologies that a module of the user's holds."""
 
 import sys
+from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import typer
 
+from statestores.changelog import ChangelogOptions, Compression
 from statestores.cli.access_options import (
     AccessFiles,
     CertificateOption,
@@ -88,17 +90,71 @@ def run(
         str | None, typer.Option("--backend", metavar="NAME", help="The backend of new stores.")
     ] = None,
     backend_option: BackendOption = None,
-    partitions: Annotated[
-        int, typer.Option("--partitions", help="Partitions of new topics that do not say it.")
-    ] = 1,
+    guarantee: Annotated[
+        str | None,
+        typer.Option(
+            "--guarantee",
+            metavar="NAME",
+            help="With --kafka: exactly_once or at_least_once.",
+            show_default="exactly_once",
+        ),
+    ] = None,
+    group_protocol: Annotated[
+        str | None,
+        typer.Option(
+            "--group-protocol",
+            metavar="NAME",
+            help="With --kafka: consumer, for Kafka 4 and newer, or classic.",
+            show_default="consumer",
+        ),
+    ] = None,
+    offset_reset: Annotated[
+        str | None,
+        typer.Option(
+            "--offset-reset",
+            metavar="NAME",
+            help="With --kafka: where a partition begins of which the group has committed "
+            "nothing: earliest, latest, or error.",
+            show_default="earliest",
+        ),
+    ] = None,
+    snapshots: Annotated[
+        Path | None,
+        typer.Option(
+            "--snapshots",
+            metavar="DIR",
+            help="With --kafka: a directory that all instances share. A store that begins anew "
+            "takes the newest snapshot there, and the changelog behind it.",
+        ),
+    ] = None,
     standbys: Annotated[
         int,
         typer.Option(
-            "--standbys",
-            help="With --local: how many other processes keep a copy of each task's stores.",
+            "--standbys", help="How many other processes keep a copy of each task's stores."
         ),
     ] = 0,
-    threads: Annotated[int, typer.Option("--threads", help="Threads that share the tasks.")] = 1,
+    partitions: Annotated[
+        int | None,
+        typer.Option(
+            "--partitions",
+            help="With --local: partitions of new topics that do not say it.",
+            show_default="1",
+        ),
+    ] = None,
+    threads: Annotated[
+        int | None,
+        typer.Option(
+            "--threads", help="With --local: threads that share the tasks.", show_default="1"
+        ),
+    ] = None,
+    changelog_compression: Annotated[
+        Compression | None,
+        typer.Option(
+            "--changelog-compression",
+            help="With --local: how changelogs are compressed from now on.",
+            show_default="lz4",
+        ),
+    ] = None,
     source: Annotated[
         list[str] | None,
         typer.Option(
@@ -166,65 +222,123 @@ def run(
 
     Ctrl-C and SIGTERM have it commit and end; the next run goes on from there, and so it does
     after a crash. Further processes share the work: with --local the same command again, on Kafka
-    each with a --state of its own. --partitions and --threads are for --local; what comes behind
-    --serve says who may ask there.
+    each with a --state of its own. What comes behind --serve says who may ask there.
 
     Example: statestores run shop.counting:topology --local data --until-idle
     """
     output = Output(json=json)
     until: Until = "idle" if until_idle else "stopped"
     options = parse_backend_options(backend_option)
-    progress: RunProgress | KafkaProgress
-    of_local = source or sink or retain
     files = AccessFiles(
         certificate=certificate,
         private_key=private_key,
         client_authority=client_authority,
         insecure=insecure,
     )
+    of_local: dict[str, Any] = {
+        "source": source,
+        "sink": sink,
+        "retain": retain,
+        "partitions": partitions,
+        "threads": threads,
+        "changelog_compression": changelog_compression,
+    }
+    of_kafka: dict[str, Any] = {
+        "state": state,
+        "kafka_option": kafka_option,
+        "guarantee": guarantee,
+        "group_protocol": group_protocol,
+        "offset_reset": offset_reset,
+        "snapshots": snapshots,
+    }
+    _check_place(local, kafka, state, of_local, of_kafka)
     answers = _serving(serve, files, token_file, instance_token_file, authority)
-    if kafka is not None and state is not None and local is None and not of_local:
-        from statestores.kafka import run as run_on_kafka  # noqa: PLC0415  # needs its extra
+    progress: RunProgress | KafkaProgress
+    found = load_topology(topology)
+    with output.status(f"running {found.name}") as show:
 
-        settings = parse_pairs("--kafka-option", kafka_option)
-        progress = run_on_kafka(
-            load_topology(topology),
-            bootstrap_servers=kafka,
-            state=state,
-            backend=backend,
-            options=options,
-            settings=settings,
-            serve=answers,
-            until=until,
-        )
-    elif local is not None and kafka is None and state is None and not kafka_option:
-        progress = run_locally(
-            load_topology(topology),
-            state=local / "state",
-            topics=local / "topics",
-            sources=parse_sources(source),
-            sinks=parse_sinks(sink),
-            retention=parse_retention(retain),
-            backend=backend,
-            options=options,
-            partitions=partitions,
-            threads=threads,
-            standbys=standbys,
-            serve=answers,
-            until=until,
-        )
-    else:
-        raise InvalidArgumentError(
-            "say where to run: --local DIR, or --kafka BOOTSTRAP with --state DIR; "
-            "--source, --sink and --retain go with --local, --kafka-option with --kafka"
-        )
+        def update(progress: "RunProgress | KafkaProgress") -> None:
+            show(_words(progress))
+
+        if kafka is not None and state is not None:
+            from statestores.kafka import run as run_on_kafka  # noqa: PLC0415  # needs its extra
+
+            chosen = {
+                name: value
+                for name, value in of_kafka.items()
+                if value is not None and name not in ("state", "kafka_option")
+            }
+            progress = run_on_kafka(
+                found,
+                bootstrap_servers=kafka,
+                state=state,
+                settings=parse_pairs("--kafka-option", kafka_option),
+                backend=backend,
+                options=options,
+                standby_replicas=standbys,
+                serve=answers,
+                until=until,
+                progress=update,
+                **chosen,
+            )
+        elif local is not None:
+            progress = run_locally(
+                found,
+                state=local / "state",
+                topics=local / "topics",
+                sources=parse_sources(source),
+                sinks=parse_sinks(sink),
+                retention=parse_retention(retain),
+                backend=backend,
+                options=options,
+                partitions=1 if partitions is None else partitions,
+                threads=1 if threads is None else threads,
+                standbys=standbys,
+                changelog_options=(
+                    None
+                    if changelog_compression is None
+                    else ChangelogOptions(compression=changelog_compression)
+                ),
+                serve=answers,
+                until=until,
+                progress=update,
+            )
     if json:
         counted = ("processed", "emitted", "dropped", "commits")
         output.document({name: getattr(progress, name) for name in counted})
     else:
-        output.line(
-            f"{progress.processed:,} records processed, {progress.emitted:,} emitted, "
-            f"{progress.dropped:,} dropped, in {progress.commits:,} commits"
+        output.line(_words(progress))
+
+
+def _words(progress: "RunProgress | KafkaProgress") -> str:
+    return (
+        f"{progress.processed:,} records processed, {progress.emitted:,} emitted, "
+        f"{progress.dropped:,} dropped, in {progress.commits:,} commits"
+    )
+
+
+def _check_place(
+    local: Path | None,
+    kafka: str | None,
+    state: Path | None,
+    of_local: Mapping[str, object],
+    of_kafka: Mapping[str, object],
+) -> None:
+    """Accept one place to run, and no option that is for the other one.
+
+    Raises:
+        InvalidArgumentError: There is none, or there are two, or an option would do nothing.
+    """
+    if (local is None) == (kafka is None) or (kafka is not None and state is None):
+        raise InvalidArgumentError(
+            "say where to run: --local DIR, or --kafka BOOTSTRAP with --state DIR"
+        )
+    place, others = ("--local", of_kafka) if kafka is None else ("--kafka", of_local)
+    idle = [f"--{name.replace('_', '-')}" for name, value in others.items() if value is not None]
+    if idle:
+        other = "--kafka" if kafka is None else "--local"
+        raise InvalidArgumentError(
+            f"{', '.join(idle)} would do nothing with {place}: leave it out, or run with {other}"
         )
 
 
