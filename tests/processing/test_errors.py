@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 import statestores as ss
-from statestores.errors import InvalidTypeError, ProcessingError, SerializationError
+from statestores.errors import InvalidTypeError, ProcessingError, SerializationError, StorageError
 from statestores.processing import (
     Context,
     DeadLetter,
@@ -15,6 +15,7 @@ from statestores.processing import (
     Topic,
     Topology,
 )
+from statestores_memory import MemoryEngine
 
 NUMBERS = Topic("numbers", key=ss.utf8, value=ss.json)
 OUT = Topic("out", key=ss.utf8, value=ss.utf8)
@@ -169,3 +170,40 @@ def test_an_unknown_policy_is_refused() -> None:
     """A word that is misspelled would mean to fail, or to lose."""
     with pytest.raises(InvalidTypeError, match="'skip'"):
         halves("ignore")
+
+
+@pytest.mark.spec("PRC-99")
+@pytest.mark.parametrize("policy", ["skip", DeadLetter(DEAD)])
+@pytest.mark.parametrize("batches", [False, True])
+def test_a_store_that_cannot_be_read_fails_the_task_whatever_the_policy(
+    policy: Any, batches: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each record was dropped as if it were to blame, with its update, for as long as it lasted."""
+    broken: list[bool] = []
+
+    def failing(name: str) -> Any:
+        read = getattr(MemoryEngine, name)
+
+        def read_or_fail(*arguments: Any) -> Any:
+            if broken:
+                raise StorageError("cannot read the database: Input/output error")
+            return read(*arguments)
+
+        return read_or_fail
+
+    for name in ("get", "get_many"):
+        monkeypatch.setattr(MemoryEngine, name, failing(name))
+    topology = Topology("counting", errors=policy)
+    kept = topology.stream(NUMBERS).filter(lambda record: record.value > 0)
+    counts = kept.group_by_key().count(ss.KeyValue("counts", key=ss.utf8, value=ss.int64))
+    counts.to(Topic("counted", key=ss.utf8, value=ss.int64))
+    with topology.test() as driver:
+        numbers = driver.topic("numbers")
+        numbers.pipe(4, key="k", time_ms=1)
+        if batches:
+            driver.to_batches(3, least_column_rows=1)
+        broken.append(True)
+        with pytest.raises(ProcessingError, match=r"'numbers', partition 0, offset 1") as raised:
+            numbers.pipe_all([Record(f"other-{number}", 4, 2) for number in range(3)])
+
+        assert isinstance(raised.value.__cause__, StorageError)

@@ -4,11 +4,20 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-from statestores.errors import ProcessingError
+from statestores.errors import (
+    FencedError,
+    ProcessingError,
+    StorageError,
+    StoreClosedError,
+    StoreCorruptedError,
+)
 from statestores.processing.error_policy import Action, DeadLetter
 from statestores.processing.operators.operator import Operator, Receive
 from statestores.processing.processor import Processor
 from statestores.processing.record import RawRecord, Record
+
+NOT_OF_A_RECORD = (StorageError, StoreCorruptedError, StoreClosedError, FencedError)
+"""What fails in a store and not for the record at hand, which is no reason to drop it (PRC-99)."""
 
 _PREFIX = "__streams.errors."
 """Of the names of headers that KIP-1034 gives to dead letters."""
@@ -74,9 +83,13 @@ def processing_error(
         if topic
         else "in a timer or a commit"
     )
+    advice = (
+        "the record is not to blame, and no error policy drops it for that: mend it, and run again"
+        if isinstance(error, NOT_OF_A_RECORD)
+        else "mend it, or choose another error policy than 'fail'"
+    )
     return ProcessingError(
-        f"{operator!r} failed {where}: {type(error).__name__}: {error}; mend it, or choose another "
-        "error policy than 'fail'"
+        f"{operator!r} failed {where}: {type(error).__name__}: {error}; {advice}"
     )
 
 

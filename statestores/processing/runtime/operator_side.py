@@ -10,6 +10,7 @@ from statestores.processing.operators.time_queue import TimeQueue
 from statestores.processing.record import RawRecord, Record, RecordFields
 from statestores.processing.runtime.emission import Emission
 from statestores.processing.runtime.failures import (
+    NOT_OF_A_RECORD,
     dead_letter,
     dead_letter_topic,
     failing_operator,
@@ -152,9 +153,11 @@ class OperatorSide:
         """Do with the record at hand what *action* says.
 
         Raises:
-            ProcessingError: It says to fail.
+            ProcessingError: It says to fail, or what failed is not of the record (PRC-99).
         """
-        if action == "fail":
+        if isinstance(error, ProcessingError):  # said already, by a step further on
+            raise error
+        if action == "fail" or isinstance(error, NOT_OF_A_RECORD):
             raise self._wrapped(error, operator) from error
         reason = f"failed-{type(error).__name__}"
         self.counts.drop(operator, reason, self.topic, self.partition, self.offset)

@@ -150,6 +150,8 @@ class TaskRuntime(OperatorSide):
             if self.stream_time_ms >= self._stream_timers.next_ms:
                 self._no_record()
                 self._stream_timers.fire(self.stream_time_ms)
+        except ProcessingError:
+            raise
         except Exception as error:
             raise self._wrapped(error) from error
 
@@ -272,6 +274,8 @@ class TaskRuntime(OperatorSide):
         self.stream_time_ms = max(self.stream_time_ms, columns.last_ms)
         try:
             batches.take(entry, offsets, batch, columns)
+        except ProcessingError:
+            raise
         except Exception as error:
             raise self._wrapped(error) from error
         reach("task.batch-processed")
@@ -356,6 +360,8 @@ class TaskRuntime(OperatorSide):
                 self._wall_timers.fire(now_ms)
             for listener in self._wall_listeners:
                 listener(now_ms)
+        except ProcessingError:
+            raise
         except Exception as error:
             raise self._wrapped(error) from error
 
@@ -401,6 +407,8 @@ class TaskRuntime(OperatorSide):
             self._no_record()
             try:
                 self._cache.flush()
+            except ProcessingError:
+                raise
             except Exception as error:
                 raise self._wrapped(error) from error
 
