@@ -207,3 +207,24 @@ def test_a_store_that_cannot_be_read_fails_the_task_whatever_the_policy(
             numbers.pipe_all([Record(f"other-{number}", 4, 2) for number in range(3)])
 
         assert isinstance(raised.value.__cause__, StorageError)
+
+
+@pytest.mark.spec("PRC-99")
+def test_a_registry_of_schemas_that_is_down_is_no_failure_of_records() -> None:
+    """Each record that came meanwhile was dropped, as one whose bytes are no value."""
+
+    class Registered(type(ss.int64)):  # type: ignore[misc]  # of a class that is not public
+        name = "registered"
+
+        def decode(self, data: bytes) -> int:
+            raise StorageError("the registry http://schemas does not answer: refused")
+
+    serde: Any = Registered()
+    numbers = Topic("numbers", key=ss.utf8, value=serde)
+    topology = Topology("registered", errors="skip")
+    topology.stream(numbers).map_values(str).to(OUT)
+    with (
+        topology.test() as driver,
+        pytest.raises(ProcessingError, match="the record is not to blame"),
+    ):
+        driver.topic("numbers").pipe_bytes(Record(b"k", b"7", 1))
