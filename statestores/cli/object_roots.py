@@ -1,11 +1,13 @@
 """State roots in object stores, as the commands see them."""
 
+from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from statestores.arrow.snapshots.object_snapshots import ObjectSnapshots
 from statestores.cli.facts import Facts, offsets_facts
 from statestores.cli.output import Column
 from statestores.object_log import ObjectLog
@@ -21,6 +23,7 @@ PARTITION_COLUMNS = (
     Column("entries", "not folded"),
     Column("segments", "segments"),
     Column("bytes", "bytes"),
+    Column("snapshot", "newest snapshot"),
 )
 """What `info` shows of each partition."""
 
@@ -48,6 +51,8 @@ class ObjectPartition(NamedTuple):
         with self.log.reader(self.number) as reader:
             part = reader.view.parts[self.number]
             folded = sum(each.size for each in part.segments)
+            snapshots = ObjectSnapshots(log=self.log, log_id=reader.log_id, partition=self.number)
+            listed = snapshots.listed()
             return {
                 "store": self.specification.name,
                 "partition": self.number,
@@ -57,6 +62,8 @@ class ObjectPartition(NamedTuple):
                 "entries": len(part.entries),
                 "segments": len(part.segments),
                 "bytes": folded + sum(each.size for each in part.entries),
+                "snapshot": listed[-1].offset if listed else None,
+                "snapshots": [each.offset for each in listed],
             }
 
 
@@ -83,3 +90,37 @@ def object_partitions(
         numbers = range(entry.partitions) if partition is None else (partition,)
         found += map(partial(ObjectPartition, entry.specification, log), numbers)
     return found
+
+
+def sizes_of_objects(
+    url: str, store: str | None
+) -> Iterator[tuple[str, int | None, dict[str, int]]]:
+    """Yield the bytes of each partition, and of each store besides, by what they are of.
+
+    Of every store in the root at *url*, or of *store*.
+
+    Raises:
+        StateStoreError: There is no such root or store, or it cannot be listed.
+    """
+    root = StateRoot.open(url)
+    for name in sorted(root.stores) if store is None else [store]:
+        log, entry = root.object_log(name), root.store(name)
+        found: dict[int | None, Counter[str]] = {n: Counter() for n in range(entry.partitions)}
+        for each in log.storage.list(f"{name}/"):
+            partition, what = _belongs_to(each.name.removeprefix(f"{name}/").split("/"))
+            known = partition if partition in found else None
+            found.setdefault(known, Counter())[what] += each.size
+        for number, sizes in found.items():
+            yield name, number, dict(sizes)
+
+
+def _belongs_to(parts: list[str]) -> tuple[int | None, str]:
+    """Return of which partition the object with these *parts* of a name is, and what it is of."""
+    match parts:
+        case ["own", number, _, _] | ["segments", _, number] if number.isdecimal():
+            return int(number), "changelog"
+        case ["snapshots", _, number, *_] if number.isdecimal():
+            return int(number), "snapshots"
+        case ["data", _, number] if number.isdecimal():
+            return int(number), "staged"
+    return None, "other"

@@ -60,7 +60,7 @@ def join_changelog(
         refuse_unfinished_write(directory.path.parent, {partition: changelog.end_offset})
         restored = bring_up(store, changelog, directory, logged, progress)
         typed = typed_store(store, specification)
-        opened = LoggedStore(typed, store, changelog, directory, restored, logged)
+        opened = LoggedStore(typed, store, changelog, directory.snapshots, restored, logged)
         on_failure.pop_all()
     return opened
 

@@ -7,7 +7,10 @@ from typing import Any, NamedTuple
 
 from statestores.arrow.progress import ProgressCallback
 from statestores.arrow.restoring.restore import RestoreReport, restore
+from statestores.arrow.snapshots.object_snapshots import ObjectSnapshots
+from statestores.arrow.snapshots.reader import Snapshot
 from statestores.changelog import ChangelogOptions, changelog_partition
+from statestores.errors import SnapshotCorruptedError, StorageError
 from statestores.files.local_path import local_path
 from statestores.files.log_origin import LogOrigin, note_origin, read_origin
 from statestores.object_log import ObjectChangelog, ObjectChangelogReader
@@ -18,6 +21,9 @@ from statestores.spi.offsets import TopicPartition
 from statestores.spi.specification import StoreSpecification
 from statestores.state_root import StateRoot
 
+_ATTEMPTS = 3
+"""Snapshots that are tried, each removed while it was read, before the changelog alone is."""
+
 
 class OpenedInObjects(NamedTuple):
     """A store that has everything its changelog holds."""
@@ -27,6 +33,9 @@ class OpenedInObjects(NamedTuple):
 
     changelog: ObjectChangelog
     """The changelog, taken over."""
+
+    snapshots: ObjectSnapshots
+    """Where those of the partition are."""
 
     restored: RestoreReport
     """What had to be done."""
@@ -57,11 +66,10 @@ def open_in_objects(
                 ready.reader, changelog_options, committed_offset=ready.committed
             )
         )
-        store, logged = ready.store, ready.logged
-        restored = restore(store, changelog=changelog, partition=logged, progress=progress)
+        restored = _restored(ready, changelog, progress)
         changelog.forget_read()
         ready.on_failure.pop_all()
-    return OpenedInObjects(store, changelog, restored)
+    return OpenedInObjects(ready.store, changelog, ready.snapshots, restored)
 
 
 def restore_from_objects(
@@ -84,9 +92,43 @@ def restore_from_objects(
     durability = Durability.POWER_LOSS
     with _ready(root, specification, partition, directory, backend, options, durability) as ready:
         check_committed(ready.reader, ready.committed)
-        return restore(
-            ready.store, changelog=ready.reader, partition=ready.logged, progress=progress
-        )
+        return _restored(ready, ready.reader, progress)
+
+
+def _restored(
+    ready: "_Ready", changelog: ObjectChangelogReader, progress: ProgressCallback | None
+) -> RestoreReport:
+    """Bring the engine that is *ready* up to *changelog*, after a snapshot if it has nothing yet.
+
+    Only damage keeps a snapshot from being used, and then an older one, or the changelog alone,
+    gives the same (OBJ-38).
+    """
+    for _ in range(_ATTEMPTS):
+        snapshot = None
+        if ready.committed is None and (end := changelog.end_offset):
+            snapshot = ready.snapshots.newest_valid(to_offset=end - 1).snapshot
+        try:
+            return _restored_from(ready, snapshot, changelog, progress)
+        except (SnapshotCorruptedError, StorageError):
+            if snapshot is None or snapshot.is_there:
+                raise  # otherwise it was removed while it was read
+    return _restored_from(ready, None, changelog, progress)
+
+
+def _restored_from(
+    ready: "_Ready",
+    snapshot: Snapshot | None,
+    changelog: ObjectChangelogReader,
+    progress: ProgressCallback | None,
+) -> RestoreReport:
+    """Bring the engine that is *ready* up to *changelog*, after *snapshot*."""
+    return restore(
+        ready.store,
+        snapshot=snapshot,
+        changelog=changelog,
+        partition=ready.logged,
+        progress=progress,
+    )
 
 
 class _Ready(NamedTuple):
@@ -96,6 +138,7 @@ class _Ready(NamedTuple):
     reader: ObjectChangelogReader
     logged: TopicPartition
     committed: int | None
+    snapshots: ObjectSnapshots
     on_failure: ExitStack
 
 
@@ -114,7 +157,8 @@ def _ready(
     root.check_partition(name, partition)
     logged = changelog_partition(name, partition)
     with ExitStack() as on_failure:
-        reader = on_failure.enter_context(root.object_log(name).reader(partition))
+        log = root.object_log(name)
+        reader = on_failure.enter_context(log.reader(partition))
         origin = LogOrigin(log=reader.log_id, partition=partition)
         local = local_path(directory, "directory")
         known = read_origin(local, origin)
@@ -130,4 +174,5 @@ def _ready(
         committed = store.committed_offset(logged)
         if not known:
             note_origin(local, origin, committed)
-        yield _Ready(store, reader, logged, committed, on_failure)
+        snapshots = ObjectSnapshots(log=log, log_id=reader.log_id, partition=partition)
+        yield _Ready(store, reader, logged, committed, snapshots, on_failure)

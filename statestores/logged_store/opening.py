@@ -172,7 +172,7 @@ def open_logged_store(
             typed_store(opened.store, specification),
             opened.store,
             opened.changelog,
-            None,
+            opened.snapshots,
             opened.restored,
             changelog_partition(name, partition),
         )

@@ -10,17 +10,16 @@ whole commits, and the changelog still has them.
 """
 
 from collections.abc import Mapping
+from pathlib import Path
 from time import perf_counter_ns
 from typing import Any, Generic, TypeVar
 
-from statestores.arrow.progress import ProgressCallback
+from statestores.arrow.progress import Meter, ProgressCallback
 from statestores.arrow.restoring.restore import RestoreReport
-from statestores.arrow.snapshots.snapshot import SnapshotInfo, write_snapshot
+from statestores.arrow.snapshots.object_snapshots import ObjectSnapshots
+from statestores.arrow.snapshots.snapshot import SnapshotInfo, committed_content, write_snapshot
 from statestores.changelog import (
     Changelog,
-)
-from statestores.errors import (
-    CapabilityNotSupportedError,
 )
 from statestores.failpoints import reach
 from statestores.logged_store.names_of_stores import with_names_of_stores
@@ -32,7 +31,6 @@ from statestores.spi.durability import Durability
 from statestores.spi.metrics.metric import Metrics
 from statestores.spi.offsets import Position, TopicPartition
 from statestores.spi.records import Changes
-from statestores.state_root import PartitionDirectory
 
 S = TypeVar("S")
 
@@ -74,18 +72,15 @@ class LoggedStore(Closing, Generic[S]):
         store: S,
         bytes_store: BytesStore,
         changelog: Changelog,
-        directory: PartitionDirectory | None,
+        snapshots: Path | ObjectSnapshots,
         restored: RestoreReport,
         partition: TopicPartition,
     ) -> None:
-        """Join a store with its changelog; the store has everything that the changelog holds.
-
-        There is no *directory* for snapshots where the root is in an object store.
-        """
+        """Join a store with its changelog; the store has everything that the changelog holds."""
         self._store = store
         self._bytes_store = bytes_store
         self._changelog = changelog
-        self._directory = directory
+        self._snapshots = snapshots
         self._restored = restored
         self._partition = partition
         self._meter = LoggedMeter(partition, restored.snapshot_rows + restored.changelog_rows)
@@ -177,22 +172,18 @@ class LoggedStore(Closing, Generic[S]):
     def snapshot(self, *, progress: ProgressCallback | None = None) -> SnapshotInfo | None:
         """Write a snapshot of the last commit; ``None`` while there has been none.
 
+        It lies beside the changelog, in a directory or in an object store. Any thread may call it.
+
         Raises:
-            CapabilityNotSupportedError: The state root is in an object store.
             StoreClosedError, StorageError: See `statestores.arrow.write_snapshot`.
         """
-        if self._directory is None:
-            raise CapabilityNotSupportedError(
-                f"the state root of {self.name!r} is in an object store, which holds no snapshots "
-                "yet; compact the changelog instead: StateRoot.object_log(name).compact()"
-            )
         if self.committed_offset is None:
             return None
+        if isinstance(self._snapshots, ObjectSnapshots):
+            with committed_content(self._bytes_store, self._partition) as content:
+                return self._snapshots.write(content, meter=Meter(progress))
         return write_snapshot(
-            self._bytes_store,
-            self._directory.snapshots,
-            partition=self._partition,
-            progress=progress,
+            self._bytes_store, self._snapshots, partition=self._partition, progress=progress
         )
 
     def metrics(self) -> Metrics:

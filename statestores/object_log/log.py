@@ -21,6 +21,7 @@ from statestores.object_log.object_segment import frames_of
 from statestores.object_log.owners import take
 from statestores.object_log.pieces import frame_of
 from statestores.object_log.reader import ObjectChangelogReader, check_kind
+from statestores.object_log.settling import read_checkpoint
 from statestores.object_log.vacuum import vacuum
 from statestores.object_log.view import View
 from statestores.object_log.writes import begin_write
@@ -50,6 +51,14 @@ class ObjectLog:
     def names(self) -> Names:
         """The names of the log's objects."""
         return Names(self.store, self.storage.url)
+
+    def log_id(self) -> str:
+        """Return the id that the log was given when it was made.
+
+        Raises:
+            ChangelogCorruptedError, UnsupportedFormatError, StorageError: It cannot be read.
+        """
+        return run(read_checkpoint(self.names), self.storage).checkpoint.log
 
     def create(self) -> None:
         """Begin an empty log, if there is none.
@@ -134,9 +143,15 @@ class ObjectLog:
         return run(fold(self.names, unique_id(), range(self.partitions)), self.storage)
 
     def compact(
-        self, *, history_retention_ms: int | None = None, retention_ms: int | None = None
+        self,
+        *,
+        history_retention_ms: int | None = None,
+        retention_ms: int | None = None,
+        partitions: Iterable[int] | None = None,
     ) -> ObjectCompactionReport:
         """Fold, and then leave out the changes that later ones make void (LOG-18).
+
+        All partitions are folded, and those of *partitions* compacted; by default all of them.
 
         Raises:
             InvalidArgumentError: A retention is negative, or missing, or the store has none.
@@ -146,7 +161,7 @@ class ObjectLog:
         """
         survivors = survivors_of(self.store_kind, history_retention_ms, retention_ms)
         total = ObjectCompactionReport(entries=self.fold() or 0)
-        for partition in range(self.partitions):
+        for partition in range(self.partitions) if partitions is None else partitions:
             done = compact_segments(self.storage, self.names, partition, unique_id, survivors)
             total = replace(
                 total,

@@ -5,6 +5,7 @@
     <store>/own/<partition>/<grant>/<i> entry i of the owner whose grant that is
     <store>/data/<write id>/<partition> changes that a task has staged
     <store>/segments/<id>/<partition>   what folding or compaction has made
+    <store>/snapshots/<log>/<partition>/<offset>-<id>/<file>   the files of a snapshot
 
 Numbers have twenty digits, so that a listing has them in order.
 """
@@ -52,6 +53,10 @@ class Names:
     def segments(self) -> str:
         """What segments begin with."""
         return f"{self.store}/segments/"
+
+    def snapshots(self, log: str, partition: int) -> str:
+        """Return what the snapshots of *partition* of the log with that id begin with."""
+        return f"{self.store}/snapshots/{log}/{partition}/"
 
     def root(self, number: int) -> str:
         """Return the name of entry *number* of the root log."""

@@ -1,9 +1,10 @@
 """Where a partition is read: a directory, or a place in an object store."""
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, TypeAlias
 
+from statestores.arrow.snapshots.object_snapshots import ObjectSnapshots
+from statestores.arrow.snapshots.reader import ListedSnapshot, listed_in
 from statestores.object_log import ObjectLog
 from statestores.object_log.view import View
 from statestores.reading.visible_changelog import VisibleChangelog
@@ -58,9 +59,31 @@ def number_at(place: PartitionPlace) -> int:
     return int(place.path.name) if isinstance(place, PartitionDirectory) else place.number
 
 
-def snapshots_at(place: PartitionPlace) -> Path | None:
-    """Return the directory of the snapshots; ``None`` where there can be none."""
-    return place.snapshots if isinstance(place, PartitionDirectory) else None
+def snapshots_at(place: PartitionPlace, log: VisibleLog) -> list[ListedSnapshot]:
+    """Return the snapshots at *place*, whose changelog is *log*, by their offsets, ascending.
+
+    Raises:
+        ChangelogCorruptedError, StorageError: They cannot be listed.
+    """
+    if isinstance(log, VisibleObjectLog):
+        snapshots = ObjectSnapshots(log=log.log, log_id=log.log_id, partition=log.partition)
+        listed = snapshots.listed()
+        if not log.is_pinned:
+            return listed
+        end = log.end().offset  # what has been written since is of changes that are not read
+        return [each for each in listed if each.offset < end]
+    assert isinstance(place, PartitionDirectory)  # noqa: S101  # `log_at` gives no other log
+    return listed_in(place.snapshots)
+
+
+def snapshots_of(place: ObjectPartition) -> ObjectSnapshots:
+    """Return the snapshots of a partition in an object store.
+
+    Raises:
+        ChangelogCorruptedError, UnsupportedFormatError, StorageError: The log cannot be read.
+    """
+    log_id = place.log.log_id() if place.seen is None else place.seen.checkpoint.log
+    return ObjectSnapshots(log=place.log, log_id=log_id, partition=place.number)
 
 
 def log_at(place: PartitionPlace, specification: StoreSpecification[Any, Any]) -> VisibleLog:

@@ -15,7 +15,7 @@ from statestores.arrow.rows.spilled_runs import SpilledRuns
 from statestores.arrow.schemas import row_schema
 from statestores.arrow.snapshots.key_splits import key_shares
 from statestores.arrow.snapshots.manifest import Manifest
-from statestores.arrow.snapshots.reader import Snapshot
+from statestores.arrow.snapshots.reader import ListedSnapshot, Snapshot
 from statestores.arrow.time_travel import check_has_history
 from statestores.changelog import Frame, FrameKind
 from statestores.errors import (
@@ -37,7 +37,7 @@ from statestores.reading.partition_places import (
     shown_place,
 )
 from statestores.reading.replay import Replay
-from statestores.reading.usable_snapshots import UsableSnapshots
+from statestores.reading.usable_snapshots import UsableSnapshots, newest_of
 from statestores.reading.visible_log import LogBeginning, LogEnd
 from statestores.reading.visible_object_log import VisibleObjectLog
 from statestores.spi.offsets import Position
@@ -344,16 +344,17 @@ class PartitionReader:
         self, offset: int | None, keys: KeySelection, runs: SpilledRuns | None
     ) -> Replay:
         for _ in range(_ATTEMPTS - 1):
-            newest = self._snapshots.newest_offset(offset)
+            listed = self._snapshots.listed(offset)
             end = self._log.end()
             try:
-                return self._replay(offset, end, keys, runs)
+                return self._replay(offset, end, keys, runs, listed)
             except OffsetOutOfRangeError:
                 # A writer may have deleted or compacted what was read, and there is more now.
                 moved = offset is None and self._log.end().offset > end.offset
-                if not moved and self._snapshots.newest_offset(offset) == newest:
+                if not moved and self._snapshots.newest_offset(offset) == newest_of(listed):
                     raise
-        return self._replay(offset, self._log.end(), keys, runs)
+        listed = self._snapshots.listed(offset)
+        return self._replay(offset, self._log.end(), keys, runs, listed)
 
     def replay_after(self, snapshot: Snapshot | None, offset: int) -> Replay:
         """Return the content after the change with *offset*, made of *snapshot* as it is.
@@ -369,10 +370,15 @@ class PartitionReader:
         return self._followed(Replay.of(self._specification, snapshot), start, stop)
 
     def _replay(
-        self, offset: int | None, end: LogEnd, keys: KeySelection, runs: SpilledRuns | None
+        self,
+        offset: int | None,
+        end: LogEnd,
+        keys: KeySelection,
+        runs: SpilledRuns | None,
+        listed: Sequence[ListedSnapshot],
     ) -> Replay:
         """Return the content after the change with *offset*, the log ending at *end*."""
-        snapshot = self._snapshots.whole(offset, end, keys)
+        snapshot = self._snapshots.whole(listed, end, keys)
         start = 0 if snapshot is None else snapshot.offset + 1
         stop = self._stop(offset, start, end)
         if not end.has_log and self._is_engine_alone():
@@ -402,7 +408,7 @@ class PartitionReader:
         place = self._place
         if not isinstance(place, PartitionDirectory):
             return False
-        return backend_of(place.path) is not None and not self._snapshots.paths()
+        return backend_of(place.path) is not None and not self._snapshots.listed()
 
     def _stop(self, offset: int | None, start: int, end: LogEnd) -> int:
         """Return the offset before which to stop reading changes from *start*."""

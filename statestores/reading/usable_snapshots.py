@@ -1,11 +1,9 @@
 """The snapshots of a partition that a reader can use, and whether what is there is enough."""
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from statestores.arrow.keys.key_selection import KeySelection
-from statestores.arrow.snapshots.directory import list_snapshots
-from statestores.arrow.snapshots.reader import Snapshot, passed_over, read_snapshot
+from statestores.arrow.snapshots.reader import ListedSnapshot, Snapshot, passed_over
 from statestores.changelog import changelog_partition
 from statestores.errors import SnapshotCorruptedError, StoreNotFoundError, UnsupportedFormatError
 from statestores.reading.partition_places import (
@@ -26,24 +24,34 @@ class UsableSnapshots:
         self._log = log
         self._partition = changelog_partition(name, number_at(place))
 
-    def paths(self) -> dict[int, Path]:
-        """Return the snapshots that there are, by their offsets, ascending."""
-        directory = snapshots_at(self._place)
-        return {} if directory is None else list_snapshots(directory)
+    def listed(self, offset: int | None = None) -> list[ListedSnapshot]:
+        """Return the snapshots that there are up to *offset*, by their offsets, ascending."""
+        return [
+            each
+            for each in snapshots_at(self._place, self._log)
+            if offset is None or each.offset <= offset
+        ]
 
     def newest_offset(self, offset: int | None = None) -> int:
         """Return the offset of the newest snapshot up to *offset*; -1 when there is none."""
-        return max((at for at in self.paths() if offset is None or at <= offset), default=-1)
+        return newest_of(self.listed(offset))
 
     def readable(
         self, offset: int | None, end: LogEnd, refused: list[Exception] | None = None
     ) -> Iterator[Snapshot]:
         """Yield those up to *offset*, newest first; note in *refused* why others are not used."""
-        for at, path in reversed(self.paths().items()):
-            if offset is not None and at > offset:
-                continue
+        return self.readable_of(self.listed(offset), end, refused)
+
+    def readable_of(
+        self,
+        listed: Sequence[ListedSnapshot],
+        end: LogEnd,
+        refused: list[Exception] | None = None,
+    ) -> Iterator[Snapshot]:
+        """Yield those that are *listed*, as `readable` does."""
+        for each in reversed(listed):
             try:
-                snapshot = read_snapshot(path)
+                snapshot = each.read()
             except (SnapshotCorruptedError, UnsupportedFormatError, StoreNotFoundError) as error:
                 if refused is not None:
                     refused.append(error)
@@ -52,14 +60,16 @@ class UsableSnapshots:
                 continue  # its offset is one of another log
             yield snapshot
 
-    def whole(self, offset: int | None, end: LogEnd, keys: KeySelection) -> Snapshot | None:
-        """Return the newest one up to *offset* that is whole, as far as it has *keys*.
+    def whole(
+        self, listed: Sequence[ListedSnapshot], end: LogEnd, keys: KeySelection
+    ) -> Snapshot | None:
+        """Return the newest one that is *listed* and whole, as far as it has *keys*.
 
         Raises:
             SnapshotCorruptedError: Those that are damaged have what the changelog lacks.
         """
         refused: list[Exception] = []
-        for snapshot in self.readable(offset, end, refused):
+        for snapshot in self.readable_of(listed, end, refused):
             try:
                 snapshot.verify_checksums(keys)
             except (SnapshotCorruptedError, StoreNotFoundError) as error:
@@ -84,3 +94,8 @@ class UsableSnapshots:
             f"the content of {shown_place(self._place)!r} cannot be read: its changelog {has}, "
             f"and is needed from offset {start} on; {passed_over(damaged)}"
         ) from damaged[0]
+
+
+def newest_of(listed: Sequence[ListedSnapshot]) -> int:
+    """Return the offset of the newest snapshot that is *listed*; -1 when there is none."""
+    return listed[-1].offset if listed else -1

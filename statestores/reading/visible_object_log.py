@@ -45,6 +45,11 @@ class VisibleObjectLog(VisibleLog):
         return self._log
 
     @property
+    def log_id(self) -> str:
+        """The id that the log was given when it was made."""
+        return self._known().checkpoint.log
+
+    @property
     def seen(self) -> View:
         """What has been seen of the log, without the bytes of entries: to be pinned elsewhere."""
         return self._known().of(self._partition)

@@ -58,7 +58,13 @@ class GivenRoot:
                 "a state root at memory:// is in the memory of one process, and Spark has "
                 "several; give the URL of an object store, or a directory"
             )
-        text = None if storage is None else json.dumps(storage, sort_keys=True)
+        try:
+            text = None if storage is None else json.dumps(storage, sort_keys=True)
+        except TypeError:
+            raise InvalidOptionError(
+                "the options of an object store are sent to Spark's tasks as JSON, and these hold "
+                "something else; give durations as text, such as '20s'"
+            ) from None
         return cls(_storage_at(path, text).url, text)
 
     @property

@@ -1,4 +1,4 @@
-"""The seam between a protocol and an object store: five verbs, and three outcomes of a put.
+"""The seam between a protocol and an object store: six verbs, and three outcomes of a put.
 
 Assumptions about the store (OBJ-1): it is strongly consistent, of many creations of one name one
 wins, and of many replacements of one tag one wins. Nothing is assumed about time.
@@ -70,6 +70,16 @@ class ObjectStorage(ABC):
     @abstractmethod
     def read(self, name: str, known_tag: str | None = None) -> Found | Unchanged | None:
         """Return the object *name*, `Unchanged` if it has *known_tag*, or ``None`` without one.
+
+        Raises:
+            StorageError: It cannot be read.
+        """
+
+    @abstractmethod
+    def read_range(self, name: str, start: int, length: int) -> bytes | None:
+        """Return *length* bytes of the object *name* from *start* on, or ``None`` without one.
+
+        Fewer where it ends before.
 
         Raises:
             StorageError: It cannot be read.

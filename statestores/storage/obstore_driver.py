@@ -98,6 +98,15 @@ class ObstoreStorage(ObjectStorage):
         """Get *name*, if its tag is not *known_tag*."""
         known = None if known_tag is None else _split_tag(known_tag)["e_tag"]
         options: Any = None if known is None else {"if_none_match": known}
+        return self._get(name, options)
+
+    def read_range(self, name: str, start: int, length: int) -> bytes | None:
+        """Get a part of *name*."""
+        found = self._get(name, {"range": (start, start + length)})
+        return found.data if isinstance(found, Found) else None
+
+    def _get(self, name: str, options: Any) -> Found | Unchanged | None:
+        """Get *name* as *options* say, and again where an answer ends early."""
         why: Exception | None = None
         for _ in range(_READS):
             try:
@@ -117,7 +126,8 @@ class ObstoreStorage(ObjectStorage):
                 why = error  # the answer ended early
                 continue
             meta = result.meta
-            if len(data) == meta["size"]:
+            first, stop = result.range
+            if len(data) == stop - first:
                 return Found(data, _join_tag(meta["e_tag"], meta["version"]))
             why = StorageError(f"the answer ended after {len(data)} bytes")
         raise self._failed("read", name, why) from None

@@ -172,7 +172,7 @@ class Standby(Closing):
                     if attempts == _ATTEMPTS:
                         raise
                 except (SnapshotCorruptedError, StorageError):
-                    if attempts == _ATTEMPTS or snapshot is None or snapshot.path.is_dir():
+                    if attempts == _ATTEMPTS or snapshot is None or snapshot.is_there:
                         raise
 
     def _take(

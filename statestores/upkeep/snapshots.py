@@ -19,9 +19,16 @@ from statestores.arrow.snapshots.reader import read_snapshot
 from statestores.arrow.snapshots.snapshot import SnapshotContent, SnapshotInfo, write_content
 from statestores.changelog import changelog_partition
 from statestores.changelog.segments.segment_directory import SUFFIX
-from statestores.errors import InvalidArgumentError, SnapshotCorruptedError, StoreNotFoundError
+from statestores.errors import (
+    InvalidArgumentError,
+    OffsetOutOfRangeError,
+    SnapshotCorruptedError,
+    StoreNotFoundError,
+)
 from statestores.files.durable_directory import make_durable
+from statestores.reading.partition_places import PartitionPlace, snapshots_of
 from statestores.reading.partition_reader import PartitionReader
+from statestores.reading.visible_log import LogEnd
 from statestores.spi.specification import StoreSpecification
 from statestores.state_root import PartitionDirectory
 
@@ -29,14 +36,15 @@ MEMORY_BYTES: Final = 256 * 1024 * 1024
 """About as much memory as rows take while they are sorted, by default."""
 
 _PART_OF_MEMORY = 4
+_ATTEMPTS = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileSnapshot:
     """Writes a snapshot of one partition when it is called."""
 
-    directory: PartitionDirectory
-    """The partition."""
+    directory: PartitionPlace
+    """The partition: its directory, or its place in an object store."""
 
     number: int
     """Its number."""
@@ -60,7 +68,17 @@ class FileSnapshot:
         if self.memory_bytes < 1:
             raise InvalidArgumentError(f"memory_bytes must be from 1, got {self.memory_bytes!r}")
         reader = PartitionReader(self.directory, self.specification)
-        end = reader.end
+        for _ in range(_ATTEMPTS - 1):
+            end = reader.end
+            try:
+                return self._written(reader, end)
+            except OffsetOutOfRangeError:
+                if reader.end.offset == end.offset:
+                    raise  # otherwise a compaction has passed that end while it was read
+        return self._written(reader, reader.end)
+
+    def _written(self, reader: PartitionReader, end: LogEnd) -> SnapshotInfo | None:
+        """Write the content that *reader* has at *end*."""
         if not end.has_log or not end.offset:
             return None
         offset = end.offset - 1
@@ -71,34 +89,35 @@ class FileSnapshot:
         with tempfile.TemporaryDirectory(prefix="statestores-") as scratch:
             runs = SpilledRuns(Path(scratch), max(1, self.memory_bytes // _PART_OF_MEMORY))
             replay = reader.replay(offset, runs=runs)
-            self._outlive_power_failure()
-            return write_content(
-                self.directory.snapshots,
-                SnapshotContent(
-                    specification=self.specification,
-                    partition=logged,
-                    offsets={logged: offset},
-                    position=end.position,
-                    stream_time_ms=replay.stream_time_ms,
-                    parts=even_parts(replay.rows()),
-                ),
-                meter=Meter(None),
+            content = SnapshotContent(
+                specification=self.specification,
+                partition=logged,
+                offsets={logged: offset},
+                position=end.position,
+                stream_time_ms=replay.stream_time_ms,
+                parts=even_parts(replay.rows()),
             )
+            if isinstance(self.directory, PartitionDirectory):
+                self._outlive_power_failure(self.directory.changelog)
+                return write_content(self.directory.snapshots, content, meter=Meter(None))
+            return snapshots_of(self.directory).write(content, meter=Meter(None))
 
-    def _outlive_power_failure(self) -> None:
+    def _outlive_power_failure(self, changelog: Path) -> None:
         """Have on disk what has been read: its writer may not have waited for the disk yet.
 
         A snapshot that survives a power failure must not be ahead of the changelog that does.
         """
-        with reporting("read", self.directory.changelog):
-            for file in self.directory.changelog.iterdir():
+        with reporting("read", changelog):
+            for file in changelog.iterdir():
                 if file.suffix == SUFFIX:
                     with suppress(FileNotFoundError):  # compacted meanwhile, into one on disk
                         make_durable(file)
-            make_durable(self.directory.changelog)
+            make_durable(changelog)
 
     def _present(self, offset: int) -> SnapshotInfo | None:
         """Return what the snapshot at *offset* is; ``None`` if there is none that is whole."""
+        if not isinstance(self.directory, PartitionDirectory):
+            return snapshots_of(self.directory).present(offset)
         path = self.directory.snapshots / snapshot_name(offset)
         try:
             snapshot = read_snapshot(path)
@@ -106,7 +125,7 @@ class FileSnapshot:
         except (SnapshotCorruptedError, StoreNotFoundError):
             return None
         return SnapshotInfo(
-            path=path,
+            place=path,
             partition=snapshot.manifest.partition,
             offset=offset,
             rows=snapshot.rows,

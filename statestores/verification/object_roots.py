@@ -1,18 +1,22 @@
-"""Checks of a state root in an object store: its documents, every frame that counts, and the rows.
+"""Checks of a state root in an object store: documents, frames that count, snapshots, and rows.
 
 An owner may go on meanwhile: each partition is checked up to where it ended when its turn came.
 """
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from statestores.arrow.progress import Meter
-from statestores.errors import StateStoreError
+from statestores.arrow.snapshots.reader import Snapshot
+from statestores.errors import OffsetOutOfRangeError, StateStoreError, StoreNotFoundError
 from statestores.partitioning import partitioner_by_name
-from statestores.reading.partition_places import place_of, shown_place
+from statestores.reading.partition_places import ObjectPartition, shown_place, snapshots_of
 from statestores.reading.partition_reader import PartitionReader
+from statestores.spi.specification import StoreSpecification
 from statestores.state_root import StateRoot
 from statestores.verification.findings import Finding, Status
 from statestores.verification.placement import check_placement
+from statestores.verification.replayed_content import difference_from_log
 
 
 def check_object_root(
@@ -44,7 +48,7 @@ def _check_store(root: StateRoot, name: str) -> Finding:
 def _check_partition(root: StateRoot, name: str, number: int, meter: Meter) -> Iterator[Finding]:
     """Check every frame of a partition, and where the keys of its rows belong."""
     entry = root.store(name)
-    place = place_of(root, name, number)
+    place = ObjectPartition(root.object_log(name), number)
     path, reader = shown_place(place), PartitionReader(place, entry.specification)
     changes = 0
     try:
@@ -57,8 +61,54 @@ def _check_partition(root: StateRoot, name: str, number: int, meter: Meter) -> I
         return
     words = f"{changes:,} changes before offset {end:,}"
     yield Finding("changelog", path, Status.OK, words)
+    yield from _check_snapshots(place, entry.specification, meter)
     rows = reader.rows(columns=["key"], typed=False)
     try:
         yield from check_placement(rows, path, root, name, number)
     except StateStoreError as error:
         yield Finding("partition", path, Status.SKIPPED, f"the rows cannot be read: {error}")
+
+
+def _check_snapshots(
+    place: ObjectPartition, specification: StoreSpecification[Any, Any], meter: Meter
+) -> Iterator[Finding]:
+    """Check the snapshots at *place*, and compare them with the changelog there."""
+    for listed in snapshots_of(place).listed():
+        shown = str(listed.place)
+        try:
+            snapshot = listed.read()
+            snapshot.verify()
+        except StoreNotFoundError:
+            continue  # removed since it was listed
+        except StateStoreError as error:
+            yield Finding("snapshot", shown, Status.DAMAGED, str(error), error)
+            continue
+        meter.add(snapshot.rows, snapshot.manifest.bytes)
+        words = f"{snapshot.rows:,} rows at offset {snapshot.offset:,}"
+        yield Finding("snapshot", shown, Status.OK, words)
+        yield _compared(place, specification, snapshot)
+
+
+def _compared(
+    place: ObjectPartition, specification: StoreSpecification[Any, Any], snapshot: Snapshot
+) -> Finding:
+    """Compare *snapshot* with the changes up to its offset, if all of them are there."""
+    shown, offset = str(snapshot.place), snapshot.offset
+    try:
+        difference = difference_from_log(
+            place,
+            specification,
+            snapshot.batches(),
+            None,
+            offset,
+            "the snapshot",
+            "the changelog",
+        )
+    except OffsetOutOfRangeError as error:
+        return Finding("content", shown, Status.SKIPPED, f"not compared: {error}")
+    except StateStoreError as error:
+        return Finding("content", shown, Status.DAMAGED, str(error), error)
+    if difference is not None:
+        return Finding("content", shown, Status.DAMAGED, difference)
+    words = f"equals its changelog up to offset {offset:,}"
+    return Finding("content", shown, Status.OK, words)

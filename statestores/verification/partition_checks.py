@@ -19,13 +19,10 @@ from statestores.registry import load_recorded_backend
 from statestores.semantics import open_on_engine
 from statestores.semantics.every_kind.self_description import check_description
 from statestores.semantics.rows.layout import TRUNCATING_ROW
-from statestores.semantics.rows.progress import NO_STREAM_TIME
-from statestores.semantics.timestamped.expiry import Expiry
 from statestores.spi.durability import Durability
 from statestores.spi.engine import Engine
-from statestores.spi.specification import StoreSpecification, TimestampedKeyValue, TtlClock
+from statestores.spi.specification import StoreSpecification
 from statestores.spi.stores.store import StateStore
-from statestores.verification.content import first_difference, living, visible
 from statestores.verification.engine_rows import examine_rows
 from statestores.verification.files import LogRange, check_changelog, check_snapshots
 from statestores.verification.findings import (
@@ -35,6 +32,7 @@ from statestores.verification.findings import (
     Status,
 )
 from statestores.verification.placement import check_placement
+from statestores.verification.replayed_content import difference_from_log
 
 
 def check_partition(
@@ -157,13 +155,6 @@ def _check_open_engine(
                 )
 
 
-def _without_time_to_live(
-    specification: TimestampedKeyValue[Any, Any],
-) -> TimestampedKeyValue[bytes, bytes]:
-    """Return what *specification* says of stored rows, none of which expires."""
-    return TimestampedKeyValue(specification.name, partitioner=specification.partitioner)
-
-
 class _Logged:
     """A partition whose changelog can be read, and what it gives."""
 
@@ -261,21 +252,10 @@ class _Logged:
     def _difference(
         self, rows: Any, basis: Snapshot | None, offset: int, where: str, by: str
     ) -> str | None:
-        specification, horizon_ms = self._specification, None
-        if isinstance(specification, TimestampedKeyValue) and specification.ttl_clock is (
-            TtlClock.WALL
-        ):
-            # What has expired by the clock is left out of *rows* since they were asked for, and
-            # of the others as they are read: the same moment, a later one, must count for both.
-            horizon_ms = Expiry(specification, None).horizon_ms(NO_STREAM_TIME)
-            specification = _without_time_to_live(specification)
-        reader = PartitionReader(self._partition.directory, specification)
-        expected = reader.replay_after(basis, offset).rows()
-        if horizon_ms is not None:
-            rows, expected = living(rows, horizon_ms), living(expected, horizon_ms)
         if basis is not None:
             by = f"{by} after the snapshot at {basis.offset}"
-        return first_difference(visible(rows), visible(expected), where, by)
+        place = self._partition.directory
+        return difference_from_log(place, self._specification, rows, basis, offset, where, by)
 
     def _finding(self, path: Path, difference: str | None, offset: int) -> Finding:
         if difference is not None:

@@ -99,7 +99,7 @@ def _check_specification(store: StateStore, snapshot: Snapshot) -> None:
     )
     if differing:
         raise StoreMismatchError(
-            f"the snapshot {str(snapshot.path)!r} is not one of the store {store.name!r}: "
+            f"the snapshot {str(snapshot.place)!r} is not one of the store {store.name!r}: "
             f"{'; '.join(differing)}"
         )
 
@@ -116,7 +116,7 @@ def _choose(
         return partition or changelog_partition(store.name, 0)
     if partition not in (None, snapshot.manifest.partition):
         raise StoreMismatchError(
-            f"the snapshot {str(snapshot.path)!r} is of {snapshot.manifest.partition!r}, "
+            f"the snapshot {str(snapshot.place)!r} is of {snapshot.manifest.partition!r}, "
             f"expected {partition!r}"
         )
     return snapshot.manifest.partition
@@ -171,7 +171,7 @@ def _stop(
         StoreMismatchError: What is there is ahead of the changelog.
         OffsetOutOfRangeError: The changelog begins too late, or ends before *to_offset*.
     """
-    have = f"the store {name!r}" if loaded is None else f"the snapshot {str(loaded.path)!r}"
+    have = f"the store {name!r}" if loaded is None else f"the snapshot {str(loaded.place)!r}"
     first, end = (
         (start, start) if changelog is None else (changelog.first_offset, changelog.end_offset)
     )

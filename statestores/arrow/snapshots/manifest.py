@@ -44,6 +44,9 @@ _PLACED_VERSION = 2
 KEY_BYTES = 64
 """Longer keys are shortened in the manifest, which would otherwise be as large as they are."""
 
+ADVICE = "use another snapshot, or restore from the changelog"
+"""What an error about a damaged snapshot ends with."""
+
 _CHECKSUM = "crc32c"
 _DATA_NAME = re.compile(r"data-[0-9]{4,}\.arrow")
 _TOO_HIGH = 0xFF
@@ -232,15 +235,12 @@ def parse_manifest(data: bytes, where: str) -> Manifest:
         manifest = _manifest_from_fields(Fields(content, where))
         rendered = render_manifest(manifest)
     except StoreCorruptedError as error:
-        raise SnapshotCorruptedError(f"{error}; {_ADVICE}") from error
+        raise SnapshotCorruptedError(f"{error}; {ADVICE}") from error
     except (KeyError, TypeError, ValueError, RecursionError) as error:
-        raise SnapshotCorruptedError(f"{where} is malformed: {error!r}; {_ADVICE}") from error
+        raise SnapshotCorruptedError(f"{where} is malformed: {error!r}; {ADVICE}") from error
     if rendered != data:
-        raise SnapshotCorruptedError(f"{where} contradicts itself or has extra fields; {_ADVICE}")
+        raise SnapshotCorruptedError(f"{where} contradicts itself or has extra fields; {ADVICE}")
     return manifest
-
-
-_ADVICE = "use another snapshot, or restore from the changelog"
 
 
 def _read_checked(data: bytes, where: str) -> Json:
@@ -249,17 +249,17 @@ def _read_checked(data: bytes, where: str) -> Json:
         content = json.loads(data)
         spelled = _spell(content)
     except (ValueError, RecursionError) as error:
-        raise SnapshotCorruptedError(f"{where} is not JSON: {error}; {_ADVICE}") from error
+        raise SnapshotCorruptedError(f"{where} is not JSON: {error}; {ADVICE}") from error
     if not isinstance(content, dict) or spelled != data:
         raise SnapshotCorruptedError(
-            f"{where} is not spelled as a writer spells it: it is damaged or was edited; {_ADVICE}"
+            f"{where} is not spelled as a writer spells it: it is damaged or was edited; {ADVICE}"
         )
     stored = content.pop(_CHECKSUM, None)
     computed = _checksum(content)
     if stored != computed:
         raise SnapshotCorruptedError(
             f"{where} has the checksum {stored!r}, and its content {computed!r}: "
-            f"it is damaged or was edited; {_ADVICE}"
+            f"it is damaged or was edited; {ADVICE}"
         )
     return content
 

@@ -4,21 +4,29 @@ Files are read and not mapped into memory: compressed columns must be unpacked a
 file counts as memory of the process, and one that shrinks while it is mapped kills the process.
 """
 
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from os import PathLike
 from pathlib import Path
+from typing import NamedTuple
 
-import google_crc32c
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from statestores.arrow.file_access import checksum_of, reporting
+from statestores.arrow.file_access import reporting
 from statestores.arrow.keys.key_selection import KeySelection
 from statestores.arrow.schemas import changes_from_rows, end_validity, first_disorder, row_schema
 from statestores.arrow.snapshots.directory import list_snapshots, offset_from_name
+from statestores.arrow.snapshots.files import (
+    LocalFiles,
+    SnapshotFiles,
+    check_message,
+    path_of,
+)
 from statestores.arrow.snapshots.manifest import (
+    ADVICE,
     MANIFEST_NAME,
     BatchEntry,
     FileEntry,
@@ -36,22 +44,39 @@ from statestores.errors import (
 from statestores.files.local_path import local_path
 from statestores.spi.records import Changes
 
-_ADVICE = "use another snapshot, or restore from the changelog"
-
 
 class Snapshot:
-    """One snapshot on disk. It holds no file open between calls, so there is nothing to close."""
+    """One snapshot. It holds no file open between calls, so there is nothing to close."""
 
-    __slots__ = ("_checked", "manifest", "path")
+    __slots__ = ("_checked", "_files", "manifest")
 
-    def __init__(self, path: Path, manifest: Manifest) -> None:
-        """Trust *manifest* for the directory *path*; `read_snapshot` is the way in."""
-        self.path = path
+    def __init__(self, files: SnapshotFiles, manifest: Manifest) -> None:
+        """Trust *manifest* for what *files* are; `read_snapshot` is the way in."""
+        self._files = files
         self.manifest = manifest
         self._checked: set[str] = set()
 
     def __repr__(self) -> str:
-        return f"Snapshot({str(self.path)!r}, offset={self.offset}, rows={self.rows})"
+        return f"Snapshot({str(self.place)!r}, offset={self.offset}, rows={self.rows})"
+
+    @property
+    def place(self) -> Path | str:
+        """The directory that it is in, or its URL in an object store."""
+        return self._files.place
+
+    @property
+    def path(self) -> Path:
+        """The directory that it is in.
+
+        Raises:
+            CapabilityNotSupportedError: It is in an object store.
+        """
+        return path_of(self.place)
+
+    @property
+    def is_there(self) -> bool:
+        """Whether there is still something at its place."""
+        return self._files.is_there()
 
     @property
     def offset(self) -> int:
@@ -126,7 +151,7 @@ class Snapshot:
                 for _ in self._messages(entry, wanted):
                     pass
             elif wanted:
-                self._check(entry, self.path / entry.name)
+                self._check(entry)
 
     def verify(self) -> None:
         """Read everything and check it: sums, counts, the order of rows, ends, key ranges (SNP-6).
@@ -140,7 +165,7 @@ class Snapshot:
         before = ""
         for entry in self.manifest.files:
             for number, batch in enumerate(self._read(entry, range(len(entry.batches)))):
-                where = f"batch {number} of {str(self.path / entry.name)!r}"
+                where = f"batch {number} of {self._files.shown(entry.name)}"
                 _check_order(batch, entry.batches[number], previous, where)
                 if previous is not None:
                     _check_ends(previous, batch, before)
@@ -150,75 +175,62 @@ class Snapshot:
 
     def _read(self, entry: FileEntry, numbers: Iterable[int]) -> Iterator[pa.RecordBatch]:
         """Yield the batches with *numbers* of the file *entry*, which is checked first."""
-        path = self.path / entry.name
-        self._check(entry, path)
-        with reporting("read", path):
+        shown = self._files.shown(entry.name)
+        self._check(entry)
+        with self._files.open(entry) as file:
             try:
-                with pa.OSFile(str(path), "rb") as file, pa.ipc.open_file(file) as reader:
-                    self._check_shape(reader, entry, path)
+                with pa.ipc.open_file(file) as reader:
+                    self._check_shape(reader, entry, shown)
                     for number in numbers:
                         batch = reader.get_batch(number)
-                        _check_rows(batch, entry, number, path)
+                        _check_rows(batch, entry, number, shown)
                         yield batch
             except pa.ArrowInvalid as error:
-                raise _no_arrow(path, error) from error
+                raise _no_arrow(shown, error) from error
 
     def _read_some(self, entry: FileEntry, numbers: Iterable[int]) -> Iterator[pa.RecordBatch]:
         """Yield the batches with *numbers*, each checked on its own and nothing else read."""
-        path, schema = self.path / entry.name, self.schema
+        shown, schema = self._files.shown(entry.name), self.schema
         for number, message in self._messages(entry, numbers):
             try:
                 batch = pa.ipc.read_record_batch(message, schema)
             except pa.ArrowInvalid as error:
-                raise _no_arrow(path, error) from error
-            _check_rows(batch, entry, number, path)
+                raise _no_arrow(shown, error) from error
+            _check_rows(batch, entry, number, shown)
             yield batch
 
     def _messages(
         self, entry: FileEntry, numbers: Iterable[int]
     ) -> Iterator[tuple[int, pa.Buffer]]:
         """Yield the messages of the batches with *numbers*, whose sums are right."""
-        path = self.path / entry.name
-        _check_size(entry, path)
-        with reporting("read", path), pa.OSFile(str(path), "rb") as file:
-            for number in numbers:
-                place = entry.batches[number].place
-                assert place is not None  # noqa: S101  # `_are_some` says so
-                file.seek(place.at)
-                message = file.read_buffer(place.bytes)
-                if google_crc32c.value(message) != place.crc32c:
-                    raise SnapshotCorruptedError(
-                        f"batch {number} of {str(path)!r} does not have the CRC32C of the "
-                        f"manifest: the file is damaged; {_ADVICE}"
-                    )
-                yield number, message
+        places = [
+            (number, place)
+            for number in numbers
+            if (place := entry.batches[number].place) is not None  # `_are_some` says so
+        ]
+        shown, by_number = self._files.shown(entry.name), dict(places)
+        for number, message in self._files.messages(entry, places):
+            check_message(number, message, by_number[number], shown)
+            yield number, message
 
-    def _check_shape(self, reader: pa.RecordBatchFileReader, entry: FileEntry, path: Path) -> None:
+    def _check_shape(self, reader: pa.RecordBatchFileReader, entry: FileEntry, shown: str) -> None:
         """Compare what the file says about itself with the manifest."""
         if reader.num_record_batches != len(entry.batches):
             raise SnapshotCorruptedError(
-                f"{str(path)!r} has {reader.num_record_batches} record batches, and the manifest "
-                f"{len(entry.batches)}; {_ADVICE}"
+                f"{shown} has {reader.num_record_batches} record batches, and the manifest "
+                f"{len(entry.batches)}; {ADVICE}"
             )
         if not reader.schema.equals(self.schema):
             raise SnapshotCorruptedError(
-                f"{str(path)!r} does not have the columns of a "
-                f"{self.manifest.specification['kind']} store; {_ADVICE}"
+                f"{shown} does not have the columns of a "
+                f"{self.manifest.specification['kind']} store; {ADVICE}"
             )
 
-    def _check(self, entry: FileEntry, path: Path) -> None:
+    def _check(self, entry: FileEntry) -> None:
         """Compare size and sum of a file with the manifest, once for this object."""
-        if entry.name in self._checked:
-            return
-        _check_size(entry, path)
-        with reporting("read", path):
-            found = checksum_of(path)
-        if found != entry.crc32c:
-            raise SnapshotCorruptedError(
-                f"{str(path)!r} has the CRC32C {found:08x}, and the manifest {entry.crc32c:08x}: "
-                f"the file is damaged; {_ADVICE}"
-            )
-        self._checked.add(entry.name)
+        if entry.name not in self._checked:
+            self._files.check_sum(entry)
+            self._checked.add(entry.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,8 +240,8 @@ class SnapshotChoice:
     snapshot: Snapshot | None
     """The newest valid one; ``None`` when there is none."""
 
-    refused: dict[Path, SnapshotCorruptedError | UnsupportedFormatError]
-    """The newer ones that cannot be used, with the reason of each."""
+    refused: dict[Path | str, SnapshotCorruptedError | UnsupportedFormatError]
+    """The newer ones that cannot be used, by their places, with the reason of each."""
 
     @contextmanager
     def explaining(self) -> Iterator[None]:
@@ -278,11 +290,11 @@ def read_snapshot(path: str | PathLike[str]) -> Snapshot:
         if MANIFEST_NAME not in names:
             raise SnapshotCorruptedError(
                 f"{str(directory / MANIFEST_NAME)!r} is missing: the directory is no snapshot, or "
-                f"a damaged one; {_ADVICE}"
+                f"a damaged one; {ADVICE}"
             )
         if not (directory / MANIFEST_NAME).is_file():  # opening a pipe would block
             raise SnapshotCorruptedError(
-                f"{str(directory / MANIFEST_NAME)!r} is no regular file; {_ADVICE}"
+                f"{str(directory / MANIFEST_NAME)!r} is no regular file; {ADVICE}"
             )
         data = (directory / MANIFEST_NAME).read_bytes()
     manifest = parse_manifest(data, repr(str(directory / MANIFEST_NAME)))
@@ -298,9 +310,10 @@ def read_snapshot(path: str | PathLike[str]) -> Snapshot:
             f"{str(directory / extra[0])!r} does not belong to the snapshot: the manifest does "
             "not name it; remove it if you know where it comes from"
         )
+    files = LocalFiles(directory)
     for entry in manifest.files:
-        _check_size(entry, directory / entry.name)
-    return Snapshot(directory, manifest)
+        files.check_size(entry)
+    return Snapshot(files, manifest)
 
 
 def newest_valid_snapshot(
@@ -315,42 +328,68 @@ def newest_valid_snapshot(
         StorageError: The directory or a file cannot be read: that is no damage, and no reason to
             take an older one.
     """
-    refused: dict[Path, SnapshotCorruptedError | UnsupportedFormatError] = {}
-    for offset, path in reversed(list_snapshots(directory).items()):
-        if to_offset is not None and offset > to_offset:
-            continue
+    return newest_valid(
+        each
+        for each in reversed(listed_in(directory))
+        if to_offset is None or each.offset <= to_offset
+    )
+
+
+class ListedSnapshot(NamedTuple):
+    """A snapshot as a listing has it: nobody has looked into it yet."""
+
+    offset: int
+    """The offset that it is named for."""
+
+    place: Path | str
+    """The directory that it is in, or its URL in an object store."""
+
+    read: Callable[[], Snapshot]
+    """Gives it as `read_snapshot` does, with the same errors."""
+
+
+def listed_in(directory: str | PathLike[str]) -> list[ListedSnapshot]:
+    """Return the snapshots in *directory* by offset, ascending, without looking into them.
+
+    Raises:
+        StorageError: The directory cannot be read.
+    """
+    return [
+        ListedSnapshot(offset, path, partial(read_snapshot, path))
+        for offset, path in list_snapshots(directory).items()
+    ]
+
+
+def newest_valid(listed: Iterable[ListedSnapshot]) -> SnapshotChoice:
+    """Return the first of *listed*, newest first, that passes `Snapshot.verify` (SNP-7).
+
+    Raises:
+        StorageError: One cannot be read.
+    """
+    refused: dict[Path | str, SnapshotCorruptedError | UnsupportedFormatError] = {}
+    for each in listed:
+        snapshot = None
         try:
-            snapshot = read_snapshot(path)
+            snapshot = each.read()
             snapshot.verify()
-        except (
-            StoreNotFoundError,
-            SnapshotCorruptedError,
-            UnsupportedFormatError,
-            StorageError,
-        ) as error:
-            if not path.exists():
-                continue  # removed since the directory was read
-            if not isinstance(error, SnapshotCorruptedError | UnsupportedFormatError):
+        except StoreNotFoundError:
+            continue  # removed since it was listed
+        except (SnapshotCorruptedError, UnsupportedFormatError, StorageError) as error:
+            if _is_gone(each.place, snapshot):
+                continue  # likewise
+            if isinstance(error, StorageError):
                 raise
-            refused[path] = error
+            refused[each.place] = error
         else:
             return SnapshotChoice(snapshot, refused)
     return SnapshotChoice(None, refused)
 
 
-def _check_size(entry: FileEntry, path: Path) -> None:
-    with reporting("read", path):
-        try:
-            size = path.stat().st_size
-        except FileNotFoundError as error:
-            raise SnapshotCorruptedError(
-                f"{str(path)!r} is missing, and the manifest names it; {_ADVICE}"
-            ) from error
-    if size != entry.bytes:
-        raise SnapshotCorruptedError(
-            f"{str(path)!r} has {size} bytes, and the manifest {entry.bytes}: the file is "
-            f"{'cut off' if size < entry.bytes else 'too long'}; {_ADVICE}"
-        )
+def _is_gone(place: Path | str, snapshot: Snapshot | None) -> bool:
+    """Return whether nothing is at *place* any more, of which *snapshot* may have been read."""
+    if isinstance(place, Path):
+        return not place.exists()
+    return snapshot is not None and not snapshot.is_there
 
 
 def _are_some(entry: FileEntry, numbers: Sequence[int]) -> bool:
@@ -359,16 +398,16 @@ def _are_some(entry: FileEntry, numbers: Sequence[int]) -> bool:
     return placed and 0 < len(numbers) < len(entry.batches)
 
 
-def _check_rows(batch: pa.RecordBatch, entry: FileEntry, number: int, path: Path) -> None:
+def _check_rows(batch: pa.RecordBatch, entry: FileEntry, number: int, shown: str) -> None:
     if batch.num_rows != entry.batches[number].rows:
         raise SnapshotCorruptedError(
-            f"batch {number} of {str(path)!r} has {batch.num_rows} rows, and the manifest "
-            f"{entry.batches[number].rows}; {_ADVICE}"
+            f"batch {number} of {shown} has {batch.num_rows} rows, and the manifest "
+            f"{entry.batches[number].rows}; {ADVICE}"
         )
 
 
-def _no_arrow(path: Path, error: pa.ArrowInvalid) -> SnapshotCorruptedError:
-    return SnapshotCorruptedError(f"{str(path)!r} is not an Arrow file: {error}; {_ADVICE}")
+def _no_arrow(shown: str, error: pa.ArrowInvalid) -> SnapshotCorruptedError:
+    return SnapshotCorruptedError(f"{shown} is not an Arrow file: {error}; {ADVICE}")
 
 
 def _selected(rows: pa.RecordBatch, wanted: KeySelection) -> pa.RecordBatch:
@@ -398,12 +437,12 @@ def _check_order(
     """
     disorder = first_disorder(batch, previous)
     if disorder is not None:
-        raise SnapshotCorruptedError(f"row {disorder} of {where} is out of order; {_ADVICE}")
+        raise SnapshotCorruptedError(f"row {disorder} of {where} is out of order; {ADVICE}")
     first, last = batch.column("key")[0].as_py(), batch.column("key")[-1].as_py()
     between = KeySelection(first=entry.first_key, last=entry.last_key)
     if not (between.may_be_between(first, first) and between.may_be_between(last, last)):
         raise SnapshotCorruptedError(
-            f"the keys of {where} are outside the range that the manifest gives; {_ADVICE}"
+            f"the keys of {where} are outside the range that the manifest gives; {ADVICE}"
         )
 
 
@@ -415,5 +454,5 @@ def _check_ends(batch: pa.RecordBatch, following: pa.RecordBatch | None, where: 
     """
     if not end_validity(batch, following).equals(batch):
         raise SnapshotCorruptedError(
-            f"a version in {where} does not end where the next one starts; {_ADVICE}"
+            f"a version in {where} does not end where the next one starts; {ADVICE}"
         )

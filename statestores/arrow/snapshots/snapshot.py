@@ -1,9 +1,9 @@
 """A store's committed content as an immutable, checksummed directory of Arrow files (SNP-1)."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import version
@@ -28,6 +28,7 @@ from statestores.arrow.snapshots.directory import (
     snapshot_name,
     temporary_directory,
 )
+from statestores.arrow.snapshots.files import LocalFiles, path_of
 from statestores.arrow.snapshots.manifest import (
     MANIFEST_NAME,
     BatchEntry,
@@ -72,8 +73,8 @@ _COMPRESSION = pa.ipc.IpcWriteOptions(compression="lz4")
 class SnapshotInfo:
     """What `write_snapshot` has written, or found."""
 
-    path: Path
-    """The snapshot's directory."""
+    place: Path | str
+    """The snapshot's directory, or its URL in an object store."""
 
     partition: TopicPartition
     """The changelog partition at whose offset it stands."""
@@ -89,6 +90,15 @@ class SnapshotInfo:
 
     written: bool
     """``False`` when the same snapshot had been there already."""
+
+    @property
+    def path(self) -> Path:
+        """The snapshot's directory.
+
+        Raises:
+            CapabilityNotSupportedError: It is in an object store.
+        """
+        return path_of(self.place)
 
 
 def write_snapshot(
@@ -129,23 +139,36 @@ def write_snapshot(
         if size < 1:
             raise InvalidArgumentError(f"{name} must be from 1, got {size!r}")
     parent = local_path(directory, "directory")
+    with committed_content(store, partition, batch_rows) as content:
+        return write_content(
+            parent,
+            content,
+            meter=Meter(progress),
+            rows_per_file=rows_per_file,
+            bytes_per_file=bytes_per_file,
+        )
+
+
+@contextmanager
+def committed_content(
+    store: StateStore, partition: TopicPartition | None = None, batch_rows: int = BATCH_ROWS
+) -> Iterator["SnapshotContent"]:
+    """Give the committed content of *store*, frozen now, as `write_snapshot` writes it.
+
+    Raises:
+        InvalidArgumentError, StoreMismatchError, StoreClosedError: As `write_snapshot`.
+    """
     content = committed_parts(store, batch_rows)
     with closing(content.source):
         first = list(islice(content.parts, 1))  # closing reaches the engine's snapshot from now on
         check_not_half_restored(store.specification, content.offsets)
-        return write_content(
-            parent,
-            SnapshotContent(
-                specification=store.specification,
-                partition=_choose(partition, content.offsets, store.name),
-                offsets=content.offsets,
-                position=content.position,
-                stream_time_ms=content.stream_time_ms,
-                parts=chain(first, content.parts),
-            ),
-            meter=Meter(progress),
-            rows_per_file=rows_per_file,
-            bytes_per_file=bytes_per_file,
+        yield SnapshotContent(
+            specification=store.specification,
+            partition=_choose(partition, content.offsets, store.name),
+            offsets=content.offsets,
+            position=content.position,
+            stream_time_ms=content.stream_time_ms,
+            parts=chain(first, content.parts),
         )
 
 
@@ -171,6 +194,19 @@ class SnapshotContent:
     parts: Iterator[BatchParts]
     """The rows, in order."""
 
+    def manifest(self, files: Iterable[FileEntry]) -> Manifest:
+        """Return what a snapshot of this is, whose data are *files*."""
+        return Manifest(
+            specification=self.specification.describe(),
+            partition=self.partition,
+            offsets=self.offsets,
+            position=self.position,
+            stream_time_ms=self.stream_time_ms,
+            files=tuple(files),
+            created_at_ms=time.time_ns() // 1_000_000,
+            library_version=version("statestores"),
+        )
+
 
 def write_content(
     parent: Path,
@@ -185,29 +221,18 @@ def write_content(
     Raises:
         StoreMismatchError, StorageError: As `write_snapshot`.
     """
-    schema = row_schema(content.specification.kind)
     with reporting("write a snapshot into", parent):
         remove_stale_temporaries(parent)
         with temporary_directory(parent) as temporary:
-            files = _write_files(
-                temporary, schema, content.parts, rows_per_file, bytes_per_file, meter
-            )
-            manifest = Manifest(
-                specification=content.specification.describe(),
-                partition=content.partition,
-                offsets=content.offsets,
-                position=content.position,
-                stream_time_ms=content.stream_time_ms,
-                files=tuple(files),
-                created_at_ms=time.time_ns() // 1_000_000,
-                library_version=version("statestores"),
+            manifest = content.manifest(
+                write_files(temporary, content, rows_per_file, bytes_per_file, meter)
             )
             write_durably(temporary / MANIFEST_NAME, render_manifest(manifest))
             reach("snapshot.manifest-written")
-            present = _place(Snapshot(temporary, manifest), parent)
+            present = _place(temporary, manifest, parent)
     standing = manifest if present is None else present.manifest
     return SnapshotInfo(
-        path=parent / snapshot_name(standing.offset),
+        place=parent / snapshot_name(standing.offset),
         partition=content.partition,
         offset=standing.offset,
         rows=standing.rows,
@@ -240,15 +265,15 @@ def _choose(
     return partition
 
 
-def _write_files(
+def write_files(
     directory: Path,
-    schema: pa.Schema,
-    batches: Iterator[BatchParts],
+    content: SnapshotContent,
     rows_per_file: int,
     bytes_per_file: int,
     meter: Meter,
 ) -> Iterator[FileEntry]:
-    """Write *batches* into as many files as they need, each of them durable when it is yielded."""
+    """Write the rows of *content* into as many files as they need; each is durable when yielded."""
+    schema, batches = row_schema(content.specification.kind), content.parts
     parts = next(batches, None)
     for number in count():
         if parts is None:
@@ -326,14 +351,15 @@ def _preamble_bytes(path: Path) -> int:
     return _PREAMBLE.size + int(length)
 
 
-def _place(snapshot: Snapshot, parent: Path) -> Snapshot | None:
-    """Give *snapshot* its name, or return the one that stands there and holds the same.
+def _place(temporary: Path, manifest: Manifest, parent: Path) -> Snapshot | None:
+    """Give the snapshot in *temporary* its name, or return the same one that stands there.
 
     Raises:
         StoreMismatchError: There is a snapshot at its offset, and it holds something else.
     """
-    target = parent / snapshot_name(snapshot.offset)
-    while not publish(snapshot.path, target):
+    snapshot = Snapshot(LocalFiles(temporary), manifest)
+    target = parent / snapshot_name(manifest.offset)
+    while not publish(temporary, target):
         try:
             present = read_snapshot(target)
             present.verify()

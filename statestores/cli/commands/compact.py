@@ -15,7 +15,7 @@ from statestores.errors import InvalidArgumentError
 from statestores.reading.locations import Partition
 from statestores.state_root import StateRoot
 from statestores.storage import is_storage_url
-from statestores.upkeep import CompactedPartition, Compaction
+from statestores.upkeep import CompactedPartition, Compaction, ObjectVacuum
 
 
 def compact(
@@ -83,7 +83,8 @@ def _compact_objects(url: str, store: str | None, output: Output, *, drop_covere
     """Fold, compact and vacuum the log of a store in an object store."""
     if drop_covered:
         raise InvalidArgumentError(
-            "a state root in an object store has no snapshots; leave --drop-covered out"
+            "the changelogs of an object store keep what snapshots have, compacted; leave "
+            "--drop-covered out"
         )
     root = StateRoot.open(url)
     specification = root.store(store).specification
@@ -108,7 +109,7 @@ def _compact_objects(url: str, store: str | None, output: Output, *, drop_covere
         report.changes_after,
         report.bytes_before,
         report.bytes_after,
-        log.vacuum(),
+        ObjectVacuum(log=log)().objects,
     )
     output.rows(columns, [row])
 

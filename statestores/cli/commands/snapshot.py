@@ -1,5 +1,9 @@
 """The command `snapshot`: copies of partitions as they are."""
 
+from typing import Annotated
+
+import typer
+
 from statestores.arrow.progress import ProgressCallback
 from statestores.arrow.snapshots.snapshot import SnapshotInfo, write_snapshot
 from statestores.cli.arguments import (
@@ -15,13 +19,35 @@ from statestores.errors import StoreNotFoundError
 from statestores.logged_store import open_logged_store
 from statestores.opening import open_existing
 from statestores.reading.locations import Partition
+from statestores.reading.partition_places import ObjectPartition, shown_place, snapshots_of
 from statestores.staging.staged_write import finish_staged_writes
+from statestores.state_root import StateRoot
+from statestores.storage import is_storage_url
 from statestores.upkeep import FileSnapshot
+from statestores.upkeep.vacuum import remove_old_snapshots
+
+_COLUMNS = (
+    Column("partition", "partition"),
+    Column("offset", "offset"),
+    Column("rows", "rows"),
+    Column("bytes", "bytes"),
+    Column("written", "written", lambda new: "yes" if new else "no, it was there"),
+    Column("path", "path"),
+)
 
 
 def snapshot(
     path: StoreOrPartitionArgument,
     *,
+    keep: Annotated[
+        int | None,
+        typer.Option(
+            "--keep",
+            min=1,
+            metavar="N",
+            help="Then remove all but the newest N snapshots of each partition. Default: none.",
+        ),
+    ] = None,
     store: StoreOption = None,
     json: JsonOption = False,
     backend_option: BackendOption = None,
@@ -32,18 +58,16 @@ def snapshot(
     that nobody has opened yet is read from its files. Where the same snapshot is there already, it
     stays.
 
+    PATH may be the URL of a state root in an object store: each snapshot is made of the changelog
+    then, beside whoever has the partition open, and lies beside it.
+
     Example: statestores snapshot state/ --store planes
     """
     output = Output(json=json)
     options = parse_backend_options(backend_option)
-    columns = (
-        Column("partition", "partition"),
-        Column("offset", "offset"),
-        Column("rows", "rows"),
-        Column("bytes", "bytes"),
-        Column("written", "written", lambda new: "yes" if new else "no, it was there"),
-        Column("path", "path"),
-    )
+    if is_storage_url(path):
+        _snapshots_of_objects(path, store, keep, output)
+        return
     rows = []
     for partition in partitions_at(locate_store(path, store), store):
         with output.progress(f"snapshot of {partition.path.name}") as progress:
@@ -51,17 +75,32 @@ def snapshot(
         if found is None:
             output.remark(f"{partition.path}: nothing has been committed, so there is no snapshot")
             continue
-        rows.append(
-            (
-                partition.number,
-                found.offset,
-                found.rows,
-                found.bytes,
-                found.written,
-                str(found.path),
-            )
-        )
-    output.rows(columns, rows)
+        if keep is not None:
+            remove_old_snapshots(partition.directory, keep)
+        rows.append(_row(partition.number, found))
+    output.rows(_COLUMNS, rows)
+
+
+def _snapshots_of_objects(url: str, store: str | None, keep: int | None, output: Output) -> None:
+    """Write a snapshot of each partition of the store in the root at *url*."""
+    root = StateRoot.open(url)
+    entry = root.store(store)
+    log, rows = root.object_log(entry.specification.name), []
+    for number in range(entry.partitions):
+        place = ObjectPartition(log, number)
+        found = FileSnapshot(directory=place, number=number, specification=entry.specification)()
+        if found is None:
+            output.remark(f"{shown_place(place)}: nothing has been committed, so there is none")
+            continue
+        if keep is not None:
+            snapshots_of(place).remove_old(keep)
+        rows.append(_row(number, found))
+    output.rows(_COLUMNS, rows)
+
+
+def _row(number: int | None, found: SnapshotInfo) -> tuple[object, ...]:
+    place = str(found.place)
+    return (number, found.offset, found.rows, found.bytes, found.written, place)
 
 
 def _snapshot_of(

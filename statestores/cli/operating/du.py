@@ -9,10 +9,13 @@ import typer
 from statestores.cli.arguments import CsvOption, JsonOption, LocalOption, StoreOption
 from statestores.cli.facts import size_of
 from statestores.cli.locations import choose_stores
+from statestores.cli.object_roots import sizes_of_objects
 from statestores.cli.operating.root_partitions import locate_root
 from statestores.cli.output import Column, Output
+from statestores.errors import InvalidArgumentError
 from statestores.reading.locations import Partition, Root
 from statestores.staging.write_intent import staging_directory
+from statestores.storage import is_storage_url
 from statestores.tasks.rebuilding import DAMAGED_PREFIX
 from statestores.text.sizes import format_bytes
 
@@ -44,11 +47,25 @@ def du(
     A row without a partition is what a store has besides: staged writes, and files of nobody. The
     one without a store is what the root has besides.
 
+    ROOT may be the URL of a state root in an object store, which has no engines. What Spark's tasks
+    have put there and nobody has folded yet is staged, whether or not it counts.
+
     Example: statestores du state/
     """
     output = Output(json=json, csv=csv)
+    if is_storage_url(root):
+        if local is not None:
+            raise InvalidArgumentError(
+                "the engines of an object store are not looked at; leave --local out for a URL"
+            )
+        found = sizes_of_objects(root, store)
+        _show(output, [_row(name, number, **sizes) for name, number, sizes in found])
+        return
     location = locate_root(root, store, local)
-    rows = list(_rows(location, store))
+    _show(output, list(_rows(location, store)))
+
+
+def _show(output: Output, rows: list[_Row]) -> None:
     output.rows(COLUMNS, rows)
     total = sum(row[-1] for row in rows)
     output.remark(f"{format_bytes(total)} in all")

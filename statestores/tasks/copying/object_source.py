@@ -8,6 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
 
+from statestores.arrow.restore_mark import restore_mark
+from statestores.arrow.snapshots.object_snapshots import ObjectSnapshots
+from statestores.arrow.snapshots.reader import Snapshot
 from statestores.changelog import Frame, changelog_partition
 from statestores.errors import StoreClosedError
 from statestores.files.log_origin import LogOrigin, note_origin, read_origin
@@ -91,6 +94,8 @@ class ObjectSource(CopySource):
         return LagInfo(next_offset, self._look().parts[self._partition].end)
 
     def is_unloaded(self, store: BytesStore) -> bool:
+        if store.committed_offset(restore_mark(store.specification)) is not None:
+            return True
         return self.is_left_behind(store)
 
     def is_left_behind(self, store: BytesStore) -> bool:
@@ -100,8 +105,19 @@ class ObjectSource(CopySource):
 
     @contextmanager
     def missing(self, store: BytesStore) -> Iterator[Missing | None]:
-        with SteadyObjectChangelog(self._log, self._look(), self._partition) as steady:
-            yield Missing(steady, None)
+        view = self._look()
+        with SteadyObjectChangelog(self._log, view, self._partition) as steady:
+            yield Missing(steady, self._snapshot_for(store, view))
+
+    def _snapshot_for(self, store: BytesStore, view: View) -> Snapshot | None:
+        """Return what *store* loads before the changelog, if it has nothing: that is shorter."""
+        end = view.parts[self._partition].end
+        if not end or store.committed_offset(self._logged) is not None:
+            return None
+        snapshots = ObjectSnapshots(
+            log=self._log, log_id=view.checkpoint.log, partition=self._partition
+        )
+        return snapshots.newest_valid(to_offset=end - 1).snapshot
 
     def knows(self, directory: Path) -> bool:
         """Return whether *directory* says that its engine is a copy of this; it may say nothing.

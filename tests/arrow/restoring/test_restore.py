@@ -9,6 +9,7 @@ import pytest
 
 from statestores.arrow import Progress, Snapshot, read_snapshot, restore, write_snapshot
 from statestores.arrow.restore_mark import restore_mark
+from statestores.arrow.snapshots.files import LocalFiles
 from statestores.spi import (
     KeyValue,
     KeyValueStore,
@@ -82,7 +83,7 @@ def test_stream_time_outlives_all_rows(
 ) -> None:
     """Another writer may leave out every row that has expired, the last deletion included."""
     written = read_snapshot(write_snapshot(rates, tmp_path).path)
-    without_rows = Snapshot(written.path, replace(written.manifest, files=()))
+    without_rows = Snapshot(LocalFiles(written.path), replace(written.manifest, files=()))
     copy = open_store(RATES)
     restore(copy, snapshot=without_rows)
 

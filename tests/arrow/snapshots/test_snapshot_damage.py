@@ -207,7 +207,7 @@ def test_a_failure_to_read_is_no_damage(written: Path, monkeypatch: pytest.Monke
     def fail(path: Path) -> int:
         raise OSError(5, "Input/output error", str(path))
 
-    monkeypatch.setattr("statestores.arrow.snapshots.reader.checksum_of", fail)
+    monkeypatch.setattr("statestores.arrow.snapshots.files.checksum_of", fail)
     with pytest.raises(StorageError, match="cannot read"):
         newest_valid_snapshot(written.parent)
 
