@@ -24,7 +24,14 @@ ELSEWHERE = {"serve": "it runs until it is stopped: tests/cli/test_serve.py"}
 """Commands whose output another test looks at."""
 
 NOT_PRINTED = {
-    "info": {"entries", "owned", "null", "partitioner", "task"},  # of object stores; values
+    "info": {
+        "entries",
+        "snapshot",
+        "owned",
+        "null",
+        "partitioner",
+        "task",
+    },  # of object stores; values
     "changelog": {"clear", "delete", "put"},  # values
     "compact": {"entries", "removed", "store"},  # of object stores
     "diff": {"_a", "_b"},  # endings, of the numbers of a kind
