@@ -29,6 +29,7 @@ from statestores.generations import refuse_replaced
 from statestores.object_log.view import View
 from statestores.opening import backend_of
 from statestores.reading.change_feed import ChangeFeed, feed_schema
+from statestores.reading.log_shares import log_shares
 from statestores.reading.partition_columns import decoded, selected_fields, serdes_of, with_types
 from statestores.reading.partition_places import (
     PartitionPlace,
@@ -158,8 +159,9 @@ class PartitionReader:
         """Return *keys* in parts for readers of the content at *offset* that share the work.
 
         Together they give the rows that one reader would, whatever is written meanwhile. As many
-        as *count* says, or as are needed for *rows* of the snapshot each; otherwise by its size, or
-        one alone where most of the work is in the changelog, which each reader reads.
+        as *count* says, or as are needed for *rows* of the snapshot each, or for as many changes if
+        there is none; otherwise by its size, or one alone where most of the work is in the
+        changelog, which each reader reads.
 
         Raises:
             ChangelogCorruptedError, StorageError: The partition cannot be read.
@@ -167,7 +169,7 @@ class PartitionReader:
         keys = keys or KeySelection()
         snapshot = next(self._snapshots.readable(offset, self._log.end()), None)
         if snapshot is None:
-            return [keys]
+            return log_shares(self._log, offset + 1, keys, count=count, rows=rows)
         if count is rows is None and offset - snapshot.offset > snapshot.rows:
             return [keys]
         return key_shares(snapshot.manifest, keys, count=count, rows=rows)

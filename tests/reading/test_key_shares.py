@@ -151,12 +151,12 @@ def test_shares_are_about_equal(partition: Any) -> None:
 
 
 def test_a_long_changelog_is_not_read_twice_unless_asked(written: Any, tmp_path: Path) -> None:
-    """Each share reads all of it; so does a partition without a snapshot."""
+    """Each share reads all of it; so does each of a partition without a snapshot."""
     partition = written(ss.KeyValue("s"), tmp_path)
     reader = reader_of(partition)
     assert reader.shares(-1, count=3) == [KeySelection()]
     partition.commit([(b"%02d" % number, b"v") for number in range(9)])
-    assert reader.shares(8, count=3) == [KeySelection()]
+    assert reader.shares(8) == [KeySelection()]
     write_snapshot(
         partition.store, partition.directory.snapshots, partition=partition.partition, batch_rows=2
     )
@@ -165,3 +165,41 @@ def test_a_long_changelog_is_not_read_twice_unless_asked(written: Any, tmp_path:
 
     assert reader.shares(18) == [KeySelection()]
     assert len(reader.shares(18, count=3)) == 3
+
+
+@pytest.mark.parametrize("order", ["by key", "by no order", "after a clear"])
+def test_without_a_snapshot_the_changelog_says_how_keys_lie(
+    written: Any, tmp_path: Path, order: str
+) -> None:
+    """As many shares as are asked for, about even, whatever the order in which keys were written.
+
+    `splits` had been ignored where there was no snapshot, so that one task had a whole partition.
+    """
+    partition = written(ss.KeyValue("s"), tmp_path)
+    reader = reader_of(partition)
+    keys = [b"%04d" % number for number in range(400)]
+    if order != "by key":
+        random.Random(10).shuffle(keys)
+    for number in range(0, len(keys), 50):
+        if order == "after a clear" and number == 200:
+            partition.store.truncate()
+        partition.commit([(key, b"v") for key in keys[number : number + 50]])
+    everything = rows_of(reader, None)
+    at = reader.end_offset - 1
+
+    assert len(reader.shares(at, count=1)) == len(reader.shares(at)) == 1
+    sized: list[dict[str, Any]] = [{"count": 4}, {"rows": 1 + at // 4}]
+    for wanted in sized:
+        shares = reader.shares(at, **wanted)
+        sizes = [len(rows_of(reader, share)) for share in shares]
+        assert len(shares) == 4
+        assert max(sizes) <= 2 * min(sizes)
+        assert [row for share in shares for row in rows_of(reader, share)] == everything
+    some = KeySelection(first=b"0100", last=b"0150")
+    parts = reader.shares(at, some, count=3)
+    assert len(parts) == 3
+    assert [row for share in parts for row in rows_of(reader, share)] == rows_of(reader, some)
+    assert len(reader.shares(at, count=9_999)) <= 400
+    assert reader.shares(at, KeySelection.of([b"0001", b"0300"]), count=3) == [
+        KeySelection.of([b"0001", b"0300"])
+    ]

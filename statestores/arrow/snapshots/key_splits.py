@@ -4,6 +4,7 @@ Any borders are right: each reader selects its keys from snapshot and changelog 
 the shares even, and fall where record batches begin, so that hardly any batch is read twice.
 """
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 from statestores.arrow.keys.key_selection import KeySelection
@@ -48,6 +49,11 @@ def key_shares(
         if before * count >= due and first_key > (borders[-1] if borders else b""):
             borders.append(first_key)
         before += each
+    return between(keys, borders)
+
+
+def between(keys: KeySelection, borders: Sequence[bytes]) -> list[KeySelection]:
+    """Return *keys* in parts that *borders*, which ascend, are between; without empty ones."""
     edges = [None, *borders, None]
     shares = [keys.both(KeySelection(first=first, stop=stop)) for first, stop in pairwise(edges)]
     return [share for share in shares if not share.nothing] or [keys]
