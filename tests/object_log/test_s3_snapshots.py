@@ -193,6 +193,8 @@ def test_the_commands(bucket: Bucket, tmp_path: Path, monkeypatch: pytest.Monkey
     assert sizes["changelog_bytes"] > 0
     assert (others["partition"], sizes["partition"]) == (None, 0)
     assert CliRunner().invoke(app, ["du", bucket.root, "--local", "x"]).exit_code != 0
+    assert CliRunner().invoke(app, ["doctor", bucket.root, "--local", "x"]).exit_code != 0
+    assert json.loads(run("doctor", bucket.root)) == {"ok": True, "symptoms": []}
     checked = json.loads(run("verify", bucket.root))
     assert [each["check"] for each in checked["checks"]].count("snapshot") == 2
     (restored,) = rows("restore", bucket.root, "--local", str(tmp_path / "local"))

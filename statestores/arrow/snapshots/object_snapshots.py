@@ -191,28 +191,33 @@ class ObjectSnapshots:
         return None
 
     def remove_old(self, keep: int) -> int:
-        """Remove what is older than the *keep* newest offsets with a snapshot; return how many.
+        """Remove all but one whole snapshot at each of the *keep* newest offsets; return how many.
 
-        Of a snapshot that counts its manifest and the sizes of its objects are looked at, and not
-        the data: nothing is lost with it, should they be damaged. A damaged one that is newer than
-        those stays.
+        Damaged ones go as well, if one is whole: the log has everything that they had. One of a
+        later release stays while there are not enough that are newer.
 
         Raises:
             StorageError: Something cannot be read or removed.
         """
         kept: set[int] = set()
-        removed = 0
+        gone: list[_Attempt] = []
         for each in reversed([each for each in self._attempts() if each.counts]):
-            if each.offset not in kept and len(kept) < keep:
-                try:
-                    self._read(each)
-                except (SnapshotCorruptedError, StoreNotFoundError, UnsupportedFormatError):
-                    continue
-                kept.add(each.offset)
+            if each.offset in kept or len(kept) == keep:
+                gone.append(each)
                 continue
+            try:
+                self._read(each).verify_checksums()
+            except SnapshotCorruptedError:
+                gone.append(each)
+            except (StoreNotFoundError, UnsupportedFormatError):
+                continue
+            else:
+                kept.add(each.offset)
+        if not kept:
+            return 0
+        for each in gone:
             self._remove(each)
-            removed += 1
-        return removed
+        return len(gone)
 
     def vacuum(self, oldest_ms: int) -> int:
         """Remove what was put before *oldest_ms* of snapshots that do not count; return how much.

@@ -114,6 +114,13 @@ _ALL = (
         "rm -r {path} && statestores snapshot {root} --store {store}",
     ),
     Ailment(
+        "object-snapshot-damaged",
+        _WARNING,
+        "restores and reads pass it over, for an older one or for the changelog, which has "
+        "everything. The command writes another one and removes this one",
+        "statestores snapshot {root} --store {store} --keep 2",
+    ),
+    Ailment(
         "snapshot-alone-damaged",
         _ERROR,
         "the changelog no longer has what is in this snapshot, and no other has it: a restore will "

@@ -12,10 +12,12 @@ from statestores.cli.arguments import (
     parse_backend_options,
 )
 from statestores.cli.operating.examination import Examination
-from statestores.cli.operating.root_partitions import refuse_url
+from statestores.cli.operating.object_examination import ObjectExamination
 from statestores.cli.operating.symptoms import Symptom
 from statestores.cli.output import Output
+from statestores.errors import InvalidArgumentError
 from statestores.files.local_path import local_path
+from statestores.storage import is_storage_url
 from statestores.text.values import as_text
 
 _TROUBLE = 1
@@ -50,21 +52,32 @@ def doctor(
     Nothing is mended: the commands are yours to run, once you have read what they do. Exit code 1
     for an error or a warning; notes alone are no trouble.
 
+    ROOT may be the URL of a state root in an object store, whose engines are not looked at.
+
     Example: statestores doctor state/
     """
-    refuse_url(root)
     output = Output(json=json)
     found: list[Symptom] = []
-    with output.progress("examining") as progress:
-        examination = Examination(
-            root=local_path(root),
-            local=None if local is None else Path(local).absolute(),
-            with_engine=engine,
-            with_rows=rows,
-            changes=changes,
-            options=parse_backend_options(backend_option),
-            progress=progress,
+    if is_storage_url(root) and local is not None:
+        raise InvalidArgumentError(
+            "the engines of an object store are not looked at; leave --local out for a URL"
         )
+    with output.progress("examining") as progress:
+        examination: Examination | ObjectExamination
+        if is_storage_url(root):
+            examination = ObjectExamination(
+                url=root, with_rows=rows, changes=changes, progress=progress
+            )
+        else:
+            examination = Examination(
+                root=local_path(root),
+                local=None if local is None else Path(local).absolute(),
+                with_engine=engine,
+                with_rows=rows,
+                changes=changes,
+                options=parse_backend_options(backend_option),
+                progress=progress,
+            )
         for symptom in examination.symptoms():
             found.append(symptom)
             if not json:

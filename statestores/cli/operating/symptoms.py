@@ -16,8 +16,8 @@ class Symptom:
     ailment: Ailment
     """What it is."""
 
-    path: Path
-    """Where it is."""
+    path: Path | str
+    """Where it is: a path, or a place in an object store."""
 
     detail: str
     """What was found there."""
@@ -53,7 +53,7 @@ class Symptom:
 class Diagnosis:
     """Makes symptoms of one state root."""
 
-    def __init__(self, root: Path, local: Path | None) -> None:
+    def __init__(self, root: Path | str, local: Path | None) -> None:
         """Say of *root*, whose engines may lie in *local*, what is wrong."""
         self._root = root
         self._local = "" if local is None else f" --local {shlex.quote(str(local))}"
@@ -61,7 +61,7 @@ class Diagnosis:
     def __call__(  # noqa: D102  # of the class
         self,
         code: str,
-        path: Path,
+        path: Path | str,
         detail: str,
         partition: Partition | None = None,
         *,
