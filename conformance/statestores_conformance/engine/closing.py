@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
@@ -33,9 +34,13 @@ _CALLS: dict[str, Callable[[Engine], object]] = {
 }
 
 
-def _refuses(call: Callable[[Engine], object], engine: Engine) -> bool:
+_Asked = TypeVar("_Asked")
+
+
+def _refuses(call: Callable[[_Asked], object], asked: _Asked) -> bool:
+    """Return whether *call* of *asked*, an engine or what it has given, says that it is closed."""
     try:
-        call(engine)
+        call(asked)
     except StoreClosedError:
         return True
     return False
@@ -77,19 +82,23 @@ class EngineClosingTests(EngineFixtures):
         assert [name for name, call in _CALLS.items() if not _refuses(call, engine)] == []
 
     @pytest.mark.spec("ENG-10")
-    @pytest.mark.parametrize("reverse", [False, True], ids=["forward", "reverse"])
-    @pytest.mark.parametrize("steps", [0, 1, 5], ids=["unstarted", "begun", "at-its-last-pair"])
-    def test_a_scan_over_a_closed_engine_raises(
-        self, engine: Engine, steps: int, *, reverse: bool
-    ) -> None:
-        """An open scan raises at its next step; it never ends as if there were no more data."""
+    def test_a_scan_over_a_closed_engine_raises(self, engine: Engine) -> None:
+        """An open scan raises at its next step; it never ends as if there were no more data.
+
+        It was only called, or begun, or at its last pair, in either direction.
+        """
         engine.apply({b"%d" % number: b"v" for number in range(5)}, Durability.PROCESS_CRASH)
-        scan = engine.scan(b"", reverse=reverse)
-        for _ in range(steps):
-            next(scan)
+        scans = {
+            (steps, reverse): engine.scan(b"", reverse=reverse)
+            for steps in (0, 1, 5)
+            for reverse in (False, True)
+        }
+        for (steps, _), scan in scans.items():
+            for _ in range(steps):
+                next(scan)
         engine.close()
-        with pytest.raises(StoreClosedError):
-            next(scan)
+
+        assert [which for which, scan in scans.items() if not _refuses(next, scan)] == []
 
     @pytest.mark.spec("ENG-10")
     def test_a_long_scan_over_a_closed_engine_raises(self, engine: Engine) -> None:

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pytest
 
@@ -41,7 +42,14 @@ _WRITES_PER_READ = 20
 _PATIENCE_SECONDS = 5.0
 """A working reader starts its next read long before."""
 
-_ISOLATIONS = pytest.mark.parametrize("isolation", Isolation, ids=lambda level: level.value)
+
+def _is_refused(call: Callable[[], object]) -> bool:
+    """Return whether *call* says that the store is closed."""
+    try:
+        call()
+    except StoreClosedError:
+        return True
+    return False
 
 
 class FacadeTests(StoreFixtures):
@@ -58,16 +66,16 @@ class FacadeTests(StoreFixtures):
         assert {name for name in dir(facade) if name in _WRITES} == set()
 
     @pytest.mark.spec("ROF-1")
-    @_ISOLATIONS
-    def test_a_facade_says_whose_it_is(self, opened: StoreUnderTest, isolation: Isolation) -> None:
-        """Name, specification and openness are those of the store."""
-        facade = opened.facade(isolation)
-        before = facade.is_open
+    def test_a_facade_says_whose_it_is(self, opened: StoreUnderTest) -> None:
+        """Name, specification and openness are those of the store, at either isolation."""
+        facades = {isolation: opened.facade(isolation) for isolation in Isolation}
+        before = {isolation: facade.is_open for isolation, facade in facades.items()}
         opened.store.close()
 
-        assert facade.name == opened.store.name
-        assert facade.specification == opened.store.specification
-        assert [before, facade.is_open] == [True, False]
+        for isolation, facade in facades.items():
+            assert facade.name == opened.store.name, isolation
+            assert facade.specification == opened.store.specification, isolation
+            assert [before[isolation], facade.is_open] == [True, False], isolation
 
     @pytest.mark.spec("ROF-2")
     def test_a_facade_is_read_committed_unless_asked(self, opened: StoreUnderTest) -> None:
@@ -130,65 +138,58 @@ class FacadeTests(StoreFixtures):
             opened.facade(isolation)  # type: ignore[arg-type]  # on purpose
 
     @pytest.mark.spec("ROF-4")
-    @_ISOLATIONS
-    def test_an_iterator_of_a_facade_is_frozen(
-        self, opened: StoreUnderTest, isolation: Isolation
-    ) -> None:
+    def test_an_iterator_of_a_facade_is_frozen(self, opened: StoreUnderTest) -> None:
         """Writes, commits and rollbacks after the call do not show, at either isolation."""
         opened.fill()
         opened.store.commit({})
         opened.write(KEYS[3], 30)
-        expected = opened.frozen(isolation)()
-        after_write, after_commit = opened.frozen(isolation), opened.frozen(isolation)
-        after_rollback = opened.frozen(isolation)
+        expected = [opened.frozen(isolation)() for isolation in Isolation]
+        after_write, after_commit, after_rollback = (
+            [opened.frozen(isolation) for isolation in Isolation] for _ in range(3)
+        )
         opened.store.rollback()
-        seen = [after_rollback()]
+        seen = [[read() for read in after_rollback]]
         opened.write(KEYS[1], 40)
         opened.erase(KEYS[0], 41)
-        seen.append(after_write())
+        seen.append([read() for read in after_write])
         opened.store.commit({})
-        seen.append(after_commit())
+        seen.append([read() for read in after_commit])
 
         assert seen == [expected] * 3
 
     @pytest.mark.spec("ROF-11")
-    @_ISOLATIONS
-    def test_a_held_iterator_does_not_stop_the_owner(
-        self, opened: StoreUnderTest, isolation: Isolation
-    ) -> None:
+    def test_a_held_iterator_does_not_stop_the_owner(self, opened: StoreUnderTest) -> None:
         """The owner writes, commits and closes while readers hold iterators unfinished."""
         opened.fill()
         opened.store.commit({})
-        held = [opened.frozen(isolation) for _ in range(20)]
+        held = [opened.frozen(isolation) for isolation in Isolation for _ in range(20)]
         opened.write(KEYS[3], 30)
         opened.store.commit({CHANGELOG: 1})
         opened.store.close()
 
         assert not opened.store.is_open
-        with pytest.raises(StoreClosedError):
-            held[0]()
+        for read in held:
+            with pytest.raises(StoreClosedError):
+                read()
 
     @pytest.mark.spec("ROF-3")
-    @_ISOLATIONS
-    def test_a_facade_of_a_closed_store_refuses_every_read(
-        self, opened: StoreUnderTest, isolation: Isolation
-    ) -> None:
+    def test_a_facade_of_a_closed_store_refuses_every_read(self, opened: StoreUnderTest) -> None:
         """Reads raise, and so does the next step of an iterator, whatever was pending."""
         opened.fill()
         opened.store.commit({})
         opened.write(KEYS[3], 30)
-        facade = opened.facade(isolation)
-        held = opened.frozen(isolation)
+        calls: dict[str, Callable[[], object]] = {}
+        for isolation in Isolation:
+            facade = opened.facade(isolation)
+            calls |= {
+                f"iterator, {isolation}": opened.frozen(isolation),
+                f"content, {isolation}": partial(opened.content, isolation),
+                f"offset, {isolation}": partial(facade.committed_offset, CHANGELOG),
+                f"position, {isolation}": partial(getattr, facade, "position"),
+            }
         opened.store.close()
-        calls: list[Callable[[], object]] = [
-            held,
-            lambda: opened.content(isolation),
-            lambda: facade.committed_offset(CHANGELOG),
-            lambda: facade.position,
-        ]
-        for call in calls:
-            with pytest.raises(StoreClosedError):
-                call()
+
+        assert [what for what, call in calls.items() if not _is_refused(call)] == []
 
 
 @pytest.mark.level("concurrent")
@@ -298,7 +299,7 @@ class FacadeThreadTests(StoreFixtures):
         assert content == ({} if isolation is Isolation.READ_COMMITTED else opened.content())
 
     @pytest.mark.spec("ROF-6", "ROF-3")
-    @_ISOLATIONS
+    @pytest.mark.parametrize("isolation", Isolation, ids=lambda level: level.value)
     def test_closing_while_others_read_ends_their_reads(
         self, opened: StoreUnderTest, isolation: Isolation
     ) -> None:

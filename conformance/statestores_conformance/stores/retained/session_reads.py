@@ -136,7 +136,7 @@ class SessionReadTests(SessionStoreFixtures):
                 assert _shape(found) == [session for session in within if low <= session[1] <= high]
 
     @pytest.mark.spec("SES-13")
-    @pytest.mark.parametrize("reverse", [False, True])
+    @for_each("reverse", [False, True])
     def test_a_session_comes_where_it_ends(self, filled: Store, *, reverse: bool) -> None:
         """One that contains others begins before them but comes after them, in every read."""
         for start_ms, end_ms in ((0, 100), (50, 60), (50, 80), (70, 80)):
@@ -168,17 +168,14 @@ class SessionReadTests(SessionStoreFixtures):
             read(reader)
 
     @pytest.mark.spec("SES-14", "ROF-4")
-    @pytest.mark.parametrize("isolation", _ISOLATIONS)
-    def test_iterators_are_frozen_at_the_call(
-        self, filled: Store, isolation: Isolation | None
-    ) -> None:
-        """No put, removal, commit or leap of stream time shows in one."""
+    def test_iterators_are_frozen_at_the_call(self, filled: Store) -> None:
+        """No put, removal, commit or leap of stream time shows in one, whoever reads."""
         filled.commit({})
-        reader = filled if isolation is None else filled.read_only(isolation)
-        expected = list(reader.find_all_sessions())
-        held = [reader.find_all_sessions(), reader.find_sessions_by_end()]
-        held.append(reader.find_sessions(b"b"))
-        begun = next(held[0])
+        expected, held = [], []
+        for reader in (filled, *(filled.read_only(isolation) for isolation in Isolation)):
+            expected.append(list(reader.find_all_sessions()))
+            of_all, by_end = reader.find_all_sessions(), reader.find_sessions_by_end()
+            held.append((next(of_all), of_all, by_end, reader.find_sessions(b"b")))
         filled.put(b"b", 5, 20, b"new")
         filled.remove(b"a", 0, 10)
         filled.put(b"z", 0, 50_000, b"v")
@@ -186,19 +183,19 @@ class SessionReadTests(SessionStoreFixtures):
         filled.put(b"c", 0, 50_000, b"v")
         filled.commit({})
 
-        assert [begun, *held[0]] == list(held[1]) == expected
-        assert list(held[2]) == [found for found in expected if found.key == b"b"]
+        for sessions, (begun, of_all, by_end, of_b) in zip(expected, held, strict=True):
+            assert [begun, *of_all] == list(by_end) == sessions
+            assert list(of_b) == [found for found in sessions if found.key == b"b"]
 
     @pytest.mark.spec("SES-22", "ROF-3")
-    @pytest.mark.parametrize("isolation", _ISOLATIONS)
-    def test_iterators_of_a_closed_store_raise(
-        self, filled: Store, isolation: Isolation | None
-    ) -> None:
-        """At their next step."""
+    def test_iterators_of_a_closed_store_raise(self, filled: Store) -> None:
+        """At their next step, whoever reads."""
         filled.commit({})
-        reader = filled if isolation is None else filled.read_only(isolation)
-        held = [reader.find_all_sessions(), reader.find_sessions(b"b", reverse=True)]
-        next(held[1])
+        held = []
+        for reader in (filled, *(filled.read_only(isolation) for isolation in Isolation)):
+            begun = reader.find_sessions(b"b", reverse=True)
+            next(begun)
+            held += [reader.find_all_sessions(), begun]
         filled.close()
         for iterator in held:
             with pytest.raises(StoreClosedError):
