@@ -10,12 +10,13 @@ the offset to the oracle, a file outside the store, before each commit and again
 returned: so a judge of the store knows which commit was promised, and which was under way.
 """
 
+import gc
 import json
 import os
 import signal
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -90,15 +91,20 @@ def die_at(failpoint: str, at: int) -> None:
     arm(failpoint, lambda: os.kill(os.getpid(), signal.SIGKILL), at=at)
 
 
-def serve(live: Callable[..., None] = commit_until_killed) -> None:
+def serve(live: Callable[..., None] = commit_until_killed, preload: Iterable[str] = ()) -> None:
     """Answer ``start ARGUMENTS``, ``poll`` and ``kill``, line by line; one child at a time.
 
     A child calls *live* with the arguments, and is not expected to return from it. One that is left
-    when there are no more lines is killed: it has our output, at whose end the parent waits.
+    when there are no more lines is killed: it has our output, at whose end the parent waits. The
+    modules *preload* are imported before the first fork, like those of `PRELOAD_VARIABLE`.
     """
-    for module in filter(None, os.environ.get(PRELOAD_VARIABLE, "").split(",")):
-        with suppress(ImportError):
-            import_module(module)
+    for module in (*os.environ.get(PRELOAD_VARIABLE, "").split(","), *preload):
+        if module:
+            with suppress(ImportError):
+                import_module(module)
+    # A child would go through all of this, and copy its pages, each time that it collects.
+    gc.collect()
+    gc.freeze()
     child = 0
     for line in sys.stdin:
         command, _, arguments = line.strip().partition(" ")

@@ -4,6 +4,7 @@ It has loaded what all of them need and opened nothing, so a fork is cheap and s
 failure does to a process (an abort, a hang, a descriptor that is lost) is one run's alone.
 """
 
+import gc
 import json
 import os
 import select
@@ -12,6 +13,8 @@ import signal
 import sys
 import traceback
 import warnings
+from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -140,10 +143,20 @@ def _be_the_child(work: Any, answer: Path, errors: Path) -> NoReturn:
         os._exit(code)
 
 
+def _import_first() -> None:
+    """Import what Arrow and SQLAlchemy import when they are used: ten times what a run costs."""
+    for name in ("pandas", "pyarrow.pandas_compat", "sqlalchemy.dialects.sqlite"):
+        with suppress(ImportError):
+            import_module(name)
+    gc.collect()
+    gc.freeze()
+
+
 if __name__ == "__main__":
     import faulthandler
 
     faulthandler.enable()
+    _import_first()
     warnings.simplefilter("error")
     for backend in sys.argv[2:]:
         load_backend(backend)

@@ -51,4 +51,5 @@ def live(*, directory: str, failpoint: str | None, at: int) -> None:
 
 
 if __name__ == "__main__":
-    serve(live)
+    # Arrow imports pandas when it makes its first array: half a second in each life.
+    serve(live, preload=["pandas", "pyarrow.pandas_compat"])
