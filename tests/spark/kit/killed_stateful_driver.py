@@ -31,6 +31,9 @@ def main(arguments: list[str]) -> None:
         SparkSession.builder.master("local[2,40]")
         .config("spark.ui.enabled", "false")
         .config("spark.driver.host", "127.0.0.1")
+        .config("spark.sql.codegen.wholeStage", "false")
+        # Each life of the program would import what its workers need once for each of them.
+        .config("spark.python.daemon.module", "statestores.spark.worker_daemon")
         # What each micro-batch was made of is judged by the checkpoint, which forgets all but 100.
         .config("spark.sql.streaming.minBatchesToRetain", "10000")
         .getOrCreate()

@@ -29,6 +29,8 @@ def main(arguments: list[str]) -> None:
         .config("spark.ui.enabled", "false")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.sql.codegen.wholeStage", "false")
+        # Each life of the program would import what its workers need once for each of them.
+        .config("spark.python.daemon.module", "statestores.spark.worker_daemon")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.streaming.minBatchesToRetain", "10000")
         .getOrCreate()
