@@ -95,6 +95,17 @@ _LONG = (
 )
 """What the identifiers of tests have that take seconds, or share a class with such."""
 
+_FIRST = (
+    _KAFKA,
+    "tests/packaging/test_third_party_backend.py",
+    "tests/conformance/test_runner.py",
+    "tests/spark/topology/",
+    "tests/examples/test_nycflights.py",
+    "tests/spark/objects/",
+)
+"""Where those of the long ones are that one worker has to run one after the other and that wait for
+other processes most of their time: the other workers have the processors meanwhile."""
+
 _EXAMPLES = 50
 """Of each random test: half of Hypothesis's own number, since CI draws the same ones in every run,
 and a quarter of all processor time went into them. With 25, four broken engines went unnoticed by
@@ -166,7 +177,8 @@ def _let_spark_find_this_environment() -> None:
 
 def _let_killed_processes_share_their_imports() -> None:
     """Name the modules that the crash kit imports once: SQLAlchemy takes longer than a life."""
-    modules = ",".join(f"statestores_{name}" for name in ("leveldb", "rocksdb", "sqlite"))
+    engines = [f"statestores_{name}" for name in ("leveldb", "rocksdb", "sqlite")]
+    modules = ",".join([*engines, "sqlalchemy.dialects.sqlite"])
     os.environ.setdefault("STATESTORES_CONFORMANCE_PRELOAD", modules)
 
 
@@ -238,7 +250,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         left_out = [item for item in items if item.get_closest_marker("soak")]
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if not item.get_closest_marker("soak")]
-    items.sort(key=lambda item: not any(word in item.nodeid for word in _LONG))
+    items.sort(key=lambda item: _turn_of(item.nodeid))
+
+
+def _turn_of(identifier: str) -> int:
+    """Return when the test *identifier* is begun: low numbers first."""
+    if identifier.startswith(_FIRST):
+        return next(at for at, scope in enumerate(_FIRST) if identifier.startswith(scope))
+    return len(_FIRST) + (not any(word in identifier for word in _LONG))
 
 
 def _marker_of(identifier: str) -> str:

@@ -25,6 +25,8 @@ _PRELOADED = [
     "pandas",
     "pyarrow.compute",
     "pyarrow.dataset",
+    "pyarrow.pandas_compat",
+    "sqlalchemy.dialects.sqlite",
     "statestores.migration",
     "statestores.processing",
     "statestores.staging.staged_write",
