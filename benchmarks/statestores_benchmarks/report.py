@@ -9,7 +9,6 @@ from typing import Annotated
 import typer
 
 from statestores_benchmarks import tables
-from statestores_benchmarks.plots import plot
 from statestores_benchmarks.results import Results
 
 SECTIONS: dict[str, Callable[[Sequence[Results]], str]] = {
@@ -82,6 +81,9 @@ def main(
     for path in into or ():
         path.write_text(fill(path.read_text(encoding="utf-8"), runs), encoding="utf-8")
     if plots is not None:
+        # matplotlib takes most of a second to import, and measuring draws nothing.
+        from statestores_benchmarks.plots import plot  # noqa: PLC0415
+
         for made in plot(runs, plots):
             sys.stdout.write(f"{made}\n")
     for sentence in tables.missed(runs):
