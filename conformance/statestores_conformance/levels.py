@@ -11,6 +11,7 @@ else `store`. A test at these two that asks for ``persistent_engine`` or ``persi
 `durable`: it cannot be run without persistence.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
@@ -76,7 +77,31 @@ def level_of(item: pytest.Item) -> str:
     return marked
 
 
-def _nearest_mark(item: pytest.Item) -> str:
+def lowest_rank_in(collected: pytest.Class) -> int:
+    """Return a rank that no test of the class *collected* is below, before it is looked into.
+
+    It is that of the class, or of a part or a test in it that says a lower one itself. A name that
+    is no level counts as the lowest: whoever looks into the class complains of it.
+    """
+    inner = _said_in(collected.obj)  # pytest marks a node when its object is asked for
+    own = _nearest_mark(collected)
+    return min(rank_of(name) if name in LEVEL_NAMES else 0 for name in (own, *inner))
+
+
+def _said_in(part: object) -> Iterator[str]:
+    """Yield the levels that the tests and the parts in the class *part* say themselves."""
+    for name in dir(part):
+        if not name.startswith(("Test", "test")):
+            continue
+        inner = getattr(part, name)
+        for said in inner.__mro__ if isinstance(inner, type) else (inner,):
+            marks = vars(said).get("pytestmark", [])
+            yield from (mark.args[0] for mark in marks if mark.name == "level")
+        if isinstance(inner, type):
+            yield from _said_in(inner)
+
+
+def _nearest_mark(item: pytest.Item | pytest.Class) -> str:
     """Return the level of the nearest marker; of several on one class the latest in the hierarchy.
 
     `pytest.Item.get_closest_marker` would take that of a class's base before its own.

@@ -130,24 +130,46 @@ class Part:
 @pytest.mark.level("concurrent")
 class Derived(Part): ...
 
+@pytest.mark.level("fault-proof")
+class Above:
+    class TestInside:
+        def test_of_its_part(self): ...
+
+class AboveButOne(Above):
+    class TestBelow:
+        @pytest.mark.level("engine")
+        def test_below(self): ...
+
 class TestMine:
     TestPart = Part
     TestDerived = Derived
+    TestAbove = Above
+    TestAboveButOne = AboveButOne
 """
 
 _PLUGIN = """
-from statestores_conformance.levels import level_of
+import pytest
+from statestores_conformance.levels import level_of, lowest_rank_in
 
 pytest_plugins = ["statestores_conformance"]
 
 def pytest_collection_finish(session):
     for item in session.items:
         print("LEVEL", item.nodeid.split("::", 2)[2].replace("::", "."), level_of(item))
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_make_collect_report(collector):
+    if isinstance(collector, pytest.Class) and collector.name != "TestMine":
+        part = collector.nodeid.split("::", 2)[2].replace("::", ".")
+        print("RANK", part, lowest_rank_in(collector))
 """
 
 
 def test_the_nearest_marker_counts(tmp_path: Path) -> None:
-    """A test's own before its class's, a derived class's before its base's, then the part's."""
+    """A test's own before its class's, a derived class's before its base's, then the part's.
+
+    Before a class is looked into, no more is known than the lowest level that is in it.
+    """
     (tmp_path / "conftest.py").write_text(_PLUGIN)
     (tmp_path / "test_mine.py").write_text(_MODULE)
     result = subprocess.run(
@@ -157,7 +179,10 @@ def test_the_nearest_marker_counts(tmp_path: Path) -> None:
         text=True,
         check=False,
     )
-    found = dict(line.split()[1:] for line in result.stdout.splitlines() if line[:5] == "LEVEL")
+    lines = [line.split() for line in result.stdout.splitlines()]
+    found, lowest = (
+        {line[1]: line[2] for line in lines if line[:1] == [what]} for what in ("LEVEL", "RANK")
+    )
 
     assert found == {
         "TestPart.TestInside.test_of_its_part": "store",
@@ -166,4 +191,18 @@ def test_the_nearest_marker_counts(tmp_path: Path) -> None:
         "TestDerived.TestInside.test_of_its_part": "concurrent",
         "TestDerived.TestInside.test_that_needs_persistence": "concurrent",
         "TestDerived.TestInside.test_with_a_level_of_its_own": "fault-proof",
+        "TestAbove.TestInside.test_of_its_part": "fault-proof",
+        "TestAboveButOne.TestInside.test_of_its_part": "fault-proof",
+        "TestAboveButOne.TestBelow.test_below": "engine",
+    }
+    assert {part: LEVEL_NAMES[int(rank)] for part, rank in lowest.items()} == {
+        "TestPart": "store",
+        "TestPart.TestInside": "store",
+        "TestDerived": "concurrent",
+        "TestDerived.TestInside": "concurrent",
+        "TestAbove": "fault-proof",
+        "TestAbove.TestInside": "fault-proof",
+        "TestAboveButOne": "engine",
+        "TestAboveButOne.TestInside": "fault-proof",
+        "TestAboveButOne.TestBelow": "engine",
     }

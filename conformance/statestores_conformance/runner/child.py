@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, Phase, settings
 
 from statestores.errors import StateStoreError
 from statestores_conformance.citations import cited_by
-from statestores_conformance.levels import level_of, rank_of
+from statestores_conformance.levels import level_of, lowest_rank_in, rank_of
 from statestores_conformance.runner.child_call import CALL_VARIABLE
 from statestores_conformance.runner.subject import (
     BrokenSubjectError,
@@ -68,6 +68,19 @@ class Reporter:
         """Run tests up to *level*."""
         self._wire = wire
         self._rank = rank_of(level)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_make_collect_report(
+        self, collector: pytest.Collector
+    ) -> pytest.CollectReport | None:
+        """Do not look into a class all of whose tests are above the level.
+
+        At the lowest level that is most of the suite, and each process that a backend ends has a
+        successor that collects it again.
+        """
+        if isinstance(collector, pytest.Class) and lowest_rank_in(collector) > self._rank:
+            return pytest.CollectReport(collector.nodeid, "passed", None, [])
+        return None
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
