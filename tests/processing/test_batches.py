@@ -18,7 +18,9 @@ from statestores.processing import (
     Topology,
     closed,
     hopping,
+    session,
     tumbling,
+    updates,
     windowed,
 )
 
@@ -27,6 +29,7 @@ RATES = Topic("rates", key=ss.utf8, value=ss.int64)
 OUT = Topic("out", key=ss.utf8, value=ss.int64)
 STORE = ss.KeyValue("store", key=ss.utf8, value=ss.int64)
 WINDOWS = ss.Window("store", retention_ms=40, window_size_ms=10, key=ss.utf8, value=ss.int64)
+SESSIONS = ss.Session("store", retention_ms=20, key=ss.utf8, value=ss.int64)
 FOLDS = ("count", "sum", "min", "max", "reduce by min", "reduce by add", "reduce")
 REDUCERS: dict[str, Any] = {
     "reduce by min": min,
@@ -48,7 +51,10 @@ STEPS = (
     *("filter by function", "map by function", "records by function", "values by function"),
     *("batches", "flat records by function", "flat values by function", "rekey by function"),
 )
-ENDS = ("sink", "group", "window", "hopping", "join", "table", "updates")
+ENDS = (
+    *("sink", "group", "window", "hopping", "join", "table", "updates"),
+    *("sessions", "closed sessions"),
+)
 steps = st.lists(st.sampled_from(STEPS), max_size=3)
 
 
@@ -122,6 +128,11 @@ def _topology(names: list[str], end: str, fold: str) -> Topology:
         windows: Any = stream.group_by_key(key=ss.utf8).window(hopping(10, 5, grace_ms=5))
         table = getattr(windows, fold)(*selected, WINDOWS)
         table.to_stream().to(Topic("out", key=windowed(ss.utf8), value=ss.int64))
+    elif end in ("sessions", "closed sessions"):
+        sessions: Any = stream.group_by_key(key=ss.utf8).window(session(4, grace_ms=5))
+        emission = closed() if end == "closed sessions" else updates()
+        table = getattr(sessions, fold)(*selected, SESSIONS, emit=emission)
+        table.to_stream().to(Topic("out", key=windowed(ss.utf8), value=ss.int64))
     elif end in ("window", "hopping"):
         size = tumbling(10, grace_ms=5) if end == "window" else hopping(10, 4, grace_ms=5)
         grouped: Any = stream.group_by_key(key=ss.utf8).window(size)
@@ -155,9 +166,8 @@ def _run(
         rows: list[Any] = []
         if "store" in driver.graph.stores:
             store = driver.store("store", stamped=True)
-            rows = list(
-                store.fetch_all() if end in ("window", "hopping", "updates") else store.range()
-            )
+            kinds = ("find_all_sessions", "fetch_all", "range")
+            rows = list(next(getattr(store, each) for each in kinds if hasattr(store, each))())
         return driver.topic("out").read_all(), rows, driver.dropped_total
 
 
@@ -189,7 +199,7 @@ def test_a_batch_is_a_record_run_with_a_cache(
     assert _is_part(in_batches[0], one_by_one[0])
     lasts = [{record.key: record for record in run[0]} for run in (in_batches, one_by_one)]
     assert lasts[0] == lasts[1]
-    if end not in ("group", "table", "updates"):
+    if end not in ("group", "table", "updates", "sessions"):
         assert in_batches[0] == one_by_one[0]
 
 

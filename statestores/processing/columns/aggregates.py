@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from statestores.arrow.store_of_bytes import store_of_bytes
 from statestores.processing.columns.column import Column, Flags, NotOnColumnsError, Numbers
+from statestores.processing.columns.folding import Stored, decoded_values, last_folded
 from statestores.processing.columns.groups import Groups
-from statestores.processing.columns.kernels import kernel_of
 from statestores.processing.columns.rows import (
     ChangeColumns,
     RecordColumns,
@@ -24,9 +24,6 @@ from statestores.processing.operators.aggregates import Aggregate
 from statestores.processing.operators.fold import Fold
 from statestores.processing.operators.tables import TableSource, VersionedTableSource
 from statestores.processing.stores import key_serde, value_serde
-from statestores.spi import Serde
-
-NO_TIME = -1
 
 
 class Chosen(NamedTuple):
@@ -101,22 +98,10 @@ def check_keeps(store: Any) -> None:
         raise NotOnColumnsError("rows expire, at the time of each record")
 
 
-def decoded_values(serde: Serde[Any], stored: list[bytes | None]) -> list[Any]:
-    """Return the values of *stored* bytes; ``None`` where there are none."""
-    return Column.decoded(pa.array(stored, pa.binary()), serde).objects()
-
-
-def times_of(stamps: list[int | None]) -> Numbers:
-    """Return *stamps* as numbers."""
-    found = [NO_TIME if each is None else each for each in stamps] if None in stamps else stamps
-    return np.array(found, np.int64)
-
-
 def aggregated(operator: Aggregate, columns: RecordColumns, task: TaskRows) -> ChangeColumns | None:
     """Fold the records of each key; give on the last update of each."""
-    if operator.fold.kernel is None:
-        raise NotOnColumnsError("the fold is a Python function")
-    rows, values, dropped = chosen(operator.fold, columns)
+    fold = operator.fold
+    rows, values, dropped = chosen(fold, columns)
     if not len(rows):
         drop_all(operator, dropped, task)
         return None
@@ -127,14 +112,11 @@ def aggregated(operator: Aggregate, columns: RecordColumns, task: TaskRows) -> C
     keys = rows.key.encoded(key_serde(store.specification))
     groups = Groups.of(keys)
     names = keys.take(pa.array(groups.lasts)).to_pylist()
-    stored, stamps = below.get_columns(names)
-    before = decoded_values(serde, stored)
-    times = groups.greatest(rows.times, times_of(stamps))
-    after = kernel_of(operator.fold.kernel)(groups, before, values)
-    encoded = Column(None, objects=after).encoded(serde)
-    below.put_many(names, encoded.to_pylist(), times.tolist())
+    stored = Stored(*below.get_columns(names))
+    before, after, encoded, times = last_folded(fold, groups, rows.times, values, stored, serde)
+    below.put_many(names, encoded, times.tolist())
     drop_all(operator, dropped, task)
-    return changes(operator.fold, rows, groups, before, after, times)
+    return changes(fold, rows, groups, before, after, times)
 
 
 def changes(

@@ -25,6 +25,7 @@ from statestores.processing.columns.every_update import every_row, every_update
 from statestores.processing.columns.expressions import OnColumns
 from statestores.processing.columns.joins import joined_as_of
 from statestores.processing.columns.rows import Columns
+from statestores.processing.columns.sessions import every_session, last_sessions
 from statestores.processing.columns.stateless import (
     emitted,
     filtered,
@@ -36,12 +37,13 @@ from statestores.processing.columns.stateless import (
     values_mapped,
 )
 from statestores.processing.columns.task_rows import TaskRows
-from statestores.processing.columns.windows import windowed
+from statestores.processing.columns.windows import every_window, windowed
 from statestores.processing.operators.aggregates import Aggregate
 from statestores.processing.operators.ends import RepartitionSink, Sink
 from statestores.processing.operators.last_updates import children_of, only_last_matters
 from statestores.processing.operators.operator import Operator, Pass, Receive
 from statestores.processing.operators.processors import Process
+from statestores.processing.operators.sessions import SessionWindowed
 from statestores.processing.operators.stateless import (
     Filter,
     FlatMap,
@@ -76,19 +78,19 @@ HANDLERS: Mapping[type[Operator], Handler] = {
     TableSource: kept,
     VersionedTableSource: versions_kept,
     TimeWindowed: windowed,
+    SessionWindowed: last_sessions,
     AsOfJoin: joined_as_of,
     MapBatches: batches_mapped,
     ProcessBatches: batches_processed,
 }
 """The operators that have columns."""
 
-_LAST_ONLY = (Aggregate, TableSource)
-"""Those that give on the last update of each key of a batch, and not each."""
-
 _OF_RUNS: Mapping[type[Operator], Handler | None] = {
     **HANDLERS,
     Aggregate: every_update,
     TableSource: every_row,
+    TimeWindowed: every_window,
+    SessionWindowed: every_session,
     MapBatches: None,
     ProcessBatches: None,
 }
@@ -166,13 +168,10 @@ class ColumnEntry:
         def made(node: Node) -> ColumnWay:
             operator = operators[node.name]
             handler = (_OF_RUNS if is_run else HANDLERS).get(type(operator))
-            updates = isinstance(operator, TimeWindowed) and not operator.emission.on_close
-            if is_run:
-                handler = None if updates else handler
-            elif (updates or type(operator) in _LAST_ONLY) and not only_last_matters(
+            if _gives_updates(operator) and not only_last_matters(
                 node, below, operators, part.topics_read
             ):
-                handler = None
+                handler = _OF_RUNS[type(operator)]
             if type(operator) is ProcessBatches and ways[node.name] != operator.receive:
                 handler = None  # one that fails drops its record, and nothing else
             least = 1 if _has_expression(operator) or is_run else least_rows
@@ -197,6 +196,13 @@ class ColumnEntry:
         """Take the records of a batch."""
         for child in self.children:
             child.take(columns, task)
+
+
+def _gives_updates(operator: Operator) -> bool:
+    """Whether *operator*, in a batch, gives on the last update of each key only."""
+    if isinstance(operator, (TimeWindowed, SessionWindowed)):
+        return not operator.emission.on_close
+    return type(operator) in (Aggregate, TableSource)
 
 
 def _passed(operator: Operator, columns: Any, task: TaskRows) -> Any:

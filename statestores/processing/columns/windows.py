@@ -11,40 +11,37 @@ import numpy as np
 import pyarrow as pa
 
 from statestores.arrow.store_of_bytes import store_of_bytes
-from statestores.processing.columns.aggregates import NO_TIME, changes, chosen, drop_all
-from statestores.processing.columns.column import (
-    Column,
-    NotOnColumnsError,
-    Numbers,
-    WindowedColumn,
+from statestores.processing.columns.aggregates import changes, drop_all
+from statestores.processing.columns.column import Column, Numbers, WindowedColumn
+from statestores.processing.columns.folding import (
+    Stored,
+    decoded_values,
+    folded,
+    last_folded,
+    results,
 )
 from statestores.processing.columns.groups import Groups
-from statestores.processing.columns.kernels import kernel_of
+from statestores.processing.columns.observing import (
+    Observed,
+    closing_rows,
+    keep_observed,
+    observed,
+)
 from statestores.processing.columns.rows import ChangeColumns, RecordColumns, places_of
 from statestores.processing.columns.task_rows import TaskRows
 from statestores.processing.operators.windowed import TimeWindowed
+from statestores.processing.serdes import time_bytes
 from statestores.processing.stores import key_serde, value_serde
-from statestores.spi import TimestampedValue
+from statestores.spi import Serde
 
-
-class _Closed(NamedTuple):
-    """A window whose result comes out."""
-
-    start_ms: int
-    """When it starts."""
-
-    key: bytes
-    """Whose it is."""
-
-    stored: TimestampedValue[Any]
-    """Its aggregate, with its time."""
+_STAMP_BYTES = 8
 
 
 class _Open(NamedTuple):
     """The rows that are in windows that are open, and what else there was."""
 
     rows: RecordColumns
-    """The rows."""
+    """The rows: each once for each of its windows, the earliest first."""
 
     values: Any
     """What of them is folded: an Arrow array, or a list; ``None`` where rows are counted."""
@@ -52,76 +49,131 @@ class _Open(NamedTuple):
     starts: Numbers
     """When the window of each starts."""
 
-    dropped: list[tuple[str, Numbers]]
-    """The other rows of the input, by reason."""
+    late: Numbers
+    """The rows of the input that were too late, once for each window."""
 
-    now_ms: int
-    """The time that the operator has observed at the end."""
+    seen: Observed
+    """The times, and the rows that were left out before."""
+
+    names: list[bytes]
+    """The keys of the windows that have rows, in the order of the last row of each."""
+
+    groups: Groups
+    """The rows of each window."""
+
+    stored: Stored
+    """What the store has of each."""
+
+    @property
+    def begins(self) -> Numbers:
+        """When each window starts."""
+        begins: Numbers = self.starts[self.groups.lasts]
+        return begins
 
 
 def windowed(
     operator: TimeWindowed, columns: RecordColumns, task: TaskRows
 ) -> ChangeColumns | None:
-    """Fold the records of each key and window."""
-    fold, size_ms = operator.fold, operator.windows.size_ms
-    if fold.kernel is None:
-        raise NotOnColumnsError("the fold is a Python function")
-    observed = task.observed_time(operator.store)
-    rows, values, starts, dropped, now_ms = _open(operator, columns, observed.now_ms)
-    store = task.store(operator.store)
-    serde = value_serde(store.specification)
-    below: Any = store_of_bytes(store)
-    keys = rows.key.encoded(key_serde(store.specification))
-    groups = Groups.of_both(keys, starts)
-    names = keys.take(pa.array(groups.lasts)).to_pylist()
-    begins = starts[groups.lasts]
-    stored = [
-        None if each is None else serde.decode(each)
-        for each in map(below.fetch, names, begins.tolist())
-    ]
-    before = [None if each is None else each[0] for each in stored]
-    seen = [NO_TIME if each is None or each[1] is None else each[1] for each in stored]
-    times = groups.greatest(rows.times, np.array(seen, np.int64))
-    after = kernel_of(fold.kernel)(groups, before, values) if len(rows) else []
-    stamped = list(map(TimestampedValue, after, times.tolist()))
-    encoded = list(map(serde.encode, stamped))
+    """Fold the records of each key and window; give on each last update, or what is closed."""
+    found = _open(operator, columns, task)
+    fold, groups, rows = operator.fold, found.groups, found.rows
+    serde = _inner(operator, task)
+    before, after, encoded, times = last_folded(
+        fold, groups, rows.times, found.values, found.stored, serde
+    )
+    stamped = _stamped(encoded, times.tolist())
     out: ChangeColumns | None = None
-    if operator.emission.on_close:
-        touched = dict(zip(zip(begins.tolist(), names, strict=True), stamped, strict=True))
-        fresh = [each is None for each in stored]
-        closing = _closing(operator, task, touched, fresh, now_ms)
-        out = _results(operator, task, closing, columns) if closing else None
+    if operator.pending is not None:
+        out = _closed(operator, found, stamped, columns, task)
     elif len(rows):
-        window = WindowedColumn(rows.key.take(groups.lasts), begins, begins + size_ms)
+        begins = found.begins
+        window = WindowedColumn(
+            rows.key.take(groups.lasts), begins, begins + operator.windows.size_ms
+        )
         out = changes(fold, rows, groups, before, after, times, window)
-    below.put_many(names, encoded, begins.tolist())
-    if not columns.key.absent().all():
-        observed.now_ms, observed.arrived_ms = now_ms, task.wall_ms
-    drop_all(operator, dropped, task)
+    _keep(operator, found, stamped, columns, task)
     return out
 
 
-def _open(operator: TimeWindowed, columns: RecordColumns, observed_ms: int) -> _Open:
-    """Return what of *columns* is folded. A record without value moves time on too."""
+def every_window(
+    operator: TimeWindowed, columns: RecordColumns, task: TaskRows
+) -> ChangeColumns | None:
+    """Fold the records of each key and window; give on every update, or what is closed."""
+    if operator.pending is not None:
+        return windowed(operator, columns, task)
+    found = _open(operator, columns, task)
+    fold, rows, starts = operator.fold, found.rows, found.starts
+    out: ChangeColumns | None = None
+    stamped: list[bytes] = []
+    if len(rows):
+        serde = _inner(operator, task)
+        updates = folded(fold, found.groups, rows.times, found.values, found.stored, serde)
+        stamped = _stamped(updates.stored, updates.stored_ms)
+        out = ChangeColumns(
+            WindowedColumn(rows.key, starts, starts + operator.windows.size_ms),
+            results(fold, updates.new),
+            results(fold, updates.old),
+            updates.times,
+            rows.headers,
+            rows.rows,
+        )
+    _keep(operator, found, stamped, columns, task)
+    return out
+
+
+def _inner(operator: TimeWindowed, task: TaskRows) -> Serde[Any]:
+    """Return the serde of what is stamped in the store."""
+    serde: Any = value_serde(task.store(operator.store).specification)
+    inner: Serde[Any] = serde.inner
+    return inner
+
+
+def _stamped(values: list[bytes | None], times: list[int]) -> list[bytes]:
+    """Return *values* behind their times, as `StampedSerde` writes them."""
+    return [
+        time_bytes(time_ms) + (data or b"") for data, time_ms in zip(values, times, strict=True)
+    ]
+
+
+def _open(operator: TimeWindowed, columns: RecordColumns, task: TaskRows) -> _Open:
+    """Return what of *columns* is folded, and what the store has of its windows."""
     windows, size_ms = operator.windows, operator.windows.size_ms
-    moving = np.where(columns.key.absent(), NO_TIME, columns.times)
-    now = np.maximum.accumulate(np.maximum(moving, observed_ms))
-    numbered = RecordColumns(
-        columns.key, columns.value, columns.times, columns.headers, np.arange(len(columns))
-    )
-    rows, values, dropped = chosen(operator.fold, numbered)
+    seen = observed(operator, columns, task)
+    rows, values, now = seen.rows, seen.values, seen.now
     starts = rows.times // size_ms * size_ms
     if windows.advance_ms != size_ms:
         places, starts = _several(rows.times, size_ms, windows.advance_ms)
-        rows, values = rows.take(places), _taken(values, places)
-    is_late = starts < now[rows.rows] - windows.closes_after_ms(size_ms)
-    if is_late.any():
-        dropped.append(("late", rows.rows[is_late]))
+        rows, values, now = rows.take(places), _taken(values, places), now[places]
+    is_late = starts < now - windows.closes_after_ms(size_ms)
+    late = rows.rows[is_late]
+    if len(late):
         kept = places_of(~is_late)
         rows, starts, values = rows.take(kept), starts[kept], _taken(values, kept)
-    rows.rows = columns.rows[rows.rows]
-    by_input = [(reason, columns.rows[places]) for reason, places in dropped]
-    return _Open(rows, values, starts, by_input, int(now[-1]))
+    store = task.store(operator.store)
+    keys = rows.key.encoded(key_serde(store.specification))
+    groups = Groups.of_both(keys, starts)
+    names = keys.take(pa.array(groups.lasts)).to_pylist()
+    below: Any = store_of_bytes(store)
+    found = list(map(below.fetch, names, starts[groups.lasts].tolist()))
+    stored = Stored(
+        [None if each is None else each[_STAMP_BYTES:] for each in found],
+        [None if each is None else int.from_bytes(each[:_STAMP_BYTES]) for each in found],
+    )
+    return _Open(rows, values, starts, late, seen, names, groups, stored)
+
+
+def _keep(
+    operator: TimeWindowed,
+    found: _Open,
+    stamped: list[bytes],
+    columns: RecordColumns,
+    task: TaskRows,
+) -> None:
+    """Put what has become of the windows, and let what was not folded be counted."""
+    below: Any = store_of_bytes(task.store(operator.store))
+    below.put_many(found.names, stamped, found.begins.tolist())
+    keep_observed(operator, found.seen, columns, task)
+    drop_all(operator, [*found.seen.dropped, ("late", found.late)], task)
 
 
 def _several(times: Numbers, size_ms: int, advance_ms: int) -> tuple[Numbers, Numbers]:
@@ -140,51 +192,57 @@ def _taken(values: Any, places: Numbers) -> Any:
     return None if values is None else values.take(pa.array(places))
 
 
-def _closing(
+def _closed(
     operator: TimeWindowed,
+    found: _Open,
+    stamped: list[bytes],
+    columns: RecordColumns,
     task: TaskRows,
-    touched: dict[tuple[int, bytes], TimestampedValue[Any]],
-    fresh: list[bool],
-    now_ms: int,
-) -> list[_Closed]:
-    """Queue the new windows that stay open; return those that are closed at *now_ms*, in order."""
-    if operator.pending is None:
-        return []
-    queue = task.time_queue(operator.pending)
+) -> ChangeColumns | None:
+    """Queue the new windows that stay open; give on those that the batch has closed, in order."""
+    queue = task.time_queue(operator.pending or "")
     store = task.store(operator.store)
-    serde = value_serde(store.specification)
     fetch: Any = store_of_bytes(store).fetch  # type: ignore[attr-defined]  # a window store
-    last_closed_ms = now_ms - operator.windows.closes_after_ms(operator.windows.size_ms) - 1
-    found = []
-    for start_ms, key, _ in queue.pop_until(last_closed_ms):
-        stored = touched.get((start_ms, key))
-        if stored is None:
-            data = fetch(key, start_ms)
-            stored = None if data is None else serde.decode(data)
-        if stored is not None:
-            found.append(_Closed(start_ms, key, stored))
-    for (place, stored), is_new in zip(touched.items(), fresh, strict=True):
-        if is_new and place[0] <= last_closed_ms:
-            found.append(_Closed(*place, stored))
-        elif is_new:
-            queue.put(*place, b"")
-    return sorted(found, key=lambda each: (each.start_ms, each.key))
+    open_for_ms = operator.windows.closes_after_ms(operator.windows.size_ms)
+    last_closed_ms = int(found.seen.moved[-1]) - open_for_ms - 1
+    places = list(zip(found.begins.tolist(), found.names, strict=True))
+    touched = dict(zip(places, stamped, strict=True))
+    closing = []
+    for start_ms, key, _ in queue.until(last_closed_ms):
+        data = touched.get((start_ms, key)) or fetch(key, start_ms)
+        if data is not None:
+            closing.append((start_ms, key, data))
+    opened = []
+    for place, data, before in zip(places, stamped, found.stored.values, strict=True):
+        if before is None and place[0] <= last_closed_ms:
+            closing.append((*place, data))
+        elif before is None:
+            opened.append(place)
+    out = _results(operator, task, sorted(closing), found, columns) if closing else None
+    queue.pop_until(last_closed_ms)
+    for place in opened:
+        queue.put(*place, b"")
+    return out
 
 
 def _results(
-    operator: TimeWindowed, task: TaskRows, closing: list[_Closed], columns: RecordColumns
+    operator: TimeWindowed,
+    task: TaskRows,
+    closing: list[tuple[int, bytes, bytes]],
+    found: _Open,
+    columns: RecordColumns,
 ) -> ChangeColumns:
     """Return what the closed windows give."""
-    result = operator.fold.result
+    size_ms = operator.windows.size_ms
     serde = key_serde(task.store(operator.store).specification)
-    keys = Column.decoded(pa.array([each.key for each in closing], pa.binary()), serde)
-    starts = np.array([each.start_ms for each in closing], np.int64)
-    values = [each.stored[0] for each in closing]
+    keys = Column.decoded(pa.array([each[1] for each in closing], pa.binary()), serde)
+    starts = np.array([each[0] for each in closing], np.int64)
+    values = decoded_values(_inner(operator, task), [each[2][_STAMP_BYTES:] for each in closing])
     return ChangeColumns(
-        WindowedColumn(keys, starts, starts + operator.windows.size_ms),
-        Column(None, objects=values if result is None else list(map(result, values))),
+        WindowedColumn(keys, starts, starts + size_ms),
+        results(operator.fold, Column(None, objects=values)),
         Column(None, objects=[None] * len(closing)),
-        np.array([each.stored[1] for each in closing], np.int64),
+        np.array([int.from_bytes(each[2][:_STAMP_BYTES]) for each in closing], np.int64),
         None,
-        np.full(len(closing), columns.rows[-1], np.int64),
+        closing_rows(starts + operator.windows.closes_after_ms(size_ms), found.seen, columns),
     )

@@ -1,6 +1,7 @@
 """Rows in a key-value store in the order of a time: what waits for stream time to come."""
 
 from collections.abc import Iterator
+from itertools import takewhile
 from typing import Any
 
 from statestores.processing.serdes import time_bytes
@@ -63,6 +64,12 @@ class TimeQueue:
             name = key[len(start) :]
             if len(name) == size:
                 yield name
+
+    def until(self, last_ms: int) -> list[tuple[int, bytes, bytes]]:
+        """Return the rows up to *last_ms*, inclusive."""
+        if last_ms < self.head_ms:
+            return []
+        return list(takewhile(lambda row: row[0] <= last_ms, self.rows()))
 
     def pop_until(self, last_ms: int) -> list[tuple[int, bytes, bytes]]:
         """Remove and return the rows up to *last_ms*, inclusive."""
