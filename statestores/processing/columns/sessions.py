@@ -139,31 +139,32 @@ def _merged(
         sessions = several[code]
         start_ms = end_ms = time_ms
         aggregate = initial()
-        near: list[tuple[_Session, Any]] = []
+        near: list[_Session] = []
         first = bisect_left(sessions, (time_ms - gap_ms,))
         for session in islice(sessions, first, None):
             ends_ms, starts_ms, data = session
             if starts_ms <= time_ms + gap_ms and ends_ms + open_for_ms >= now_ms:
                 found = decode(data)
-                near.append((session, found))
+                near.append(session)
                 start_ms, end_ms = min(start_ms, starts_ms), max(end_ms, ends_ms)
                 aggregate = merge(aggregate, found)
         if end_ms + open_for_ms < now_ms:
             late.append(row)
             continue
         is_same = (start_ms, end_ms) == (time_ms, time_ms)
-        old = near[0][1] if near and is_same else None
-        for session, found in near:
+        new = add(aggregate, value)
+        if new is None:
+            raise NotOnColumnsError("an aggregate is deleted")
+        # A function may have changed in place what it was given.
+        old = decode(near[0][2]) if near and is_same else None
+        for session in near:
             sessions.remove(session)
             if not is_same:
                 gone = (code, session[0], session[1])
                 written.pop(gone, None)
                 written[gone] = None
                 if wants_updates:
-                    updates.append(_Update(row, gone, None, found))
-        new = add(aggregate, value)
-        if new is None:
-            raise NotOnColumnsError("an aggregate is deleted")
+                    updates.append(_Update(row, gone, None, decode(session[2])))
         place = (code, end_ms, start_ms)
         data = encode(new)
         written.pop(place, None)

@@ -61,6 +61,15 @@ class TaskServices(Protocol):
     def drop(self, operator: str, reason: str, record: Any) -> None:
         """Count a record that goes no further, and say so in the log."""
 
+    def fail_one(self, operator: str, error: Exception) -> None:
+        """Deal with what has failed for one of several records, as the error policy says.
+
+        The operator goes on with the others: they are not to be lost with it (PRC-98).
+
+        Raises:
+            Exception: *error* itself, where the policy is to fail.
+        """
+
     def observed_time(self, name: str) -> ObservedTime:
         """Return the time that is kept under *name*, one for all who ask by that name."""
 

@@ -91,7 +91,7 @@ class StreamJoinSide(Operator):
         self._own, self._other = task.store(own), task.store(other)
         self._codec = join.left_codec if self.is_left else join.right_codec
         self._time = task.observed_time(join.name)
-        self._drop = task.drop
+        self._drop, self._fail_one = task.drop, task.fail_one
         self._waiting = None if join.waiting is None else task.store(join.waiting)
         self._queue = None if join.waiting is None else task.time_queue(join.waiting)
 
@@ -128,10 +128,11 @@ class StreamJoinSide(Operator):
             return False
         matched = False
         for _, other_ms, _, other in list(self._other.fetch_range(key, first_ms, last_ms)):
+            joined = self._joined(value, other)  # one that fails has matched nobody
             matched = True
             if self.removes_waiting and self._queue is not None:
                 self._forget(key, other_ms)
-            self.forward(Record(key, self._joined(value, other), max(time_ms, other_ms), headers))
+            self.forward(Record(key, joined, max(time_ms, other_ms), headers))
         return matched
 
     def _joined(self, this: Any, other: Any) -> Any:
@@ -173,6 +174,9 @@ class StreamJoinSide(Operator):
             queue.remove(time_ms, name)
             is_left = name[:1] == _LEFT
             codec = self.join.left_codec if is_left else self.join.right_codec
-            record, _ = codec.decode(content)
-            pair = (record.value, None) if is_left else (None, record.value)
-            self.forward(record.with_value(self.join.joiner(*pair)))
+            try:
+                record, _ = codec.decode(content)
+                pair = (record.value, None) if is_left else (None, record.value)
+                self.forward(record.with_value(self.join.joiner(*pair)))
+            except Exception as error:  # noqa: BLE001  # the others have to come out as well
+                self._fail_one(self.name, error)

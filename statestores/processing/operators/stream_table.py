@@ -29,7 +29,7 @@ class StreamTableJoin(Operator):
     def open(self, task: TaskServices) -> None:
         """Take the lookup."""
         self._look: Lookup = self.table(task)
-        self._drop = task.drop
+        self._drop, self._fail_one = task.drop, task.fail_one
 
     def receive(self, item: Record[Any, Any]) -> None:
         """Join it now."""
@@ -115,7 +115,10 @@ class AsOfJoin(StreamTableJoin):
         name = encoded(self.codec.key, item.key) or b""
         queue.put(item.time_ms, name + time_bytes(self._next_number()), self.codec.encode(item))
         for _, _, content in queue.pop_until(observed.now_ms - self.wait_ms):
-            self.join(self.codec.decode(content)[0])
+            try:
+                self.join(self.codec.decode(content)[0])
+            except Exception as error:  # noqa: BLE001  # the others have left the queue as well
+                self._fail_one(self.name, error)
 
     def _next_number(self) -> int:
         """Return a number above those of all records that have waited."""

@@ -97,17 +97,19 @@ class Suppress(Operator):
         kept = self._store.get(marker)
         first_old = item.old
         if kept is None:
-            self._count += 1
             is_final = self.suppression.windows is not None
             queued_ms = item.key.end_ms if is_final else item.time_ms
-            self._store.put(marker, time_bytes(queued_ms))
         else:
             queued_ms = int.from_bytes(kept, "big")
             before = self._queue.get(queued_ms, name)
             if before is not None:
                 first_old = decoded(self.codec.value, self.codec.decode(before)[1].piece())
         record = Record(item.key, item.new, item.time_ms, item.headers)
-        self._queue.put(queued_ms, name, self.codec.encode(record, first_old))
+        content = self.codec.encode(record, first_old)  # what fails by now does not wait
+        if kept is None:
+            self._count += 1
+            self._store.put(marker, time_bytes(queued_ms))
+        self._queue.put(queued_ms, name, content)
 
     def _give_out(self, over_ms: int) -> None:
         for _, name, content in self._queue.pop_until(over_ms):

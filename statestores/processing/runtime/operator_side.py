@@ -169,6 +169,16 @@ class OperatorSide:
             )
             self.emit(topic, letter, None)
 
+    def fail_one(self, operator: str, error: Exception) -> None:
+        """Deal with what has failed for one of several records; the others go on.
+
+        Raises:
+            Exception: *error* itself, where the policy is to fail.
+        """
+        if self._errors.process == "fail":
+            raise error
+        self.failed(operator, error, self._errors.process)
+
     def _keep_times(self) -> None:
         """Write the times to the store that have moved since the last commit."""
         if self.stream_time_ms != self._saved_stream_time_ms:
