@@ -78,3 +78,34 @@ def test_what_fails_behind_a_window_is_said_of_the_record_that_gave_it(
             assert declined == set()
     assert found[0] == found[1]
     assert found[0][1] == [b"a" if emit == updates() else b"b"]
+
+
+@pytest.mark.spec("PRC-22", "PRC-57")
+@pytest.mark.parametrize("by", ["windows", "sessions"])
+def test_a_window_that_was_deleted_and_began_anew_comes_out_once(by: str) -> None:
+    """A deleted aggregate leaves its place in the queue, and looked new to the next batch.
+
+    A batch that both began it anew and closed it gave it out twice: as waiting, and as new.
+    """
+    topology = Topology("anew")
+    grouped: Any = topology.stream(IN).group_by_key()
+
+    def added(total: int, value: int) -> int | None:
+        return total + value if value else None
+
+    if by == "windows":
+        window = ss.Window("w", retention_ms=60, window_size_ms=10, key=ss.utf8, value=ss.int64)
+        windows = grouped.window(tumbling(10))
+        table = windows.aggregate(int, added, window, emit=closed())
+    else:
+        store = ss.Session("w", retention_ms=60, key=ss.utf8, value=ss.int64)
+        windows = grouped.window(session(5))
+        table = windows.aggregate(int, added, store, merge=lambda *both: sum(both), emit=closed())
+    table.to_stream().to(Topic("out", key=windowed(ss.utf8), value=ss.int64))
+    with topology.test() as driver:
+        driver.to_batches(2, least_run_rows=1)
+        driver.topic("in").pipe_all(
+            [Record("a", 1, 1), Record("a", 0, 1), Record("a", 7, 1), Record("a", 8, 50)]
+        )
+
+        assert [each.value for each in driver.topic("out").read_all()] == [7]

@@ -235,18 +235,18 @@ def _closed(
     codes = {name: code for code, name in enumerate(names)}
     below: Any = store_of_bytes(store)
     last_closed_ms = _last_closed_ms(operator, seen)
-    found: list[tuple[int, int, bytes, bytes | None]] = []
+    several: dict[tuple[int, int, bytes], bytes | None] = {}
     for end_ms, name, _ in task.time_queue(operator.pending or "").until(last_closed_ms):
         start_ms, key = int.from_bytes(name[:8], "big"), name[8:]
         place = (codes.get(key, -1), end_ms, start_ms)
         if place in merged.written:
-            found.append((end_ms, start_ms, key, merged.written[place]))
+            several[end_ms, start_ms, key] = merged.written[place]
         else:
-            found.append((end_ms, start_ms, key, below.fetch_session(key, start_ms, end_ms)))
+            several[end_ms, start_ms, key] = below.fetch_session(key, start_ms, end_ms)
     for (code, end_ms, start_ms), data in merged.written.items():
         if end_ms <= last_closed_ms and (code, end_ms, start_ms) not in merged.stored:
-            found.append((end_ms, start_ms, names[code], data))
-    found = sorted(each for each in found if each[3] is not None)
+            several[end_ms, start_ms, names[code]] = data  # one that was deleted may have waited
+    found = sorted((*place, data) for place, data in several.items() if data is not None)
     if not found:
         return None
     ends, starts = (np.array([each[at] for each in found], np.int64) for at in (0, 1))

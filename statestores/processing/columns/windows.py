@@ -207,18 +207,19 @@ def _closed(
     last_closed_ms = int(found.seen.moved[-1]) - open_for_ms - 1
     places = list(zip(found.begins.tolist(), found.names, strict=True))
     touched = dict(zip(places, stamped, strict=True))
-    closing = []
+    closing: dict[tuple[int, bytes], bytes] = {}
     for start_ms, key, _ in queue.until(last_closed_ms):
         data = touched.get((start_ms, key)) or fetch(key, start_ms)
         if data is not None:
-            closing.append((start_ms, key, data))
+            closing[start_ms, key] = data
     opened = []
     for place, data, before in zip(places, stamped, found.stored.values, strict=True):
         if before is None and place[0] <= last_closed_ms:
-            closing.append((*place, data))
+            closing[place] = data  # it may have waited: an aggregate that is deleted does
         elif before is None:
             opened.append(place)
-    out = _results(operator, task, sorted(closing), found, columns) if closing else None
+    given = [(*place, data) for place, data in sorted(closing.items())]
+    out = _results(operator, task, given, found, columns) if given else None
     queue.pop_until(last_closed_ms)
     for place in opened:
         queue.put(*place, b"")
