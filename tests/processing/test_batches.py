@@ -30,7 +30,8 @@ OUT = Topic("out", key=ss.utf8, value=ss.int64)
 STORE = ss.KeyValue("store", key=ss.utf8, value=ss.int64)
 WINDOWS = ss.Window("store", retention_ms=40, window_size_ms=10, key=ss.utf8, value=ss.int64)
 SESSIONS = ss.Session("store", retention_ms=20, key=ss.utf8, value=ss.int64)
-FOLDS = ("count", "sum", "min", "max", "reduce by min", "reduce by add", "reduce")
+FOLDS = ("count", "sum", "min", "max", "reduce by min", "reduce by add", "reduce", "deleting")
+SUMS = ("sum", "reduce by add", "deleting")
 REDUCERS: dict[str, Any] = {
     "reduce by min": min,
     "reduce by add": operator.add,
@@ -94,6 +95,19 @@ BY_FUNCTION: dict[str, Callable[[Stream[Any, Any]], Stream[Any, Any]]] = {
 }
 
 
+def _folded(grouped: Any, fold: str, selected: tuple[Any, ...], store: Any, **more: Any) -> Any:
+    """Return the aggregate by *fold*; one of them deletes what a zero is added to."""
+    if fold != "deleting":
+        return getattr(grouped, fold)(*selected, store, **more)
+    if isinstance(store, ss.Session):
+        more["merge"] = operator.add
+    return grouped.aggregate(int, _unless_zero, store, **more)
+
+
+def _unless_zero(total: int, value: int) -> int | None:
+    return total + value if value else None
+
+
 def _stream(topology: Topology, names: list[str]) -> Stream[Any, Any]:
     stream: Stream[Any, Any] = topology.stream(IN)
     for name in names:
@@ -120,23 +134,23 @@ def _topology(names: list[str], end: str, fold: str) -> Topology:
         joiner: Any = pc.add(pc.field("value"), pc.field("other"))
         stream.join_as_of(rates, joiner, value=ss.int64).to(OUT)
     elif end == "group":
-        getattr(stream.group_by_key(key=ss.utf8), fold)(*selected, STORE).to(OUT)
+        _folded(stream.group_by_key(key=ss.utf8), fold, selected, STORE).to(OUT)
     elif end == "table":
         negated: Any = stream.to_table(STORE).map_values(_negative)
         negated.to_stream().to(OUT)
     elif end == "updates":
         windows: Any = stream.group_by_key(key=ss.utf8).window(hopping(10, 5, grace_ms=5))
-        table = getattr(windows, fold)(*selected, WINDOWS)
+        table = _folded(windows, fold, selected, WINDOWS)
         table.to_stream().to(Topic("out", key=windowed(ss.utf8), value=ss.int64))
     elif end in ("sessions", "closed sessions"):
         sessions: Any = stream.group_by_key(key=ss.utf8).window(session(4, grace_ms=5))
         emission = closed() if end == "closed sessions" else updates()
-        table = getattr(sessions, fold)(*selected, SESSIONS, emit=emission)
+        table = _folded(sessions, fold, selected, SESSIONS, emit=emission)
         table.to_stream().to(Topic("out", key=windowed(ss.utf8), value=ss.int64))
     elif end in ("window", "hopping"):
         size = tumbling(10, grace_ms=5) if end == "window" else hopping(10, 4, grace_ms=5)
         grouped: Any = stream.group_by_key(key=ss.utf8).window(size)
-        getattr(grouped, fold)(*selected, WINDOWS, emit=closed()).to_stream().rekey(
+        _folded(grouped, fold, selected, WINDOWS, emit=closed()).to_stream().rekey(
             lambda record: record.key.key, key=ss.utf8
         ).to(OUT)
     else:
@@ -189,9 +203,7 @@ def test_a_batch_is_a_record_run_with_a_cache(
     inputs: list[Record[Any, Any]], names: list[str], end: str, fold: str, size: int
 ) -> None:
     """Stores and drops are equal; the output is a part of the other, with the last of each key."""
-    inputs = [
-        each for each in inputs if fold not in ("sum", "reduce by add") or each.value != 1 << 62
-    ]
+    inputs = [each for each in inputs if fold not in SUMS or each.value != 1 << 62]
     one_by_one = _run(names, end, fold, 1, inputs)
     in_batches = _run(names, end, fold, size, inputs)
 
@@ -216,9 +228,7 @@ def test_a_run_is_the_records_one_by_one(
     inputs: list[Record[Any, Any]], names: list[str], end: str, fold: str, size: int
 ) -> None:
     """Stores, drops, and every update in its order."""
-    inputs = [
-        each for each in inputs if fold not in ("sum", "reduce by add") or each.value != 1 << 62
-    ]
+    inputs = [each for each in inputs if fold not in SUMS or each.value != 1 << 62]
 
     assert _run(names, end, fold, size, inputs, is_run=True) == _run(names, end, fold, 1, inputs)
 
