@@ -13,6 +13,7 @@ from typing import Self
 import pyarrow as pa
 
 from statestores.changelog.contract import NO_POSITION, OffsetRange
+from statestores.changelog.encoded_rows import EncodedRows
 from statestores.changelog.frame import Frame, FrameKind
 from statestores.changelog.log_appender import LogAppender
 from statestores.changelog.next_frame import FrameAppends
@@ -320,7 +321,7 @@ class FileChangelog(FrameAppends):
     def _append(
         self,
         kind: FrameKind,
-        batch: pa.RecordBatch | None,
+        batch: pa.RecordBatch | EncodedRows | None,
         position: Position,
         durability: Durability,
     ) -> OffsetRange:

@@ -20,9 +20,11 @@ class BodyWriter:
     Whoever writes takes the stream out meanwhile, so two threads at once have one each.
     """
 
-    __slots__ = ("_options", "_schema", "_sparse_schema", "_streams")
+    __slots__ = ("_options", "_schema", "_sparse_schema", "_streams", "compression")
 
     def __init__(self, schema: pa.Schema, compression: Compression) -> None:
+        self.compression = compression
+        """How bodies are compressed."""
         self._schema = schema
         self._sparse_schema = schema.append(OFFSET_FIELD)
         self._options: pa.ipc.IpcWriteOptions | None = None

@@ -10,6 +10,7 @@ from typing import NamedTuple, Self
 import pyarrow as pa
 
 from statestores.changelog.contract import OffsetRange
+from statestores.changelog.encoded_rows import EncodedRows
 from statestores.changelog.frame import FrameHeader, FrameKind
 from statestores.changelog.frame_bodies import BodyWriter
 from statestores.changelog.next_frame import next_frame
@@ -112,7 +113,12 @@ class LogAppender:
         return tail.position
 
     def append(
-        self, kind: FrameKind, batch: pa.RecordBatch | None, position: Position, *, durable: bool
+        self,
+        kind: FrameKind,
+        batch: pa.RecordBatch | EncodedRows | None,
+        position: Position,
+        *,
+        durable: bool,
     ) -> OffsetRange:
         """Append one frame, and bring the totals up to date with it.
 

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from statestores.changelog.contract import NO_POSITION, Changelog, OffsetRange
+from statestores.changelog.encoded_rows import EncodedRows
 from statestores.changelog.frame import (
     FRAME_FORMAT_VERSION,
     MAX_BODY_BYTES,
@@ -46,18 +47,43 @@ class NextFrame(NamedTuple):
 def next_frame(
     bodies: BodyWriter,
     kind: FrameKind,
-    batch: pa.RecordBatch | None,
+    batch: pa.RecordBatch | EncodedRows | None,
     position: Position,
     base_offset: int,
     appended_at_ms: int,
 ) -> NextFrame:
     """Return the frame of *batch* that begins at *base_offset*; one without rows takes one offset.
 
+    Of encoded rows the body is taken as it is, if *bodies* would compress it likewise.
+
     Raises:
         InvalidArgumentError: It is too much for one frame, or offsets have come to their end.
     """
-    count = 0 if batch is None else batch.num_rows
-    body: pa.Buffer | bytes = bodies.write(batch) if count else b""
+    body: pa.Buffer | bytes = b""
+    if batch is None or not batch.num_rows:
+        return frame_of(kind, 0, body, position, base_offset, appended_at_ms)
+    if not isinstance(batch, EncodedRows):
+        body = bodies.write(batch)
+    elif batch.compression is bodies.compression:
+        body = batch.body
+    else:
+        body = bodies.write(batch.batch)
+    return frame_of(kind, batch.num_rows, body, position, base_offset, appended_at_ms)
+
+
+def frame_of(
+    kind: FrameKind,
+    count: int,
+    body: pa.Buffer | bytes,
+    position: Position,
+    base_offset: int,
+    appended_at_ms: int,
+) -> NextFrame:
+    """Return the frame of *body*, which has *count* rows and begins at *base_offset*.
+
+    Raises:
+        InvalidArgumentError: It is too much for one frame, or offsets have come to their end.
+    """
     if len(body) > MAX_BODY_BYTES:
         raise InvalidArgumentError(
             f"one append is stored in at most {MAX_BODY_BYTES} bytes, got {len(body)}; commit "
@@ -98,7 +124,7 @@ class FrameAppends(Changelog):
     def _append(
         self,
         kind: FrameKind,
-        batch: pa.RecordBatch | None,
+        batch: pa.RecordBatch | EncodedRows | None,
         position: Position,
         durability: Durability,
     ) -> OffsetRange:
@@ -134,3 +160,18 @@ class FrameAppends(Changelog):
     ) -> int:
         self.check_open()
         return self._append(FrameKind.CLEAR, None, position, durability).last
+
+
+def append_encoded(
+    log: Changelog, rows: EncodedRows, *, position: Position, durability: Durability
+) -> OffsetRange:
+    """Append *rows* to *log*: `Changelog.append_batch`, but for what is encoded already.
+
+    Raises:
+        StoreClosedError, InvalidArgumentError, StorageError: See `Changelog.append`.
+    """
+    if not isinstance(log, FrameAppends):
+        return log.append_batch(rows.batch, position=position, durability=durability)
+    log.check_open()
+    kind = FrameKind.CHANGES
+    return log._append(kind, rows, position, durability)  # noqa: SLF001  # of this module

@@ -18,9 +18,9 @@ from statestores.arrow.progress import Meter, ProgressCallback
 from statestores.arrow.restoring.restore import RestoreReport
 from statestores.arrow.snapshots.object_snapshots import ObjectSnapshots
 from statestores.arrow.snapshots.snapshot import SnapshotInfo, committed_content, write_snapshot
-from statestores.changelog import (
-    Changelog,
-)
+from statestores.changelog import Changelog
+from statestores.changelog.encoded_rows import EncodedChanges
+from statestores.changelog.next_frame import append_encoded
 from statestores.failpoints import reach
 from statestores.logged_store.names_of_stores import with_names_of_stores
 from statestores.metering.logged_meter import LoggedMeter
@@ -53,7 +53,12 @@ class _ChangelogJournal(Journal):
 
     def append(self, changes: Changes, position: Position, durability: Durability) -> int:
         began_ns = perf_counter_ns()
-        offsets = self._changelog.append(changes, position=position, durability=durability)
+        log = self._changelog
+        if isinstance(changes, EncodedChanges):
+            rows = changes.rows
+            offsets = append_encoded(log, rows, position=position, durability=durability)
+        else:
+            offsets = log.append(changes, position=position, durability=durability)
         self._meter.appended(began_ns, len(changes))
         reach("logged.appended")
         return offsets.last
@@ -165,9 +170,18 @@ class LoggedStore(Closing, Generic[S]):
             CommitInDoubtError: The disk failed in the middle: close the store and open it again.
             StorageError: The changelog or the engine could not write.
         """
+        return self._commit(position, durability, None)
+
+    def _commit(
+        self,
+        position: Mapping[TopicPartition, int] | None,
+        durability: Durability | None,
+        changes: EncodedChanges | None,
+    ) -> int | None:
+        """Commit; *changes*, if there are any, are the pending ones (`encoded_commit`)."""
         if position:
             self._bytes_store.advance_position(position)
-        return self._bytes_store.commit_and_tell({}, durability)
+        return self._bytes_store.commit_and_tell({}, durability, changes)
 
     def snapshot(self, *, progress: ProgressCallback | None = None) -> SnapshotInfo | None:
         """Write a snapshot of the last commit; ``None`` while there has been none.

@@ -12,6 +12,7 @@ from typing import NamedTuple, NoReturn, Self
 import pyarrow as pa
 
 from statestores.changelog.contract import OffsetRange
+from statestores.changelog.encoded_rows import EncodedRows
 from statestores.changelog.file_log import wall_clock_ms
 from statestores.changelog.frame import (
     Frame,
@@ -154,7 +155,7 @@ class ObjectChangelog(ObjectChangelogReader, FrameAppends):
     def _append(
         self,
         kind: FrameKind,
-        batch: pa.RecordBatch | None,
+        batch: pa.RecordBatch | EncodedRows | None,
         position: Position,
         durability: Durability,
     ) -> OffsetRange:
@@ -184,7 +185,9 @@ class ObjectChangelog(ObjectChangelogReader, FrameAppends):
             raise
         return OffsetRange(stored.header.base_offset, stored.header.last_offset)
 
-    def _frame(self, kind: FrameKind, batch: pa.RecordBatch | None, position: Position) -> bytes:
+    def _frame(
+        self, kind: FrameKind, batch: pa.RecordBatch | EncodedRows | None, position: Position
+    ) -> bytes:
         """Return the frame that comes next."""
         frame = next_frame(self._bodies, kind, batch, position, self.end_offset, self._clock_ms())
         return frame.stored()

@@ -15,6 +15,7 @@ from statestores.errors import (
 from statestores.failpoints import reach
 from statestores.files.directory_lock import DirectoryLock
 from statestores.logged_store import LoggedStore
+from statestores.logged_store.encoded_commit import commit_encoded
 from statestores.semantics.every_kind.arguments import check_store_name
 from statestores.semantics.every_kind.self_description import check_description
 from statestores.serdes.typed_stores.processor_store import for_processors
@@ -220,14 +221,14 @@ class Task(Closing):
         self._is_half_committed = True  # until more is known: the record is the commit point
         try:
             outputs = self._outputs
-            emitted = record_commit(self._directory, pending, reached, self._durability, outputs)
+            recorded = record_commit(self._directory, pending, reached, self._durability, outputs)
             is_committed = True
             reach("task.recorded")
-            if outputs is not None and emitted is not None:
-                outputs.publish(emitted)
+            if outputs is not None and recorded.emitted is not None:
+                outputs.publish(recorded.emitted)
                 reach("task.outputs-appended")
-            for store in pending:
-                store.commit(reached)
+            for store, changes in recorded.changes:
+                commit_encoded(store, reached, changes)
             reach("task.carried-out")
             forget_commit(self._directory)
             if outputs is not None:

@@ -1,23 +1,22 @@
 """A segment in memory: written as one piece, and read from one, as the file of a log would be."""
 
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple, Self
 
 import pyarrow as pa
 
+from statestores.changelog.encoded_rows import EncodedRows
 from statestores.changelog.frame import Frame, FrameKind
-from statestores.changelog.frame_bodies import BodyWriter
-from statestores.changelog.next_frame import next_frame
-from statestores.changelog.options import ChangelogOptions
-from statestores.changelog.rows import change_schema
+from statestores.changelog.next_frame import frame_of
+from statestores.changelog.options import ChangelogOptions, Compression
 from statestores.changelog.segments.segment import Segment
 from statestores.changelog.segments.segment_head import DamagedHeadError, SegmentHead, head_bytes
 from statestores.errors import ChangelogCorruptedError
 from statestores.spi.offsets import Position
 
-_COMPRESSION = ChangelogOptions().compression
+DEFAULT_COMPRESSION = ChangelogOptions().compression
+"""How logs are compressed where nobody says otherwise."""
 
 
 class MemorySegment(Segment):
@@ -72,39 +71,39 @@ class MemorySegment(Segment):
 class FrameContent(NamedTuple):
     """What a frame of changes is made of."""
 
-    batch: pa.RecordBatch
-    """The rows, in the schema of the kind."""
+    rows: EncodedRows
+    """The rows."""
 
     position: Position
     """The input position that it advances to."""
 
 
 def segment_in_memory(
-    store_kind: str, base_offset: int, contents: Iterable[FrameContent], appended_at_ms: int
+    store_kind: str,
+    base_offset: int,
+    contents: Iterable[FrameContent],
+    appended_at_ms: int,
+    compression: Compression = DEFAULT_COMPRESSION,
 ) -> bytes:
-    """Return a segment with a frame of each of the *contents*, compressed as logs are by default.
+    """Return a segment with a frame of each of the *contents*.
+
+    Its head says *compression*; each body says itself how it is compressed.
 
     Raises:
         InvalidArgumentError: One is too much for a frame.
     """
     head = SegmentHead(
         store_kind=store_kind,
-        compression=_COMPRESSION,
+        compression=compression,
         base_offset=base_offset,
         previous_base=None,
         compacted_to=None,
         position=Position(),
     )
-    bodies = _bodies(store_kind)
     pieces: list[bytes | pa.Buffer] = [head.pack()]
-    for batch, position in contents:
-        frame = next_frame(bodies, FrameKind.CHANGES, batch, position, base_offset, appended_at_ms)
+    for rows, position in contents:
+        kind, count = FrameKind.CHANGES, rows.num_rows
+        frame = frame_of(kind, count, rows.body, position, base_offset, appended_at_ms)
         pieces += frame.pieces()
         base_offset = frame.header.last_offset + 1
     return b"".join(pieces)
-
-
-@lru_cache
-def _bodies(store_kind: str) -> BodyWriter:
-    """Return the writer of bodies of *store_kind*, for every thread: to begin one takes time."""
-    return BodyWriter(change_schema(store_kind), _COMPRESSION)

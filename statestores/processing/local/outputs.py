@@ -1,14 +1,16 @@
 """What a task of the local runner emits: in memory until its commit, and part of that (PRC-49)."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from statestores.changelog.encoded_rows import EncodedRows, encoded_rows
 from statestores.changelog.file_log import wall_clock_ms
 from statestores.changelog.rows import RECORDS
 from statestores.changelog.segments.memory_segment import (
+    DEFAULT_COMPRESSION,
     FrameContent,
     MemorySegment,
     segment_in_memory,
@@ -23,6 +25,19 @@ from statestores.spi import Position, TopicPartition
 from statestores.tasks.commits.task_outputs import OutputFiles
 
 _LOG = segment_name(0)
+
+
+class _Recorded(NamedTuple):
+    """What the record of the commit under way holds, before it was written."""
+
+    files: OutputFiles
+    """The files that were given for the record."""
+
+    number: int
+    """The number of the commit."""
+
+    rows: Sequence[tuple[TopicPartition, EncodedRows]]
+    """What goes to each partition."""
 
 
 class TopicOutputs:
@@ -45,6 +60,7 @@ class TopicOutputs:
         self._rows: dict[TopicPartition, list[Any]] = {}
         self._batches: dict[TopicPartition, list[pa.RecordBatch]] = {}
         # Of a partition, the batches come before the rows.
+        self._recorded: _Recorded | None = None
         self._reached: dict[str, int] = {}
 
     def outbox(self, topic: str) -> list[Any] | None:
@@ -149,23 +165,38 @@ class TopicOutputs:
     def record(self) -> OutputFiles:
         """Return a log with a frame of what is pending for each partition."""
         pending = [place for place, rows in self._rows.items() if rows or self._batches[place]]
-        contents = (
-            FrameContent(self._as_batch(place), Position({place: self.number})) for place in pending
-        )
-        return {_LOG: segment_in_memory(RECORDS, 0, contents, wall_clock_ms())}
+        several = [
+            (place, encoded_rows(RECORDS, self._as_batch(place), DEFAULT_COMPRESSION))
+            for place in pending
+        ]
+        contents = (FrameContent(rows, Position({place: self.number})) for place, rows in several)
+        files = {_LOG: segment_in_memory(RECORDS, 0, contents, wall_clock_ms())}
+        self._recorded = _Recorded(files, self.number, several)
+        return files
 
     def publish(self, files: OutputFiles) -> None:
         """Append what `record` gave to the topics that have not got it."""
+        recorded = self._recorded
+        if recorded is not None and recorded.files is files:
+            for place, rows in recorded.rows:
+                self._append(place, rows, recorded.number)
+            return
         for name in sorted(files):  # a record of an earlier release may have several
             for frame in MemorySegment.of(name, files[name]).frames():
-                ((target, number),) = frame.position.items()
-                partition = self._topics[target.topic].logs[target.partition]
-                partition.append_marked(frame.batch, self.mark, number)
-                self._reached[f"{target.topic}/{target.partition}"] = number
-                reach("task.output-appended")
+                ((place, number),) = frame.position.items()
+                rows = encoded_rows(RECORDS, frame.batch, DEFAULT_COMPRESSION)
+                self._append(place, rows, number)
+
+    def _append(self, place: TopicPartition, rows: EncodedRows, number: int) -> None:
+        """Append what the commit *number* emits to *place*, unless it is there."""
+        partition = self._topics[place.topic].logs[place.partition]
+        partition.append_marked(rows, self.mark, number)
+        self._reached[f"{place.topic}/{place.partition}"] = number
+        reach("task.output-appended")
 
     def forget(self) -> None:
         """Have nothing pending."""
+        self._recorded = None
         for rows in (*self._rows.values(), *self._batches.values()):
             rows.clear()
 

@@ -19,6 +19,8 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from statestores.changelog import ChangelogReader, FileChangelog, Frame
+from statestores.changelog.encoded_rows import EncodedRows
+from statestores.changelog.next_frame import append_encoded
 from statestores.changelog.rows import RECORDS
 from statestores.changelog.segments.segment_directory import list_segments
 from statestores.errors import OffsetOutOfRangeError, StorageError, StoreMismatchError
@@ -118,7 +120,7 @@ class PartitionLog(Closing):
             writer.append_batch(batch, durability=self._durability)
         self._appended()
 
-    def append_marked(self, batch: pa.RecordBatch, mark: TopicPartition, number: int) -> bool:
+    def append_marked(self, rows: EncodedRows, mark: TopicPartition, number: int) -> bool:
         """Append what the commit *number* of *mark* emits, unless it is there; say if it was not.
 
         Raises:
@@ -128,7 +130,7 @@ class PartitionLog(Closing):
             if writer.position.get(mark, -1) >= number:
                 return False
             position = Position({mark: number})
-            writer.append_batch(batch, position=position, durability=self._durability)
+            append_encoded(writer, rows, position=position, durability=self._durability)
         self._appended()
         return True
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from itertools import chain
 from time import perf_counter_ns
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from statestores.errors import (
     CommitConflictError,
@@ -44,6 +44,7 @@ from statestores.spi.durability import Durability
 from statestores.spi.engine import Engine, WriteBatch
 from statestores.spi.forking import disown_after_fork
 from statestores.spi.offsets import Position, TopicPartition, check_partition
+from statestores.spi.records import Changes
 from statestores.spi.specification import StoreSpecification
 
 K = TypeVar("K")
@@ -91,6 +92,10 @@ class EngineStore(TruncatingStore[K, V]):
     def _forget_progress(self) -> None:
         """Treat the store as one that has seen nothing: neither a time nor an expiry."""
 
+    def pending_columns(self) -> tuple[Any, ...] | None:
+        """Return `pending_changes` as the Arrow columns of a changelog, if they are at hand."""
+        return None
+
     # What all kinds do.
 
     @property
@@ -134,12 +139,17 @@ class EngineStore(TruncatingStore[K, V]):
         self.commit_and_tell(offsets, durability)
 
     def commit_and_tell(
-        self, offsets: Mapping[TopicPartition, int | None], durability: Durability | None = None
+        self,
+        offsets: Mapping[TopicPartition, int | None],
+        durability: Durability | None = None,
+        changes: Changes | None = None,
     ) -> int | None:
         """Commit, and return the committed offset of the journal; ``None`` without one.
 
         Asking for it afterwards would be one more step, and the caller would take an interrupt
         there for an interrupted commit.
+
+        The journal is given *changes*, if there are any. Requires: they are the pending changes.
         """
         began_ns = perf_counter_ns()
         staged = self._begin_commit(offsets)
@@ -148,7 +158,7 @@ class EngineStore(TruncatingStore[K, V]):
         try:
             journal = self._journal
             if journal is not None and self._has_something_to_journal():
-                staged[journal.partition] = self._append(journal, durability)
+                staged[journal.partition] = self._append(journal, durability, changes)
                 # What a power failure takes from the store is in the journal, durably.
                 durability = Durability.PROCESS_CRASH
             rows = self._pending_rows()
@@ -168,9 +178,11 @@ class EngineStore(TruncatingStore[K, V]):
                 self._doubt(dict(batch), error)
             raise
 
-    def _append(self, journal: Journal, durability: Durability) -> int:
+    def _append(self, journal: Journal, durability: Durability, changes: Changes | None) -> int:
         """Have *journal* take the pending changes, and note that it has them (LGS-10)."""
-        changes, before = self.pending_changes(), self._is_journaled
+        if changes is None:
+            changes = self.pending_changes()
+        before = self._is_journaled
         end_offset = journal.end_offset
         self._is_journaled = True  # before it is: an interrupt may come before it is known
         try:

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from statestores.changelog import Frame, change_schema
+from statestores.changelog import Frame
+from statestores.changelog.encoded_rows import EncodedChanges
 from statestores.changelog.file_log import wall_clock_ms
-from statestores.changelog.rows import batch_from_changes
 from statestores.changelog.segments.memory_segment import (
     FrameContent,
     MemorySegment,
@@ -68,11 +68,13 @@ class RecordedCommit:
 
 def write_record(
     path: Path,
-    stores: Sequence[LoggedStore[Any]],
+    changes: Sequence[tuple[LoggedStore[Any], EncodedChanges]],
     position: Position,
     outputs: OutputFiles | None,
 ) -> None:
-    """Write the pending changes of *stores*, and *outputs*, into the file *path*, durably.
+    """Write *changes*, those that are pending in stores, and *outputs* into the file *path*.
+
+    It is on disk on return.
 
     Whatever the durability of the commit: should a power failure keep the record's name and take
     some of its bytes, nobody could tell that from damage.
@@ -82,9 +84,9 @@ def write_record(
     """
     content: dict[str, Any] = {"format": RECORD_FORMAT, "stores": {}}
     parts: list[bytes] = []
-    for store in stores:
+    for store, pending in changes:
         base = store.changelog.end_offset
-        part = _segment_of(store, base, position)
+        part = _segment_of(store, base, pending, position)
         content["stores"][store.name] = {"base_offset": base, "bytes": len(part)}
         parts.append(part)
     if outputs is not None:
@@ -93,10 +95,17 @@ def write_record(
     write_file(path, content, parts)
 
 
-def _segment_of(store: LoggedStore[Any], base_offset: int, position: Position) -> bytes:
-    kind = store.changelog.store_kind
-    batch = batch_from_changes(change_schema(kind), store.store.pending_changes())
-    return segment_in_memory(kind, base_offset, [FrameContent(batch, position)], wall_clock_ms())
+def _segment_of(
+    store: LoggedStore[Any], base_offset: int, changes: EncodedChanges, position: Position
+) -> bytes:
+    content = FrameContent(changes.rows, position)
+    return segment_in_memory(
+        store.changelog.store_kind,
+        base_offset,
+        [content],
+        wall_clock_ms(),
+        changes.rows.compression,
+    )
 
 
 def read_record(path: Path, root: StateRoot) -> RecordedCommit | None:

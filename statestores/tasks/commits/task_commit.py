@@ -9,14 +9,16 @@ being appended.
 import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from statestores.arrow.file_access import reporting
 from statestores.changelog import ChangelogReader, FileChangelog
+from statestores.changelog.encoded_rows import EncodedChanges
 from statestores.errors import CommitConflictError, StoreCorruptedError
 from statestores.failpoints import reach
 from statestores.files.durable_directory import make_durable
 from statestores.logged_store import LoggedStore
+from statestores.logged_store.encoded_commit import encoded_pending
 from statestores.spi.durability import Durability
 from statestores.spi.offsets import Position
 from statestores.state_root import StateRoot
@@ -33,31 +35,41 @@ _UNFINISHED = "commit.tmp"
 _DONE = "commit.done"
 
 
+class Recorded(NamedTuple):
+    """What is recorded, and is to be carried out."""
+
+    emitted: OutputFiles | None
+    """What is to be published; ``None`` if the commit emits nothing."""
+
+    changes: tuple[tuple[LoggedStore[Any], EncodedChanges], ...]
+    """What each store is to commit, encoded: its changelog gets what the record has."""
+
+
 def record_commit(
     directory: Path,
     stores: Sequence[LoggedStore[Any]],
     position: Position,
     durability: Durability,
     outputs: TaskOutputs | None = None,
-) -> OutputFiles | None:
+) -> Recorded:
     """Record the pending changes of *stores*, *position*, *outputs*: from here on committed.
 
-    Returns what is to be published; ``None`` if the commit emits nothing. When it raises, nothing
-    is committed, unless `is_recorded` says so: the record may have got its name before the disk
-    failed, or before an interrupt.
+    When it raises, nothing is committed, unless `is_recorded` says so: the record may have got its
+    name before the disk failed, or before an interrupt.
 
     Raises:
         StorageError: The record cannot be written.
     """
     emitted = outputs.record() if outputs is not None and outputs.has_pending else None
+    changes = tuple((store, encoded_pending(store)) for store in stores)
     unfinished = directory / _UNFINISHED
-    write_record(unfinished, stores, position, emitted)
+    write_record(unfinished, changes, position, emitted)
     reach("task.recording")
     with reporting("write", directory):
         unfinished.rename(directory / _RECORD)
         if durability is Durability.POWER_LOSS:
             make_durable(directory)
-    return emitted
+    return Recorded(emitted, changes)
 
 
 def is_recorded(directory: Path) -> bool:

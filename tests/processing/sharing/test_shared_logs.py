@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 
 from statestores.changelog import FileChangelog
+from statestores.changelog.encoded_rows import encoded_rows
 from statestores.changelog.rows import RECORDS
+from statestores.changelog.segments.memory_segment import DEFAULT_COMPRESSION
 from statestores.errors import (
     StoreClosedError,
     StoreLockedError,
@@ -39,7 +41,8 @@ def test_two_writers_append_in_turn(tmp_path: Path) -> None:
 
             assert one.topic(topic).end_offset() == two.topic(topic).end_offset() == turn + 1
         mark = TopicPartition("@task/state/0", 0)
-        rows = next(one.topic(topic).logs[0].frames(0, 1)).batch
+        first = next(one.topic(topic).logs[0].frames(0, 1)).batch
+        rows = encoded_rows(RECORDS, first, DEFAULT_COMPRESSION)
         assert one.topic(topic).logs[0].append_marked(rows, mark, 1)
         assert not two.topic(topic).logs[0].append_marked(rows, mark, 1)
         assert two.topic(topic).logs[0].marked(mark) == 1
