@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from statestores.arrow.stamped_rows import StampedRows
 from statestores.arrow.store_of_bytes import store_of_bytes
 from statestores.processing.columns.column import Column, Flags, NotOnColumnsError, Numbers
-from statestores.processing.columns.folding import Stored, decoded_values, last_folded
+from statestores.processing.columns.folding import last_folded, results
 from statestores.processing.columns.groups import Groups
 from statestores.processing.columns.rows import (
     ChangeColumns,
@@ -24,6 +25,9 @@ from statestores.processing.operators.aggregates import Aggregate
 from statestores.processing.operators.fold import Fold
 from statestores.processing.operators.tables import TableSource, VersionedTableSource
 from statestores.processing.stores import key_serde, value_serde
+from statestores.serdes import int64
+
+_SAFE_COUNT = 1 << 62
 
 
 class Chosen(NamedTuple):
@@ -111,10 +115,17 @@ def aggregated(operator: Aggregate, columns: RecordColumns, task: TaskRows) -> C
     below: Any = store_of_bytes(store)
     keys = rows.key.encoded(key_serde(store.specification))
     groups = Groups.of(keys)
-    names = keys.take(pa.array(groups.lasts)).to_pylist()
-    stored = Stored(*below.get_columns(names))
-    before, after, encoded, times = last_folded(fold, groups, rows.times, values, stored, serde)
-    below.put_many(names, encoded, times.tolist())
+    stored = StampedRows(below, keys.take(pa.array(groups.lasts)))
+    numbers = stored.numbers() if fold.kernel == "count" and serde == int64 else None
+    if numbers is not None and numbers.values.max(initial=0) < _SAFE_COUNT:
+        times = groups.greatest(rows.times, numbers.times)
+        counts = numbers.values + np.bincount(groups.codes, minlength=groups.count)
+        stored.put_numbers(counts, times)
+        before = Column(int64, array=pa.array(numbers.values, mask=numbers.absent))
+        after = Column(int64, array=pa.array(counts))
+    else:
+        before, after, encoded, times = last_folded(fold, groups, rows.times, values, stored, serde)
+        stored.put(encoded, times)
     drop_all(operator, dropped, task)
     return changes(fold, rows, groups, before, after, times)
 
@@ -123,20 +134,16 @@ def changes(
     fold: Fold,
     rows: RecordColumns,
     groups: Groups,
-    before: list[Any],
-    after: list[Any],
+    before: Column,
+    after: Column,
     times: Numbers,
     key: Column | None = None,
 ) -> ChangeColumns:
     """Return the last update of each group."""
-    result = fold.result
-    if result is not None:
-        before = [None if each is None else result(each) for each in before]
-        after = [result(each) for each in after]
     return ChangeColumns(
         rows.key.take(groups.lasts) if key is None else key,
-        Column(None, objects=after),
-        Column(None, objects=before),
+        results(fold, after),
+        results(fold, before),
         times,
         headers_at(rows.headers, groups.lasts),
         rows.rows[groups.lasts],
@@ -154,16 +161,16 @@ def kept(operator: TableSource, columns: RecordColumns, task: TaskRows) -> Chang
     values = rows.value.encoded(value_serde(specification))
     groups = Groups.of(keys)
     lasts = pa.array(groups.lasts)
-    names = keys.take(lasts).to_pylist()
     below: Any = store_of_bytes(store)
-    before = decoded_values(value_serde(specification), below.get_columns(names)[0])
-    below.put_many(names, values.take(lasts).to_pylist(), rows.times[groups.lasts].tolist())
+    stored = StampedRows(below, keys.take(lasts))
+    before = Column.decoded(stored.values, value_serde(specification))
+    stored.put(values.take(lasts), rows.times[groups.lasts])
     if no_key.any():
         task.drop_rows(operator.name, "null-key", columns.rows[no_key])
     return ChangeColumns(
         rows.key.take(groups.lasts),
         rows.value.take(groups.lasts),
-        Column(None, objects=before),
+        before,
         rows.times[groups.lasts],
         headers_at(rows.headers, groups.lasts),
         rows.rows[groups.lasts],

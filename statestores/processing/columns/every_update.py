@@ -8,10 +8,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from statestores.arrow.stamped_rows import StampedRows
 from statestores.arrow.store_of_bytes import store_of_bytes
 from statestores.processing.columns.aggregates import check_keeps, chosen, drop_all
 from statestores.processing.columns.column import Column
-from statestores.processing.columns.folding import Stored, folded, results
+from statestores.processing.columns.folding import folded, results
 from statestores.processing.columns.groups import Groups
 from statestores.processing.columns.rows import ChangeColumns, RecordColumns, places_of
 from statestores.processing.columns.task_rows import TaskRows
@@ -35,10 +36,9 @@ def every_update(
     below: Any = store_of_bytes(store)
     keys = rows.key.encoded(key_serde(store.specification))
     groups = Groups.of(keys)
-    names = keys.take(pa.array(groups.lasts)).to_pylist()
-    stored = Stored(*below.get_columns(names))
+    stored = StampedRows(below, keys.take(pa.array(groups.lasts)))
     updates = folded(fold, groups, rows.times, values, stored, serde)
-    below.put_many(names, updates.stored, updates.stored_ms)
+    stored.put(updates.stored, updates.stored_ms)
     drop_all(operator, dropped, task)
     new, old = results(fold, updates.new), results(fold, updates.old)
     return ChangeColumns(rows.key, new, old, updates.times, rows.headers, rows.rows)
@@ -57,7 +57,7 @@ def every_row(operator: TableSource, columns: RecordColumns, task: TaskRows) -> 
     groups = Groups.of(keys)
     names = keys.to_pylist()
     below: Any = store_of_bytes(store)
-    present, _ = below.get_columns([names[row] for row in groups.lasts.tolist()])
+    present = StampedRows(below, keys.take(pa.array(groups.lasts))).values.to_pylist()
     before = []
     for code, value in zip(groups.codes.tolist(), values, strict=True):
         before.append(present[code])

@@ -3,12 +3,14 @@
 Each aggregate is what the fold gives record by record. Nothing is read or written here.
 """
 
+from dataclasses import dataclass
 from itertools import repeat
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
 
+from statestores.arrow.stamped_rows import Numbers as StampedNumbers
 from statestores.processing.columns.column import Column, NotOnColumnsError, Numbers, numbers_of
 from statestores.processing.columns.groups import Groups
 from statestores.processing.columns.kernels import kernel_of
@@ -19,16 +21,44 @@ from statestores.spi import Serde
 NO_TIME = -1
 
 _SAFE = float(1 << 62)
+_NOTHING = int64.encode(0)
 
 
-class Stored(NamedTuple):
-    """What the store has for each key."""
+class StoredRows(Protocol):
+    """What a store has for each group: `StampedRows`, or `Stored`."""
 
-    values: list[bytes | None]
-    """The bytes of the aggregates; ``None`` where there is none."""
+    @property
+    def values(self) -> pa.Array:
+        """The bytes of the aggregates; null where there is none."""
 
-    stamps: list[int | None]
-    """Their times."""
+    @property
+    def times(self) -> Numbers:
+        """Their times, `NO_TIME` where there is none."""
+
+    def numbers(self) -> StampedNumbers | None:
+        """Return them as whole numbers, if all of them have the length of one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What a store has for each group, if somebody else has read it."""
+
+    values: pa.Array
+    """See `StoredRows`."""
+
+    times: Numbers
+    """See `StoredRows`."""
+
+    def numbers(self) -> StampedNumbers | None:
+        """Return them as whole numbers, if all of them have the length of one."""
+        present = [_NOTHING if each is None else each for each in self.values.to_pylist()]
+        if any(len(each) != len(_NOTHING) for each in present):
+            return None
+        return StampedNumbers(
+            np.frombuffer(b"".join(present), ">i8").astype(np.int64),
+            self.times,
+            self.values.is_null().to_numpy(zero_copy_only=False),
+        )
 
 
 class Updates(NamedTuple):
@@ -43,23 +73,23 @@ class Updates(NamedTuple):
     times: Numbers
     """The time of each update."""
 
-    stored: list[bytes | None]
+    stored: pa.Array
     """For each key, the bytes of its last aggregate."""
 
-    stored_ms: list[int]
+    stored_ms: Numbers
     """Their times."""
 
 
 class Lasts(NamedTuple):
     """What each group has in the end, and what it had."""
 
-    before: list[Any]
+    before: Column
     """What was stored, as values."""
 
-    after: list[Any]
+    after: Column
     """What is there now."""
 
-    encoded: list[bytes | None]
+    encoded: pa.Array
     """The same, as bytes."""
 
     times: Numbers
@@ -71,7 +101,7 @@ def last_folded(
     groups: Groups,
     times: Numbers,
     values: Any,
-    stored: Stored,
+    stored: StoredRows,
     serde: Serde[Any],
 ) -> Lasts:
     """Return what *values*, at *times*, make in the end of what is *stored* by *serde*.
@@ -79,14 +109,14 @@ def last_folded(
     Raises:
         NotOnColumnsError: The fold's kernel cannot, or an aggregate is deleted.
     """
-    before = decoded_values(serde, stored.values)
+    before = Column.decoded(stored.values, serde)
     if fold.kernel is None:
         updates = one_by_one(fold, groups, times, values, stored, serde)
-        after = updates.new.take(groups.lasts).objects()
-        return Lasts(before, after, updates.stored, updates.times[groups.lasts])
-    after = kernel_of(fold.kernel)(groups, before, values) if len(times) else []
-    encoded = Column(None, objects=after).encoded(serde).to_pylist()
-    return Lasts(before, after, encoded, groups.greatest(times, times_of(stored.stamps)))
+        last = updates.new.take(groups.lasts)
+        return Lasts(before, last, updates.stored, updates.times[groups.lasts])
+    found = kernel_of(fold.kernel)(groups, before.objects(), values) if len(times) else []
+    after = Column(None, objects=found)
+    return Lasts(before, after, after.encoded(serde), groups.greatest(times, stored.times))
 
 
 def folded(
@@ -94,7 +124,7 @@ def folded(
     groups: Groups,
     times: Numbers,
     values: Any,
-    stored: Stored,
+    stored: StoredRows,
     serde: Serde[Any],
 ) -> Updates:
     """Return what *values*, at *times*, make of what is *stored* by *serde* for each group.
@@ -111,7 +141,7 @@ def _whole_numbers(
     groups: Groups,
     times: Numbers,
     values: Any,
-    stored: Stored,
+    stored: StoredRows,
     serde: Serde[Any],
 ) -> Updates | None:
     """Return the updates of counts, and of sums of whole numbers; ``None`` of anything else."""
@@ -126,9 +156,10 @@ def _whole_numbers(
         if numbers.dtype != np.int64:
             return None
         added = numbers
-    before = decoded_values(serde, stored.values)
-    is_new = np.array([each is None for each in before], np.bool_)
-    start: Numbers = np.array([0 if each is None else each for each in before], np.int64)
+    present = stored.numbers()
+    if present is None:
+        return None  # the serde will say what it is
+    start, is_new = present.values, present.absent
     if np.abs(added.astype(np.float64)).sum() + np.abs(start.astype(np.float64)).max() >= _SAFE:
         return None  # a sum may need more than 64 bits
     order = np.argsort(groups.codes, kind="stable")
@@ -139,14 +170,14 @@ def _whole_numbers(
     new[order] = sums
     is_first = np.zeros(len(times), np.bool_)
     is_first[groups.firsts[is_new]] = True
-    out_times = _running(groups, times, times_of(stored.stamps))
+    out_times = _running(groups, times, present.times)
     after = pa.array(new)
     return Updates(
         Column(int64, array=after),
         Column(int64, array=pa.array(new - added, mask=is_first)),
         out_times,
-        int64.encode_array(after.take(pa.array(groups.lasts))).to_pylist(),
-        out_times[groups.lasts].tolist(),
+        int64.encode_array(after.take(pa.array(groups.lasts))),
+        out_times[groups.lasts],
     )
 
 
@@ -168,7 +199,7 @@ def one_by_one(
     groups: Groups,
     times: Numbers,
     values: Any,
-    stored: Stored,
+    stored: StoredRows,
     serde: Serde[Any],
 ) -> Updates:
     """Return the updates of any fold.
@@ -179,9 +210,9 @@ def one_by_one(
     Raises:
         NotOnColumnsError: One is deleted: a store has also seen what is put before that.
     """
-    rows: list[tuple[bytes, int | None] | None] = [
+    rows: list[tuple[bytes, int] | None] = [
         None if data is None else (data, seen_ms)
-        for data, seen_ms in zip(stored.values, stored.stamps, strict=True)
+        for data, seen_ms in zip(stored.values.to_pylist(), stored.times.tolist(), strict=True)
     ]
     initial, add, encode, decode = fold.initial, fold.add, serde.encode, serde.decode
     objects = values.to_pylist() if isinstance(values, pa.Array) else values
@@ -199,8 +230,7 @@ def one_by_one(
             data, seen_ms = row
             old = decode(data)
             new = add(old, value)
-            if seen_ms is not None and seen_ms > time_ms:
-                time_ms = seen_ms  # noqa: PLW2901  # as in `Aggregate.receive`
+            time_ms = max(time_ms, seen_ms)  # noqa: PLW2901  # as in `Aggregate.receive`
         if new is None:
             raise NotOnColumnsError("an aggregate is deleted")
         rows[code] = encode(new), time_ms
@@ -212,20 +242,9 @@ def one_by_one(
         Column(None, objects=news),
         Column(None, objects=olds),
         np.array(out_times, np.int64),
-        [data for data, _ in last],
-        [time_ms or 0 for _, time_ms in last],
+        pa.array([data for data, _ in last], pa.binary()),
+        np.array([time_ms for _, time_ms in last], np.int64),
     )
-
-
-def decoded_values(serde: Serde[Any], stored: list[bytes | None]) -> list[Any]:
-    """Return the values of *stored* bytes; ``None`` where there are none."""
-    return Column.decoded(pa.array(stored, pa.binary()), serde).objects()
-
-
-def times_of(stamps: list[int | None]) -> Numbers:
-    """Return *stamps* as numbers."""
-    found = [NO_TIME if each is None else each for each in stamps] if None in stamps else stamps
-    return np.array(found, np.int64)
 
 
 def results(fold: Fold, column: Column) -> Column:

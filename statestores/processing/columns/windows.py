@@ -14,8 +14,8 @@ from statestores.arrow.store_of_bytes import store_of_bytes
 from statestores.processing.columns.aggregates import changes, drop_all
 from statestores.processing.columns.column import Column, Numbers, WindowedColumn
 from statestores.processing.columns.folding import (
+    NO_TIME,
     Stored,
-    decoded_values,
     folded,
     last_folded,
     results,
@@ -81,7 +81,7 @@ def windowed(
     before, after, encoded, times = last_folded(
         fold, groups, rows.times, found.values, found.stored, serde
     )
-    stamped = _stamped(encoded, times.tolist())
+    stamped = _stamped(encoded, times)
     out: ChangeColumns | None = None
     if operator.pending is not None:
         out = _closed(operator, found, stamped, columns, task)
@@ -128,11 +128,10 @@ def _inner(operator: TimeWindowed, task: TaskRows) -> Serde[Any]:
     return inner
 
 
-def _stamped(values: list[bytes | None], times: list[int]) -> list[bytes]:
+def _stamped(values: pa.Array, times: Numbers) -> list[bytes]:
     """Return *values* behind their times, as `StampedSerde` writes them."""
-    return [
-        time_bytes(time_ms) + (data or b"") for data, time_ms in zip(values, times, strict=True)
-    ]
+    pairs = zip(values.to_pylist(), times.tolist(), strict=True)
+    return [time_bytes(time_ms) + (data or b"") for data, time_ms in pairs]
 
 
 def _open(operator: TimeWindowed, columns: RecordColumns, task: TaskRows) -> _Open:
@@ -155,10 +154,9 @@ def _open(operator: TimeWindowed, columns: RecordColumns, task: TaskRows) -> _Op
     names = keys.take(pa.array(groups.lasts)).to_pylist()
     below: Any = store_of_bytes(store)
     found = list(map(below.fetch, names, starts[groups.lasts].tolist()))
-    stored = Stored(
-        [None if each is None else each[_STAMP_BYTES:] for each in found],
-        [None if each is None else int.from_bytes(each[:_STAMP_BYTES]) for each in found],
-    )
+    values_of = [None if each is None else each[_STAMP_BYTES:] for each in found]
+    stamps = [NO_TIME if each is None else int.from_bytes(each[:_STAMP_BYTES]) for each in found]
+    stored = Stored(pa.array(values_of, pa.binary()), np.array(stamps, np.int64))
     return _Open(rows, values, starts, late, seen, names, groups, stored)
 
 
@@ -213,7 +211,7 @@ def _closed(
         if data is not None:
             closing[start_ms, key] = data
     opened = []
-    for place, data, before in zip(places, stamped, found.stored.values, strict=True):
+    for place, data, before in zip(places, stamped, found.stored.values.to_pylist(), strict=True):
         if before is None and place[0] <= last_closed_ms:
             closing[place] = data  # it may have waited: an aggregate that is deleted does
         elif before is None:
@@ -238,10 +236,11 @@ def _results(
     serde = key_serde(task.store(operator.store).specification)
     keys = Column.decoded(pa.array([each[1] for each in closing], pa.binary()), serde)
     starts = np.array([each[0] for each in closing], np.int64)
-    values = decoded_values(_inner(operator, task), [each[2][_STAMP_BYTES:] for each in closing])
+    data = pa.array([each[2][_STAMP_BYTES:] for each in closing], pa.binary())
+    values = Column.decoded(data, _inner(operator, task))
     return ChangeColumns(
         WindowedColumn(keys, starts, starts + size_ms),
-        results(operator.fold, Column(None, objects=values)),
+        results(operator.fold, values),
         Column(None, objects=[None] * len(closing)),
         np.array([int.from_bytes(each[2][:_STAMP_BYTES]) for each in closing], np.int64),
         None,

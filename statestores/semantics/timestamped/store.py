@@ -10,7 +10,6 @@ Invariants:
 
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import repeat
 from typing import Any, cast
 
 from statestores.errors import InvalidArgumentError, InvalidTypeError
@@ -30,7 +29,6 @@ from statestores.semantics.every_kind.arguments import (
 )
 from statestores.semantics.every_kind.key_ranges import KeyRanges
 from statestores.semantics.every_kind.sorted_rows import SortedRows
-from statestores.semantics.every_kind.timed_store import TimedStore
 from statestores.semantics.expiry.wall_clock import Clock
 from statestores.semantics.rows.closed_rows import ClosedRows
 from statestores.semantics.rows.content_chunks import frozen_content
@@ -48,11 +46,11 @@ from statestores.semantics.timestamped.rows import (
     living,
     living_pairs,
     pack_timestamp,
-    stamped_columns,
     stamped_rows,
     stamped_values,
     unpack_timestamp,
 )
+from statestores.semantics.timestamped.whole_rows import WholeRows
 from statestores.spi.durability import Durability
 from statestores.spi.engine import Engine
 from statestores.spi.milliseconds import warn_of_another_unit
@@ -72,7 +70,7 @@ new_tuple: Any = tuple.__new__
 
 
 class EngineTimestampedKeyValueStore(
-    KeyRanges[TimestampedValue[bytes]], TimedStore, TimestampedKeyValueStore[bytes, bytes]
+    KeyRanges[TimestampedValue[bytes]], WholeRows, TimestampedKeyValueStore[bytes, bytes]
 ):
     """A key-value store of bytes and timestamps over any engine."""
 
@@ -105,8 +103,7 @@ class EngineTimestampedKeyValueStore(
         self._stream_time = self._progress.stream_time_ms
         self._highest: tuple[bytes, bytes] | None = None
         self._is_replayed = False
-        self._changes: tuple[int, Changes] | None = None
-        # After how many puts the pending writes were which: a task's commit asks twice.
+        self._columns = None
 
     # Writes.
 
@@ -199,7 +196,7 @@ class EngineTimestampedKeyValueStore(
         check_times("timestamp_ms", stamps)
         stamped = stamped_rows(values, timestamps_ms)
         row_keys = [DATA + key for key in keys]
-        self._changes = None
+        self._columns = None
         self._rows.update(zip(row_keys, stamped, strict=True))
         reached = max(stamps, default=NO_STREAM_TIME)
         if reached > self._stream_time:
@@ -259,27 +256,10 @@ class EngineTimestampedKeyValueStore(
         horizon = self._expiry.horizon_ms(self._stream_time)
         return [living(row, horizon) for row in found]
 
-    def get_columns(self, keys: list[bytes]) -> tuple[list[bytes | None], list[int | None]]:
-        """Return the values of *keys*, and their timestamps: `get_many` without a pair for each.
-
-        Requires: rows do not expire.
-        """
-        return stamped_columns(self._rows_of(keys))
-
     def _rows_of(self, keys: list[bytes]) -> list[bytes | None]:
         """Return the rows of *keys*: pending, cached, or the engine's."""
-        self.check_open()
         check_keys(keys)
-        rows = [DATA + key for key in keys]
-        found: list[Any] = list(map(self._cached.get, rows, repeat(_ABSENT)))
-        if self._rows:
-            found = list(map(self._rows.get, rows, found))
-        missing = [row for row, each in zip(rows, found, strict=True) if each is _ABSENT]
-        if missing:
-            self._engine_gets += len(missing)
-            stored = iter(self._engine.get_many(missing))
-            found = [next(stored) if each is _ABSENT else each for each in found]
-        return found
+        return self.read_rows([DATA + key for key in keys])
 
     def _scan(
         self, start: bytes, stop: bytes, *, reverse: bool
@@ -313,11 +293,7 @@ class EngineTimestampedKeyValueStore(
     def pending_changes(self) -> Changes:
         self.check_open()
         self._sweep_into_pending()
-        if self._expires:
-            return pending_columns(self._rows, self._highest)
-        if self._changes is None or self._changes[0] != self._puts:
-            self._changes = self._puts, pending_columns(self._rows, self._highest)
-        return self._changes[1]
+        return pending_columns(self._rows, self._highest)
 
     def replay(self, changes: Changes) -> None:
         self.check_open()
@@ -417,7 +393,7 @@ class EngineTimestampedKeyValueStore(
             self._gets_before = self._engine_gets
         self._next_progress = replace(self._progress)
         self._stream_time = self._progress.stream_time_ms
-        self._highest = self._changes = None
+        self._highest = self._columns = None
         self._is_replayed = False
         self._sweep.begin_commit()
         buffer = WriteBuffer()
