@@ -36,7 +36,7 @@ from statestores.spi import (
     parse_options,
 )
 from statestores.spi.engine import WriteBatch
-from statestores.spi.write_order import by_key, in_write_order
+from statestores.spi.write_order import ORDERED_FROM, by_key, in_write_order
 from statestores_rocksdb.clean_close import SEAL, seal
 from statestores_rocksdb.database import driver_options, open_database
 from statestores_rocksdb.failures import fail, is_borrow_conflict
@@ -140,8 +140,9 @@ class RocksDBEngine(ViewReads, Engine):
             delete = writes.delete
             # Deletions add keys to the table of recent writes and take none away: of few, too, to
             # sort them costs half of what it saves.
-            has_deletions = None in batch.values()
-            for key, value in by_key(batch) if has_deletions else in_write_order(batch):
+            is_small = len(batch) < ORDERED_FROM
+            is_sorted = is_small and None in batch.values()
+            for key, value in by_key(batch) if is_sorted else in_write_order(batch):
                 if value is None:
                     delete(key)
                 else:

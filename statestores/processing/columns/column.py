@@ -60,7 +60,7 @@ def exact_array(serde: Serde[Any], objects: list[Any]) -> pa.Array | None:
 class Column:
     """Values of one serde, or of none that is known; null where there is no value."""
 
-    __slots__ = ("_array", "_bytes", "_objects", "serde")
+    __slots__ = ("_array", "_bytes", "_objects", "_of", "_rows", "serde")
 
     def __init__(
         self,
@@ -75,6 +75,8 @@ class Column:
         self._bytes = data
         self._array = array
         self._objects = objects
+        self._of: Column | None = None
+        self._rows: Numbers | None = None
 
     @classmethod
     def decoded(cls, data: pa.Array, serde: Serde[Any]) -> Self:
@@ -90,7 +92,7 @@ class Column:
         return cls(serde, data=data, objects=objects)
 
     def __len__(self) -> int:
-        return len(self._any())
+        return len(self._any() if self._rows is None else self._rows)
 
     def array(self) -> pa.Array:
         """Return the values as an Arrow array.
@@ -98,13 +100,13 @@ class Column:
         Raises:
             NotOnColumnsError: No Arrow type is known that has them exactly.
         """
-        if self._array is None:
+        if self.array_at_hand() is None:
             if not is_exact(self.serde) or self.serde is None:
                 raise NotOnColumnsError("the values have no Arrow type")
-            if self._bytes is not None:
+            if self.bytes_at_hand() is not None:
                 self._array = self.serde.decode_array(self._bytes)
             else:
-                self._array = pa.array(self._objects, self.serde.arrow_type())
+                self._array = pa.array(self.objects_at_hand(), self.serde.arrow_type())
         return self._array
 
     def array_of(self, arrow_type: pa.DataType) -> pa.Array:
@@ -114,20 +116,20 @@ class Column:
             NotOnColumnsError: No Arrow type is known that has them exactly.
             pyarrow.ArrowException: An object is not of that type.
         """
-        if self._array is None and self._bytes is None and self.serde is None:
-            return pa.array(self._objects, arrow_type)
+        if self.serde is None and self.array_at_hand() is None and self.bytes_at_hand() is None:
+            return pa.array(self.objects_at_hand(), arrow_type)
         return self.array()
 
     def objects(self) -> list[Any]:
         """Return the values as Python's."""
-        if self._objects is None:
-            if self._array is None and not is_exact(self.serde):
+        if self.objects_at_hand() is None:
+            if self.array_at_hand() is None and not is_exact(self.serde):
                 decode: Any = None if self.serde is None else self.serde.decode
                 data = self._any().to_pylist()
                 self._objects = [None if each is None else decode(each) for each in data]
             else:
                 self._objects = self.array().to_pylist()
-        return self._objects
+        return self._objects  # type: ignore[return-value]  # no longer None
 
     def encoded(self, serde: Serde[Any]) -> pa.Array:
         """Return the bytes of the values by *serde*.
@@ -135,39 +137,69 @@ class Column:
         Raises:
             SerializationError: One is not of the serde's type.
         """
-        if self._bytes is not None and serde == self.serde:
+        if serde == self.serde and self.bytes_at_hand() is not None:
             return self._bytes
-        if self._array is not None and is_exact(serde) and self._array.type == serde.arrow_type():
-            return serde.encode_array(self._array)
+        array = self.array_at_hand() if is_exact(serde) else None
+        if array is not None and array.type == serde.arrow_type():
+            data = serde.encode_array(array)
+            if serde == self.serde:
+                self._bytes = data  # a store and a topic take the same
+            return data
         objects = self.objects()
         array = exact_array(serde, objects)
         if array is not None:
             return serde.encode_array(array)
         encode = serde.encode
-        data = [None if each is None else encode(each) for each in objects]
-        return pa.array(data, pa.binary())
+        return pa.array([None if each is None else encode(each) for each in objects], pa.binary())
 
     def absent(self) -> Flags:
         """Return where there is no value."""
-        if self._bytes is None and self._array is None:
+        form: Any = self.bytes_at_hand()
+        if form is None:
+            form = self.array_at_hand()
+        if form is None:
             return np.array([each is None for each in self.objects()], np.bool_)
-        form: Any = self._array if self._bytes is None else self._bytes
+        if not form.null_count:
+            return np.zeros(len(form), np.bool_)
         absent: Flags = form.is_null().to_numpy(zero_copy_only=False)
         return absent
 
     def take(self, rows: Numbers) -> "Column":
-        """Return the values of *rows*, in their order."""
-        places = pa.array(rows)
-        objects = self._objects
-        return Column(
-            self.serde,
-            data=None if self._bytes is None else self._bytes.take(places),
-            array=None if self._array is None else self._array.take(places),
-            objects=None if objects is None else [objects[row] for row in rows.tolist()],
-        )
+        """Return the values of *rows*, in their order.
+
+        They are looked up when they are asked for: the next step may put others in their place.
+        """
+        taken = Column(self.serde)
+        taken._of, taken._rows = self, rows  # of this class
+        return taken
+
+    def bytes_at_hand(self) -> pa.Array | None:
+        """Return the values as bytes, if they are in that form."""
+        if self._bytes is None and self._of is not None:
+            form = self._of.bytes_at_hand()
+            self._bytes = None if form is None else form.take(pa.array(self._rows))
+        return self._bytes
+
+    def array_at_hand(self) -> pa.Array | None:
+        """Return the values as an Arrow array, likewise."""
+        if self._array is None and self._of is not None:
+            form = self._of.array_at_hand()
+            self._array = None if form is None else form.take(pa.array(self._rows))
+        return self._array
+
+    def objects_at_hand(self) -> list[Any] | None:
+        """Return the values as Python's, likewise."""
+        if self._objects is None and self._of is not None and self._rows is not None:
+            form = self._of.objects_at_hand()
+            self._objects = None if form is None else [form[row] for row in self._rows.tolist()]
+        return self._objects
 
     def _any(self) -> Any:
-        return next(form for form in (self._bytes, self._array, self._objects) if form is not None)
+        for form in (self.bytes_at_hand, self.array_at_hand, self.objects_at_hand):
+            found: Any = form()
+            if found is not None:
+                return found
+        raise AssertionError("a column has at least one form")
 
 
 class WindowedColumn(Column):

@@ -15,21 +15,24 @@ class Groups:
     same order (PRC-9).
     """
 
-    __slots__ = ("codes", "count", "firsts", "lasts")
+    __slots__ = ("codes", "count", "lasts")
 
     def __init__(self, codes: Numbers, count: int) -> None:
         """Group rows by *codes*, which are from 0 to below *count*; each of them occurs."""
         lasts = np.zeros(count, np.int64)
         lasts[codes] = np.arange(len(codes))  # of equal codes the last one stays
-        order = np.argsort(lasts)
-        place = np.empty(count, np.int64)
-        place[order] = np.arange(count)
+        is_last = np.zeros(len(codes), np.bool_)
+        is_last[lasts] = True
         self.count = count
-        self.codes: Numbers = place[codes]
-        self.lasts: Numbers = lasts[order]
-        firsts = np.zeros(count, np.int64)
-        firsts[self.codes[::-1]] = np.arange(len(codes))[::-1]
-        self.firsts: Numbers = firsts
+        self.codes: Numbers = (np.cumsum(is_last) - 1)[lasts][codes]
+        self.lasts: Numbers = np.flatnonzero(is_last)
+
+    @property
+    def firsts(self) -> Numbers:
+        """The first row of each group."""
+        firsts = np.zeros(self.count, np.int64)
+        firsts[self.codes[::-1]] = np.arange(len(self.codes))[::-1]
+        return firsts
 
     @classmethod
     def of(cls, keys: pa.Array) -> "Groups":

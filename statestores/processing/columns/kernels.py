@@ -79,9 +79,10 @@ def reduced(ufunc: np.ufunc) -> Kernel:
             raise NotOnColumnsError("aggregates and values are of different types")
         is_new = np.array([each is None for each in before], np.bool_)
         start = np.array([0 if each is None else each for each in before], numbers.dtype)
-        start[is_new] = numbers[groups.firsts[is_new]]
+        firsts = groups.firsts[is_new]
+        start[is_new] = numbers[firsts]
         is_first = np.zeros(len(numbers), np.bool_)
-        is_first[groups.firsts[is_new]] = True
+        is_first[firsts] = True
         rest = ~is_first
         ufunc.at(start, groups.codes[rest], numbers[rest])
         return start.tolist()  # type: ignore[no-any-return]

@@ -13,7 +13,7 @@ from statestores.processing.record_rows import records_of
 from statestores.spi import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 
 class Consumer:
@@ -32,7 +32,7 @@ class Consumer:
         next_offset = first_offset if next_offset is None else next_offset
         self._next = next_offset
         self._frames: Iterator[Frame] = iter(())
-        self._rest: tuple[list[int], list[pa.RecordBatch]] = [], []
+        self._rest: tuple[Sequence[int], list[pa.RecordBatch]] = range(0), []
         self._is_fed = True
         self._end = log.end_offset
         if self._end < next_offset:
@@ -53,11 +53,11 @@ class Consumer:
         frame = self._next_frame()
         return [] if frame is None else list(records_of(frame))
 
-    def poll_rows(self, limit: int) -> tuple[list[int], pa.RecordBatch] | None:
+    def poll_rows(self, limit: int) -> "tuple[Sequence[int], pa.RecordBatch] | None":
         """Return up to *limit* records that come next as columns, with their offsets, or none."""
         offsets, batches = self._rest
         while len(offsets) < limit and (frame := self._next_frame()) is not None:
-            offsets = offsets + list(frame.offsets)
+            offsets = _joined(offsets, frame.offsets)
             batches = [*batches, frame.batch.select(range(len(RECORD_ROWS)))]
         if not offsets:
             return None
@@ -92,3 +92,12 @@ class Consumer:
     def close(self) -> None:
         """Close the file that is being read."""
         self._frames = iter(())
+
+
+def _joined(offsets: "Sequence[int]", more: "Sequence[int]") -> "Sequence[int]":
+    """Return *offsets* and *more*: as a range, which costs nothing, where none is missing."""
+    if not offsets:
+        return more
+    if isinstance(offsets, range) and isinstance(more, range) and offsets.stop == more.start:
+        return range(offsets.start, more.stop)
+    return [*offsets, *more]

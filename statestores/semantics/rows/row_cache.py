@@ -69,9 +69,13 @@ class RowCache:
                 self._held_bytes += size
                 return
             self._is_filled = True
-        changed = {key: rows[key] for key in rows.keys() & self.rows.keys()}
-        self.rows.update(changed)
-        self._held_bytes += sum(map(len, filter(None, changed.values())))
+        if rows.keys() <= self.rows.keys():  # who counts the same words again changes them all
+            self.rows.update(rows)
+            self._held_bytes += size_bytes
+        else:
+            changed = {key: rows[key] for key in rows.keys() & self.rows.keys()}
+            self.rows.update(changed)
+            self._held_bytes += sum(map(len, filter(None, changed.values())))
         if self._held_bytes > self._capacity_bytes:
             self._make_room()
 
