@@ -16,12 +16,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from statestores.arrow.columns import put_encoded
+from statestores.arrow.file_access import reporting
 from statestores.arrow.progress import Meter
+from statestores.arrow.restore_mark import has_rows
+from statestores.arrow.snapshots.directory import list_snapshots
 from statestores.arrow.store_of_bytes import store_of_bytes
+from statestores.changelog import FileChangelog
 from statestores.errors import InvalidArgumentError, StorageError, StoreMismatchError
 from statestores.files.directory_lock import DirectoryLock
 from statestores.logged_store import open_logged_store
+from statestores.opening import backend_of, open_store
 from statestores.partitioning import partitioner_by_name
+from statestores.reading.partition_places import log_at
 from statestores.spi.kinds import Kind
 from statestores.spi.offsets import TopicPartition
 from statestores.spi.specification import StoreSpecification
@@ -32,6 +38,9 @@ PUT_ROWS = 16_384
 
 _ASIDE = ".import"
 """Where partitions are written until they are complete, in the state root."""
+
+_EMPTY = "empty"
+"""The name there of a partition that was there, with nothing in it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,17 +98,70 @@ def partitions_there(
 ) -> frozenset[tuple[str, int]]:
     """Return those of *places*, stores and partitions, that are in *target* already.
 
+    One that was opened, or locked, and never committed to is not: who looked at a store that an
+    import has left half there, or began to reshard it, has made the others, and they are empty.
+
     Raises:
         StoreMismatchError: There are some, and they must not be skipped.
+        StoreLockedError: Somebody has one open that has nothing yet.
+        StoreCorruptedError, StorageError: It cannot be told.
     """
-    existing = [each for each in places if (target.path / each[0] / str(each[1])).exists()]
+    existing = [each for each in places if _is_taken(target, *each)]
     if existing and not skip_existing:
-        store, number = existing[0]
-        raise StoreMismatchError(
-            f"partition {number} of the store {store!r} is in {str(target.path)!r} already; import "
-            "into another state root, or skip what is there"
-        )
+        raise _taken(target, *existing[0])
     return frozenset(existing)
+
+
+def _is_taken(target: StateRoot, store: str, number: int) -> bool:
+    """Return whether *target* has something in a partition, in what counts of the store."""
+    if store not in target.stores:  # files of nobody, which would be in the way
+        return (target.path / store / str(number)).exists()
+    if number >= target.store(store).partitions:
+        return False
+    place = target.partition(store, number)
+    if not place.path.exists():
+        return False
+    if list_snapshots(place.snapshots):
+        return True
+    specification = target.store(store).specification
+    if FileChangelog.exists(place.changelog):
+        end = log_at(place, specification).end()
+        if end.offset or end.position:
+            return True
+    if backend_of(place.path) is None:
+        return False
+    with open_store(place.path, specification) as opened:
+        return has_rows(opened) or bool(opened.committed_offsets())
+
+
+def _make_room(target: StateRoot, store: str, number: int) -> None:
+    """Set a partition aside that is there and has nothing.
+
+    Requires: `importing_into`.
+
+    Raises:
+        StoreMismatchError: It has something since it was looked at.
+        StoreLockedError: Somebody has it open.
+    """
+    place = target.partition(store, number)
+    if not place.path.exists():
+        return
+    lock = DirectoryLock.acquire(place.changelog)
+    try:
+        if _is_taken(target, store, number):
+            raise _taken(target, store, number)
+        with reporting("move aside", place.path):
+            place.path.rename(target.path / _ASIDE / _EMPTY)
+    finally:
+        lock.release()
+    _remove(target.path / _ASIDE / _EMPTY)
+
+
+def _taken(target: StateRoot, store: str, number: int) -> StoreMismatchError:
+    return StoreMismatchError(
+        f"partition {number} of the store {store!r} is in {str(target.path)!r} already; import "
+        "into another state root, or skip what is there"
+    )
 
 
 def in_order(
@@ -138,10 +200,12 @@ def write_partition(
     Requires: `importing_into`.
 
     Raises:
+        StoreMismatchError, StoreLockedError: Somebody has opened the partition meanwhile.
         StorageError: Something cannot be written; there is no such partition then.
     """
     aside = target.path / _ASIDE / "state"
-    _remove(aside)  # what a process that died has left
+    for left in (aside, target.path / _ASIDE / _EMPTY):  # by a process that died
+        _remove(left)
     staged = StateRoot.create(aside)
     staged.add_store(specification, partitions=partitions)
     name = specification.name
@@ -156,6 +220,7 @@ def write_partition(
         logged.commit(offsets)
         logged.snapshot()
     target.add_store(specification, partitions=partitions)
+    _make_room(target, name, partition)
     place = target.partition(name, partition).path
     try:
         place.parent.mkdir(exist_ok=True)

@@ -1,5 +1,6 @@
 """A store without history becomes a versioned one by what its changelog says of times."""
 
+import shutil
 from pathlib import Path
 
 import pyarrow as pa
@@ -7,8 +8,10 @@ import pytest
 
 import statestores as ss
 from statestores.changelog import KEY_VALUE_CHANGES, ChangelogReader
-from statestores.errors import InvalidArgumentError, StoreMismatchError
-from statestores.migration import import_as_versioned
+from statestores.errors import InvalidArgumentError, StoreLockedError, StoreMismatchError
+from statestores.files.directory_lock import DirectoryLock
+from statestores.migration import ImportedPartition, import_as_versioned
+from statestores.resharding import reshard
 from statestores.staging.staged_write import write_at_once
 
 WORDS: ss.KeyValue[str, str] = ss.KeyValue("words", key=ss.utf8, value=ss.utf8)
@@ -16,6 +19,8 @@ PRICES: ss.TimestampedKeyValue[str, int] = ss.TimestampedKeyValue(
     "prices", key=ss.utf8, value=ss.int64
 )
 INPUT = ss.TopicPartition("input", 0)
+HOMES = ("to", "or", "be")
+"""A key that belongs to each of three partitions."""
 
 
 def rows(key: str, value: bytes) -> pa.RecordBatch:
@@ -90,10 +95,88 @@ def test_what_cannot_become_versions_is_refused(tmp_path: Path) -> None:
     root = ss.StateRoot.create(tmp_path / "state")
     root.add_store(ss.Versioned("rates", history_retention_ms=1), partitions=1)
     root.add_store(WORDS, partitions=1)
-    with ss.open_logged_store(root, WORDS, backend="memory"):
-        pass
+    with pytest.raises(StoreMismatchError, match="differs from its specification"):
+        import_as_versioned(root.path, "words", root.path, history_retention_ms=1)
+    with ss.open_logged_store(root, WORDS, backend="memory") as logged:
+        logged.store.put("key", "value")
+        logged.commit()
 
     with pytest.raises(InvalidArgumentError, match="versioned store, whose rows have times"):
         import_as_versioned(root.path, "rates", tmp_path / "new", history_retention_ms=1)
     with pytest.raises(StoreMismatchError, match="already"):
         import_as_versioned(root.path, "words", root.path, history_retention_ms=1)
+
+
+def _half_imported(tmp_path: Path) -> ss.StateRoot:
+    """Return the root of an import that has died when it had one of three partitions."""
+    plain = ss.StateRoot.create(tmp_path / "plain")
+    plain.add_store(WORDS, partitions=3)
+    for number, word in enumerate(HOMES):
+        with ss.open_logged_store(plain, WORDS, number, backend="memory") as logged:
+            logged.store.put(word, "v")
+            logged.commit()
+    assert [each.is_new for each in _import(tmp_path)] == [True] * 3
+    root = ss.StateRoot.open(tmp_path / "versions")
+    for number in (1, 2):
+        shutil.rmtree(root.partition("words", number).path)
+    return root
+
+
+def _import(tmp_path: Path, *, skip_existing: bool = True) -> list[ImportedPartition]:
+    return import_as_versioned(
+        tmp_path / "plain",
+        "words",
+        tmp_path / "versions",
+        history_retention_ms=ss.DAY,
+        backend="memory",
+        skip_existing=skip_existing,
+    )
+
+
+@pytest.mark.spec("MIG-18", "MIG-19")
+@pytest.mark.parametrize("how", ["opened", "locked", "read-aside"])
+def test_partitions_that_somebody_has_only_looked_at_are_imported(tmp_path: Path, how: str) -> None:
+    """What a killed import lacks follows, also where a directory of nothing is in its place.
+
+    An import died, the store was opened, and the import was done again: two partitions stayed
+    empty, and the import said that they were there. Whoever opens a partition, or locks it as a
+    reshard does, makes its directory, and that was all that was asked for. Now a partition is there
+    once something was committed to it; one that is open is not taken from whoever has it.
+    """
+    root = _half_imported(tmp_path)
+    if how == "opened":
+        with (
+            ss.open_logged_store(root, "words", 1, backend="sqlite"),
+            pytest.raises(StoreLockedError),
+        ):
+            _import(tmp_path)
+    elif how == "locked":
+        DirectoryLock.acquire(root.partition("words", 1).changelog).release()
+    else:
+        reshard(root, "words", 2, to=tmp_path / "other")
+    done = _import(tmp_path)
+
+    assert [(each.is_new, each.rows) for each in done] == [(False, 0), (True, 1), (True, 1)]
+    for number, word in enumerate(HOMES):
+        with ss.open_logged_store(root, "words", number, backend="memory") as logged:
+            assert logged.store.get(word) is not None
+    with pytest.raises(StoreMismatchError, match=r"is in .* already"):
+        _import(tmp_path, skip_existing=False)
+
+
+@pytest.mark.spec("MIG-18", "RSH-7")
+def test_what_a_reshard_has_moved_is_there(tmp_path: Path) -> None:
+    """It is skipped, or refused before anything is read.
+
+    An import into a store that had been resharded did not see its partitions: it read and wrote
+    a whole one before it failed on the directory that was in its way, also when it was told to skip
+    what is there.
+    """
+    _half_imported(tmp_path)
+    _import(tmp_path)
+    for partitions in (2, 3):
+        reshard(tmp_path / "versions", "words", partitions)
+
+    assert [each.is_new for each in _import(tmp_path)] == [False] * 3
+    with pytest.raises(StoreMismatchError, match=r"is in .* already"):
+        _import(tmp_path, skip_existing=False)
