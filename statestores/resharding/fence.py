@@ -88,12 +88,14 @@ def check_request(root: StateRoot, store: str, partitions: int, *, in_place: boo
             "store into another state root (to=..., or --to)"
         )
     if in_place:
-        _refuse_recorded_commits(root.path)
+        refuse_recorded_commits(root.path)
     return entry
 
 
-def _refuse_recorded_commits(root: Path) -> None:
+def refuse_recorded_commits(root: Path) -> None:
     """Accept a root whose tasks have ended every commit that they began.
+
+    That holds only as long as nobody can commit: who asks without the fence asks again in it.
 
     Raises:
         InvalidArgumentError: One has died in the middle of a commit.

@@ -19,10 +19,16 @@ from statestores.errors import InvalidArgumentError, StateStoreError, StoreMisma
 from statestores.failpoints import reach
 from statestores.files.directory_lock import DirectoryLock
 from statestores.files.durable_directory import make_directory, make_durable
+from statestores.files.local_path import local_path
 from statestores.files.lock_waiting import COMMIT_TIMEOUT_MS
 from statestores.generations import home_of
 from statestores.resharding.building import Build, Built
-from statestores.resharding.fence import Fenced, check_request, fenced
+from statestores.resharding.fence import (
+    Fenced,
+    check_request,
+    fenced,
+    refuse_recorded_commits,
+)
 from statestores.resharding.left_over import (
     SCRATCH_DIRECTORY,
     remove_all_but,
@@ -133,14 +139,18 @@ def reshard(
     """
     source = root if isinstance(root, StateRoot) else StateRoot.open(root)
     entry = check_request(source, store, partitions, in_place=to is None)
+    directory = None if to is None else local_path(to, "to")
+    if directory is not None and source.storage is None:
+        _refuse_inside(source, directory)
     if memory_bytes < 1:
         raise InvalidArgumentError(f"memory_bytes must be from 1, got {memory_bytes!r}")
-    if to is None and entry.partitions == partitions:
+    if directory is None and entry.partitions == partitions:
         remove_left_over(source, store)
         return _nothing_done(entry)
     work = _Work(source, entry, partitions, memory_bytes, Meter(progress), each or _one_by_one)
-    if to is not None:
-        return _into_another(work, StateRoot.create(to), timeout_ms, drop_expired=drop_expired)
+    if directory is not None:
+        target = StateRoot.create(directory)
+        return _into_another(work, target, timeout_ms, drop_expired=drop_expired)
     return _in_place(work, timeout_ms, drop_expired=drop_expired, keep_old=keep_old)
 
 
@@ -266,6 +276,7 @@ def _in_place(work: _Work, timeout_ms: int, *, drop_expired: bool, keep_old: boo
     """Make the next generation of the store, and have it count."""
     root, store = work.source, work.store
     with fenced(root, store, timeout_ms) as fence:
+        refuse_recorded_commits(root.path)  # of a task that died while this waited for it
         remove_all_but(root.path, store, work.entry.generation)
         home = home_of(root.path, store, work.entry.generation + 1)
         scratch = root.path / store / SCRATCH_DIRECTORY
@@ -303,8 +314,6 @@ def _into_another(
     """Write the store into the root *target*, where it counts once the root names it."""
     store, home = work.store, target.path / work.store
     scratch = home / SCRATCH_DIRECTORY
-    if target.storage is None and work.source.storage is None:
-        _refuse_same(work.source, target)
     _refuse_present(target, store)
     lock = DirectoryLock.acquire(scratch)
     try:
@@ -334,16 +343,25 @@ def _into_another(
     return report
 
 
-def _refuse_same(source: StateRoot, target: StateRoot) -> None:
-    """Accept another root than the one that the store is in.
+def _refuse_inside(source: StateRoot, directory: Path) -> None:
+    """Accept a *directory* outside the root that the store is in.
+
+    What lies in the directory of a store is the store's: a root in there would hide from readers
+    of old partitions that these were resharded, and go with what a reshard has left.
 
     Raises:
-        InvalidArgumentError: It is the same.
+        InvalidArgumentError: It is that root, or is in it.
     """
-    if source.path.resolve() == target.path.resolve():
+    root, target = source.path.resolve(), directory.resolve()
+    if target == root:
         raise InvalidArgumentError(
-            f"{str(target.path)!r} is the state root that the store is in; leave to (--to) out to "
+            f"{str(directory)!r} is the state root that the store is in; leave to (--to) out to "
             "reshard it in place"
+        )
+    if root in target.parents:
+        raise InvalidArgumentError(
+            f"{str(directory)!r} is inside the state root {str(source.path)!r}, where the stores "
+            "have their files; give to (--to) a directory beside it"
         )
 
 

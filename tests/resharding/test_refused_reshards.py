@@ -1,7 +1,11 @@
 """What is not resharded, or not unasked; and what a reshard says before and meanwhile."""
 
+import importlib
 import random
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from dictionary import RETENTION_MS, SPECIFICATIONS, by_repr, shown
@@ -21,10 +25,12 @@ from statestores.errors import (
 from statestores.failpoints import arm, disarm
 from statestores.partitioning import partitioner_by_name
 from statestores.resharding import plan_reshard, reshard
+from statestores.resharding.fence import Fenced, fenced
 from statestores.root_document import TOPOLOGY_NOTE
 from statestores.staging.staged_write import publish, publishing, stage
 from statestores.staging.write_intent import StreamBatch
 from statestores.state_root import StateRoot
+from statestores.tasks import open_task
 
 pytestmark = pytest.mark.usefixtures("no_descriptor_leaks")
 
@@ -111,6 +117,10 @@ def test_another_root_gets_the_store_and_this_one_keeps_it(
         reshard(root, "kept", 3, to=other)
     with pytest.raises(InvalidArgumentError, match="leave to"):
         reshard(root, "kept", 3, to=root)
+    # It was made there, and then readers of old partitions took that root for the one they are in.
+    with pytest.raises(InvalidArgumentError, match="inside the state root"):
+        reshard(root, "kept", 3, to=root / "kept")
+    assert not (root / "kept" / "statestores.json").exists()
 
 
 @pytest.mark.spec("RSH-12")
@@ -135,6 +145,48 @@ def test_what_cannot_be_resharded_is_refused_by_name(tmp_path: Path) -> None:
     (root / TOPOLOGY_NOTE).write_text("{}")
     with pytest.raises(InvalidArgumentError, match="the state of a topology"):
         reshard(root, "kept", 3)
+
+
+@pytest.mark.spec("RSH-12", "TSK-3")
+def test_a_task_that_dies_while_a_reshard_waits_for_it_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether a commit is recorded is asked where nobody can record one any more.
+
+    A reshard found no recorded commit, and waited for the task that had the store open. That
+    recorded one and died; the reshard went on, half of the commit was lost, and the task could not
+    be opened any more.
+    """
+    root = tmp_path / "root"
+    state = StateRoot.create(root)
+    for name in ("kept", "other"):
+        state.add_store(ss.KeyValue(name), partitions=1)
+    task = open_task(root, "0_0", ["kept", "other"], backend="memory")
+
+    def die() -> None:
+        raise KeyboardInterrupt
+
+    @contextmanager
+    def dying(*waiting: Any) -> Iterator[Fenced]:
+        for name in ("kept", "other"):
+            task.store(name).put(b"k", b"v")
+        arm("task.recorded", die)
+        with pytest.raises(KeyboardInterrupt):
+            task.commit({})
+        task.close()
+        with fenced(*waiting) as fence:
+            yield fence
+
+    module = importlib.import_module("statestores.resharding.reshard")
+    monkeypatch.setattr(module, "fenced", dying)
+    try:
+        with pytest.raises(InvalidArgumentError, match="has recorded a commit"):
+            reshard(root, "kept", 2)
+    finally:
+        disarm()
+        task.close()
+    with open_task(root, "0_0", ["kept", "other"], backend="memory") as again:
+        assert [again.store(name).get(b"k") for name in ("kept", "other")] == [b"v", b"v"]
 
 
 @pytest.mark.spec("RSH-12")
