@@ -8,8 +8,9 @@ from pyspark.sql import SparkSession
 
 import statestores as ss
 from statestores.changelog import FileChangelog
-from statestores.errors import InvalidOptionError
+from statestores.errors import InvalidOptionError, OffsetOutOfRangeError
 from statestores.partitioning import murmur2_partitioner
+from statestores.resharding import reshard
 from statestores.root_document import Placement
 from statestores.spark.given_root import GivenRoot
 from statestores.spark.options.combinations import check_combination
@@ -18,6 +19,7 @@ from statestores.spark.options.stream import StreamOptions, without_stream_optio
 from statestores.spark.source.metadata_reader import MetadataReader
 from statestores.spark.source.reader import StateStoreReader, StorePartition
 from statestores.spi import Changes
+from statestores.upkeep import Compaction, FileSnapshot, Vacuum
 from statestores_conformance.many_cases import for_each
 
 COUNTS = ss.KeyValue("counts", key=ss.utf8, value=ss.int64)
@@ -72,6 +74,36 @@ def test_names_of_other_tables_mean_what_they_mean_there(
     expected = [] if ours == {"offset": "-1"} else rows(state, **ours)
 
     assert rows(state, **alias) == expected
+
+
+@for_each("how", ["compacted", "deleted", "resharded"])
+def test_a_time_of_which_nothing_is_known_is_refused(state: Path, how: str) -> None:
+    """Content as of a time before the changes that are left is not made up.
+
+    A read as of a time that lay before a compaction gave an empty store, and one before a vacuum or
+    a reshard what the store had much later: what was left of the log was taken for all of it. Now
+    it is refused, and a later time is answered as before.
+    """
+    expected = rows(state)
+    if how == "compacted":
+        Compaction(root=str(state), store="counts", partition=0)()
+    elif how == "deleted":
+        FileSnapshot(
+            directory=ss.StateRoot.open(state).partition("counts", 0),
+            number=0,
+            specification=COUNTS,
+        )()
+        Vacuum(root=str(state), store="counts", partition=0, keep_snapshots=1)()
+    else:
+        for partitions in (2, 1):
+            reshard(state, "counts", partitions)
+    for time in ("999", "2500"):
+        with pytest.raises(
+            OffsetOutOfRangeError, match=r"partition 0 of 'counts' has .* nothing says which"
+        ):
+            rows(state, timestampAsOf=time)
+
+    assert rows(state, timestampAsOf="2999-01-01") == expected
 
 
 def test_a_stream_begins_at_a_version_too() -> None:

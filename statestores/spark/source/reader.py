@@ -150,6 +150,7 @@ class StateStoreReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """Return the tasks: one for each partition of the store, or for each part of its keys."""
+        from statestores.reading.commit_times import offset_as_of  # noqa: PLC0415  # needs pyarrow
         from statestores.reading.partition_reader import end_offsets  # noqa: PLC0415  # needs pyarrow
 
         options = self._options
@@ -163,7 +164,8 @@ class StateStoreReader(DataSourceReader):
                 continue
             last = _offset_of(options.offset, number)
             if options.timestamp_as_of_ms is not None:
-                last = min(end, reader.offset_at(options.timestamp_as_of_ms + 1)) - 1
+                shown = f"partition {number} of {self._specification.name!r}"
+                last = min(end - 1, offset_as_of(reader, options.timestamp_as_of_ms, shown))
             if options.freshness_ms is not None:
                 last = self._fresh_enough(reader, end, number)
             stop = end if last is None else last + 1
