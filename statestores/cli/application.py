@@ -4,11 +4,14 @@ Whoever stops reading our output early is not told that this is an error.
 """
 
 import os
+import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from importlib.metadata import version
-from typing import Annotated, Any, NamedTuple
+from threading import current_thread, main_thread
+from typing import Annotated, Any, NamedTuple, NoReturn
 
 import typer
 from typer.core import TyperGroup
@@ -26,7 +29,8 @@ from statestores.errors import (
 )
 from statestores.registry import load_backend
 
-_BROKEN_PIPE = 128 + 13  # like a program that SIGPIPE has ended
+_KILLED = 128  # and the number of the signal, as shells say it
+_BROKEN_PIPE = _KILLED + 13  # like a program that SIGPIPE has ended
 
 
 class SentenceGroup(TyperGroup):
@@ -43,17 +47,18 @@ class SentenceGroup(TyperGroup):
     ) -> Any:
         """Run the command that *args* name, and end the process with its exit code."""
         main = super().main
-        code = exit_code(
-            lambda: main(
-                args=args,
-                prog_name="statestores",
-                complete_var=complete_var,
-                standalone_mode=False,
-                windows_expand_args=windows_expand_args,
-                **extra,
-            ),
-            "statestores",
-        )
+        with _cleaning_up_at_sigterm():
+            code = exit_code(
+                lambda: main(
+                    args=args,
+                    prog_name="statestores",
+                    complete_var=complete_var,
+                    standalone_mode=False,
+                    windows_expand_args=windows_expand_args,
+                    **extra,
+                ),
+                "statestores",
+            )
         sys.exit(code)
 
     def invoke(self, ctx: Any) -> Any:
@@ -234,3 +239,25 @@ def _add(command: _Command) -> None:
 for _each in _COMMANDS:
     _add(_each)
 add_installed_commands(app)
+
+
+@contextmanager
+def _cleaning_up_at_sigterm() -> Iterator[None]:
+    """Have SIGTERM end the command as Control-C does, with what it does at the end.
+
+    By default it kills, as ``kill -9`` would: copies of a store in the middle of a reshard, and
+    files of rows that were spilled, would stay. Commands that go on until they are told have
+    handlers of their own.
+    """
+    if current_thread() is not main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, _end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _end(number: int, _: object) -> NoReturn:
+    raise SystemExit(_KILLED + number)

@@ -1,5 +1,7 @@
 """The command reshard."""
 
+import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -46,6 +48,29 @@ def test_a_store_gets_other_partitions_and_shows_the_same(
     codes = {each["code"] for each in run("doctor", kept, "--json").document["symptoms"]}
     assert codes & {"reshard-left-over", "orphan", "store-damaged", "misplaced-keys"} == set()
     assert succeed("verify", kept).code == 0
+
+
+def test_a_command_that_is_told_to_end_cleans_up(kept: Path, run: Run, succeed: Run) -> None:
+    """SIGTERM ends a command as Control-C does.
+
+    It had killed it, as ``kill -9`` would: in the middle of a reshard a whole copy of the store
+    stayed, and files of rows that were spilled where temporary files are.
+    """
+    succeed("reshard", kept, "planes", "--partitions", 2)
+    before = sorted(kept.rglob("*"))
+
+    def terminate() -> None:
+        assert signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    arm("reshard.built", terminate)
+    try:
+        assert run("reshard", kept, "planes", "--partitions", 5).code == 128 + signal.SIGTERM
+    finally:
+        disarm()
+
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    assert sorted(kept.rglob("*")) == before
 
 
 def test_what_is_refused_says_what_to_do(kept: Path, run: Run) -> None:
