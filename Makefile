@@ -251,7 +251,7 @@ release: $(STAMP) ## Build what HEAD is into dist/: sdist, wheel, checksums, SBO
 
 # Ten minutes or more, most of it spent downloading.
 .PHONY: try-release
-try-release: $(STAMP) ## Install dist/ into bare environments: each extra alone, on each Python (TRY_ARGS)
+try-release: $(STAMP) ## Install dist/ into bare environments: sdist, each extra alone, each Python (TRY_ARGS)
 	@$(BIN)/python tools/try_release.py $(TRY_ARGS)
 
 .PHONY: clean

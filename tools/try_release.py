@@ -1,10 +1,14 @@
 """Installs a release as strangers do: in a bare environment, each extra alone, on each Python.
 
 `make try-release` tries what `make release` has left in dist/, with the Pythons of this machine,
-and runs a few lines for each extra. Dependencies come from wherever pip is told to take them from.
+and runs a few lines for each extra. The wheel is installed with every extra; the sdist is built on
+each Python, with none, and has to install the files that the wheel has. Dependencies, and what
+builds the sdist, come from wherever pip is told to take them from.
 """
 
 import argparse
+import csv
+import io
 import json
 import os
 import shutil
@@ -12,6 +16,8 @@ import subprocess
 import sys
 import tempfile
 import time
+import zipfile
+from collections.abc import Iterable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -79,23 +85,29 @@ SMOKE = {
 }
 """A few lines for each extra; the first is for none. Each runs in an empty directory."""
 
+SDIST = "(sdist)"
+"""What the sdist's try is called where others have the name of their extra."""
+
 
 def main() -> int:
     """Try every extra on every Python; return the exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--release", type=Path, default=ROOT / "dist")
     parser.add_argument("--python", action="append", help="this Python; repeatable")
-    parser.add_argument("--extra", action="append", choices=sorted(SMOKE), help="this extra alone")
+    parser.add_argument(
+        "--extra", action="append", choices=sorted({*SMOKE, SDIST}), help="this extra alone"
+    )
     parser.add_argument("--results", type=Path, default=ROOT / "build" / "try-release.jsonl")
     wanted = parser.parse_args()
     pythons = wanted.python or _pythons()
     (wheel,) = wanted.release.glob("*.whl")
+    (sdist,) = wanted.release.glob("*.tar.gz")
     wanted.results.parent.mkdir(parents=True, exist_ok=True)
     failed = 0
     with wanted.results.open("w", encoding="utf-8") as results:
         for python in pythons:
-            for extra in wanted.extra or SMOKE:
-                outcome = _try(python, wheel, extra)
+            for extra in wanted.extra or (*SMOKE, SDIST):
+                outcome = _try(python, wheel, sdist, extra)
                 failed += outcome["problem"] is not None
                 results.write(json.dumps(outcome) + "\n")
                 results.flush()
@@ -129,20 +141,24 @@ def _is_version(python: str, version: str) -> bool:
     return found.stdout.strip() == version
 
 
-def _try(python: str, wheel: Path, extra: str) -> dict[str, object]:
-    """Install *wheel* with *extra* alone, run its lines, and say how that went."""
+def _try(python: str, wheel: Path, sdist: Path, extra: str) -> dict[str, object]:
+    """Install *wheel* with *extra* alone, or *sdist*, run the lines, and say how that went."""
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="statestores-try-") as directory:
         place = Path(directory)
         environment, work = place / "environment", place / "work"
         work.mkdir()
         inside = str(environment / "bin" / "python")
-        requirement = f"statestores[{extra}] @ {wheel.resolve().as_uri()}"
+        requirement, lines = (
+            (str(sdist.resolve()), SMOKE[""])
+            if extra == SDIST
+            else (f"statestores[{extra}] @ {wheel.resolve().as_uri()}", SMOKE[extra])
+        )
         steps = {
             "environment": [python, "-m", "venv", str(environment)],
             "install": [inside, "-m", "pip", "install", *_QUIETLY, requirement],
             "consistency": [inside, "-m", "pip", "check", *_QUIETLY],
-            "run": [inside, "-I", "-W", "error::SyntaxWarning", "-c", SMOKE[extra]],
+            "run": [inside, "-I", "-W", "error::SyntaxWarning", "-c", lines],
         }
         problem = None
         for name, command in steps.items():
@@ -152,6 +168,8 @@ def _try(python: str, wheel: Path, extra: str) -> dict[str, object]:
             if done.returncode:
                 problem = f"{name}: {(done.stderr or done.stdout).strip()[-300:]}"
                 break
+        if extra == SDIST and problem is None:
+            problem = differing(_built(wheel), _installed(environment))
         size = sum(file.stat().st_size for file in environment.rglob("*") if file.is_file())
         version = subprocess.run(
             [python, "-c", "import platform; print(platform.python_version())"],
@@ -166,6 +184,41 @@ def _try(python: str, wheel: Path, extra: str) -> dict[str, object]:
         "seconds": round(time.monotonic() - began),
         "problem": problem,
     }
+
+
+def _built(wheel: Path) -> dict[str, str]:
+    """Return the files of *wheel*, with their hashes."""
+    with zipfile.ZipFile(wheel) as archive:
+        (record,) = (name for name in archive.namelist() if name.endswith(".dist-info/RECORD"))
+        return files_of(io.StringIO(archive.read(record).decode()))
+
+
+def _installed(environment: Path) -> dict[str, str]:
+    """Return the files that were installed into *environment*, with their hashes."""
+    (record,) = environment.glob("lib/python3.*/site-packages/statestores-*.dist-info/RECORD")
+    with record.open(encoding="utf-8", newline="") as lines:
+        return files_of(lines)
+
+
+def files_of(record: Iterable[str]) -> dict[str, str]:
+    """Return the files of a wheel's *record*, with their hashes, as far as they are the project's.
+
+    Left out is what the installer makes (bytecode, commands), and what says who built and installed
+    it, beside the metadata proper.
+    """
+    return {
+        name: digest
+        for name, digest, _ in csv.reader(record)
+        if not name.startswith("..")
+        and "__pycache__/" not in name
+        and (".dist-info/" not in name or name.endswith(("/METADATA", "/entry_points.txt")))
+    }
+
+
+def differing(wheel: dict[str, str], sdist: dict[str, str]) -> str | None:
+    """Say in which files what was built from the sdist differs from the wheel, if in any."""
+    names = sorted(name for name, _ in wheel.items() ^ sdist.items())
+    return f"the wheel has other files than the sdist: {', '.join(names)[:250]}" if names else None
 
 
 def _clean() -> dict[str, str]:

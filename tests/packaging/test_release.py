@@ -105,3 +105,28 @@ def test_every_extra_is_tried() -> None:
     extras = set(re.findall(r"^([a-z-]+) = ", section, re.MULTILINE))
 
     assert extras - {"all"} == try_release.SMOKE.keys() - {""}
+
+
+def test_what_the_sdist_installs_is_compared_with_the_wheel(wheel: Path) -> None:
+    """By the hashes of both records; what the installer adds, each time otherwise, is left out."""
+    with zipfile.ZipFile(wheel, "a") as archive:
+        archive.writestr(
+            "statestores-0.1.0.dist-info/RECORD",
+            "statestores/a.py,sha256=1,1\n"
+            "statestores/b.sql,sha256=2,1\n"
+            "statestores-0.1.0.dist-info/METADATA,sha256=3,1\n"
+            "statestores-0.1.0.dist-info/RECORD,,\n",
+        )
+    built = try_release._built(wheel)
+    ours = ["statestores/a.py,sha256=1,1", "statestores-0.1.0.dist-info/METADATA,sha256=3,1"]
+    installers = [
+        "../../../bin/statestores,sha256=4,1",
+        "statestores/__pycache__/a.cpython-311.pyc,,",
+        "statestores-0.1.0.dist-info/INSTALLER,sha256=5,1",
+    ]
+    whole = try_release.files_of([*ours, "statestores/b.sql,sha256=2,1", *installers])
+
+    assert try_release.differing(built, whole) is None
+    assert try_release.differing(built, try_release.files_of([*ours, *installers])) == (
+        "the wheel has other files than the sdist: statestores/b.sql"
+    )
