@@ -12,6 +12,10 @@ from typing import Any, Final
 MAX_DEPTH: Final = 128
 """Levels of lists and dicts in a value. Readers have limits too, and give up at 255 and more."""
 
+_MAX_READ_DEPTH: Final = 1024
+"""How many levels are read at most: orjson's limit. Up to Python 3.11 the standard library gives up
+before that, and from 3.12 on it reads thousands."""
+
 _LEAVES = frozenset({str, int, bool, NoneType})
 _LOWEST: Final = -(1 << 63)
 _BEYOND: Final = 1 << 64
@@ -85,14 +89,25 @@ def read(data: bytes) -> Any:
     """Return the value of a JSON text, canonical or not.
 
     Raises:
-        ValueError: It is not JSON.
+        ValueError: It is not JSON, or nested too deep.
         RecursionError: It is nested too deep.
     """
     text = data.decode()
     value = _decoder.decode(text)
+    if text.count("[") + text.count("{") > _MAX_READ_DEPTH and _is_too_deep(value):
+        raise ValueError(f"it is nested in more than {_MAX_READ_DEPTH} levels")
     if "\\u" in text:
         _encoder.encode(value).encode()  # refuses a lone surrogate
     return value
+
+
+def _is_too_deep(value: Any) -> bool:
+    """Whether there are more levels than are read; level by level, so that no depth is too much."""
+    level = [value] if isinstance(value, dict | list) else []
+    for _ in range(_MAX_READ_DEPTH):
+        children = (each.values() if isinstance(each, dict) else each for each in level)
+        level = [child for some in children for child in some if isinstance(child, dict | list)]
+    return bool(level)
 
 
 def _read_int(digits: str) -> int | float:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
 
 import pyarrow as pa
 import pytest
@@ -185,7 +186,7 @@ def test_a_store_remembers_the_subject_and_no_registry(
 
 @pytest.mark.spec("SRD-32")
 def test_a_registry_that_does_not_answer_is_no_wrong_value(server: Registry) -> None:
-    """Without the right password, or without anybody there."""
+    """Without the right password, or without anybody there. What answered is let go of."""
     for url, said in (
         (server.url.replace("secret", "wrong"), "answers 401"),
         ("http://127.0.0.1:9", "does not answer"),
@@ -194,5 +195,7 @@ def test_a_registry_that_does_not_answer_is_no_wrong_value(server: Registry) -> 
         with pytest.raises(StorageError, match=said) as caught:
             serde.encode(VALUES[0])
         assert "wrong" not in str(caught.value)
+        cause = caught.value.__cause__
+        assert not isinstance(cause, HTTPError) or cause.closed  # it used to keep the socket
     with pytest.raises(InvalidArgumentError, match="https://user:password@host:8081"):
         SchemaRegistry("registry:8081")

@@ -120,17 +120,19 @@ class SchemaRegistry:
             with urlopen(request, timeout=self._timeout, context=self._tls) as answer:  # noqa: S310  # the same
                 found: dict[str, Any] = json.load(answer)
         except HTTPError as error:
-            if error.code == _NOT_FOUND:
-                return None
-            said = error.read(1000).decode("utf-8", "replace")
-            if error.code in _REFUSALS:
-                raise SerializationError(
-                    f"the registry {self.url} refuses the schema: {said}; change it so that it is "
-                    "compatible with those before it"
+            with error:  # its connection: until it is collected, the socket would be open
+                if error.code == _NOT_FOUND:
+                    return None
+                said = error.read(1000).decode("utf-8", "replace")
+                if error.code in _REFUSALS:
+                    raise SerializationError(
+                        f"the registry {self.url} refuses the schema: {said}; change it so that it "
+                        "is compatible with those before it"
+                    ) from error
+                raise StorageError(
+                    f"the registry {self.url} answers {error.code}: {said}; check its URL and "
+                    "rights"
                 ) from error
-            raise StorageError(
-                f"the registry {self.url} answers {error.code}: {said}; check its URL and rights"
-            ) from error
         except (URLError, OSError, ValueError) as error:
             raise StorageError(
                 f"the registry {self.url} does not answer: {error}; try again when it does"
