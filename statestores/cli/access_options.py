@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 
 from statestores.errors import StorageError
+from statestores.files.failures import storage_error
 
 if TYPE_CHECKING:
     from statestores.serving import Access
@@ -89,5 +90,9 @@ class AccessFiles:
 def _text(file: Path) -> str:
     try:
         return file.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise StorageError(f"cannot read the token in {str(file)!r}: {error}") from error
+    except OSError as error:
+        raise storage_error("read the token in", file, error) from error
+    except UnicodeDecodeError as error:
+        raise StorageError(
+            f"the token in {str(file)!r} is no text: {error}; check the path"
+        ) from error

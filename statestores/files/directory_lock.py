@@ -14,8 +14,9 @@ from os import PathLike
 from pathlib import Path
 from typing import Self
 
-from statestores.errors import StorageError, StoreLockedError
+from statestores.errors import StoreLockedError
 from statestores.files.durable_directory import make_directory
+from statestores.files.failures import storage_error
 from statestores.spi.forking import disown_after_fork
 
 LOCK_FILE = "OWNER.lock"
@@ -55,10 +56,7 @@ class DirectoryLock:
             make_directory(path.parent)
             file = _LockFile(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644), "r+")
         except OSError as error:
-            raise StorageError(
-                f"cannot create {str(path)!r}: {error.strerror or error}; check the path, the "
-                "rights and the space on the disk"
-            ) from error
+            raise storage_error("create", path, error) from error
         try:
             _lock(path, file)
             return cls(path, file)
@@ -87,11 +85,11 @@ def _lock(path: Path, file: FileIO) -> None:
             "snapshot"
         ) from error
     except OSError as error:
-        raise StorageError(f"cannot lock {str(path)!r}: {error.strerror or error}") from error
+        raise storage_error("lock", path, error) from error
     try:
         _sign(descriptor)
     except OSError as error:
-        raise StorageError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
+        raise storage_error("write", path, error) from error
 
 
 def _sign(descriptor: int) -> None:

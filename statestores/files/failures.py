@@ -9,10 +9,20 @@ from statestores.errors import StateStoreError, StorageError
 
 def storage_error(action: str, path: Path, error: OSError) -> StorageError:
     """Return the `StorageError` that says what could not be done to *path*."""
-    return StorageError(
-        f"cannot {action} {str(path)!r}: {error.strerror or error}; check the path, the rights "
-        "and the space on the disk"
-    )
+    return StorageError(f"cannot {action} {str(path)!r}: {reason(path, error)}")
+
+
+def reason(path: Path, error: OSError) -> str:
+    """Return why the operating system refused *path*, and what to do about it.
+
+    Where a file is in the way of a directory, the system says "File exists" or "Not a directory",
+    and not of which: that is looked for.
+    """
+    if isinstance(error, FileExistsError | NotADirectoryError):
+        for each in (path, *path.parents):
+            if each.is_file():
+                return f"{str(each)!r} is a file, and a directory is needed there; give another one"
+    return f"{error.strerror or error}; check the path, the rights and the space on the disk"
 
 
 @contextmanager

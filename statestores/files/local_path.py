@@ -11,6 +11,19 @@ from statestores.errors import InvalidArgumentError, InvalidTypeError, StorageEr
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
 
 
+_OTHER_NAMES = {
+    "s3a": "s3",
+    "s3n": "s3",
+    "gcs": "gs",
+    "abfs": "az",
+    "abfss": "az",
+    "wasb": "az",
+    "wasbs": "az",
+    "azure": "az",
+}
+"""What Hadoop and others call the schemes of object stores."""
+
+
 def local_path(path: str | PathLike[str], what: str = "path") -> Path:
     """Return *path* as a `Path`; *what* names the argument in messages.
 
@@ -33,12 +46,16 @@ def local_path(path: str | PathLike[str], what: str = "path") -> Path:
     if "\0" in text:
         raise InvalidArgumentError(f"{what} has a NUL character, which no path has, got {text!r}")
     if url := _URL.match(text):
-        advice = (
-            "give the path without its scheme"
-            if url[1].lower() == "file"
-            else "only StateRoot and open_logged_store() take the URL of an object store "
-            "(docs/object-stores.md); give a path, or mount it"
-        )
+        scheme = url[1].lower()
+        if scheme == "file":
+            advice = "give the path without its scheme"
+        elif other := _OTHER_NAMES.get(scheme):
+            advice = f"an object store's scheme is {other!r} here (docs/object-stores.md)"
+        else:
+            advice = (
+                "only StateRoot and open_logged_store() take the URL of an object store "
+                "(docs/object-stores.md); give a path, or mount it"
+            )
         raise InvalidArgumentError(
             f"{what} must be a path of a local or mounted file system, got {text!r}; {advice}"
         )

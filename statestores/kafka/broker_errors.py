@@ -18,6 +18,36 @@ FENCED = frozenset(
 _OF_SETTINGS = frozenset({KafkaError._INVALID_ARG, KafkaError._CONFLICT})  # noqa: SLF001  # as above
 
 
+_UNANSWERED = (
+    "; check bootstrap_servers, the security settings, and that the brokers run and can be reached"
+)
+_FORBIDDEN = "; give the user of these settings the right, or use those of another one"
+
+_ADVICE = {
+    **dict.fromkeys(
+        (
+            KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001  # as above
+            KafkaError._AUTHENTICATION,  # noqa: SLF001  # as above
+            KafkaError._RESOLVE,  # noqa: SLF001  # as above
+            KafkaError._SSL,  # noqa: SLF001  # as above
+            KafkaError._TIMED_OUT,  # noqa: SLF001  # as above
+            KafkaError._TRANSPORT,  # noqa: SLF001  # as above
+        ),
+        _UNANSWERED,
+    ),
+    **dict.fromkeys(
+        (
+            KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+            KafkaError.GROUP_AUTHORIZATION_FAILED,
+            KafkaError.TOPIC_AUTHORIZATION_FAILED,
+            KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        ),
+        _FORBIDDEN,
+    ),
+}
+"""What whoever starts an instance can do about an error of these."""
+
+
 class TransactionAbortedError(BrokerError):
     """The transaction under way cannot be committed; another one can."""
 
@@ -39,9 +69,13 @@ def broker_error(doing: str, raised: BaseException) -> BrokerError | InstanceFen
             "Either it took longer than transaction.timeout.ms, or another process runs with a "
             "copy of the same state directory"
         )
-    return BrokerError(f"cannot {doing}: {error.name()}: {error.str()}")
+    advice = _ADVICE.get(error.code(), "")
+    return BrokerError(f"cannot {doing}: {error.name()}: {error.str()}{advice}")
 
 
 def settings_error(raised: BaseException) -> InvalidOptionError:
     """Return the error for a client that cannot be made of its settings."""
-    return InvalidOptionError(f"the Kafka client refuses its settings: {error_of(raised).str()}")
+    return InvalidOptionError(
+        f"the Kafka client refuses its settings: {error_of(raised).str()}; they are librdkafka's, "
+        "such as security.protocol"
+    )

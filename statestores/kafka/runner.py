@@ -57,6 +57,7 @@ from statestores.processing.runtime import LEAST_COLUMN_ROWS, LEAST_RUN_ROWS
 from statestores.processing.serve_argument import serving_of
 from statestores.processing.windows import check_count, check_duration
 from statestores.query.running_stores import RunningStore
+from statestores.registry import load_backend
 from statestores.semantics.expiry.wall_clock import wall_clock_ms
 from statestores.spi import Durability, TopicPartition
 from statestores.spi.metrics.metric import Metrics
@@ -124,7 +125,8 @@ class KafkaRunner:
             changelog_format=changelog_format,
         )
         check_duration("snapshot_interval_ms", snapshot_interval_ms, least=1)
-        self._snapshots, self._snapshot_interval_ms = snapshots, snapshot_interval_ms
+        self._snapshots = None if snapshots is None else local_path(snapshots, "snapshots")
+        self._snapshot_interval_ms = snapshot_interval_ms
         check_replicas(replication_factor=replication_factor, standby_replicas=standby_replicas)
         self._standby_replicas = standby_replicas
         self._serve = serving_of(serve)
@@ -136,7 +138,9 @@ class KafkaRunner:
         self._frame_bytes = (
             self._settings.largest_bytes // 2 if changelog_format == "frames" else None
         )
-        self._directory = local_path(state)
+        self._directory = local_path(state, "state")
+        if backend is not None:
+            load_backend(backend)  # else it would be found missing when the brokers were asked
         self._guarantee: Guarantee = guarantee
         self._protocol: GroupProtocol = group_protocol
         self._offset_reset: OffsetReset = offset_reset

@@ -76,7 +76,13 @@ def check_supply(supply: object, kind: type | None = None) -> None:
             )
         if isabstract(supply):
             raise InvalidTypeError(f"{supply!r} has no process(self, record); write it")
-    check_function("process", supply, ())
+    try:
+        check_function("process", supply, ())
+    except InvalidTypeError as error:
+        raise InvalidTypeError(
+            f"process needs a class of processors, or a function without arguments that makes one, "
+            f"got {supply!r}; a function of records goes into map, flat_map, filter or peek"
+        ) from error
 
 
 def declared_stores(processor: object) -> tuple[StoreSpecification[Any, Any], ...]:

@@ -49,7 +49,8 @@ def timestamped(
     """Return the key-value store with a timestamp beside each value."""
     if not isinstance(store, (KeyValue, TimestampedKeyValue)):
         raise InvalidTypeError(
-            f"this needs a statestores.KeyValue, such as KeyValue('counts'), got {store!r}"
+            "this needs a statestores.KeyValue, such as KeyValue('counts', value=int64), got "
+            f"{store!r}"
         )
     more = (
         {"ttl_ms": store.ttl_ms, "ttl_clock": store.ttl_clock}
@@ -68,7 +69,10 @@ def timestamped(
 def stamped_window(store: Window[Any, Any], value: Serde[Any] | None = None) -> Window[Any, Any]:
     """Return the window store with a timestamp in front of each value."""
     if not isinstance(store, Window):
-        raise InvalidTypeError(f"these windows need a statestores.Window, got {store!r}")
+        raise InvalidTypeError(
+            "these windows need a statestores.Window, such as Window('counts', retention_ms=..., "
+            f"window_size_ms=...), got {store!r}"
+        )
     serde = StampedSerde(value_serde(store) if value is None else value)
     register_serde(serde)  # whoever opens the store by what is written in it finds it here
     return _UNTYPED_WINDOW(
@@ -84,7 +88,10 @@ def stamped_window(store: Window[Any, Any], value: Serde[Any] | None = None) -> 
 def session_store(store: Session[Any, Any], value: Serde[Any] | None = None) -> Session[Any, Any]:
     """Return the session store, of other values if they are said."""
     if not isinstance(store, Session):
-        raise InvalidTypeError(f"sessions need a statestores.Session, got {store!r}")
+        raise InvalidTypeError(
+            "sessions need a statestores.Session, such as Session('counts', retention_ms=...), got "
+            f"{store!r}"
+        )
     return _UNTYPED_SESSION(
         store.name,
         retention_ms=store.retention_ms,

@@ -40,7 +40,10 @@ class QueryableStores:
             InvalidTypeError: It is something else.
         """
         if not callable(getattr(source, "local_stores", None)):
-            raise InvalidTypeError(f"stores come from a TaskManager or the like, got {source!r}")
+            raise InvalidTypeError(
+                "stores come from a TaskManager or the like, and those of a path from "
+                f"statestores.serving.FollowedRoot, got {source!r}"
+            )
         self._source = source
 
     @overload

@@ -8,7 +8,12 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from statestores.errors import AccessDeniedError, InvalidArgumentError, StorageError
+from statestores.errors import (
+    AccessDeniedError,
+    InvalidArgumentError,
+    InvalidTypeError,
+    StorageError,
+)
 
 DEFAULT_ADDRESS = "127.0.0.1"
 """Where servers listen unless they are told otherwise: nobody elsewhere reaches it."""
@@ -43,6 +48,7 @@ class Access:
         """Refuse what makes no sense.
 
         Raises:
+            InvalidTypeError: A token is no text.
             InvalidArgumentError: A certificate without key, a client's authority without a
                 certificate, a token that is too short, or others without a token.
         """
@@ -55,6 +61,8 @@ class Access:
         if self.token is None and self.other_tokens:
             raise InvalidArgumentError("other tokens are let in beside one: give a token as well")
         for token in self._tokens:
+            if not isinstance(token, str):
+                raise InvalidTypeError(f"a token is a str, got one of type {type(token).__name__}")
             if len(token) < _LEAST_TOKEN or not token.isascii() or not token.isprintable():
                 raise InvalidArgumentError(
                     f"a token has {_LEAST_TOKEN} or more characters of ASCII, none of them a "
@@ -74,8 +82,11 @@ class Access:
         """Accept an address to listen at.
 
         Raises:
+            InvalidTypeError: It is no text.
             InvalidArgumentError: Others reach it, and it lacks encryption or a credential.
         """
+        if not isinstance(address, str):
+            raise InvalidTypeError(f"an address is a str, such as '127.0.0.1', got {address!r}")
         if self.insecure or is_loopback(address):
             return
         if not self.is_encrypted:

@@ -49,6 +49,7 @@ class Serving:
         """Refuse what cannot be served.
 
         Raises:
+            InvalidTypeError: The address is no text.
             InvalidArgumentError: A port or the time is none; the address wants what *access* does
                 not have; or the connection is encrypted, and nothing says by which authority the
                 other instances are known.

@@ -69,10 +69,10 @@ class ObstoreStorage(ObjectStorage):
         try:
             store = _STORES[place.scheme](place.bucket, config=dict(options), **nested)
         except (BaseError, TypeError, ValueError) as error:
-            shown = _without_secrets(error, _secrets_of(options))
+            shown = _without_secrets(error, _secrets_of(options)).rstrip(".")
             raise InvalidOptionError(
                 f"{str(place)!r} cannot be reached with these storage_options: {shown}; they are "
-                "those of obstore"
+                "those of obstore (docs/object-stores.md)"
             ) from None
         texts = [value for each in nested.values() for value in each.values()]
         inside = [value for value in texts if isinstance(value, str)]

@@ -168,6 +168,8 @@ def test_changelogs_are_compressed_as_asked(run: Run, module: str, tmp_path: Pat
         ("shop", "named as MODULE:TOPOLOGY"),
         ("no_such_module:shop", "no module 'no_such_module'"),
         ("json:dumps", "'dumps' in the module 'json' is no"),
+        ("json:dumps", "got function; write one in it, such as dumps = Topology('shop')"),
+        ("statestores.cli.py:shop", "name it as Python imports it, 'statestores.cli'"),
     ],
 )
 def test_what_is_no_topology_is_refused(run: Run, name: str, reason: str) -> None:
@@ -176,6 +178,40 @@ def test_what_is_no_topology_is_refused(run: Run, name: str, reason: str) -> Non
 
     assert outcome.code == 2
     assert reason in outcome.err
+
+
+def test_a_wrong_name_is_told_which_topologies_there_are(run: Run, module: str) -> None:
+    """It used to be "'shops' is no Topology; got None"."""
+    outcome = run("describe", f"{module}:shops")
+
+    assert outcome.code == 2
+    assert outcome.err == (
+        f"statestores: there is no 'shops' in the module {module!r}; the module has: shop\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        ("1 / 0", "ZeroDivisionError: division by zero"),
+        ("import not_there", "ModuleNotFoundError: No module named 'not_there'"),
+    ],
+)
+def test_a_module_that_fails_is_told_in_a_sentence(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, reason: str
+) -> None:
+    """It was a traceback through the command line, with the user's own line somewhere in it."""
+    name = f"failing_{tmp_path.name}"
+    (tmp_path / f"{name}.py").write_text(code)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    outcome = run("describe", f"{name}:shop")
+
+    assert outcome.code == 2
+    assert outcome.err == (
+        f"statestores: the module {name!r} fails when it is imported: {reason}; "
+        f"python -c 'import {name}' shows where\n"
+    )
 
 
 @pytest.mark.spec("PRC-73")

@@ -58,7 +58,7 @@ def names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str,
     with ExitStack() as opened:
         exec(compile(program, "mistakes.md", "exec"), found)  # noqa: S102  # of this repository
         for each in found.values():
-            if hasattr(each, "close"):
+            if hasattr(each, "close") and not isinstance(each, type):
                 opened.callback(each.close)
         yield found
 
@@ -68,7 +68,7 @@ def test_each_mistake_says_what_the_page_shows(names: dict[str, object], tmp_pat
     rows = list(_ROW.finditer(PAGE))
     told = [(row["code"], said_by(row["code"], names, tmp_path)) for row in rows]
 
-    assert len(rows) >= 60
+    assert f"The {len(rows)} mistakes below" in PAGE
     assert len({row["code"] for row in rows}) == len(rows)
     assert told == [(row["code"], row["said"]) for row in rows]
 

@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from importlib.metadata import metadata
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,8 @@ def test_the_page_leads_from_nothing_to_spark(
     """The installation is what `make try-release` tries; everything after it is done here."""
     pytest.importorskip("rocksdict")
     pytest.importorskip("typer")
+    (extras,) = re.findall(r"^pip install 'statestores\[(.*)\]'$", PAGE, re.MULTILINE)
+    assert {*extras.split(",")} <= {*(metadata("statestores").get_all("Provides-Extra") or ())}
     write, read, with_spark = _blocks("python")
     (tmp_path / "write.py").write_text(write)
     (tmp_path / "read.py").write_text(read)

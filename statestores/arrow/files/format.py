@@ -42,7 +42,7 @@ def format_from_name(path: Path) -> FileFormat:
     except KeyError:
         raise InvalidArgumentError(
             f"cannot tell the format of {str(path)!r} from its name; end it in .arrow or "
-            ".parquet, or give the file_format"
+            ".parquet, or give the file_format (--format); lines of CSV are what scan --csv prints"
         ) from None
 
 
@@ -60,5 +60,6 @@ def format_from_content(path: Path) -> FileFormat:
     if start.startswith(_PARQUET_MAGIC):
         return "parquet"
     raise InvalidArgumentError(
-        f"{str(path)!r} is neither an Arrow IPC file nor a Parquet file; it begins with {start!r}"
+        f"{str(path)!r} is neither an Arrow IPC file nor a Parquet file, it begins with {start!r}; "
+        "pyarrow or pandas make one of it"
     )

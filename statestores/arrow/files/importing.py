@@ -190,7 +190,9 @@ def open_rows_file(path: str | PathLike[str]) -> Iterator[RowsFile]:
     """
     source = local_path(path)
     if not source.is_file():
-        raise StoreNotFoundError(f"there is no file at {str(source)!r}; export_file() writes one")
+        raise StoreNotFoundError(
+            f"there is no file at {str(source)!r}; check the path, or write one by an export"
+        )
     try:
         with reporting("read", source), pa.OSFile(str(source), "rb") as file:
             if format_from_content(source) == "parquet":

@@ -67,7 +67,8 @@ def reset(
 def _remarks(planned: Reset) -> list[str]:
     """Return what is to be known besides what goes."""
     if not planned.items:
-        return ["there is nothing to remove"]
+        where = str(planned.state)
+        return [f"there is nothing to remove: no state in {where!r}, and no topic that would go"]
     remarks = ["an earlier reset has not ended; this is the rest of it"] * planned.is_begun
     remarks += [
         f"{place.topic!r}, partition {place.partition}, was processed up to offset {offset - 1}, "

@@ -27,6 +27,7 @@ from statestores.cli.output import Column, Output
 from statestores.errors import InvalidArgumentError, StateStoreError
 from statestores.logged_store import join_changelog
 from statestores.logged_store.object_opening import restore_from_objects
+from statestores.registry import load_backend
 from statestores.spi.durability import Durability
 from statestores.staging.staged_write import finish_staged_writes
 from statestores.state_root import StateRoot
@@ -87,7 +88,13 @@ def restore(
         if not partition or number in partition
     ]
     if not wanted:
-        raise InvalidArgumentError(f"no store has one of the partitions {partition!r}")
+        least = max(state.store(name).partitions for name in store or state.stores)
+        raise InvalidArgumentError(
+            f"no store has the partitions {', '.join(map(str, partition or ()))}; there are 0 to "
+            f"{least - 1}"
+        )
+    if backend is not None:
+        load_backend(backend)  # said once, and not by every partition
     output = Output(json=json)
     restoring = partial(
         _restored,

@@ -16,6 +16,7 @@ from statestores.errors import (
     StoreNotFoundError,
     UnreachableInstanceError,
 )
+from statestores.files.failures import storage_error
 from statestores.query.metadata import InstanceMetadata
 
 _SECONDS = 10
@@ -95,5 +96,7 @@ def _token(file: str) -> str:
     """Return the token in *file*, without the line's end."""
     try:
         return Path(file).read_text("utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise StorageError(f"cannot read the token in {file!r}: {error}") from error
+    except OSError as error:
+        raise storage_error("read the token in", Path(file), error) from error
+    except UnicodeDecodeError as error:
+        raise StorageError(f"the token in {file!r} is no text: {error}; check the path") from error

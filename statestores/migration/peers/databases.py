@@ -209,7 +209,11 @@ class SQLiteTable(_OneStore):
 
     def _query(self, statement: str, *values: object) -> Iterator[Any]:
         return sqlite_rows(
-            self.path, statement, *values, damaged="is damaged or no SQLite database"
+            self.path,
+            statement,
+            *values,
+            damaged="is damaged or no SQLite database",
+            remedy="; check the path, and which engine has written it",
         )
 
 

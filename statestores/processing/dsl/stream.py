@@ -381,7 +381,10 @@ class Stream(RecordSteps[K, V]):
         """
         if isinstance(other, Stream):
             if within is None or key is not None:
-                raise InvalidArgumentError("a join of two streams needs within=..., and no key")
+                raise InvalidArgumentError(
+                    "a join of two streams needs within=within(...), how far apart their records "
+                    "may be, and no key"
+                )
             node, chosen, serde = stream_joins.with_stream(
                 self, other, joiner, window=within, how=how, name=name
             )

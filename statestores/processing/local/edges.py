@@ -43,6 +43,11 @@ class Edges:
             InvalidTypeError: One is no source, or no sink.
             InvalidArgumentError: The topology does not read, or not write, such a topic.
         """
+        for what, given in (("source", sources), ("sink", sinks)):
+            if not isinstance(given, Mapping):
+                raise InvalidTypeError(
+                    f"{what}s must be a mapping from a topic's name to its {what}, got {given!r}"
+                )
         internal = {topic.name for topic in graph.internal_topics}
         written = {node.writes.name for node in graph.nodes if node.writes is not None}
         written |= {topic.name for topic in graph.errors.dead_letter_topics}
@@ -50,8 +55,8 @@ class Edges:
         for name, source in sources.items():
             if not isinstance(source, LocalSource):
                 raise InvalidTypeError(
-                    f"the source of {name!r} must be a JsonLines, ParquetFiles or Items, got "
-                    f"{source!r}"
+                    f"the source of {name!r} must be a JsonLines, ParquetFiles or Items, such as "
+                    f"Items(iterable), got {source!r}"
                 )
             fit = read - written - internal
             if name not in fit:
@@ -62,7 +67,8 @@ class Edges:
         for name, sink in sinks.items():
             if not isinstance(sink, LocalSink):
                 raise InvalidTypeError(
-                    f"the sink of {name!r} must be a ParquetSink or an AtLeastOnce, got {sink!r}"
+                    f"the sink of {name!r} must be a ParquetSink, or an AtLeastOnce(function), got "
+                    f"{sink!r}"
                 )
             if name not in written - internal:
                 raise InvalidArgumentError(

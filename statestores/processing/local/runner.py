@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from statestores.changelog.options import ChangelogOptions, check_changelog_options
 from statestores.errors import InvalidArgumentError, InvalidTypeError
+from statestores.files.local_path import local_path
 from statestores.metrics import RecordingLevel
 from statestores.processing.dsl.topology import Topology
 from statestores.processing.local.answering import begin_to_answer, checked
@@ -114,7 +115,7 @@ class LocalRunner:
             raise InvalidArgumentError(f"until must be 'stopped' or 'idle', got {until!r}")
         if progress is not None and not callable(progress):
             raise InvalidTypeError(f"progress is a function of a RunProgress, got {progress!r}")
-        if Path(state).resolve() == Path(topics).resolve():
+        if local_path(state, "state").resolve() == local_path(topics, "topics").resolve():
             raise InvalidArgumentError(
                 f"state and topics need a directory each, got {str(state)!r} for both; give "
                 "state='.../state' and topics='.../topics'"

@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from statestores.errors import InvalidArgumentError, InvalidTypeError, TopologyMismatchError
 from statestores.files.durable_json import check_format, read_fields, write_json
+from statestores.files.failures import reporting
 from statestores.files.local_path import local_path
 from statestores.partitioning import partitioner_by_name
 from statestores.processing.local.partition_log import PartitionLog
@@ -226,7 +227,8 @@ class LocalTopics(Closing):
             if there is None:
                 there = (wanted or 1, topic.partitioner)
                 file = self._home(topic.name) / TOPIC_FILE
-                file.parent.mkdir(parents=True, exist_ok=True)
+                with reporting("write", file):
+                    file.parent.mkdir(parents=True, exist_ok=True)
                 write_json(
                     file, {"format": _FORMAT, "partitions": there[0], "partitioner": there[1]}
                 )

@@ -43,10 +43,17 @@ class Upkeep:
             InvalidArgumentError: The topology has no such topic, or it is one that is emptied
                 anyway.
         """
+        if not isinstance(retention, Mapping):
+            raise InvalidTypeError(
+                f"retention must be a mapping from a topic's name to a Retention, got {retention!r}"
+            )
         emptied = {topic.name for topic in graph.internal_topics} | set(sources)
         for name, each in retention.items():
             if not isinstance(each, Retention):
-                raise InvalidTypeError(f"expected a Retention for {name!r}, got {each!r}")
+                raise InvalidTypeError(
+                    f"expected a Retention for {name!r}, such as Retention(after_ms=7 * DAY), got "
+                    f"{each!r}"
+                )
             if name not in graph.topics or name in emptied:
                 kept = sorted(set(graph.topics) - emptied)
                 raise InvalidArgumentError(

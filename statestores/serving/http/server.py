@@ -59,12 +59,15 @@ class HttpServer(Closing):
             advertised: The name under which others reach this machine; by default *address*.
 
         Raises:
+            InvalidTypeError: *served* has no stores.
             InvalidArgumentError: The address wants what *access* does not have.
             StorageError: The address or the port is taken or not this machine's, or a certificate
                 cannot be read.
         """
         self._access = access or Access()
         self._access.check_address(address)
+        limits = limits or Limits()
+        answers = Answers(served, limits, queries)  # before there is a socket to be let go of
         self._socket = _bound(address, port)
         bound: int = self._socket.getsockname()[1]
         self._host = Host(advertised or address, bound)
@@ -73,10 +76,7 @@ class HttpServer(Closing):
         def own() -> InstanceMetadata:
             return instance_of(served, name, host=flight, http=self._host)
 
-        limits = limits or Limits()
-        app = application(
-            Answers(served, limits, queries), self._access, address, instance=own, others=others
-        )
+        app = application(answers, self._access, address, instance=own, others=others)
         try:
             config = uvicorn.Config(
                 app,
@@ -106,7 +106,16 @@ class HttpServer(Closing):
             config.load()
         except (OSError, ssl.SSLError) as error:
             self._socket.close()
-            raise StorageError(f"cannot read the certificate, key or authority: {error}") from error
+            files = (
+                self._access.certificate,
+                self._access.private_key,
+                self._access.client_authority,
+            )
+            named = ", ".join(repr(str(each)) for each in files if each is not None)
+            raise StorageError(
+                f"cannot read the certificate, key or authority: {error}; check that {named} are "
+                "files in PEM form that belong together, and that this user may read them"
+            ) from error
         self._server = uvicorn.Server(config)
         self._thread = Thread(target=self._run, name=f"http-{bound}", daemon=True)
         self._thread.start()

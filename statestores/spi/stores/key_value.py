@@ -81,7 +81,8 @@ class KeyValueStore(StateStore, ReadOnlyKeyValueStore[K, V]):
             values = [value for _, value in pairs]
         except (TypeError, ValueError) as error:
             raise InvalidArgumentError(
-                f"entries must be pairs of key and value: {error}"
+                "entries must be pairs of key and value, such as [('word', 1)]; of a dict, its "
+                "items()"
             ) from error
         self.put_many(keys, values)
 
