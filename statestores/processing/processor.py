@@ -80,8 +80,8 @@ def check_supply(supply: object, kind: type | None = None) -> None:
         check_function("process", supply, ())
     except InvalidTypeError as error:
         raise InvalidTypeError(
-            f"process needs a class of processors, or a function without arguments that makes one, "
-            f"got {supply!r}; a function of records goes into map, flat_map, filter or peek"
+            f"{error}; it is called for each task, to make a processor. A function of records goes "
+            "into map, flat_map, filter or peek"
         ) from error
 
 
