@@ -110,10 +110,15 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
         subprocess.run(["openssl", *words], cwd=path, check=True, capture_output=True)  # noqa: S607  # the machine's own
 
     key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
-    run(
-        "req", "-x509", *key, "-keyout", "ca.key", "-out", "ca.pem", "-days", "2", "-subj", "/CN=ca"
+    # From Python 3.13 on certificates are judged strictly (RFC 5280): what they are for is said.
+    usage = ("-addext", "keyUsage=critical,keyCertSign,cRLSign")
+    of_authority = ("-out", "ca.pem", "-days", "2", "-subj", "/CN=ca")
+    run("req", "-x509", *key, *usage, "-keyout", "ca.key", *of_authority)
+    (path / "names").write_text(
+        "subjectAltName=DNS:localhost,IP:127.0.0.1\n"
+        "subjectKeyIdentifier=hash\n"
+        "authorityKeyIdentifier=keyid\n"
     )
-    (path / "names").write_text("subjectAltName=DNS:localhost,IP:127.0.0.1")
     for name in ("server", "client"):
         run("req", *key, "-keyout", f"{name}.key", "-out", f"{name}.csr", "-subj", f"/CN={name}")
         signed = ("-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-extfile", "names")
