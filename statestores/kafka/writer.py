@@ -210,6 +210,12 @@ class TransactionalWriter(_Producing):
                 raise _fatal("begin a transaction", raised) from raised
         places = [KafkaPartition(*place, offset) for place, offset in offsets.items()]
         member = consumer.consumer_group_metadata()
+        if not consumer.memberid():
+            # A broker takes the offsets of nobody for those of who needs no group.
+            raise TransactionAbortedError(
+                "the group has given up this instance; the transaction is taken back, and the "
+                "records are processed again, here or elsewhere"
+            )
         self._call(
             "commit consumed offsets with the transaction",
             lambda seconds: self._producer.send_offsets_to_transaction(places, member, seconds),

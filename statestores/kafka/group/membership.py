@@ -101,21 +101,26 @@ class Membership:
             TopologyMismatchError: The group's assignment tears tasks apart.
             StateStoreError: A task could not be restored.
         """
-        self._has_changed = False
         if self.tasks.restoring:
             wait_seconds = min(wait_seconds, _RESTORING_SECONDS)
-        messages = consumed(self._consumer, _POLL_RECORDS, wait_seconds)
-        if self._failure is not None:
-            raise self._failure
-        self._writer.poll()
-        self._dispatch(messages)
+        has_come = self._hear(wait_seconds)
         has_begun = self.tasks.begin_restored()
         if self.tasks.restoring or len(self.tasks.by_place) < len(self._owned):
             self._check_whole()
         self._seek()
         if not self._owned:
             self._group.look()
-        return bool(messages) or has_begun
+        return has_come or has_begun
+
+    def _hear(self, wait_seconds: float) -> bool:
+        """Take records, and what the group has said; return whether a record has come."""
+        self._has_changed = False
+        messages = consumed(self._consumer, _POLL_RECORDS, wait_seconds)
+        if self._failure is not None:
+            raise self._failure
+        self._writer.poll()
+        self._dispatch(messages)
+        return bool(messages)
 
     def process(self, wall_ms: int) -> int:
         """Let each task process what waits; return how many records that were.
@@ -151,7 +156,15 @@ class Membership:
         return is_known and len(self.tasks.by_place) >= len(self._owned)
 
     def commit(self, wall_ms: int) -> bool:
-        """Commit what all tasks have done; see `AssignedTasks.commit`."""
+        """Commit what all tasks have done; see `AssignedTasks.commit`.
+
+        What the group has said meanwhile is heard first: a member that it has given up, because a
+        record took too long, has nothing to commit (KFK-30).
+
+        Raises:
+            InstanceFencedError: As said; and see `AssignedTasks.commit`.
+        """
+        self._hear(0.0)
         return self.tasks.commit(wall_ms, self._consumer)
 
     def pause(self) -> None:
@@ -206,12 +219,10 @@ class Membership:
         """Commit what was done, and leave the group, which assigns the tasks to others at once.
 
         Raises:
-            StateStoreError: As `commit`.
+            StateStoreError: As `commit`. It is a member still: `abandon`.
         """
-        try:
-            self.commit(wall_ms)
-        finally:
-            self._end()
+        self.commit(wall_ms)
+        self._end()
 
     def abandon(self) -> None:
         """Leave the group without a commit: what was not committed is processed again."""
@@ -281,9 +292,13 @@ class Membership:
                 f"{place.partition}: {error.str()}; choose offset_reset='earliest' or 'latest', or "
                 "set the group's offsets"
             )
-        if error.fatal() or not (
-            may_pass(error) or error.code() == KafkaError._MAX_POLL_EXCEEDED  # noqa: SLF001  # its name
-        ):
+        if error.code() == KafkaError._MAX_POLL_EXCEEDED:  # noqa: SLF001  # its name
+            raise InstanceFencedError(
+                "the group has given up this instance, because nothing was polled for longer than "
+                f"max.poll.interval.ms ({error.str()}): a record, a timer or a commit took so "
+                "long; raise the setting 'consumer.max.poll.interval.ms' if they have to"
+            )
+        if error.fatal() or not may_pass(error):
             raise broker_error("read as a member of the group", KafkaException(error))
         CLIENT_LOGGER.warning("%s: %s", error.name(), error.str())
 
@@ -375,7 +390,7 @@ class Membership:
         """Commit, and give up: the next owner goes on where this one has stopped."""
         try:
             if not self._is_over and self._failure is None:
-                self.commit(self._clock_ms())
+                self.tasks.commit(self._clock_ms(), consumer)
         except BaseException as error:  # noqa: BLE001  # raised by the poll that is under way
             self._fail(error)
         self._give_up(consumer, partitions)

@@ -1,5 +1,6 @@
 """Instances on threads of this process, for tests that look into them."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from threading import Thread
 from types import TracebackType
@@ -15,16 +16,26 @@ class ThreadedInstance:
     """One instance, from the beginning of the context to its end."""
 
     def __init__(
-        self, cluster: TestCluster, topology: Topology, state: Path, **options: Any
+        self,
+        cluster: TestCluster,
+        topology: Topology,
+        state: Path,
+        *,
+        settings: Mapping[str, Any] | None = None,
+        **options: Any,
     ) -> None:
-        """Prepare it."""
+        """Prepare it, with more *settings* than all have."""
         self.failure: BaseException | None = None
         self.runner = KafkaRunner(
             topology,
             cluster.address,
             state,
             backend="sqlite",
-            settings={"consumer.fetch.wait.max.ms": 20, "reconnect.backoff.max.ms": 200},
+            settings={
+                "consumer.fetch.wait.max.ms": 20,
+                "reconnect.backoff.max.ms": 200,
+                **(settings or {}),
+            },
             commit_interval_ms=20,
             **options,
         )
