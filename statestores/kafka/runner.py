@@ -300,7 +300,7 @@ class KafkaRunner:
         settings = self._settings.consumer(
             plan.application,
             protocol=self._protocol,
-            assignor="cooperative-sticky" if is_classic and not is_eager else "range",
+            assignor=_assignor(self._protocol, plan),
             offset_reset=self._offset_reset,
             instance=instance,
         )

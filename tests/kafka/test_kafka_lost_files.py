@@ -125,6 +125,7 @@ def test_an_older_store_is_caught_up_and_a_lost_one_restored(
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(3_600)
 @pytest.mark.spec("KFK-8", "KFK-9")
 @pytest.mark.parametrize("backend", ["sqlite", "rocksdb"])
 def test_whatever_of_an_instance_is_lost_or_older_comes_back_or_is_refused(
