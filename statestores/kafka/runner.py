@@ -5,7 +5,6 @@ partition has it alone; another thread restores stores. More instances share the
 that the group or the broker has given up joins anew, over the stores as they were last committed.
 """
 
-import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from os import PathLike
@@ -30,10 +29,7 @@ from statestores.kafka.client_settings import (
 )
 from statestores.kafka.cluster import Cluster
 from statestores.kafka.global_tables import GlobalTables
-from statestores.kafka.group.idle import GroupIdle
-from statestores.kafka.group.members import GroupMembers
-from statestores.kafka.group.membership import Membership
-from statestores.kafka.group.standbys import Standbys
+from statestores.kafka.group.stay import Stay, StayOptions
 from statestores.kafka.identity import claim
 from statestores.kafka.plan import Plan, TaskKey, plan_with_topics
 from statestores.kafka.progress import KafkaProgress
@@ -46,12 +42,10 @@ from statestores.kafka.run_arguments import (
     check_words,
 )
 from statestores.kafka.task_places import TaskPlace, names_of, task_places
-from statestores.kafka.tasks.assigned_tasks import AssignedTasks
 from statestores.kafka.tasks.instance_metrics import instance_metrics
 from statestores.kafka.tasks.restorer import Restorer
 from statestores.kafka.tasks.shared_snapshots import SharedSnapshots, SnapshotWriter
 from statestores.kafka.tasks.task_stores import LoggedStore, TaskStores
-from statestores.kafka.writer import PlainWriter, TransactionalWriter, Writer
 from statestores.processing.dsl.topology import Topology
 from statestores.processing.runtime import LEAST_COLUMN_ROWS, LEAST_RUN_ROWS
 from statestores.processing.serve_argument import serving_of
@@ -67,8 +61,6 @@ from statestores.tasks.restore_progress import RestoreListener
 if TYPE_CHECKING:
     from statestores.serving import ApplicationServer, Serving
 
-_WAIT_SECONDS = 0.05
-_PURGE_SECONDS = 30.0
 SNAPSHOT_INTERVAL_MS = 600_000
 """Ten minutes: what a restore reads of the changelog is what came in that time."""
 _MOST_REJOINS = 5
@@ -128,7 +120,6 @@ class KafkaRunner:
         self._snapshots = None if snapshots is None else local_path(snapshots, "snapshots")
         self._snapshot_interval_ms = snapshot_interval_ms
         check_replicas(replication_factor=replication_factor, standby_replicas=standby_replicas)
-        self._standby_replicas = standby_replicas
         self._serve = serving_of(serve)
         self._server: ApplicationServer | None = None
         self._graph = topology.build()
@@ -141,28 +132,34 @@ class KafkaRunner:
         self._directory = local_path(state, "state")
         if backend is not None:
             load_backend(backend)  # else it would be found missing when the brokers were asked
-        self._guarantee: Guarantee = guarantee
-        self._protocol: GroupProtocol = group_protocol
         self._offset_reset: OffsetReset = offset_reset
         self._backend, self._options, self._durability = backend, options, durability
-        self._commit_seconds, self._commit_records = commit_interval_ms / 1000, commit_records
-        self._least_column_rows, self._least_run_rows = least_column_rows, least_run_rows
-        self._cache_max_bytes = cache_max_bytes
+        self._stay_options = StayOptions(
+            guarantee=guarantee,
+            protocol=group_protocol,
+            offset_reset=offset_reset,
+            commit_seconds=commit_interval_ms / 1000,
+            commit_records=commit_records,
+            least_column_rows=least_column_rows,
+            least_run_rows=least_run_rows,
+            cache_max_bytes=cache_max_bytes,
+            standby_replicas=standby_replicas,
+            until=until,
+            clock_ms=clock_ms,
+        )
         self._replication_factor = replication_factor
-        self._until: Until = until
         self._progress = progress
         self._on_restore = on_restore
-        self._clock_ms = clock_ms
         self._stopping = StopRequest()
         self._commits = self._rejoins = self._aborts = 0
         self._processed = self._emitted = self._dropped = 0
-        self._membership: Membership | None = None
+        self._stay: Stay | None = None
         self._tables: GlobalTables | None = None
         self._cluster: Cluster | None = None
         self._restorer: Restorer | None = None
         self._plan: Plan | None = None
         self._is_paused = False
-        self._lag = MappingProxyType[Any, int]({})
+        self._lag: Mapping[TopicPartition, int] = MappingProxyType({})
 
     def stop(self) -> None:
         """Have the run commit, leave the group and end. Returns at once; any thread may call."""
@@ -237,7 +234,7 @@ class KafkaRunner:
             fenced = 0
             while True:
                 try:
-                    self._stay(plan, cluster, tables, restorer, identity.instance)
+                    self._be_member(plan, cluster, tables, restorer, identity.instance)
                 except InstanceFencedError as error:
                     fenced = fenced + 1 if fenced_at == self._commits else 1
                     fenced_at = self._commits
@@ -253,8 +250,8 @@ class KafkaRunner:
 
     def _own_stores(self) -> list[LoggedStore]:
         """Return the stores of the tasks that run here; any thread may ask."""
-        membership = self._membership
-        tasks = [] if membership is None else list(membership.tasks.running.values())
+        stay = self._stay
+        tasks = [] if stay is None else list(stay.tasks.running.values())
         return [logged for task in tasks for logged in task.stores.logged.values()]
 
     def _begin_to_serve(self, stack: ExitStack, instance: str, serve: "Serving") -> None:
@@ -269,7 +266,7 @@ class KafkaRunner:
             stack, self, membership, instance, self._graph, self._settings, serve
         )
 
-    def _stay(
+    def _be_member(
         self,
         plan: Plan,
         cluster: Cluster,
@@ -278,60 +275,27 @@ class KafkaRunner:
         instance: str,
     ) -> None:
         """Be a member of the group, until the run is over."""
-        writer: Writer = (
-            TransactionalWriter(self._settings, f"{plan.application}-{instance}")
-            if self._guarantee == "exactly_once"
-            else PlainWriter(self._settings)
-        )
-        is_classic = self._protocol == "classic"
-        is_eager = is_classic and plan.needs_co_partitioning
-        tasks = AssignedTasks(
+        stay = Stay(
             plan,
+            cluster,
+            self._settings,
+            self._stay_options,
             lambda key: self._opened(plan, key),
             restorer,
-            writer,
-            lambda: tables.stores,
-            commit_records=self._commit_records,
-            least_column_rows=self._least_column_rows,
-            least_run_rows=self._least_run_rows,
-            cache_max_bytes=self._cache_max_bytes,
-            clock_ms=self._clock_ms,
-        )
-        settings = self._settings.consumer(
-            plan.application,
-            protocol=self._protocol,
-            assignor=_assignor(self._protocol, plan),
-            offset_reset=self._offset_reset,
+            tables,
             instance=instance,
         )
-        group = GroupMembers(plan, cluster, client=settings["client.id"])
-        membership = Membership(
-            plan, settings, tasks, group, writer, is_eager=is_eager, clock_ms=self._clock_ms
-        )
-        standbys = Standbys(
-            plan,
-            group,
-            restorer,
-            lambda key: self._opened(plan, key),
-            copies=self._standby_replicas,
-        )
-        idle = GroupIdle(plan, cluster, self._settings, offset_reset=self._offset_reset)
-        self._membership = membership
+        self._stay = stay
         try:
-            self._work(membership, tables, plan, cluster, standbys, idle)
-            membership.leave(self._clock_ms())
-        except BaseException:
-            membership.abandon()
-            raise
+            stay.run(self._stopping, lambda: self._is_paused, self._committed)
         finally:
-            self._aborts += tasks.aborts
-            for task in tasks.finished:
+            self._aborts += stay.tasks.aborts
+            for task in stay.tasks.finished:
                 self._processed += task.counts.processed
                 self._emitted += task.counts.emitted
                 self._dropped += task.counts.dropped_total
-            self._membership = None
-            idle.close()
-            writer.close()
+            self._lag = stay.lag
+            self._stay = None
 
     def _opened(self, plan: Plan, key: TaskKey) -> TaskStores:
         return TaskStores(
@@ -345,55 +309,15 @@ class KafkaRunner:
             frame_bytes=self._frame_bytes,
         )
 
-    def _work(
-        self,
-        membership: Membership,
-        tables: GlobalTables,
-        plan: Plan,
-        cluster: Cluster,
-        standbys: Standbys,
-        idle: GroupIdle,
-    ) -> None:
-        due = time.monotonic() + self._commit_seconds
-        purge_due = time.monotonic() + _PURGE_SECONDS
-        wait_seconds = 0.0
-        while not self._stopping.is_set():
-            if self._is_paused is not membership.is_paused:
-                (membership.pause if self._is_paused else membership.resume)()
-            has_come = membership.poll(wait_seconds)
-            standbys.look(membership.tasks)
-            tables.advance()
-            done = membership.process(self._clock_ms())
-            now = time.monotonic()
-            if now >= due or membership.tasks.wants_commit:
-                due = now + self._commit_seconds
-                tables.commit()
-                self._commit(membership)
-                self._lag = MappingProxyType(membership.lag())
-            if now >= purge_due:
-                purge_due = now + _PURGE_SECONDS
-                tasks = membership.tasks
-                cluster.delete_before(tasks.offsets_of(plan.internal) | tasks.superfluous())
-            wait_seconds = 0.0 if done else min(_WAIT_SECONDS, max(0.0, due - now))
-            if self._until == "idle" and not (done or has_come or self._commit(membership)):
-                wait_seconds = _WAIT_SECONDS
-                reached = membership.reached()
-                if reached is not None and idle.is_reached(reached):
-                    return
-
-    def _commit(self, membership: Membership) -> bool:
-        """Commit what was done, and tell of it."""
-        if not membership.commit(self._clock_ms()):
-            return False
+    def _committed(self) -> None:
         self._commits += 1
         if self._progress is not None:
             self._progress(self.report())
-        return True
 
     def report(self) -> KafkaProgress:
         """Return how far the run has come; any thread may ask."""
-        membership = self._membership
-        tasks = None if membership is None else membership.tasks
+        stay = self._stay
+        tasks = None if stay is None else stay.tasks
         counts = (
             [] if tasks is None else [t.counts for t in (*tasks.finished, *tasks.running.values())]
         )
@@ -408,7 +332,7 @@ class KafkaRunner:
             running=names_of(places, "running"),
             restoring=names_of(places, "restoring"),
             standbys=names_of(places, "standby"),
-            lag=self._lag,
+            lag=self._lag if stay is None else stay.lag,
         )
 
     def snapshot(self) -> tuple[TaskPlace, ...]:
@@ -416,10 +340,10 @@ class KafkaRunner:
 
         Any thread may ask; each task is as it was at some moment of the call.
         """
-        membership, restorer, plan = self._membership, self._restorer, self._plan
-        if membership is None or restorer is None or plan is None:
+        stay, restorer, plan = self._stay, self._restorer, self._plan
+        if stay is None or restorer is None or plan is None:
             return ()
-        return task_places(plan, membership.tasks, restorer)
+        return task_places(plan, stay.tasks, restorer)
 
     @property
     def server(self) -> "ApplicationServer | None":
@@ -427,10 +351,10 @@ class KafkaRunner:
         return self._server
 
     def _open_stores(self) -> OpenStores | None:
-        membership, plan, cluster = self._membership, self._plan, self._cluster
+        stay, plan, cluster = self._stay, self._plan, self._cluster
         if plan is None or cluster is None:
             return None
-        tasks = None if membership is None else membership.tasks
+        tasks = None if stay is None else stay.tasks
         return OpenStores(plan, cluster, self._tables, self._restorer, tasks)
 
     def running_stores(self) -> dict[str, RunningStore]:
@@ -451,12 +375,14 @@ class KafkaRunner:
 
     def not_begun(self) -> str | None:
         """Return, in words, why it is not known what is to run here; ``None`` once it is."""
-        membership = self._membership
-        if membership is None:
+        stay = self._stay
+        if stay is None:
             return "the instance has not joined the group"
-        return None if membership.has_begun else "the group's assignment does not run yet"
+        return None if stay.membership.has_begun else "the group's assignment does not run yet"
 
     def metrics(self) -> Metrics:
         """Return the metrics of running tasks and their stores, and consumer lag by partition."""
-        membership = self._membership
-        return instance_metrics({} if membership is None else membership.tasks.running, self._lag)
+        stay = self._stay
+        if stay is None:
+            return instance_metrics({}, self._lag)
+        return instance_metrics(stay.tasks.running, stay.lag)

@@ -22,10 +22,10 @@ from statestores.errors import (
     TopologyMismatchError,
 )
 from statestores.files.directory_lock import DirectoryLock
-from statestores.kafka import KafkaRunner, run, runner, undecided
+from statestores.kafka import KafkaRunner, run, undecided
 from statestores.kafka.client_settings import ClientSettings
 from statestores.kafka.cluster import Cluster
-from statestores.kafka.group import membership
+from statestores.kafka.group import membership, stay
 from statestores.kafka.tasks import restorer, wholes
 from statestores.kafka.tasks.changelog_frames import FRAME_KEYS
 from statestores.kafka.writer import TransactionalWriter
@@ -60,7 +60,7 @@ def test_a_task_goes_on_in_an_empty_directory(  # fixtures and cases
 ) -> None:
     """Half of the input by one instance, the rest by another: as the test driver has it at once."""
     monkeypatch.setattr(wholes, "_MOST_OFFSETS", 1)  # each commit writes its stores whole
-    monkeypatch.setattr(runner, "_PURGE_SECONDS", 0.0)
+    monkeypatch.setattr(stay, "_PURGE_SECONDS", 0.0)
     monkeypatch.setattr(membership, "Consumer", _Consumer)
     monkeypatch.setattr(_Consumer, "assigned_at_close", [])
     shop = Shop(cluster.name("shop"))
