@@ -91,12 +91,10 @@ class Stay:
                 cache_max_bytes=options.cache_max_bytes,
                 clock_ms=options.clock_ms,
             )
-            is_classic = options.protocol == "classic"
-            is_eager = is_classic and plan.needs_co_partitioning
             of_member = settings.consumer(
                 plan.application,
                 protocol=options.protocol,
-                assignor="cooperative-sticky" if is_classic and not is_eager else "range",
+                assignor=_assignor(options.protocol, plan),
                 offset_reset=options.offset_reset,
                 instance=instance,
             )
@@ -107,7 +105,7 @@ class Stay:
                 self.tasks,
                 group,
                 self._writer,
-                is_eager=is_eager,
+                is_eager=options.protocol == "classic" and plan.needs_co_partitioning,
                 clock_ms=options.clock_ms,
             )
         except BaseException:
@@ -180,3 +178,14 @@ class Stay:
             return False
         committed()
         return True
+
+
+def _assignor(protocol: GroupProtocol, plan: Plan) -> str:
+    """Return what assigns tasks: ``range`` where these need several partitions together (KFK-4).
+
+    It goes by the order of the members' names, so who comes or goes may shift tasks between others.
+    Where a task reads one topic, each may go anywhere, and all stay where they are that can.
+    """
+    if plan.needs_co_partitioning:
+        return "range"
+    return "uniform" if protocol == "consumer" else "cooperative-sticky"
