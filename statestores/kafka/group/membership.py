@@ -22,6 +22,7 @@ from statestores.errors import (
 from statestores.kafka.broker_errors import broker_error, error_of, settings_error
 from statestores.kafka.client_settings import CLIENT_LOGGER
 from statestores.kafka.cluster import may_pass
+from statestores.kafka.group.back_pressure import BackPressure, wake
 from statestores.kafka.group.members import GroupMembers
 from statestores.kafka.messages import offset_of, place_of
 from statestores.kafka.plan import Plan, TaskKey
@@ -32,12 +33,8 @@ from statestores.spi import TopicPartition
 
 _POLL_RECORDS = 10_000
 """Many, since a task may take what comes of its partition as columns."""
-_PAUSE_AT = 10_000
-_RESUME_AT = 1_000
-"""How many records wait for another partition's when theirs is paused, and resumed."""
 _RESTORING_SECONDS = 0.01
 """How long a poll waits while a task is restored that is to begin at once."""
-_WAKE_SECONDS = 0.2
 _GIVING_BACK_SECONDS = 10.0
 _QUIET_SECONDS = 0.02
 """How long nothing may come of the group before a member that has given up everything is closed."""
@@ -74,7 +71,6 @@ class Membership:
         """Whether nothing is read and processed, by the user's wish."""
         self._owned: dict[TopicPartition, float] = {}
         self._asleep: set[TopicPartition] = set()
-        self._held: set[TopicPartition] = set()
         self._ends: dict[TopicPartition, int] = {}
         self._has_changed = False
         self._is_assigned = False
@@ -84,6 +80,7 @@ class Membership:
             self._consumer = Consumer(settings, logger=CLIENT_LOGGER)
         except KafkaException as error:
             raise settings_error(error) from error
+        self._back_pressure = BackPressure(self._consumer)
         self._consumer.subscribe(
             plan.subscription,
             on_assign=self._on_assign,
@@ -133,17 +130,11 @@ class Membership:
             return 0
         done = self.tasks.process(wall_ms)
         for place, task in self.tasks.by_place.items():
-            waiting = task.waiting(place)
-            if waiting == 0 and len(task.processed) > 1:
+            if len(task.processed) > 1 and task.waiting(place) == 0:
                 behind = self.behind(place, task.accepted[place])
                 if behind is not None:
                     task.set_lag(place, behind)
-            if waiting > _PAUSE_AT and place not in self._held:
-                self._consumer.pause([KafkaPartition(*place)])
-                self._held.add(place)
-            elif waiting <= _RESUME_AT and place in self._held:
-                self._consumer.resume([KafkaPartition(*place)])
-                self._held.discard(place)
+        self._back_pressure.balance(self.tasks.by_place)
         return done
 
     @property
@@ -171,9 +162,7 @@ class Membership:
         """Read nothing more, and process nothing, until `resume`; the group keeps the member."""
         self.is_paused = True
         awake = [place for place in self.tasks.by_place if place not in self._asleep]
-        if awake:
-            self._consumer.pause([KafkaPartition(*place) for place in awake])
-            self._held.update(awake)
+        self._back_pressure.hold(awake)
 
     def resume(self) -> None:
         """Go on; partitions are read again as soon as little of them waits."""
@@ -320,13 +309,7 @@ class Membership:
                 self._consumer.resume([KafkaPartition(*place)])
                 self._asleep.discard(place)
                 woken.append(place)
-        for place in woken:
-            # The client's threads look for what was resumed once a second, or when they have to
-            # send something: this is something.
-            try:
-                self._consumer.get_watermark_offsets(KafkaPartition(*place), _WAKE_SECONDS)
-            except KafkaException:
-                break  # then it takes that second
+        wake(self._consumer, woken)
 
     # Tasks.
 
@@ -361,7 +344,7 @@ class Membership:
             self._consumer.pause([KafkaPartition(*place) for place in left])
             self._asleep.update(left)
             self._owned |= dict.fromkeys(left, time.monotonic())
-        self._held.intersection_update(self.tasks.by_place)
+        self._back_pressure.keep(self.tasks.by_place)
         for place in gone:
             self._owned.pop(place, None)
             self._asleep.discard(place)

@@ -10,6 +10,7 @@ from confluent_kafka import Message
 from statestores.kafka.messages import offset_of, record_of
 from statestores.kafka.tasks.task_stores import TaskStores
 from statestores.kafka.tasks.task_writer import TaskWriter
+from statestores.kafka.tasks.waiting_bytes import WaitingBytes
 from statestores.kafka.tasks.waiting_records import waiting_records
 from statestores.processing.error_policy import ErrorPolicy
 from statestores.processing.runtime import TaskCounts, TaskRuntime
@@ -75,6 +76,7 @@ class KafkaTask(Closing):
             meter=self.meter,
         )
         self._waiting = waiting_records(self.runtime, self.processed, self._max_task_idle_ms)
+        self._bytes = {place: WaitingBytes() for place in self.processed}
         self.uncommitted = 0
         self._writer.has_emitted = False
 
@@ -86,11 +88,17 @@ class KafkaTask(Closing):
         if messages:
             offsets = list(map(offset_of, messages))
             self.accepted[place] = offsets[-1] + 1
-            self._waiting.accept(place, offsets, list(map(record_of, messages)))
+            records = list(map(record_of, messages))
+            self._bytes[place].add(self.accepted[place], records)
+            self._waiting.accept(place, offsets, records)
 
     def waiting(self, place: TopicPartition) -> int:
         """Return how many records of a partition wait."""
         return self._waiting.count(place)
+
+    def waiting_bytes(self, place: TopicPartition) -> int:
+        """Return how many bytes of a partition wait, with those that came together with them."""
+        return self._bytes[place].behind(self.processed[place])
 
     @property
     def takes_rows(self) -> bool:
