@@ -13,10 +13,14 @@ from served_shop import COUNTS, SEEN, Shop
 
 from statestores.errors import InvalidStateStoreError
 from statestores.serving import FlightServer, FlightStores, HttpServer, Limits
+from statestores.serving.answers import _STALLED_TIMES
+from statestores.serving.flight.server import _Stream
 from statestores.serving.http.timed_protocol import TimedProtocol
 from statestores.serving.query import Query
 from statestores.tasks import TaskId
 
+_MOST_BATCHES = 4
+"""How many a stream takes that nobody reads: gRPC has some 64 KiB of one, and holds the next."""
 _HALF_A_HEAD = b"GET /health HTTP/1.1\r\nhost: localhost\r\nx: "
 
 
@@ -122,6 +126,49 @@ def test_a_stream_that_nobody_reads_keeps_nobody_out(own_shop: Shop) -> None:
             wait_for(is_answered)
         with pytest.raises((flight.FlightError, pa.ArrowException)):
             reader.read_all()
+        client.close()
+
+
+@pytest.mark.spec("SRV-16", "SRV-18")
+def test_streams_that_nobody_reads_take_bounded_memory(
+    own_shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server cannot end a call: nothing of it runs while gRPC waits for who reads nothing.
+
+    So there are only so many, and each has only so much. One that is read on after its time ends.
+    """
+    _put_big(own_shop, 9)
+    taken: dict[int, int] = {}
+    following = _Stream.__next__
+
+    def counted(stream: _Stream) -> object:
+        taken[id(stream)] = taken.get(id(stream), 0) + 1
+        return following(stream)
+
+    monkeypatch.setattr(_Stream, "__next__", counted)
+    ticket = flight.Ticket(Query(store="seen", read="range", partition=0).as_json())
+    stuck = []
+    with FlightServer(own_shop.served, limits=Limits(max_ms=50, max_concurrent=1)) as server:
+
+        def is_full() -> bool:
+            client = flight.connect(f"grpc://{server.host}")
+            try:
+                stuck.append((client, client.do_get(ticket)))
+            except flight.FlightError:
+                client.close()
+            return len(stuck) == _STALLED_TIMES
+
+        wait_for(is_full)
+        with flight.connect(f"grpc://{server.host}") as late:
+            for _ in range(20):
+                with pytest.raises(flight.FlightError, match="try again"):
+                    late.do_get(ticket)
+
+        assert len(taken) == _STALLED_TIMES
+        assert max(taken.values()) <= _MOST_BATCHES
+        with pytest.raises(flight.FlightError, match="took more than 50 ms"):
+            stuck[0][1].read_all()
+    for client, _ in stuck:
         client.close()
 
 
