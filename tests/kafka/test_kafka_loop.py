@@ -66,6 +66,7 @@ def test_both_loops_count_each_record_once(cluster: TestCluster, tmp_path: Path)
     """
     topic = Topic(cluster.name("loop"), key=ss.utf8, value=ss.int64, partitions=2)
     cluster.create(topic)
+    cluster.miss_soon("counting")
     loops = _Loops(cluster, tmp_path, topic.name)
     assert loops.start(_ONCE, "once").wait(60) == 0, loops.said()
     given: Counter[str] = Counter()

@@ -104,7 +104,8 @@ class Lives:
         return shop
 
     def create(self, cluster: TestCluster) -> None:
-        """Create its topics, and give the rates."""
+        """Create its topics, give the rates, and have who dies be missed soon."""
+        cluster.miss_soon(self.name)
         cluster.create(self.orders, self.rates, self.numbered, self.counted, self.priced)
         cluster.append(self.rates, [Record(each, RATE, 1) for each in range(VALUES)])
 
