@@ -205,12 +205,25 @@ def test_an_open_transaction_is_not_waited_for_without_end(
     assert f"{shop.clicks.name}/0 from offset 1 has not come yet" in caplog.text
 
 
+class _Late(Consumer):
+    """A consumer whose seek in a repartition topic is forgotten, as if it had come too early."""
+
+    def seek(self, partition: Any) -> None:
+        """Seek elsewhere."""
+        if "by-value" not in partition.topic:
+            super().seek(partition)
+
+
 @pytest.mark.spec("KFK-25")
-def test_the_latest_offset_is_that_of_the_first_time(cluster: TestCluster, tmp_path: Path) -> None:
+def test_the_latest_offset_is_that_of_the_first_time(
+    cluster: TestCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What came while nobody was there was lost, and so was what waited for the second part.
 
     A group that had read nothing knew no offset, so that each start and each move of a task began
-    at the end again, in the application's own topics too.
+    at the end again, in the application's own topics too. Later, once in forty runs on a busy
+    machine, the client went to the end when it had been told where to go, and what waited for the
+    second part was passed over.
     """
     name = cluster.name("latest")
     orders = Topic(f"{name}-orders", key=ss.utf8, value=ss.int64, partitions=1)
@@ -235,10 +248,11 @@ def test_the_latest_offset_is_that_of_the_first_time(cluster: TestCluster, tmp_p
 
     cluster.append(orders, [Record("before", 1, 1)])
     assert attempt() == 0
-    assert cluster.committed(name, orders) == {0: 1}
+    wait_for(lambda: cluster.committed(name, orders) == {0: 1}, "the beginning, committed")
     between: Topic[bytes, int] = Topic(internal.name, value=ss.int64, partitions=1)
     cluster.append(between, [Record(ss.int64.encode(2), 2, 2)])
     cluster.append(orders, [Record("after", 2, 3)])
+    monkeypatch.setattr(membership, "Consumer", _Late)
     assert attempt() == 3
 
     assert [(record.key, record.value) for record in cluster.read(out)] == [(2, 1), (2, 2)]

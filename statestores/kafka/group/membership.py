@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from statestores.errors import (
@@ -66,6 +66,7 @@ class Membership:
         self._group = group
         self._writer = writer
         self._is_eager = is_eager
+        self._begins_late = settings["auto.offset.reset"] == "latest"
         self._clock_ms = clock_ms
         self.is_paused = False
         """Whether nothing is read and processed, by the user's wish."""
@@ -267,9 +268,10 @@ class Membership:
             task = self.tasks.by_place.get(place)
             if task is None:
                 continue  # its task begins by seeking
-            if self._has_changed or place in self.tasks.to_seek:
-                # Polled before what is now; a part of it may be missing in front.
-                self.tasks.to_seek[place] = task.accepted[place]
+            following = task.accepted[place]
+            if self._has_changed or place in self.tasks.to_seek or offset_of(found[-1]) < following:
+                # Polled before what is now, or too early; a part may be missing in front.
+                self.tasks.to_seek[place] = following
             else:
                 task.accept(place, found)
 
@@ -353,6 +355,12 @@ class Membership:
     # Callbacks.
 
     def _on_assign(self, consumer: Consumer, partitions: list[KafkaPartition]) -> None:
+        if self._begins_late:
+            # The client asks where a partition ends that has no committed offset, and goes there
+            # when the answer comes, also behind a seek (see the caveats). From the beginning on,
+            # nothing is missed: what is too early is left out.
+            for each in partitions:
+                each.offset = OFFSET_BEGINNING
         try:
             if self._is_eager:
                 consumer.assign(partitions)
