@@ -210,10 +210,10 @@ _COMMANDS = (
     _Command("compact", "commands.compact:compact", "WRITES: drop void changes from changelogs."),
     _Command(
         "describe",
-        "commands.topologies:describe",
+        "commands.describe:describe",
         "Print a topology: its parts, steps, stores and topics.",
     ),
-    _Command("run", "commands.topologies:run", "WRITES: run a topology on topics in a directory."),
+    _Command("run", "commands.run:run", "WRITES: run a topology on topics in a directory."),
     _Command(
         "reset", "commands.reset:reset", "WRITES: remove what a topology has left, to begin anew."
     ),

@@ -17,8 +17,8 @@ from statestores.cli.access_options import (
     TokenOption,
 )
 from statestores.cli.arguments import JsonOption, RootArgument
-from statestores.cli.commands.topologies import load_topology
 from statestores.cli.output import Output
+from statestores.cli.topology_module import load_topology
 from statestores.query.metadata import LeaseMembership
 from statestores.stopping import StopRequest, stopped_by_signals
 from statestores.storage import is_storage_url
