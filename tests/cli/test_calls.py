@@ -57,7 +57,6 @@ _COMMANDS = (
         (["lag", "--url", "ftp://127.0.0.1"], "--url is as http"),
         (["lag", "{root}/counts/0"], "is no state root and none of its stores"),
         (["lag", "s3://bucket/root"], "info takes the URL"),
-        (["doctor", "s3://bucket/root"], "info takes the URL"),
         (["top", "{root}", "--interval", "0"], "--interval"),
         (["info", "{root}/counts/0/changelog", "--local", "{root}"], "leave --local out"),
     ],

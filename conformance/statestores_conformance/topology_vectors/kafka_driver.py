@@ -50,7 +50,8 @@ class KafkaDriver(DriverOfRuns):
         self._seen: dict[str, int] = {}
         self._runs = 0
         client: dict[str, Any] = {"bootstrap.servers": bootstrap_servers, "log_level": 3}
-        self._producer = Producer({**client, "linger.ms": 0})
+        # Idempotent: what is sent again must not come behind what was sent after it.
+        self._producer = Producer({**client, "linger.ms": 0, "enable.idempotence": True})
         self._consumer = Consumer({**client, **_READER})
         self._stack.callback(self._consumer.close)
 

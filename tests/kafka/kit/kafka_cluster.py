@@ -67,10 +67,9 @@ class TestCluster:
             future.result(_PATIENCE_SECONDS)
 
     def producer(self, **settings: Any) -> Producer:
-        """Return a producer."""
-        return Producer(
-            {"bootstrap.servers": self.address, "linger.ms": 1, **_OF_A_TEST, **settings}
-        )
+        """Return a producer that keeps the order of its records, also where one is sent again."""
+        common = {"bootstrap.servers": self.address, "enable.idempotence": True, "linger.ms": 1}
+        return Producer({**common, **_OF_A_TEST, **settings})
 
     @cached_property
     def _appending(self) -> Producer:
