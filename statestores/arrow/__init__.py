@@ -16,14 +16,10 @@ from statestores.arrow.progress import Progress, ProgressCallback
 from statestores.arrow.restoring.bulk_put import commit_many
 from statestores.arrow.restoring.restore import RestoreReport, restore
 from statestores.arrow.schemas import KEY_VALUE_ROWS, VERSIONED_ROWS, row_schema, valid_at
+from statestores.arrow.snapshots.choice import SnapshotChoice, newest_valid_snapshot
 from statestores.arrow.snapshots.directory import list_snapshots, remove_stale_temporaries
 from statestores.arrow.snapshots.manifest import Manifest
-from statestores.arrow.snapshots.reader import (
-    Snapshot,
-    SnapshotChoice,
-    newest_valid_snapshot,
-    read_snapshot,
-)
+from statestores.arrow.snapshots.reader import Snapshot, read_snapshot
 from statestores.arrow.snapshots.snapshot import SnapshotInfo, write_snapshot
 
 __all__ = [

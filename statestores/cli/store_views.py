@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from statestores.arrow.snapshots.reader import Snapshot, newest_valid_snapshot, read_snapshot
+from statestores.arrow.snapshots.choice import newest_valid_snapshot
+from statestores.arrow.snapshots.reader import Snapshot, read_snapshot
 from statestores.cli.arguments import parse_backend_options
 from statestores.cli.locations import choose_store, locate_store
 from statestores.errors import InvalidArgumentError, MisplacedKeyError, StoreNotFoundError

@@ -5,8 +5,8 @@ from typing import Any
 
 from statestores.arrow.progress import ProgressCallback
 from statestores.arrow.restoring.restore import RestoreReport, restore
+from statestores.arrow.snapshots.choice import SnapshotChoice, newest_valid_snapshot
 from statestores.arrow.snapshots.directory import list_snapshots
-from statestores.arrow.snapshots.reader import SnapshotChoice, newest_valid_snapshot
 from statestores.changelog import (
     ChangelogOptions,
     FileChangelog,

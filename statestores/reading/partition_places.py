@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from statestores.arrow.snapshots.choice import ListedSnapshot, listed_in
 from statestores.arrow.snapshots.object_snapshots import ObjectSnapshots
-from statestores.arrow.snapshots.reader import ListedSnapshot, listed_in
 from statestores.object_log import ObjectLog
 from statestores.object_log.view import View
 from statestores.reading.visible_changelog import VisibleChangelog

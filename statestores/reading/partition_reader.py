@@ -13,9 +13,10 @@ import pyarrow as pa
 from statestores.arrow.keys.key_selection import KeySelection
 from statestores.arrow.rows.spilled_runs import SpilledRuns
 from statestores.arrow.schemas import row_schema
+from statestores.arrow.snapshots.choice import ListedSnapshot
 from statestores.arrow.snapshots.key_splits import key_shares
 from statestores.arrow.snapshots.manifest import Manifest
-from statestores.arrow.snapshots.reader import ListedSnapshot, Snapshot
+from statestores.arrow.snapshots.reader import Snapshot
 from statestores.arrow.time_travel import check_has_history
 from statestores.changelog import Frame, FrameKind
 from statestores.errors import (

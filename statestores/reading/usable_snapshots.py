@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Sequence
 
 from statestores.arrow.keys.key_selection import KeySelection
-from statestores.arrow.snapshots.reader import ListedSnapshot, Snapshot, passed_over
+from statestores.arrow.snapshots.choice import ListedSnapshot, passed_over
+from statestores.arrow.snapshots.reader import Snapshot
 from statestores.changelog import changelog_partition
 from statestores.errors import SnapshotCorruptedError, StoreNotFoundError, UnsupportedFormatError
 from statestores.reading.partition_places import (

@@ -23,12 +23,9 @@ from typing import Any
 
 from statestores.arrow.file_access import reporting
 from statestores.arrow.restoring.restore import restore
+from statestores.arrow.snapshots.choice import SnapshotChoice, newest_valid_snapshot
 from statestores.arrow.snapshots.directory import list_snapshots
-from statestores.arrow.snapshots.reader import (
-    SnapshotChoice,
-    newest_valid_snapshot,
-    read_snapshot,
-)
+from statestores.arrow.snapshots.reader import read_snapshot
 from statestores.changelog import ChangelogReader, Frame, changelog_partition
 from statestores.changelog.contract import NO_POSITION, ReadOnlyChangelog
 from statestores.errors import (

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from statestores.arrow.snapshots.reader import newest_valid_snapshot
+from statestores.arrow.snapshots.choice import newest_valid_snapshot
 from statestores.changelog.contract import ReadOnlyChangelog
 from statestores.changelog.frame import Frame, FrameKind
 from statestores.errors import OffsetOutOfRangeError

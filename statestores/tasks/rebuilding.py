@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from statestores.arrow.file_access import reporting
-from statestores.arrow.snapshots.reader import newest_valid_snapshot, passed_over
+from statestores.arrow.snapshots.choice import newest_valid_snapshot, passed_over
 from statestores.changelog import ChangelogReader, changelog_partition
 from statestores.engine_creation import ENGINE_DIRECTORY
 from statestores.errors import (

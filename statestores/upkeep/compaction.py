@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from statestores.arrow.snapshots.reader import newest_valid_snapshot
+from statestores.arrow.snapshots.choice import newest_valid_snapshot
 from statestores.changelog import CompactionReport, FileChangelog, changelog_partition
 from statestores.changelog import compact as compact_log
 from statestores.errors import StoreNotFoundError

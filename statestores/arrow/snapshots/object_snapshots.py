@@ -15,6 +15,7 @@ from pathlib import Path
 
 from statestores.arrow.file_access import reporting
 from statestores.arrow.progress import Meter
+from statestores.arrow.snapshots.choice import ListedSnapshot, SnapshotChoice, newest_valid
 from statestores.arrow.snapshots.directory import snapshot_name
 from statestores.arrow.snapshots.manifest import (
     ADVICE,
@@ -24,12 +25,7 @@ from statestores.arrow.snapshots.manifest import (
     render_manifest,
 )
 from statestores.arrow.snapshots.object_files import ObjectFiles
-from statestores.arrow.snapshots.reader import (
-    ListedSnapshot,
-    Snapshot,
-    SnapshotChoice,
-    newest_valid,
-)
+from statestores.arrow.snapshots.reader import Snapshot
 from statestores.arrow.snapshots.snapshot import (
     ROWS_PER_FILE,
     SnapshotContent,

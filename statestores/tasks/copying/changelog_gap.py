@@ -5,8 +5,9 @@ reads there (STB-1).
 """
 
 from statestores.arrow.restore_mark import restore_mark
+from statestores.arrow.snapshots.choice import newest_valid_snapshot
 from statestores.arrow.snapshots.directory import list_snapshots
-from statestores.arrow.snapshots.reader import Snapshot, newest_valid_snapshot
+from statestores.arrow.snapshots.reader import Snapshot
 from statestores.changelog import ChangelogReader
 from statestores.errors import OffsetOutOfRangeError, StoreNotFoundError
 from statestores.generations import refuse_replaced
