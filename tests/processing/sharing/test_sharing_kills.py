@@ -22,6 +22,8 @@ from shared_lives import (
     written,
 )
 
+from statestores.files.directory_lock import LOCK_FILE
+from statestores.files.lock_owner import lock_owner
 from statestores.processing.local import read_instances
 
 _PROGRAM = Path(__file__).parents[1] / "kit" / "shared_lives.py"
@@ -138,6 +140,21 @@ def test_processes_that_share_tasks_are_killed_and_lose_and_double_nothing(tmp_p
     company.judge(tmp_path / "undisturbed")
 
 
+def _stop_outside_of_appends(process: int, topics: Path) -> None:
+    """Stop a process where it has no topic's lock: in an append the others would wait for it."""
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    while True:
+        os.kill(process, signal.SIGSTOP)
+        while Path(f"/proc/{process}/stat").read_text("utf-8").rpartition(") ")[2][0] != "T":
+            time.sleep(_POLL_SECONDS)
+        owners = [lock_owner(each.parent) for each in topics.rglob(LOCK_FILE)]
+        if owners and all(each and not (each.pid == process and each.holds) for each in owners):
+            return
+        assert time.monotonic() < deadline
+        os.kill(process, signal.SIGCONT)
+        time.sleep(_POLL_SECONDS)
+
+
 @pytest.mark.crash
 @pytest.mark.spec("PRC-69", "PRC-71")
 def test_a_stopped_process_keeps_its_tasks_until_it_goes_on(tmp_path: Path) -> None:
@@ -148,7 +165,7 @@ def test_a_stopped_process_keeps_its_tasks_until_it_goes_on(tmp_path: Path) -> N
     company.start(1)
     company.feed_until(lambda: company.shares() == [2, 3])
     stopped, _ = read_instances(state)
-    os.kill(stopped.process, signal.SIGSTOP)
+    _stop_outside_of_appends(stopped.process, company.directory / "topics")
     company.start(2)  # which has a share, since the stopped one is no longer counted
     company.feed_until(lambda: len(company.shares()) == 3 and min(company.shares()) == 1)
     held = {each.task for each in stopped.active}
