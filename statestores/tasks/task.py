@@ -211,15 +211,28 @@ class Task(Closing):
         if len(committed) > 1 or emits:
             self._commit_several(committed, reached)
         else:  # one store commits as one anyway
-            committed[0].commit(reached)
+            self._commit_one(committed[0], reached)
+        # It is committed, and there is nothing to roll back: whoever does not get to the end of
+        # this method is told so.
         reached_outputs = {} if self._outputs is None else self._outputs.reached
         self._written.note(committed, reached_outputs)
         self._ends.note(self._stores.values(), reached_outputs)
+        self._is_half_committed = False
+
+    def _commit_one(self, store: LoggedStore[Any], reached: Position) -> None:
+        """Commit the only store; the task counts as half committed then, and not if it raises."""
+        try:
+            self._is_half_committed = True
+            store.commit(reached)
+        except BaseException:  # also an interrupt; the store itself knows what it has of the commit
+            self._is_half_committed = False
+            raise
 
     def _commit_several(self, pending: Sequence[LoggedStore[Any]], reached: Position) -> None:
+        """Commit by a record, which is the commit point; the task counts as half committed then."""
         is_committed = False
-        self._is_half_committed = True  # until more is known: the record is the commit point
         try:
+            self._is_half_committed = True  # until more is known
             outputs = self._outputs
             recorded = record_commit(self._directory, pending, reached, self._durability, outputs)
             is_committed = True
@@ -236,7 +249,6 @@ class Task(Closing):
         except BaseException:  # also an interrupt
             self._is_half_committed = is_committed or is_recorded(self._directory)
             raise
-        self._is_half_committed = False
 
     def rollback(self) -> None:
         """Forget what every store has pending.
@@ -310,8 +322,8 @@ class Task(Closing):
     def _check_not_half_committed(self) -> None:
         if self._is_half_committed:
             raise CommitConflictError(
-                f"a commit of the task {self._id} is recorded and has not ended; close the task "
-                "and open it again"
+                f"a commit of the task {self._id} is made and has not ended; close the task and "
+                "open it again"
             )
 
     def _check_open(self) -> None:
