@@ -72,6 +72,25 @@ def test_a_task_that_failed_commits_nothing_more() -> None:
             driver.commit()
 
 
+@pytest.mark.spec("PRC-17", "PRC-26")
+@pytest.mark.parametrize("errors", ["fail", "skip"])
+def test_a_full_suppression_stops_the_task(errors: Any) -> None:
+    """The error named no record, and the task took more records and committed them."""
+    topology = Topology("full", errors=errors)
+    store = ss.KeyValue("n", key=ss.utf8, value=ss.json)
+    counts = topology.stream(NUMBERS).group_by_key().count(store)
+    counts.suppress(max_rows=1, when_full="fail").to(Topic("counts", key=ss.utf8, value=ss.json))
+
+    with topology.test() as driver:
+        driver.topic("numbers").pipe(1, key="a", time_ms=1)
+        with pytest.raises(ProcessingError, match=r"partition 0, offset 1: .* may wait"):
+            driver.topic("numbers").pipe(1, key="b", time_ms=1)
+        with pytest.raises(ProcessingError, match="make the task anew"):
+            driver.topic("numbers").pipe(1, key="a", time_ms=1)
+        with pytest.raises(ProcessingError, match="make the task anew"):
+            driver.commit()
+
+
 class Strict(Processor[str, int, str, int]):
     """Refuses everything."""
 

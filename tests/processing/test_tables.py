@@ -69,6 +69,40 @@ def test_a_versioned_table_is_joined_as_of_the_records_time() -> None:
         assert driver.dropped_total == 2
 
 
+@pytest.mark.spec("PRC-35", "PRC-36", "PRC-9")
+@pytest.mark.parametrize("batch_size", [1, 300])
+@pytest.mark.parametrize("wait_ms", [None, 5])
+def test_what_is_made_of_versions_is_joined(wait_ms: int | None, batch_size: int) -> None:
+    """A stream joined with a filter or with mapped values of versions found the versions.
+
+    The join looked its rows up in the store of versions, where none of what is made of them is.
+    """
+    topology = Topology("derived")
+    versions = ss.Versioned("v", history_retention_ms=ss.HOUR, key=ss.utf8, value=ss.int64)
+    table = topology.table(Topic("table", key=ss.utf8, value=ss.int64), versions)
+    made = table.filter(lambda row: row.value > 10).map_values(lambda value: -value)
+    stream = topology.stream(Topic("in", key=ss.utf8, value=ss.int64))
+    if wait_ms is None:
+        joined = stream.join(made, lambda one, other: [one, other], how="left")
+    else:
+        joined = stream.join_as_of(
+            made, lambda one, other: [one, other], how="left", wait_ms=wait_ms
+        )
+    joined.to(OUT)
+    with topology.test() as driver:
+        driver.to_batches(batch_size)
+        for time_ms, value in ((0, 5), (10, 50), (20, 7), (30, 70)):
+            driver.topic("table").pipe(value, key="k", time_ms=time_ms)
+        for time_ms in range(300):
+            driver.topic("in").pipe(time_ms, key="k", time_ms=time_ms)
+        driver.topic("in").pipe(300, key="k", time_ms=400)
+        found = values(driver)[:41]
+
+    assert found == [
+        ("k", [at, -50 if 10 <= at < 20 else -70 if at >= 30 else None]) for at in range(41)
+    ]
+
+
 @pytest.mark.spec("PRC-43")
 def test_a_group_of_a_table_follows_its_rows() -> None:
     """A row that moves leaves the old group first; in one update where it stays."""

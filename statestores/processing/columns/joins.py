@@ -33,6 +33,8 @@ def joined_as_of(
     """
     if operator.key is not None:
         raise NotOnColumnsError("a record's key is a function's")
+    if operator.is_derived:
+        raise NotOnColumnsError("the table's rows are a function's")
     no_value = columns.value.absent()
     no_key = columns.key.absent() & ~no_value
     is_left = operator.is_left_join

@@ -84,11 +84,13 @@ class TableNode(Generic[K, V]):
         *,
         origin: str,
         is_versioned: bool = False,
+        is_derived: bool = False,
         windows: Windows | None = None,
     ) -> None:
         """Stand for the rows that *node* changes, and that *lookup* finds in *stores*.
 
-        *windows* is what the keys are windows of, if they are.
+        Those of a table that *is_derived* are made of what is found. *windows* is what the keys are
+        windows of, if they are.
         """
         self._builder = builder
         self._node = node
@@ -98,6 +100,7 @@ class TableNode(Generic[K, V]):
         self._stores = stores
         self._origin = origin
         self._is_versioned = is_versioned
+        self._is_derived = is_derived
         self._windows = windows
 
     def _with_rows(self) -> "TableNode[K, V]":

@@ -192,7 +192,7 @@ def as_of(
     key = stream._key or table._key or json
     codec = RecordCodec(key, stream._value or json)
     waiting = KeyValue(f"{chosen}-waiting") if wait_ms else None
-    versions = store.name
+    versions, derived = store.name, table._lookup if table._is_derived else None
     join = _function(joiner, stream, table)
     node = stream._builder.step(
         f"{how}-join-as-of",
@@ -204,6 +204,7 @@ def as_of(
             is_left_join=how == "left",
             wait_ms=wait_ms,
             waiting=None if waiting is None else waiting.name,
+            derived=derived,
         ),
         name=chosen,
         stores=(*table._stores, *(() if waiting is None else (waiting,))),

@@ -392,6 +392,7 @@ class Table(TableNode[K, V]):
             origin=chosen or self._origin,
             windows=self._windows,
             is_versioned=self._is_versioned and store is None,
+            is_derived=store is None,
         )
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from statestores.processing.operators.operator import Operator, TaskServices
-from statestores.processing.operators.tables import Lookup, MakeLookup
+from statestores.processing.operators.tables import Lookup, MakeLookup, stored_lookup
 from statestores.processing.record import Record
 from statestores.processing.serdes import RecordCodec, encoded, time_bytes
 
@@ -78,9 +78,15 @@ class AsOfJoin(StreamTableJoin):
         wait_ms: int,
         waiting: str | None,
         key: Callable[[Record[Any, Any]], Any] | None = None,
+        derived: MakeLookup | None = None,
     ) -> None:
-        """Join with the versioned store *store*; records wait in the store *waiting*."""
-        super().__init__(joiner, _no_lookup, is_left_join=is_left_join, key=key)
+        """Join with the versioned store *store*; records wait in the store *waiting*.
+
+        *derived* looks up rows that are made of the store's; by default they are the store's own.
+        """
+        table = stored_lookup(store, versioned=True) if derived is None else derived
+        super().__init__(joiner, table, is_left_join=is_left_join, key=key)
+        self.is_derived = derived is not None
         self.store = store
         self.codec = codec
         self.wait_ms = wait_ms
@@ -89,7 +95,6 @@ class AsOfJoin(StreamTableJoin):
     def open(self, task: TaskServices) -> None:
         """Take the stores and the time."""
         super().open(task)
-        self._get = task.store(self.store).get
         self._time = task.observed_time(self.name)
         self._queue = None if self.waiting is None else task.time_queue(self.waiting)
         if self.waiting is not None:
@@ -97,7 +102,7 @@ class AsOfJoin(StreamTableJoin):
 
     def row(self, key: Any, time_ms: int) -> Any:
         """Return the value of the version that was valid then."""
-        found = self._get(key, time_ms)
+        found = self._look(key, time_ms)
         return None if found is None else found[0]
 
     def receive(self, item: Record[Any, Any]) -> None:
@@ -126,8 +131,3 @@ class AsOfJoin(StreamTableJoin):
         number = 0 if kept is None else int.from_bytes(kept, "big") + 1
         self._numbers.put(b"n", time_bytes(number))
         return number
-
-
-def _no_lookup(task: TaskServices) -> Lookup:
-    """Return no rows: the join looks them up by time."""
-    return lambda key: None

@@ -10,8 +10,9 @@ from statestores.processing.operators.operator import Operator, Receive, TaskSer
 from statestores.processing.record import Record, new_tuple
 from statestores.spi import TimestampedValue
 
-Lookup: TypeAlias = Callable[[Any], TimestampedValue[Any] | None]
-"""From a key to the row that a table has for it now."""
+Lookup: TypeAlias = Callable[..., TimestampedValue[Any] | None]
+"""From a key to the row that a table has for it now; from a key and a time, if the table is
+versioned, to the row that it had then."""
 
 MakeLookup: TypeAlias = Callable[[TaskServices], Lookup]
 """Makes the lookup of one task."""
@@ -25,11 +26,11 @@ def stored_lookup(store: str, *, versioned: bool) -> MakeLookup:
         if not versioned:
             return get  # type: ignore[no-any-return]  # a store of any kind is Any
 
-        def latest(key: Any) -> TimestampedValue[Any] | None:
-            version = get(key)
+        def version_of(key: Any, *as_of_ms: int) -> TimestampedValue[Any] | None:
+            version = get(key, *as_of_ms)
             return None if version is None else TimestampedValue(version[0], version[1])
 
-        return latest
+        return version_of
 
     return make
 
@@ -142,8 +143,8 @@ class TableFilter(DerivedRows):
         def make(task: TaskServices) -> Lookup:
             get = parent(task)
 
-            def look(key: Any) -> TimestampedValue[Any] | None:
-                row = get(key)
+            def look(key: Any, *as_of_ms: int) -> TimestampedValue[Any] | None:
+                row = get(key, *as_of_ms)
                 if row is None:
                     return None
                 record = Record(key, row[0], row[1] or 0)
@@ -180,8 +181,8 @@ class TableMapValues(DerivedRows):
         def make(task: TaskServices) -> Lookup:
             get = parent(task)
 
-            def look(key: Any) -> TimestampedValue[Any] | None:
-                row = get(key)
+            def look(key: Any, *as_of_ms: int) -> TimestampedValue[Any] | None:
+                row = get(key, *as_of_ms)
                 mapped = None if row is None else self.function(row[0])
                 return None if row is None or mapped is None else TimestampedValue(mapped, row[1])
 

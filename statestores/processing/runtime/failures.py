@@ -16,8 +16,15 @@ from statestores.processing.operators.operator import Operator, Receive
 from statestores.processing.processor import Processor
 from statestores.processing.record import RawRecord, Record
 
-NOT_OF_A_RECORD = (StorageError, StoreCorruptedError, StoreClosedError, FencedError)
-"""What fails in a store and not for the record at hand, which is no reason to drop it (PRC-99)."""
+NOT_OF_A_RECORD = (
+    StorageError,
+    StoreCorruptedError,
+    StoreClosedError,
+    FencedError,
+    ProcessingError,  # a step stops the task by it, as `suppress` may that is full
+)
+"""What is not the fault of the record at hand, such as a store that fails: no reason to drop it
+(PRC-99)."""
 
 _PREFIX = "__streams.errors."
 """Of the names of headers that KIP-1034 gives to dead letters."""

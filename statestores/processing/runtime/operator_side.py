@@ -155,7 +155,7 @@ class OperatorSide:
         Raises:
             ProcessingError: It says to fail, or what failed is not of the record (PRC-99).
         """
-        if isinstance(error, ProcessingError):  # said already, by a step further on
+        if self._has_been_said(error):  # by a step further on
             raise error
         if action == "fail" or isinstance(error, NOT_OF_A_RECORD):
             raise self._wrapped(error, operator) from error
@@ -192,6 +192,10 @@ class OperatorSide:
     def _no_record(self) -> None:
         self.topic, self.partition, self.offset = "", self.task_partition, -1
         self._raw = NO_RECORD
+
+    def _has_been_said(self, error: Exception) -> bool:
+        """Whether *error* is what the runner is told already, and the task does nothing more."""
+        return self._has_failed and isinstance(error, ProcessingError)
 
     def _wrapped(self, error: Exception, operator: str | None = None) -> ProcessingError:
         """Return what the runner is told, and do nothing more from here on."""

@@ -13,7 +13,7 @@ from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from statestores.errors import InvalidArgumentError, MissingDriverError, ProcessingError
+from statestores.errors import InvalidArgumentError, MissingDriverError
 from statestores.failpoints import reach
 from statestores.processing.error_policy import ErrorPolicy
 from statestores.processing.operators.ends import Source
@@ -150,9 +150,9 @@ class TaskRuntime(OperatorSide):
             if self.stream_time_ms >= self._stream_timers.next_ms:
                 self._no_record()
                 self._stream_timers.fire(self.stream_time_ms)
-        except ProcessingError:
-            raise
         except Exception as error:
+            if self._has_been_said(error):
+                raise
             raise self._wrapped(error) from error
 
     def process_batch(
@@ -228,9 +228,9 @@ class TaskRuntime(OperatorSide):
                     self._no_record()
                     timers.fire(self.stream_time_ms)
                     self.topic, self.partition, self._raw = topic, partition, raw or NO_RECORD
-        except ProcessingError:
-            raise
         except Exception as error:
+            if self._has_been_said(error):
+                raise
             raise self._wrapped(error) from error
         finally:
             self.counts.processed += done
@@ -274,9 +274,9 @@ class TaskRuntime(OperatorSide):
         self.stream_time_ms = max(self.stream_time_ms, columns.last_ms)
         try:
             batches.take(entry, offsets, batch, columns)
-        except ProcessingError:
-            raise
         except Exception as error:
+            if self._has_been_said(error):
+                raise
             raise self._wrapped(error) from error
         reach("task.batch-processed")
 
@@ -360,9 +360,9 @@ class TaskRuntime(OperatorSide):
                 self._wall_timers.fire(now_ms)
             for listener in self._wall_listeners:
                 listener(now_ms)
-        except ProcessingError:
-            raise
         except Exception as error:
+            if self._has_been_said(error):
+                raise
             raise self._wrapped(error) from error
 
     @property
@@ -407,9 +407,9 @@ class TaskRuntime(OperatorSide):
             self._no_record()
             try:
                 self._cache.flush()
-            except ProcessingError:
-                raise
             except Exception as error:
+                if self._has_been_said(error):
+                    raise
                 raise self._wrapped(error) from error
 
     def _flush_full_cache(self) -> None:
