@@ -36,9 +36,10 @@ class _Silent:
     """The output of a part that has none."""
 
     def emit(self, topic: str, record: RawRecord, partition: int | None) -> None:
-        """Refuse: it would be emitted once by each instance."""
+        """Refuse: it is a dead letter, and would be emitted once by each instance."""
         raise InvalidTopologyError(
-            f"a global table emits to {topic!r}, and every instance would; make it a table"
+            "a record of a global table has failed, and every instance would write it to "
+            f"{topic!r}; have an ErrorPolicy skip such records, or make it a table"
         )
 
 
