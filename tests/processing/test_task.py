@@ -17,6 +17,7 @@ from statestores.processing import (
     closed,
     tumbling,
     windowed,
+    within,
 )
 from statestores.processing.runtime import RecordOrder
 from statestores_conformance.many_cases import for_each
@@ -278,6 +279,25 @@ def test_cogrouped_windows_are_closed_by_each_of_their_streams() -> None:
 
         assert out == [(0, 3), (10, -1)]
         assert driver.dropped_total == 1
+
+
+@pytest.mark.spec("PRC-34", "PRC-38")
+@pytest.mark.parametrize("moving", [Record(None, "no key", 100), Record("k", None, 100)])
+def test_whatever_moves_time_lets_others_come_out_alone(moving: Record[Any, Any]) -> None:
+    """A record that a join does not match moved its time, and nothing came out by that.
+
+    What had waited long enough did so until a record with a key and a value was no earlier.
+    """
+    topology = Topology("alone")
+    left, right = topology.stream(LINES), topology.stream(Topic("r", key=ss.utf8, value=ss.utf8))
+    joined = left.join(right, lambda one, other: [one, other], within=within(5), how="left")
+    joined.to(OUT)
+    with topology.test() as driver:
+        driver.topic("lines").pipe("x", key="k", time_ms=1)
+        driver.topic("lines").pipe(moving.value, key=moving.key, time_ms=moving.time_ms)
+        found = driver.topic("out").read_all()
+
+    assert found[0] == ("k", ["x", None], 1, ())
 
 
 @pytest.mark.spec("PRC-30")

@@ -99,20 +99,18 @@ class StreamJoinSide(Operator):
         """Match it with what the other side has, and keep it for what is to come."""
         key, value, time_ms, _ = item
         observed = self._time
-        observed.now_ms = max(observed.now_ms, time_ms)
+        observed.now_ms = now_ms = max(observed.now_ms, time_ms)
+        if time_ms == now_ms:
+            self._give_out_alone(now_ms)
         if key is None and value is not None and self.comes_alone:
             self.forward(item.with_value(self._joined(value, None)))
             return
         if key is None or value is None:
             self._drop(self.name, "null-key" if key is None else "null-value", item)
             return
-        now_ms = observed.now_ms
-        if self._queue is None:
-            if time_ms + self.after_ms + self.join.window.grace_ms < now_ms:
-                self._drop(self.name, "late", item)
-                return
-        elif time_ms == now_ms:
-            self._give_out_alone(now_ms)
+        if self._queue is None and time_ms + self.after_ms + self.join.window.grace_ms < now_ms:
+            self._drop(self.name, "late", item)
+            return
         if not self._match(item) and self.comes_alone:
             if time_ms + self.after_ms < now_ms:
                 self.forward(item.with_value(self._joined(value, None)))
