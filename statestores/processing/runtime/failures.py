@@ -26,6 +26,14 @@ NOT_OF_A_RECORD = (
 """What is not the fault of the record at hand, such as a store that fails: no reason to drop it
 (PRC-99)."""
 
+NO_RECORDS_FAULT = (
+    "the record is not to blame, and no error policy drops it for that: mend it, and run again"
+)
+"""What to do where a task stops, whatever the policy."""
+
+A_RECORDS_FAULT = "mend it, or choose another error policy than 'fail'"
+"""What to do where it stops because of the policy."""
+
 _PREFIX = "__streams.errors."
 """Of the names of headers that KIP-1034 gives to dead letters."""
 
@@ -90,14 +98,14 @@ def processing_error(
         if topic
         else "in a timer or a commit"
     )
-    advice = (
-        "the record is not to blame, and no error policy drops it for that: mend it, and run again"
-        if isinstance(error, NOT_OF_A_RECORD)
-        else "mend it, or choose another error policy than 'fail'"
-    )
     return ProcessingError(
-        f"{operator!r} failed {where}: {type(error).__name__}: {error}; {advice}"
+        f"{operator!r} failed {where}: {type(error).__name__}: {error}; {advice_on(error)}"
     )
+
+
+def advice_on(error: BaseException) -> str:
+    """Return what to do about *error*, which stops a task."""
+    return NO_RECORDS_FAULT if isinstance(error, NOT_OF_A_RECORD) else A_RECORDS_FAULT
 
 
 def dead_letter(

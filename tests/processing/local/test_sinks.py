@@ -192,6 +192,42 @@ def test_what_is_no_row_is_dealt_with_as_the_policy_says(
     assert ss.json.decode(letter.record.value) == value
 
 
+@pytest.mark.spec("PRC-99")
+def test_a_failure_that_is_no_records_stops_sources_and_sinks(tmp_path: Path) -> None:
+    """With skip, a disk that was full, or a schema registry that was down, dropped each record."""
+    works: list[bool] = []
+    seen: list[Any] = []
+
+    def key(row: dict[str, Any]) -> str:
+        if not works:
+            raise StorageError("the schema registry does not answer")
+        return str(row["who"])
+
+    def write(record: StoredRecord[Any, Any]) -> None:
+        if len(works) < 2:
+            raise StorageError("the disk is full")
+        seen.append(record.record.value)
+
+    rows = [record.value for record in _records(0, 3)]
+    for said in ("'in-source' failed .* not to blame", "'out-sink' failed .* not to blame"):
+        with pytest.raises(ProcessingError, match=said):
+            _run(
+                tmp_path,
+                AtLeastOnce(write),
+                _copying(errors="skip"),
+                sources={"in": Items(rows, key=key)},
+            )
+        works.append(True)
+    done = _run(
+        tmp_path,
+        AtLeastOnce(write),
+        _copying(errors="skip"),
+        sources={"in": Items(rows, key=key)},
+    )
+
+    assert (done.dropped, sorted(row["n"] for row in seen)) == (0, [0, 1, 2])
+
+
 def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
     """Each with the next step; a directory that is a file, too."""
     (tmp_path / "file").touch()

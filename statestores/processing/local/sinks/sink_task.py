@@ -11,6 +11,7 @@ from statestores.processing.local.edge_task import EdgeTask, store_name_of
 from statestores.processing.local.outputs import TopicOutputs
 from statestores.processing.local.sinks.sink import Delivery, SinkWriter
 from statestores.processing.local.topics import AnyTopic
+from statestores.processing.runtime.failures import NOT_OF_A_RECORD, advice_on
 from statestores.spi.offsets import TopicPartition
 from statestores.tasks import Task
 from statestores.tasks.commits.task_outputs import OutputFiles
@@ -143,11 +144,10 @@ class SinkTask(EdgeTask):
         try:
             self._writer.deliver(Delivery(place.partition, offset, raw), self._wall_ms)
         except Exception as error:
-            if self._action == "fail":
+            if self._action == "fail" or isinstance(error, NOT_OF_A_RECORD):
                 raise ProcessingError(
                     f"{self.name!r} failed at {place.topic!r}, partition {place.partition}, offset "
-                    f"{offset}: {type(error).__name__}: {error}; mend it, or choose another error "
-                    "policy than 'fail'"
+                    f"{offset}: {type(error).__name__}: {error}; {advice_on(error)}"
                 ) from error
             self.dropped(
                 error,

@@ -190,7 +190,7 @@ class FileReader(SourceReader):
                 "its rights"
             )
             cause.__cause__ = error
-        self.output.refuse(cause, Place(str(file.path), progress.next, name=file.name))
+        self.output.refuse_file(cause, Place(str(file.path), progress.next, name=file.name))
         progress.given_up = _stamp(file)
         self._changed.add(file.name)
         self._done[file.name] = _stamp(file)

@@ -43,6 +43,13 @@ class SourceOutput(Protocol):
         """Do with what cannot be a record, *data* as it was read, what the error policy says.
 
         Raises:
+            ProcessingError: It says to fail, or what failed is not of the record (PRC-99).
+        """
+
+    def refuse_file(self, error: Exception, place: Place) -> None:
+        """Do with a file that cannot be read, from *place* on, what the error policy says.
+
+        Raises:
             ProcessingError: It says to fail.
         """
 

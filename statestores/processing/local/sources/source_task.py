@@ -9,6 +9,11 @@ from statestores.processing.local.outputs import TopicOutputs
 from statestores.processing.local.sources.source import LocalSource, Place
 from statestores.processing.local.topics import AnyTopic
 from statestores.processing.record import RawRecord
+from statestores.processing.runtime.failures import (
+    A_RECORDS_FAULT,
+    NO_RECORDS_FAULT,
+    NOT_OF_A_RECORD,
+)
 from statestores.tasks import Task
 
 
@@ -87,13 +92,24 @@ class SourceTask(EdgeTask):
 
     def refuse(self, error: Exception, place: Place, data: bytes | None = None) -> None:
         """Stop, or drop what was read, as the policy says."""
+        if isinstance(error, NOT_OF_A_RECORD):
+            raise self._failure(error, place, NO_RECORDS_FAULT) from error
+        self._refuse(error, place, data)
+
+    def refuse_file(self, error: Exception, place: Place) -> None:
+        """Stop, or leave the file alone, as the policy says."""
+        self._refuse(error, place, None)
+
+    def _failure(self, error: Exception, place: Place, advice: str) -> ProcessingError:
+        return ProcessingError(
+            f"{self.name!r} failed at {place}, of the topic {self._topic.topic.name!r}, partition "
+            f"{self._home(place)}: {type(error).__name__}: {error}; {advice}"
+        )
+
+    def _refuse(self, error: Exception, place: Place, data: bytes | None) -> None:
         topic, partition = self._topic.topic.name, self._home(place)
         if self._action == "fail":
-            raise ProcessingError(
-                f"{self.name!r} failed at {place}, of the topic {topic!r}, partition {partition}: "
-                f"{type(error).__name__}: {error}; mend it, or choose another error policy than "
-                "'fail'"
-            ) from error
+            raise self._failure(error, place, A_RECORDS_FAULT) from error
         self.dropped(
             error,
             (topic, partition, place.number),
