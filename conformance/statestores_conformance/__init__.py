@@ -17,6 +17,7 @@ The package itself is the plugin, so that pytest rewrites the assertions of all 
 
 from statestores_conformance.backend import BackendTests
 from statestores_conformance.engine.suite import EngineTests
+from statestores_conformance.faults.store_crash_tests import StoreCrashTests
 from statestores_conformance.plugin import (
     open_engine,
     open_key_value_store,
@@ -54,6 +55,7 @@ __all__ = [
     "OpenWindowStore",
     "OptionSets",
     "SessionStoreTests",
+    "StoreCrashTests",
     "TimeToLiveTests",
     "TimestampedKeyValueStoreTests",
     "VersionedStoreTests",

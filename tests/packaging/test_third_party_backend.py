@@ -1,8 +1,9 @@
 """Strangers' backends: installed beside the wheel in a clean environment, and proved from there.
 
-The packages are `examples/lmdb_backend` and `examples/duckdb_backend`. Nothing of this checkout is
-on their path: the suite, its runner and its specification are those that the wheel installs. A bug
-that is planted in a copy of one has to be found, and the requirement that it breaks to be named.
+The packages are `examples/lmdb_backend` and `examples/duckdb_backend`, which are engines, and
+`examples/redis_store`, a store at door two. Nothing of this checkout is on their path: the suite,
+its runner and its specification are those that the wheel installs. A bug that is planted in a copy
+of one has to be found, and the requirement that it breaks to be named.
 """
 
 import json
@@ -16,7 +17,15 @@ from typing import Any
 import pytest
 
 _REPOSITORY = Path(__file__).resolve().parents[2]
-_EXAMPLES = {name: _REPOSITORY / "examples" / f"{name}_backend" for name in ("lmdb", "duckdb")}
+sys.path.append(str(_REPOSITORY / "examples" / "redis_store" / "tests" / "kit"))
+
+from redis_server import PROGRAM, RedisServer  # noqa: E402  # lies with the example
+
+_ENGINES = ("lmdb", "duckdb")
+_EXAMPLES = {
+    **{name: _REPOSITORY / "examples" / f"{name}_backend" for name in _ENGINES},
+    "redis": _REPOSITORY / "examples" / "redis_store",
+}
 _SEED = 1035
 _PATIENCE_SECONDS = 1_800
 """For tests in which DuckDB plans tens of thousands of queries, on a machine that is busy."""
@@ -24,9 +33,16 @@ _PATIENCE_SECONDS = 1_800
 _PROVE = """
 import json, sys
 import statestores_conformance
-from statestores.registry import load_backend
 from statestores_conformance.runner import run_conformance
+from statestores_conformance.runner.subject import load_subject
 call = json.loads(sys.argv[1])
+
+
+def module_of(backend):
+    subject = load_subject(backend, {})
+    return getattr(subject, "engine", subject.open).__module__
+
+
 report = run_conformance(**call)
 print(json.dumps({
     "level": report.level,
@@ -36,7 +52,7 @@ print(json.dumps({
     "failed": [failure.test for failure in report.failures],
     "problems": report.problems,
     "suite": statestores_conformance.__file__,
-    "module": sys.modules[load_backend(call["backend"]).__module__].__file__,
+    "module": sys.modules[module_of(call["backend"])].__file__,
 }))
 """
 
@@ -100,7 +116,7 @@ def planted(tmp_path: Path) -> Path:
     return sources
 
 
-@pytest.mark.parametrize("name", _EXAMPLES)
+@pytest.mark.parametrize("name", _ENGINES)
 def test_the_backend_is_found_and_whole(clean_python: Path, tmp_path: Path, name: str) -> None:
     """By its entry point, in an environment without the drivers of ours."""
     code = "import sys, statestores.registry as r; print(r.load_backend(sys.argv[1]).__module__)"
@@ -114,6 +130,7 @@ def test_the_backend_is_found_and_whole(clean_python: Path, tmp_path: Path, name
     [
         ("lmdb", "test_lmdb or test_long_keys or (TestEngine and TestSeeks)"),
         ("duckdb", "test_duckdb or (TestEngine and TestPaths)"),
+        ("redis", "test_redis or (TestRedis and (TestIterators or one_owner or specification))"),
     ],
 )
 def test_the_example_passes_its_own_tests(
@@ -122,6 +139,8 @@ def test_the_example_passes_its_own_tests(
     """With the line and the class of its README; of the suite, the tests of its weakest point."""
     ours, example = tmp_path / "example", _EXAMPLES[name]
     shutil.copytree(example / "tests", ours / "tests", ignore=shutil.ignore_patterns("__py*"))
+    if name == "redis":
+        _skip_without_redis()
     for file in ("conftest.py", "pyproject.toml"):
         shutil.copy(example / file, ours)
     command = (str(clean_python), "-I", "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", parts)
@@ -158,6 +177,28 @@ def test_a_planted_bug_is_found_and_named(
 
 
 @pytest.mark.soak
+@pytest.mark.parametrize("profile", ["quick", "full"])
+def test_the_store_at_door_two_reaches_its_level(
+    clean_python: Path, tmp_path: Path, profile: str
+) -> None:
+    """Every level but the one of damaged files, of which a Redis server keeps its own."""
+    _skip_without_redis()
+    with RedisServer() as server:
+        report = _prove(
+            clean_python,
+            tmp_path,
+            backend="statestores_redis:open_store",
+            options={"url": server.url},
+            profile=profile,
+            test_time_limit_s=_PATIENCE_SECONDS,
+        )
+
+    assert (report["level"], report["broken"], report["problems"]) == ("crash-proof", [], [])
+    for module in ("suite", "module"):
+        assert Path(report[module]).is_relative_to(clean_python.parents[1])
+
+
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("name", "profile", "level"),
     [
@@ -175,6 +216,11 @@ def test_the_backend_reaches_its_level_with_every_trial(
     )
 
     assert (report["level"], report["broken"], report["problems"]) == (level, [], [])
+
+
+def _skip_without_redis() -> None:
+    if PROGRAM is None:
+        pytest.skip("there is no redis-server")
 
 
 def _prove(python: Path, cwd: Path, *, sources: Path | None = None, **arguments: Any) -> Any:

@@ -12,12 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from statestores.registry import load_backend
 from statestores.spi import StateStore
-from statestores_conformance.faults.crash_child import INTENT, PROMISE
+from statestores_conformance.faults.crash_child import INTENT, PROMISE, open_store
 from statestores_conformance.faults.crash_nursery import Nursery, shared_nursery
 from statestores_conformance.faults.crash_workload import CHANGELOG, INPUT, WORKLOADS, Workload
-from statestores_conformance.subjects.engines import durability_of
 
 _LONGEST_LIFE_SECONDS = 0.2
 """How long a process lives at most after its first promise."""
@@ -71,7 +69,7 @@ class CrashReport:
     """What a run of kills found."""
 
     backend: str
-    """The backend's name or ``module:Class``."""
+    """The backend's name, ``module:Class`` or ``module:function``."""
 
     kind: str
     """The kind of store."""
@@ -98,10 +96,11 @@ def run_kills(
     root: Path | None = None,
     failpoints: Sequence[str] = (),
 ) -> CrashReport:
-    """Kill *n* processes that write stores of *kind* over *backend*, and judge each store.
+    """Kill *n* processes that write stores of *kind* by *backend*, and judge each store.
 
     Args:
-        backend: A registered name, or ``module:Class``.
+        backend: A registered name, or ``module:Class``; or, of a store at door two, the function
+            that opens it, ``module:function``.
         n: How many kills. Random ones count only after a first commit.
         seed: Decides the operations, and when each process dies.
         kind: One of `WORKLOADS`.
@@ -219,11 +218,10 @@ class _Run:
 
     def _judge(self, failpoint: str | None = None) -> Kill:
         """Open the store in this process and compare it with what the operations give."""
-        engine = load_backend(self._backend).open(self._store, self._options)
         promises, intents = self._lines(PROMISE), self._lines(INTENT)
         promised = promises[-1] if promises else self._found
         under_way = intents[-1] if intents else None
-        with self._workload.open(engine, durability_of(engine)) as store:
+        with open_store(self._backend, self._options, self._store, self._workload) as store:
             committed = store.committed_offset(CHANGELOG)
             violations = [
                 *self._misplaced(committed, promised, intents, failpoint),

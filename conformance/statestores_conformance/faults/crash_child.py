@@ -16,14 +16,13 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
 
 from statestores.failpoints import arm
-from statestores.registry import load_backend
 from statestores.spi import Durability, StateStore
 from statestores_conformance.faults.crash_workload import (
     CHANGELOG,
@@ -32,6 +31,7 @@ from statestores_conformance.faults.crash_workload import (
     Workload,
     commits,
 )
+from statestores_conformance.runner.subject import StoreSubject, load_subject
 from statestores_conformance.subjects.engines import durability_of
 
 INTENT, PROMISE = b"intent", b"promise"
@@ -59,10 +59,20 @@ def commit_until_killed(
     if failpoint is not None:
         die_at(*failpoint)
     workload = WORKLOADS[kind](seed)
-    engine = load_backend(backend).open(Path(store), options)
     descriptor = os.open(oracle, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-    with workload.open(engine, durability_of(engine)) as opened:
+    with open_store(backend, options, Path(store), workload) as opened:
         _commit_for_ever(opened, workload, descriptor)
+
+
+def open_store(
+    backend: str, options: Mapping[str, object], path: Path, workload: Workload
+) -> StateStore:
+    """Open the workload's store over an engine, or by the function of a store at door two."""
+    subject = load_subject(backend, options)
+    if isinstance(subject, StoreSubject):
+        return subject.open(path, workload.specification)
+    engine = subject.open(path)
+    return workload.open(engine, durability_of(engine))
 
 
 def _commit_for_ever(store: StateStore, workload: Workload, oracle: int) -> None:

@@ -18,6 +18,7 @@ from statestores.spi import (
     Session,
     SessionStore,
     StateStore,
+    StoreSpecification,
     TimestampedKeyValue,
     TimestampedKeyValueStore,
     TopicPartition,
@@ -71,9 +72,14 @@ class Workload(ABC):
         self._modelled = -1
         """The number of the last operation that the model has seen."""
 
+    @property
     @abstractmethod
+    def specification(self) -> StoreSpecification[bytes, bytes]:
+        """What the store is."""
+
     def open(self, engine: Engine, durability: Durability) -> StateStore:
         """Open the store over *engine*."""
+        return open_on_engine(engine, self.specification, durability=durability)
 
     @abstractmethod
     def write(self, store: Any, number: int) -> None:
@@ -118,8 +124,9 @@ class KeyValueWorkload(Workload):
     def model(self) -> KeyValueModel:
         return self._model
 
-    def open(self, engine: Engine, durability: Durability) -> KeyValueStore[bytes, bytes]:
-        return open_on_engine(engine, KeyValue("crash"), durability=durability)
+    @property
+    def specification(self) -> KeyValue[bytes, bytes]:
+        return KeyValue("crash")
 
     def write(self, store: KeyValueStore[bytes, bytes] | KeyValueModel, number: int) -> None:
         dice = _dice(self.seed, number)
@@ -153,9 +160,9 @@ class VersionedWorkload(Workload):
     def model(self) -> VersionedModel:
         return self._model
 
-    def open(self, engine: Engine, durability: Durability) -> VersionedStore[bytes, bytes]:
-        specification = Versioned("crash", history_retention_ms=_RETENTION_MS)
-        return open_on_engine(engine, specification, durability=durability)
+    @property
+    def specification(self) -> Versioned[bytes, bytes]:
+        return Versioned("crash", history_retention_ms=_RETENTION_MS)
 
     def write(self, store: VersionedStore[bytes, bytes] | VersionedModel, number: int) -> None:
         dice = _dice(self.seed, number)
@@ -200,11 +207,9 @@ class TimeToLiveWorkload(Workload):
     def model(self) -> TimestampedModel:
         return self._model
 
-    def open(
-        self, engine: Engine, durability: Durability
-    ) -> TimestampedKeyValueStore[bytes, bytes]:
-        specification = TimestampedKeyValue("crash", ttl_ms=_RETENTION_MS)
-        return open_on_engine(engine, specification, durability=durability)
+    @property
+    def specification(self) -> TimestampedKeyValue[bytes, bytes]:
+        return TimestampedKeyValue("crash", ttl_ms=_RETENTION_MS)
 
     def write(
         self, store: TimestampedKeyValueStore[bytes, bytes] | TimestampedModel, number: int
@@ -290,14 +295,14 @@ class WindowWorkload(_RetainedWorkload):
 
     kind = "window"
 
-    def open(self, engine: Engine, durability: Durability) -> WindowStore[bytes, bytes]:
-        specification = Window(
+    @property
+    def specification(self) -> Window[bytes, bytes]:
+        return Window(
             "crash",
             retention_ms=_RETENTION_MS,
             window_size_ms=5,
             retain_duplicates=bool(self.seed % 2),
         )
-        return open_on_engine(engine, specification, durability=durability)
 
     def put(
         self, store: Any, key: bytes, time_ms: int, value: bytes | None, number: int, length_ms: int
@@ -318,9 +323,9 @@ class SessionWorkload(_RetainedWorkload):
 
     kind = "session"
 
-    def open(self, engine: Engine, durability: Durability) -> SessionStore[bytes, bytes]:
-        specification = Session("crash", retention_ms=_RETENTION_MS)
-        return open_on_engine(engine, specification, durability=durability)
+    @property
+    def specification(self) -> Session[bytes, bytes]:
+        return Session("crash", retention_ms=_RETENTION_MS)
 
     def put(
         self, store: Any, key: bytes, time_ms: int, value: bytes | None, number: int, length_ms: int

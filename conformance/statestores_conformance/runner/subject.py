@@ -17,6 +17,7 @@ from statestores.errors import CapabilityNotSupportedError, StateStoreError, Unk
 from statestores.registry import load_backend
 from statestores.spi import (
     Capabilities,
+    Durability,
     Engine,
     KeyValue,
     Session,
@@ -148,9 +149,21 @@ def _probe_stores(subject: StoreSubject, path: Path) -> Capabilities:
         if opens(subject, kind):
             store = _step("opening a store", partial(subject.open, path, kind))
             persistent = _step("asking for persistence", partial(getattr, store, "persistent"))
+            durable = persistent and _step(
+                "committing", partial(commits_with, store, Durability.POWER_LOSS)
+            )
             _step("closing the store", store.close)
-            return Capabilities(persistent=persistent, durable_commit=persistent)
+            return Capabilities(persistent=persistent, durable_commit=durable)
     raise BrokenSubjectError("the function opens a store of no kind")
+
+
+def commits_with(store: StateStore, durability: Durability) -> bool:
+    """Return whether *store* gives a commit *durability*; what it does not promise, it refuses."""
+    try:
+        store.commit({}, durability=durability)
+    except CapabilityNotSupportedError:
+        return False
+    return True
 
 
 def opens(subject: StoreSubject, specification: Any) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from statestores_conformance.backend import BackendTests
+from statestores_conformance.faults.store_crash_tests import StoreCrashTests
 from statestores_conformance.runner.subject import (
     KINDS,
     EngineSubject,
@@ -50,12 +51,13 @@ _SUITES: dict[str, tuple[str, type, str]] = {
 
 
 def _suite(name: str, tests: type, fixture: str, subject: StoreSubject) -> type:
-    """Return a class of *tests* whose *fixture* gives the function under test."""
+    """Return a class of *tests* and kills whose *fixture* gives the function under test."""
 
     def give(self: Any) -> Any:
         return subject.open
 
-    return type(name, (tests,), {fixture: pytest.fixture(name=fixture)(give)})
+    parts = {fixture: pytest.fixture(name=fixture)(give), "TestCrashes": StoreCrashTests}
+    return type(name, (tests,), parts)
 
 
 # pytest collects the names that begin with "Test".

@@ -176,6 +176,10 @@ class WindowStores(Stores):
         super().__init__(root)
         self._open_store = open_store
 
+    @property
+    def opener(self) -> Callable[..., Any]:
+        return self._open_store
+
     def specification(
         self,
         name: str = "store",
@@ -208,8 +212,10 @@ class WindowStores(Stores):
         self.remember(store)
         return WindowUnderTest(store)
 
-    def open_as(self, specification: StoreSpecification[Any, Any]) -> StateStore:
-        store = self._open_store(self.path(), specification)  # type: ignore[arg-type]  # on purpose
+    def open_as(
+        self, specification: StoreSpecification[Any, Any], name: str = "store"
+    ) -> StateStore:
+        store = self._open_store(self.path(name), specification)  # type: ignore[arg-type]  # on purpose
         self.remember(store)
         return store
 
@@ -223,6 +229,10 @@ class SessionStores(Stores):
         super().__init__(root)
         self._open_store = open_store
 
+    @property
+    def opener(self) -> Callable[..., Any]:
+        return self._open_store
+
     def specification(
         self, name: str = "store", *, retention_ms: int = RETENTION_MS
     ) -> Session[bytes, bytes]:
@@ -233,7 +243,9 @@ class SessionStores(Stores):
         self.remember(store)
         return SessionUnderTest(store)
 
-    def open_as(self, specification: StoreSpecification[Any, Any]) -> StateStore:
-        store = self._open_store(self.path(), specification)  # type: ignore[arg-type]  # on purpose
+    def open_as(
+        self, specification: StoreSpecification[Any, Any], name: str = "store"
+    ) -> StateStore:
+        store = self._open_store(self.path(name), specification)  # type: ignore[arg-type]  # on purpose
         self.remember(store)
         return store

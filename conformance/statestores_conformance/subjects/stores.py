@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, TypeAlias
 
+from statestores.errors import CapabilityNotSupportedError
 from statestores.spi import (
     Changes,
     Isolation,
@@ -238,8 +239,23 @@ class Stores(ABC):
         """Return a specification of the kind, for a store called *name*."""
 
     @abstractmethod
-    def open_as(self, specification: StoreSpecification[Any, Any]) -> StateStore:
-        """Open the directory ``store`` as what *specification* says, right or wrong."""
+    def open_as(
+        self, specification: StoreSpecification[Any, Any], name: str = "store"
+    ) -> StateStore:
+        """Open the directory *name* as what *specification* says, right or wrong."""
+
+    @property
+    @abstractmethod
+    def opener(self) -> Callable[..., Any]:
+        """The author's function, or what opens stores over an engine."""
+
+    def has_kind_of(self, specification: StoreSpecification[Any, Any]) -> bool:
+        """Return whether the author has stores of that kind at all, tried where there is none."""
+        try:
+            self.open_as(specification, "another-kind").close()
+        except CapabilityNotSupportedError:
+            return False
+        return True
 
     def remember(self, store: StateStore) -> None:
         """Close *store* when the test ends."""
@@ -264,6 +280,10 @@ class KeyValueStores(Stores):
         super().__init__(root)
         self._open_store = open_store
 
+    @property
+    def opener(self) -> Callable[..., Any]:
+        return self._open_store
+
     def specification(self, name: str = "store") -> KeyValue[bytes, bytes]:
         return KeyValue(name)
 
@@ -272,8 +292,10 @@ class KeyValueStores(Stores):
         self.remember(store)
         return KeyValueUnderTest(store)
 
-    def open_as(self, specification: StoreSpecification[Any, Any]) -> StateStore:
-        store = self._open_store(self.path(), specification)  # type: ignore[arg-type]  # on purpose
+    def open_as(
+        self, specification: StoreSpecification[Any, Any], name: str = "store"
+    ) -> StateStore:
+        store = self._open_store(self.path(name), specification)  # type: ignore[arg-type]  # on purpose
         self.remember(store)
         return store
 
@@ -286,6 +308,10 @@ class VersionedStores(Stores):
     def __init__(self, root: Path, open_store: OpenVersionedStore) -> None:
         super().__init__(root)
         self._open_store = open_store
+
+    @property
+    def opener(self) -> Callable[..., Any]:
+        return self._open_store
 
     def specification(
         self, name: str = "store", *, history_retention_ms: int = RETENTION_MS
@@ -300,7 +326,9 @@ class VersionedStores(Stores):
         self.remember(store)
         return VersionedUnderTest(store)
 
-    def open_as(self, specification: StoreSpecification[Any, Any]) -> StateStore:
-        store = self._open_store(self.path(), specification)  # type: ignore[arg-type]  # on purpose
+    def open_as(
+        self, specification: StoreSpecification[Any, Any], name: str = "store"
+    ) -> StateStore:
+        store = self._open_store(self.path(name), specification)  # type: ignore[arg-type]  # on purpose
         self.remember(store)
         return store

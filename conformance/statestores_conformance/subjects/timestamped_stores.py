@@ -105,6 +105,10 @@ class TimestampedStores(Stores):
         super().__init__(root)
         self._open_store = open_store
 
+    @property
+    def opener(self) -> Callable[..., Any]:
+        return self._open_store
+
     def specification(self, name: str = "store") -> TimestampedKeyValue[bytes, bytes]:
         return TimestampedKeyValue(name, ttl_ms=LONG_MS)
 
@@ -122,8 +126,10 @@ class TimestampedStores(Stores):
         self.remember(store)
         return store
 
-    def open_as(self, specification: StoreSpecification[Any, Any]) -> StateStore:
-        store = self._open_store(self.path(), specification, None)  # type: ignore[arg-type]  # on purpose
+    def open_as(
+        self, specification: StoreSpecification[Any, Any], name: str = "store"
+    ) -> StateStore:
+        store = self._open_store(self.path(name), specification, None)  # type: ignore[arg-type]  # on purpose
         self.remember(store)
         return store
 
