@@ -1,6 +1,7 @@
 """Segments that are none, of another release, or that contradict themselves: errors by name."""
 
 import random
+import tracemalloc
 from pathlib import Path
 
 import google_crc32c
@@ -194,3 +195,26 @@ def test_intact_frames_with_senseless_content_are_errors(
         ChangelogReader.open(directory) as reader,
     ):
         frames_in(reader)
+
+
+@pytest.mark.parametrize("field", [12, 16], ids=["of the position", "of the body"])
+def test_a_damaged_length_costs_no_memory(
+    directory: Path, segment: Path, ends: list[int], field: int
+) -> None:
+    """A frame that says that it has two GiB is not read, and not allocated either.
+
+    A mutant without the look at the file's size before the read passed every test.
+    """
+    with segment.open("r+b") as file:
+        file.seek(ends[-2] + field)
+        file.write((0x7F00_0000).to_bytes(4, "big"))
+    tracemalloc.start()
+    try:
+        with ChangelogReader.open(directory) as reader:
+            read = frames_in(reader)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert read == ROWS[:-1]
+    assert most < 64 * 1024 * 1024

@@ -18,6 +18,7 @@ from statestores.changelog import (
     OffsetRange,
     compact,
 )
+from statestores.changelog.segments.segment_directory import remove_files
 from statestores.errors import InvalidArgumentError, StorageError
 from statestores.spi import Changes, Durability
 
@@ -322,3 +323,21 @@ def test_an_append_beyond_a_frames_size_is_refused(
             log.append(one(b"x" * 1_000))
 
         assert log.append(one(b"x")) == OffsetRange(0, 0)
+
+
+def test_a_removal_that_is_not_on_disk_is_told(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is removed is waited for in its directory; where nothing is, nothing is waited for.
+
+    A mutant that never waited passed every test of changelogs.
+    """
+    directory.mkdir()
+    left = directory / "left"
+    left.touch()
+    monkeypatch.setattr(os, "fsync", failing(os.fsync, errno.EIO))
+    remove_files((), directory)
+    with pytest.raises(StorageError, match="make durable"):
+        remove_files((left,), directory)
+
+    assert not left.exists()
