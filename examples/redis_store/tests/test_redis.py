@@ -265,6 +265,7 @@ def test_a_server_that_is_killed_has_every_commit(server: RedisServer) -> None:
     dice = random.Random(18)  # noqa: S311  # repeatable, not secret
     with RedisServer() as killed, open_store("k", ss.KeyValue("s"), {"url": killed.url}) as store:
         begun = 0
+        store.commit({_LOG: begun})
         for _ in range(_KILLS):
             killer = threading.Timer(dice.random() / 4, killed.kill)
             killer.start()
