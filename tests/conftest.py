@@ -26,6 +26,9 @@ from statestores.registry import load_backend
 sys.path.append(str(Path(__file__).parent / "kit"))
 sys.path.append(str(Path(__file__).parents[1] / "tools"))
 
+# isort: split
+from spark_home import spark_home
+
 _SOAK = os.environ.get("STATESTORES_SOAK") == "1"
 
 # A Spark session, a wheel, an environment cost seconds: the tests of one file share them.
@@ -165,6 +168,9 @@ def _let_spark_find_this_environment() -> None:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    home = spark_home()
+    if home is not None:
+        os.environ.setdefault("SPARK_HOME", str(home))
     # No session of a test lives long enough to be worth compiling well: a third of the CPU time.
     options = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
     archive = Path(sys.prefix) / "spark-classes.jsa"

@@ -19,6 +19,7 @@ from pathlib import Path
 import pyspark
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import udf
+from spark_home import spark_home
 
 from statestores.errors import MissingDriverError
 from statestores.spark import ensure_java
@@ -28,6 +29,8 @@ def main(archive: Path) -> None:
     """Run a session that writes *archive* at its end."""
     unfinished = archive.with_name(f".{archive.name}")
     options = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xlog:disable"
+    # An archive is of the very paths of its classes: those that tests have.
+    os.environ["SPARK_HOME"] = str(spark_home())
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     os.environ["SPARK_SUBMIT_OPTS"] = f"{options} -XX:ArchiveClassesAtExit={unfinished}"
