@@ -22,6 +22,10 @@ from statestores.files.durable_json import ROOT_FILE, read_fields
 GENERATION: Final = "generation"
 """The field of a store's entry in ``statestores.json``; it is left out for the first."""
 
+SCRATCH_DIRECTORY: Final = ".reshard"
+"""Where a reshard keeps what nobody needs when it has ended, in the directory of the store. While
+it is there, a reshard is at work or has died, and what lies beside it need not be the store's."""
+
 _DIRECTORY = re.compile(r"generation-([1-9][0-9]*)")
 
 

@@ -31,7 +31,7 @@ from statestores.files.directory_lock import DirectoryLock
 from statestores.files.durable_json import ENGINE_FILE, ROOT_FILE, read_fields, write_json
 from statestores.files.local_path import local_path
 from statestores.files.presence import look_for
-from statestores.generations import home_of, resharded
+from statestores.generations import SCRATCH_DIRECTORY, home_of, resharded
 from statestores.object_root import RootObject
 from statestores.partitioning import partitioner_by_name
 from statestores.root_document import (
@@ -200,7 +200,8 @@ class StateRoot:
         Raises:
             InvalidTypeError, InvalidArgumentError: The number of partitions, the partitioner or the
                 placement is not valid.
-            StoreMismatchError: The store exists with another specification or partition count.
+            StoreMismatchError: The store exists with another specification or partition count; or
+                its directory has the partitions of a reshard that has not ended (RSH-11).
             StoreLockedError: Another process is adding a store.
         """
         check_specification(specification)
@@ -227,16 +228,32 @@ class StateRoot:
         )
         if isinstance(self._place, ObjectStorage):
             return self._add_to_objects(self._place, entry)
-        lock = DirectoryLock.acquire(self._place)
+        return self._add_to_directory(entry, by_reshard=False)
+
+    def note_reshard_into(self, entry: StoreEntry) -> StoreEntry:
+        """Note a store whose partitions a reshard has written into this root (RSH-11).
+
+        Raises:
+            StoreMismatchError: There is another store of the name.
+            StoreLockedError: Another process is adding a store.
+        """
+        return self._add_to_directory(entry, by_reshard=True)
+
+    def _add_to_directory(self, entry: StoreEntry, *, by_reshard: bool) -> StoreEntry:
+        """Note a store in a directory, whose files are those of a reshard, or nobody's."""
+        name = entry.specification.name
+        lock = DirectoryLock.acquire(self.path)
         try:
-            stores = _read_stores(self._place)
+            stores = _read_stores(self.path)
+            if name not in stores and not by_reshard:
+                _refuse_unfinished_reshard(self.path / name)
             changed = with_entry(stores, entry)
             if changed is not None:
-                write_json(self._place / ROOT_FILE, content_of(changed))
+                write_json(self.path / ROOT_FILE, content_of(changed))
             self._stores = stores if changed is None else changed
         finally:
             lock.release()
-        return self._stores[specification.name]
+        return self._stores[name]
 
     def note_resharded(self, store: str, partitions: int) -> StoreEntry:
         """Note that *store* has its next generation, of so many partitions; return its entry.
@@ -373,6 +390,20 @@ def _refuse_engine(root: Path) -> None:
         raise StoreMismatchError(
             f"{str(root)!r} holds a single store, which open_store() opens, and can be no state "
             "root as well; choose another directory"
+        )
+
+
+def _refuse_unfinished_reshard(directory: Path) -> None:
+    """Accept the directory of a store that is to be added, if no reshard has its partitions there.
+
+    Raises:
+        StoreMismatchError: One has, and has died or is at work.
+    """
+    if look_for(directory / SCRATCH_DIRECTORY, follow_links=False) is not None:
+        raise StoreMismatchError(
+            f"{str(directory)!r} has partitions of a reshard that has not ended, which a new store "
+            "of that name would take for its own; let the reshard end, repeat it, or remove that "
+            "directory"
         )
 
 

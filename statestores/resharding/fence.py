@@ -104,12 +104,12 @@ def refuse_recorded_commits(root: Path) -> None:
     if unfinished:
         raise InvalidArgumentError(
             f"the task {unfinished[0].parent.name!r} has recorded a commit that its stores do not "
-            f"have yet ({str(unfinished[0])!r}); open the task once, which ends it, and reshard "
-            "then"
+            f"have yet ({str(unfinished[0])!r}); open the task once, which ends it, and then "
+            "try again"
         )
 
 
-def _refuse_recorded_batches(root: Path, store: str, batches: Mapping[str, int]) -> None:
+def refuse_recorded_batches(root: Path, store: str, batches: Mapping[str, int]) -> None:
     """Accept a store that has every micro-batch which an operator of Spark has committed to it.
 
     Raises:
@@ -124,7 +124,7 @@ def _refuse_recorded_batches(root: Path, store: str, batches: Mapping[str, int])
             raise InvalidArgumentError(
                 f"the operator {fields.text('operator')!r} has committed a micro-batch that "
                 f"{store!r} does not have yet ({str(file)!r}); start its query once, which carries "
-                "it out, and reshard then"
+                "it out, and then try again"
             )
 
 
@@ -160,7 +160,7 @@ def fenced(root: StateRoot, store: str, timeout_ms: int) -> Iterator[Fenced]:
         places = tuple(root.partition(store, number) for number in numbers)
         intent = read_intent(root.home(store))
         batches = {} if intent is None else intent.batches
-        _refuse_recorded_batches(root.path, store, batches)
+        refuse_recorded_batches(root.path, store, batches)
         positions = [PartitionReader(place, specification).position for place in places]
         yield _fenced(
             places,

@@ -3,19 +3,15 @@
 import shutil
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
 from uuid import uuid4
 
 from statestores.arrow.file_access import reporting
 from statestores.failpoints import reach
 from statestores.files.directory_lock import DirectoryLock
 from statestores.files.durable_directory import make_directory
-from statestores.generations import generation_from_name
+from statestores.generations import SCRATCH_DIRECTORY, generation_from_name
 from statestores.staging.write_intent import STAGING_DIRECTORY, staging_directory
 from statestores.state_root import StateRoot
-
-SCRATCH_DIRECTORY: Final = ".reshard"
-"""Where a reshard keeps what nobody needs when it has ended, in the directory of the store."""
 
 
 def remove_left_over(root: StateRoot, store: str) -> None:

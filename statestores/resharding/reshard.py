@@ -15,13 +15,13 @@ from typing import Final, Protocol, TypeVar
 
 from statestores.arrow.file_access import reporting
 from statestores.arrow.progress import Meter, ProgressCallback
-from statestores.errors import InvalidArgumentError, StateStoreError, StoreMismatchError
+from statestores.errors import InvalidArgumentError, StoreMismatchError
 from statestores.failpoints import reach
 from statestores.files.directory_lock import DirectoryLock
-from statestores.files.durable_directory import make_directory, make_durable
+from statestores.files.durable_directory import make_durable
 from statestores.files.local_path import local_path
 from statestores.files.lock_waiting import COMMIT_TIMEOUT_MS
-from statestores.generations import home_of
+from statestores.generations import SCRATCH_DIRECTORY
 from statestores.resharding.building import Build, Built
 from statestores.resharding.fence import (
     Fenced,
@@ -29,20 +29,12 @@ from statestores.resharding.fence import (
     fenced,
     refuse_recorded_commits,
 )
-from statestores.resharding.left_over import (
-    SCRATCH_DIRECTORY,
-    remove_all_but,
-    remove_left_over,
-)
+from statestores.resharding.left_over import remove_left_over
+from statestores.resharding.next_generation import next_generation, note_batches
 from statestores.resharding.routing import Route, Routed
 from statestores.root_document import Placement, StoreEntry
 from statestores.spi.offsets import Position, TopicPartition
 from statestores.spi.specification import TtlClock
-from statestores.staging.write_intent import (
-    WriteIntent,
-    staging_directory,
-    store_intent,
-)
 from statestores.state_root import StateRoot
 
 MEMORY_BYTES: Final = 256 * 1024 * 1024
@@ -245,10 +237,7 @@ class _Work:
             for number, made in enumerate(built):
                 made.path.rename(home / str(number))
             make_durable(home)
-        if fenced.batches:
-            with reporting("write into", home):
-                make_directory(staging_directory(home))
-            store_intent(home, _taken_over(fenced))
+        note_batches(home, fenced.batches, "reshard")
         return ReshardReport(
             store=self.store,
             before=self.entry.partitions,
@@ -262,50 +251,19 @@ class _Work:
         )
 
 
-def _taken_over(fenced: Fenced) -> WriteIntent:
-    """Return the note of staged writes with which the new partitions begin.
-
-    It says which batches of streams they have, so that one which comes again is known.
-    """
-    return WriteIntent(
-        write_id="reshard", overwrite=False, finished=True, partitions={}, batches=fenced.batches
-    )
-
-
 def _in_place(work: _Work, timeout_ms: int, *, drop_expired: bool, keep_old: bool) -> ReshardReport:
     """Make the next generation of the store, and have it count."""
     root, store = work.source, work.store
     with fenced(root, store, timeout_ms) as fence:
         refuse_recorded_commits(root.path)  # of a task that died while this waited for it
-        remove_all_but(root.path, store, work.entry.generation)
-        home = home_of(root.path, store, work.entry.generation + 1)
-        scratch = root.path / store / SCRATCH_DIRECTORY
-        try:
-            with reporting("write into", home):
-                make_directory(home)
-                make_directory(scratch)
+        with next_generation(root, store, work.partitions) as (home, scratch):
             report = work.build(fence, home, scratch, drop_expired=drop_expired)
-            reach("reshard.built")
-            root.note_resharded(store, work.partitions)
-        except BaseException:
-            if not _counts(root.path, store, work.entry.generation + 1):
-                shutil.rmtree(home, ignore_errors=True)
-            shutil.rmtree(scratch, ignore_errors=True)
-            raise
     reach("reshard.noted")
     with reporting("remove", scratch):
         shutil.rmtree(scratch, ignore_errors=True)
     if not keep_old:
         remove_left_over(root, store)
     return report
-
-
-def _counts(root: Path, store: str, generation: int) -> bool:
-    """Return whether the root names *generation*; also where that cannot be read."""
-    try:
-        return StateRoot.open(root).store(store).generation == generation
-    except StateStoreError:
-        return True
 
 
 def _into_another(
@@ -326,10 +284,12 @@ def _into_another(
             with fenced(work.source, store, timeout_ms) as fence:
                 report = work.build(fence, home, scratch, drop_expired=drop_expired)
             reach("reshard.built")
-            target.add_store(
-                work.entry.specification,
-                partitions=work.partitions,
-                placement=work.entry.placement or Placement.PARTITIONER,
+            target.note_reshard_into(
+                StoreEntry(
+                    specification=work.entry.specification,
+                    partitions=work.partitions,
+                    placement=work.entry.placement or Placement.PARTITIONER,
+                )
             )
         except BaseException:
             if store not in StateRoot.open(target.path).stores:

@@ -9,6 +9,7 @@ import pytest
 from dictionary import SPECIFICATIONS, Written, by_repr
 from forked_programs import run
 
+from statestores.errors import StoreMismatchError
 from statestores.failpoints import FAILPOINTS
 from statestores.resharding import reshard
 from statestores.state_root import StateRoot
@@ -89,6 +90,9 @@ def test_a_killed_reshard_into_another_root_leaves_all_or_nothing_there(
     there = Written(other, original.specification, "sqlite")
     if failpoint == "reshard.built":
         assert StateRoot.open(other).stores == {}
+        # A store that was added then had taken these partitions for its own, whatever they held.
+        with pytest.raises(StoreMismatchError, match="a reshard that has not ended"):
+            StateRoot.open(other).add_store(original.specification, partitions=3)
         reshard(original.root, "kept", 3, to=other)
     assert there.shown() == by_repr(original.model.shown())
     assert original.shown() == by_repr(original.model.shown())
