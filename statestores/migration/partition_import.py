@@ -7,6 +7,7 @@ whole or not at all, whenever the import dies.
 
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,7 @@ from statestores.arrow.store_of_bytes import store_of_bytes
 from statestores.changelog import FileChangelog
 from statestores.errors import InvalidArgumentError, StorageError, StoreMismatchError
 from statestores.files.directory_lock import DirectoryLock
+from statestores.files.durable_json import check_format, read_fields, write_json
 from statestores.logged_store import open_logged_store
 from statestores.opening import backend_of, open_store
 from statestores.partitioning import partitioner_by_name
@@ -38,6 +40,11 @@ PUT_ROWS = 16_384
 
 _ASIDE = ".import"
 """Where partitions are written until they are complete, in the state root."""
+
+_NOTE = "imported.json"
+"""The name there of what says which partitions imports have brought, of which stores."""
+
+_NOTE_FORMAT = 1
 
 _EMPTY = "empty"
 """The name there of a partition that was there, with nothing in it."""
@@ -102,14 +109,67 @@ def partitions_there(
     import has left half there, or began to reshard it, has made the others, and they are empty.
 
     Raises:
-        StoreMismatchError: There are some, and they must not be skipped.
+        StoreMismatchError: There are some, and they must not be skipped; or some are not, and
+            their store has been resharded since others were imported.
         StoreLockedError: Somebody has one open that has nothing yet.
         StoreCorruptedError, StorageError: It cannot be told.
     """
-    existing = [each for each in places if _is_taken(target, *each)]
+    existing = []
+    for store in {store: None for store, _ in places}:
+        numbers = [number for name, number in places if name == store]
+        imported = _imported(target, store)
+        if imported is not None and target.store(store).generation:
+            existing += [(store, number) for number in numbers]
+            _refuse_missing(target, store, set(numbers) - imported)
+            continue
+        taken = [number for number in numbers if _is_taken(target, store, number)]
+        existing += [(store, number) for number in taken]
     if existing and not skip_existing:
         raise _taken(target, *existing[0])
     return frozenset(existing)
+
+
+def _refuse_missing(target: StateRoot, store: str, missing: AbstractSet[int]) -> None:
+    """Accept a store that was resharded when everything that is asked for had been imported.
+
+    Raises:
+        StoreMismatchError: Some of it was *missing*, and the partitions are others now.
+    """
+    if missing:
+        raise StoreMismatchError(
+            f"partition {min(missing)} of the store {store!r} had not been imported when the store "
+            f"in {str(target.path)!r} was resharded, and cannot be added to partitions that are "
+            "others now; import all of it into another state root, and reshard then"
+        )
+
+
+def _imported(target: StateRoot, store: str) -> AbstractSet[int] | None:
+    """Return the partitions of *store* that imports have noted; ``None`` if they noted nothing."""
+    return _noted(target).get(store) if store in target.stores else None
+
+
+def _noted(target: StateRoot) -> dict[str, set[int]]:
+    """Return the partitions that imports have noted, by store."""
+    file = target.path / _ASIDE / _NOTE
+    fields = read_fields(file)
+    if fields is None:
+        return {}
+    check_format(fields, file, _NOTE_FORMAT)
+    stores = fields.inside("stores")
+    return {store: {number for number, _ in stores.inside(store).numbered()} for store in stores}
+
+
+def _note_imported(target: StateRoot, store: str, partition: int) -> None:
+    """Note that a partition is there, which a reshard makes impossible to see.
+
+    Requires: `importing_into`.
+    """
+    noted = _noted(target)
+    noted.setdefault(store, set()).add(partition)
+    stores: dict[str, dict[str, dict[str, str]]] = {
+        name: {str(each): {} for each in sorted(of)} for name, of in noted.items()
+    }
+    write_json(target.path / _ASIDE / _NOTE, {"format": _NOTE_FORMAT, "stores": stores})
 
 
 def _is_taken(target: StateRoot, store: str, number: int) -> bool:
@@ -229,6 +289,7 @@ def write_partition(
         raise StorageError(
             f"cannot move the imported partition to {str(place)!r}: {error.strerror or error}"
         ) from error
+    _note_imported(target, name, partition)
     _remove(aside)
     return rows, accepted
 

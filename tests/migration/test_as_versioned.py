@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 import statestores as ss
+from statestores.arrow.progress import Progress, ProgressCallback
 from statestores.changelog import KEY_VALUE_CHANGES, ChangelogReader
 from statestores.errors import InvalidArgumentError, StoreLockedError, StoreMismatchError
 from statestores.files.directory_lock import DirectoryLock
@@ -122,7 +123,9 @@ def _half_imported(tmp_path: Path) -> ss.StateRoot:
     return root
 
 
-def _import(tmp_path: Path, *, skip_existing: bool = True) -> list[ImportedPartition]:
+def _import(
+    tmp_path: Path, *, skip_existing: bool = True, progress: ProgressCallback | None = None
+) -> list[ImportedPartition]:
     return import_as_versioned(
         tmp_path / "plain",
         "words",
@@ -130,6 +133,7 @@ def _import(tmp_path: Path, *, skip_existing: bool = True) -> list[ImportedParti
         history_retention_ms=ss.DAY,
         backend="memory",
         skip_existing=skip_existing,
+        progress=progress,
     )
 
 
@@ -162,6 +166,31 @@ def test_partitions_that_somebody_has_only_looked_at_are_imported(tmp_path: Path
             assert logged.store.get(word) is not None
     with pytest.raises(StoreMismatchError, match=r"is in .* already"):
         _import(tmp_path, skip_existing=False)
+
+
+@pytest.mark.spec("MIG-18", "RSH-7")
+def test_what_had_not_been_imported_before_a_reshard_is_missed(tmp_path: Path) -> None:
+    """An import died, the store was resharded, and the import was done again.
+
+    All of it was "there already", and two thirds of the rows nowhere. Which partitions
+    came is noted now; it cannot be seen any more in those that a reshard has made.
+    """
+    plain = ss.StateRoot.create(tmp_path / "plain")
+    plain.add_store(WORDS, partitions=3)
+    for number, word in enumerate(HOMES):
+        with ss.open_logged_store(plain, WORDS, number, backend="memory") as logged:
+            logged.store.put(word, "v")
+            logged.commit()
+
+    def die(done: Progress) -> None:
+        if done.rows == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        _import(tmp_path, progress=die)
+    reshard(tmp_path / "versions", "words", 2)
+    with pytest.raises(StoreMismatchError, match=r"partition 1 .* had not been imported when"):
+        _import(tmp_path)
 
 
 @pytest.mark.spec("MIG-18", "RSH-7")
