@@ -37,3 +37,28 @@ def offset_as_of(reader: PartitionReader, time_ms: int, shown: str) -> int:
         f"of those before was the last at {time_ms}: they were deleted, compacted or "
         "resharded; read as of a later time, or at the offset of a snapshot"
     )
+
+
+def offset_from(reader: PartitionReader, time_ms: int, shown: str) -> int:
+    """Return the first offset that was appended at *time_ms* or later; the end if none was.
+
+    By the clock of whoever appended it; *shown* is what a message calls the partition.
+
+    Raises:
+        OffsetOutOfRangeError: Changes that are gone may have been appended then or later.
+        StoreReshardedError: The store has other partitions since the root was opened.
+        ChangelogCorruptedError, StoreCorruptedError, StorageError: The partition cannot be read.
+    """
+    found, begins = min(reader.end_offset, reader.offset_at(time_ms)), reader.beginning.offset
+    if not begins or found > begins:
+        return found
+    # What a snapshot has was appended before it was made.
+    if any(
+        each.offset >= begins - 1 and each.created_at_ms < time_ms for each in reader.snapshots()
+    ):
+        return found
+    raise OffsetOutOfRangeError(
+        f"{shown} has changes from offset {begins} on, and nothing says that all before it are "
+        f"older than {time_ms}: they were deleted or resharded; read from a later time, or from an "
+        "offset, and the content before it"
+    )

@@ -12,9 +12,11 @@ import statestores as ss
 from statestores.arrow.keys.key_selection import KeySelection
 from statestores.changelog import FileChangelog, change_schema, compact
 from statestores.errors import InvalidArgumentError, OffsetOutOfRangeError
+from statestores.reading.commit_times import offset_from
 from statestores.reading.partition_reader import PartitionReader
 from statestores.spi import Changes
 from statestores.staging.staged_write import publish, stage
+from statestores.upkeep import Vacuum
 
 pytestmark = pytest.mark.usefixtures("no_descriptor_leaks")
 
@@ -189,3 +191,26 @@ def test_a_staged_write_that_is_not_appended_yet_is_of_now(tmp_path: Path) -> No
     reader = PartitionReader(root.partition("counts", 0), COUNTS)
 
     assert (reader.offset_at(0), reader.offset_at(1 << 62)) == (0, 1)
+
+
+def test_changes_from_a_time_whose_changes_are_gone_are_refused(tmp_path: Path) -> None:
+    """A feed from a time before the changelog began gave what was there, as if it were all.
+
+    What a snapshot has was appended before it was made, so a time after that is known.
+    """
+    root = ss.StateRoot.create(tmp_path / "state")
+    root.add_store(COUNTS, partitions=1)
+    for commits in (2, 1):  # a vacuum ends the segment that is written
+        with ss.open_logged_store(root, COUNTS, backend="sqlite") as opened:
+            for _ in range(commits):
+                opened.store.put(b"k", b"v")
+                opened.commit()
+                opened.snapshot()
+        Vacuum(root=str(root.path), store="counts", partition=0)()
+    reader = PartitionReader(root.partition("counts", 0), COUNTS)
+    newest = max(each.created_at_ms for each in reader.snapshots())
+
+    assert reader.beginning.offset == 2
+    with pytest.raises(OffsetOutOfRangeError, match="p has changes from offset 2 on, and nothing"):
+        offset_from(reader, 1_000, "p")
+    assert offset_from(reader, newest + 1, "p") == 3

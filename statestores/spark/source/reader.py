@@ -267,10 +267,13 @@ class StateStoreReader(DataSourceReader):
 
     def _changes(self, number: int, reader: "PartitionReader", end: int) -> StorePartition:
         """Return the task that reads the changes that the options ask for."""
+        from statestores.reading.commit_times import offset_from  # noqa: PLC0415  # needs pyarrow
+
         options = self._options
         start = _offset_of(options.starting_offset, number)
         if options.starting_timestamp_ms is not None:
-            start = min(end, reader.offset_at(options.starting_timestamp_ms))
+            shown = f"partition {number} of {self._specification.name!r}"
+            start = min(end, offset_from(reader, options.starting_timestamp_ms, shown))
         last = _offset_of(options.ending_offset, number)
         stop = end if last is None else last + 1
         if options.ending_timestamp_ms is not None:

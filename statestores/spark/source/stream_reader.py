@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from statestores.errors import InvalidOptionError, OffsetOutOfRangeError
+from statestores.reading.commit_times import offset_from
 from statestores.spark.given_root import GivenRoot
 from statestores.spark.options.read_and_write import SourceOptions
 from statestores.spark.options.stream import MAX_BYTES, MAX_RECORDS, StreamOptions
@@ -121,7 +122,7 @@ class StateStoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
             beginning = self._open(number).beginning
             start = self._options.start_of(number)
             if self._starting_ms is not None:
-                start = min(ends[number], self._open(number).offset_at(self._starting_ms))
+                start = min(ends[number], self._first_at(number, self._starting_ms))
             if start == "latest":
                 start = ends[number]
             if start in {"earliest", beginning.offset}:
@@ -135,6 +136,17 @@ class StateStoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
                 )
             offsets[number] = StreamOffset(start, 0)
         return offsets.to_json()
+
+    def _first_at(self, number: int, time_ms: int) -> int:
+        """Return the first offset of a partition that was appended at *time_ms* or later.
+
+        Raises:
+            OffsetOutOfRangeError: Such changes may be gone, and the query is to fail then.
+        """
+        reader = self._open(number)
+        if not self._options.fail_on_data_loss:
+            return reader.offset_at(time_ms)
+        return offset_from(reader, time_ms, f"partition {number} of {self._specification.name!r}")
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802  # Spark's name
         """Return the limit of the options; Spark says when it counts."""
