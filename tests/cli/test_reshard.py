@@ -41,6 +41,8 @@ def test_a_store_gets_other_partitions_and_shows_the_same(
     done = succeed("reshard", kept, "planes", "--partitions", 2, "--json").lines[0]
 
     assert (planned["before"], planned["partitions"]) == (3, 5)
+    # It had been said once for each path, with the same command each time.
+    assert len(left) == 1
     assert left[0]["command"] == f"statestores reshard {kept} planes --partitions 5"
     assert "has 5 partitions already" in again.err
     assert (done["before"], done["partitions"], done["expired"]) == (5, 2, 0)

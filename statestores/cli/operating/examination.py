@@ -134,9 +134,12 @@ class Examination:
             words = f"the write {intent.write_id!r} touches {len(intent.partitions)} partitions"
             yield wrong("unfinished-write", directory, words, store=name)
         entry = location.root.store(name)
-        for path in left_over(location.root.path, name, entry.generation):
-            words = "no generation of partitions that counts has it"
-            yield wrong("reshard-left-over", path, words, store=name, partitions=entry.partitions)
+        left = left_over(location.root.path, name, entry.generation)
+        if left:
+            names = ", ".join(sorted(path.name for path in left))
+            words = f"no generation of partitions that counts has {names}"
+            place = location.root.path / name
+            yield wrong("reshard-left-over", place, words, store=name, partitions=entry.partitions)
         ahead: set[Path] = set()
         for partition in location.partitions(name):
             found = lag_of(partition, self.options, open_engine=self.with_engine)
