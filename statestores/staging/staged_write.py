@@ -137,6 +137,11 @@ class Publisher:
         """The end offset of each changelog; nobody else changes it."""
         return {number: log.end_offset for number, log in self._logs.items()}
 
+    @property
+    def batches(self) -> Mapping[str, int]:
+        """The last batch of each stream that the store has."""
+        return self._batches
+
     def has(self, batch: StreamBatch) -> bool:
         """Return whether *batch*, or a later one of its stream, has been published."""
         return batch.is_in(self._batches)

@@ -31,6 +31,7 @@ from statestores.reading.partition_reader import PartitionReader
 from statestores.reading.visible_log import LogEnd
 from statestores.spi.specification import StoreSpecification
 from statestores.state_root import PartitionDirectory
+from statestores.upkeep.vacuum import KEPT_SNAPSHOTS, remove_old_snapshots
 
 MEMORY_BYTES: Final = 256 * 1024 * 1024
 """About as much memory as rows take while they are sorted, by default."""
@@ -132,3 +133,16 @@ class FileSnapshot:
             bytes=snapshot.manifest.bytes,
             written=False,
         )
+
+
+def keep_newest(place: PartitionPlace, keep: int = KEPT_SNAPSHOTS) -> int:
+    """Remove the snapshots of a partition that are older than the *keep* newest whole ones.
+
+    Returns how many went. No changes go with them.
+
+    Raises:
+        StorageError: Something cannot be read or removed.
+    """
+    if isinstance(place, PartitionDirectory):
+        return remove_old_snapshots(place, keep)[1]
+    return snapshots_of(place).remove_old(keep)

@@ -110,6 +110,21 @@ class Tail(ABC):
                 folded = self._folded_changes(concat(changes, self._schema))
             yield from self._give(concat(stored, self._rows_schema), folded)
 
+    def changes(self) -> Iterator[pa.RecordBatch]:
+        """Yield the changes that have an effect, in key order, deletions included.
+
+        In batches of bounded size.
+        """
+        self._fold()
+        runs = self._runs
+        if runs is None or not runs.are_there:
+            for start in range(0, self._folded.num_rows, BATCH_ROWS):
+                yield self._folded.slice(start, BATCH_ROWS)
+            return
+        for parts in aligned([*runs.streams(), runs.pieces(self._folded)]):
+            changes = [batch for part in parts for batch in part]
+            yield self._folded_changes(concat(changes, self._schema))
+
     def content(self) -> pa.RecordBatch:
         """Return the rows that the changes make of nothing, as `merge` gives them, in one batch."""
         self._fold()

@@ -4,12 +4,13 @@ Names are those a user writes, without regard to case. An option that is unknown
 meaning for what is being done, is an error: an option that is silently ignored is a wrong result.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from typing import Any, Final, Self
 
 from statestores.errors import InvalidOptionError
 from statestores.spark.options.combinations import CONTENT_ONLY, check_combination
+from statestores.spark.options.declared import declared as _option
 from statestores.spark.options.foreign_names import without_aliases
 from statestores.spark.options.storage import (
     EXPECTED,
@@ -56,31 +57,6 @@ METADATA: Final = ("stores", "partitions", "snapshots", "commits")
 
 _READING: Final = "reading"
 _WRITING: Final = "writing"
-
-
-def _option(
-    name: str,
-    read: Callable[[str], object],
-    expected: str,
-    *purposes: str,
-    default: object = None,
-    shown: bool = True,
-) -> Any:
-    """Declare an option: how users write it, how it is read, and what it is for.
-
-    One that is not *shown* is in no message and no representation.
-    """
-    return field(
-        default=default,
-        repr=shown,
-        metadata={
-            "name": name,
-            "read": read,
-            "expected": expected,
-            "purposes": purposes,
-            "shown": shown,
-        },
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -268,6 +244,20 @@ class SourceOptions:
     )
     """The last offsets of the state that the rows were made from; where the store has gone on
     since, it is a conflict. By default what there is when the write is planned."""
+
+    snapshot: str = _option(
+        "snapshot",
+        read_one_of("auto", "always", "never"),
+        "auto, always or never",
+        _WRITING,
+        default="never",
+    )
+    """Whether a write that begins or replaces a store leaves snapshots, instead of changes."""
+
+    snapshot_interval: int | None = _option(
+        "snapshotInterval", read_count, "a number of micro-batches from 1", _WRITING
+    )
+    """Streams: after how many micro-batches each partition gets another snapshot."""
 
     store_kind: str | None = _option(
         "storeKind", read_one_of(*STORE_KINDS), f"one of {', '.join(STORE_KINDS)}", _WRITING

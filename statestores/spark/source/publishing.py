@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from statestores.staging.sorted_rows import SortedRows
     from statestores.staging.staged_objects import StagedObjects
     from statestores.staging.staged_write import Publisher, StagedRows
     from statestores.staging.write_intent import StreamBatch
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 _OPTION: Final = "the option 'commitTimeout'"
 
-Staged: TypeAlias = "StagedRows | StagedObjects"
+Staged: TypeAlias = "StagedRows | SortedRows | StagedObjects"
 """What a task has staged, in a directory or in an object store."""
 
 

@@ -1,6 +1,7 @@
 """The data source: what Spark asks first, on the driver."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from pyspark.sql.datasource import (
@@ -24,6 +25,7 @@ from statestores.spark.options.stream import (
 from statestores.spark.source.kafka_reader import KafkaStateReader
 from statestores.spark.source.metadata_reader import MetadataReader
 from statestores.spark.source.reader import StateStoreReader
+from statestores.spark.source.write_by_snapshot import by_snapshot
 from statestores.spark.source.write_conflicts import expected_ends
 from statestores.spark.source.write_plan import plan_write
 from statestores.spark.source.writer import StateStoreWriter
@@ -77,10 +79,11 @@ class StateStoresDataSource(DataSource):
         from statestores.spark.source.stream_writer import stream_writer  # noqa: PLC0415
 
         options = SourceOptions.for_writing(without_sparks_options(self.options))
-        if batch_only := sorted(options.given & {"expectedOffset", "ifExists", "onConflict"}):
-            raise InvalidOptionError(
-                f"the option {batch_only[0]!r} is not for streams; leave it out"
-            )
+        if batch_only := sorted(
+            options.given & {"expectedOffset", "ifExists", "onConflict", "snapshot"}
+        ):
+            instead = "give snapshotInterval" if "snapshot" in batch_only else "leave it out"
+            raise InvalidOptionError(f"the option {batch_only[0]!r} is not for streams; {instead}")
         plan = plan_write(GivenRoot.of(options.path, options.storage), options, schema)
         return stream_writer(plan, schema, overwrite=overwrite)
 
@@ -88,7 +91,12 @@ class StateStoresDataSource(DataSource):
         """Return what stages and publishes the rows of a DataFrame."""
         options = SourceOptions.for_writing(self.options)
         root = GivenRoot.of(options.path, options.storage)
+        if options.snapshot_interval is not None:
+            raise InvalidOptionError(
+                "the option 'snapshotInterval' is for streams; give snapshot=auto or always"
+            )
         plan = plan_write(root, options, schema)
+        plan = replace(plan, by_snapshot=by_snapshot(plan, options, overwrite=overwrite))
         ends = (
             {}
             if plan.skipped

@@ -20,6 +20,7 @@ from statestores.spark.session.older_pyspark import (
 )
 from statestores.spark.session.query_session import QUERY_PROPERTY
 from statestores.spark.source.publishing import Staged, discard_rows, publish_rows, stage_rows
+from statestores.spark.source.write_by_snapshot import write_due_snapshots
 from statestores.spark.source.write_plan import WritePlan
 
 if TYPE_CHECKING:
@@ -66,6 +67,8 @@ class StateStoreStreamWriter(DataSourceStreamArrowWriter):
             f"{context.partitionId():05d}-{uuid4().hex}",
             (from_spark(rows, plan.specification, raw=plan.raw) for rows in iterator),
         )
+        if not context.partitionId():
+            write_due_snapshots(plan, int(batch))
         return StagedBatchMessage(query, staged)
 
     def commit(

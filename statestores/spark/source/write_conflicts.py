@@ -45,7 +45,7 @@ def expected_ends(
     root = given.find()
     if root is None or store not in root.stores:
         return dict.fromkeys(range(partitions), 0)
-    return _present_ends(root, store)
+    return present_ends(root, store)
 
 
 def check_conflict(store: str, ends: Mapping[int, int], expected: Mapping[int, int]) -> None:
@@ -64,7 +64,7 @@ def check_conflict(store: str, ends: Mapping[int, int], expected: Mapping[int, i
             )
 
 
-def _present_ends(root: StateRoot, store: str) -> dict[int, int]:
+def present_ends(root: StateRoot, store: str) -> dict[int, int]:
     """Return where the changelogs of *store* end at this moment."""
     from statestores.reading.partition_places import place_of  # noqa: PLC0415
     from statestores.reading.partition_reader import (  # noqa: PLC0415  # needs pyarrow

@@ -37,6 +37,12 @@ class WritePlan:
     commit_timeout_ms: int
     """How long the commit waits while somebody else has the store locked."""
 
+    snapshot_interval: int | None = None
+    """Streams: after how many micro-batches each partition gets another snapshot."""
+
+    by_snapshot: bool = False
+    """Whether the rows become snapshots: those of a directory have no changelog then."""
+
 
 def plan_write(root: GivenRoot, options: SourceOptions, schema: StructType) -> WritePlan:
     """Check *options* and the columns of *schema* against the store, or against none.
@@ -80,6 +86,7 @@ def plan_write(root: GivenRoot, options: SourceOptions, schema: StructType) -> W
         raw=options.raw,
         skipped=entry is not None and options.if_exists == "ignore",
         commit_timeout_ms=options.commit_timeout_ms,
+        snapshot_interval=options.snapshot_interval,
     )
 
 

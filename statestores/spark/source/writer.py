@@ -10,6 +10,12 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from statestores.errors import InvalidArgumentError
 from statestores.spark.source.publishing import Staged, discard_rows, publish_rows, stage_rows
+from statestores.spark.source.write_by_snapshot import (
+    are_sorted,
+    replace_by_snapshots,
+    stage_sorted,
+    write_object_snapshots,
+)
 from statestores.spark.source.write_plan import WritePlan
 
 if TYPE_CHECKING:
@@ -49,21 +55,25 @@ class StateStoreWriter(DataSourceArrowWriter):
         changes = (from_spark(rows, plan.specification, raw=plan.raw) for rows in iterator)
         # Unique among all attempts of all tasks, and never the name of anything else.
         attempt = f"{context.partitionId():05d}-{context.taskAttemptId()}"
-        staged = stage_rows(plan, self._write_id, attempt, () if plan.skipped else changes)
-        return StagedMessage(staged)
+        stage = stage_sorted if are_sorted(plan) else stage_rows
+        return StagedMessage(stage(plan, self._write_id, attempt, () if plan.skipped else changes))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Publish what the tasks have staged, in the order of Spark's partitions."""
         plan = self._plan
         if plan.skipped:
             return
-        publish_rows(
+        replaces = plan.by_snapshot and plan.root.directory is not None
+        publish = replace_by_snapshots if replaces else publish_rows
+        publish(
             plan,
             self._write_id,
             [message.staged for message in messages if isinstance(message, StagedMessage)],
             overwrite=self._overwrite,
             expected_ends=self._expected_ends,
         )
+        if plan.by_snapshot and not replaces:
+            write_object_snapshots(plan)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Remove what was staged, of attempts that reported and of those that did not."""

@@ -12,7 +12,13 @@ from s3 import Bucket
 
 import statestores as ss
 from statestores.errors import InvalidOptionError
+from statestores.reading.partition_places import ObjectPartition
+from statestores.reading.partition_places import snapshots_of as snapshots_of_partition
 from statestores.spark import compact, vacuum, write_snapshots
+from statestores.spark.given_root import GivenRoot
+from statestores.spark.options.read_and_write import SourceOptions
+from statestores.spark.source.write_by_snapshot import write_due_snapshots
+from statestores.spark.source.write_plan import plan_write
 
 RowsOf = Callable[[DataFrame], list[tuple[Any, ...]]]
 
@@ -59,3 +65,39 @@ def test_upkeep_beside_an_owner(
     ]
     with pytest.raises(InvalidOptionError, match="as text"):
         vacuum(spark, bucket.root, storage_options={"timeout": timedelta(1)})
+
+
+@pytest.mark.spec("OBJ-40")
+@pytest.mark.timeout(600)
+def test_a_write_leaves_a_snapshot_beside_the_log(
+    spark: SparkSession, bucket: Bucket, reached: dict[str, str], rows_of: RowsOf
+) -> None:
+    """Of a batch by its option, of a stream by its first task; the changes are there."""
+    frame = spark.range(80).selectExpr("CAST(id AS string) AS key", "id AS value")
+    named = {"storeName": "words", "numPartitions": "2", **reached}
+    written = frame.write.format("statestores").options(**named, snapshot="auto")
+    written.mode("append").save(bucket.root)
+    root = ss.StateRoot.open(bucket.root, storage_options=bucket.options)
+
+    def snapshots_of(store: str) -> list[int]:
+        places = [ObjectPartition(root.object_log(store), number) for number in range(2)]
+        return [len(snapshots_of_partition(place).listed()) for place in places]
+
+    def load(**more: Any) -> DataFrame:
+        return spark.read.format("statestores").options(**reached, **more).load(bucket.root)
+
+    assert snapshots_of("words") == [1, 1]
+    assert rows_of(load(storeName="words")) == rows_of(frame)
+    feed = {"storeName": "words", "readChangeFeed": "true"}
+    assert load(**feed).count() == 80
+    storage = {name: reached[name] for name in ("storageOptions", "storageSecrets")}
+    more = SourceOptions.for_writing({"path": bucket.root, "snapshotInterval": "1", **storage})
+    plan = plan_write(GivenRoot.of(bucket.root, more.storage), more, frame.schema)
+    for batch in range(1, 4):
+        frame.selectExpr("key", f"{batch} AS value").write.format("statestores").options(
+            **reached
+        ).mode("append").save(bucket.root)
+        write_due_snapshots(plan, batch)
+
+    assert snapshots_of("words") == [2, 2]
+    assert {row.value for row in load().collect()} == {3}

@@ -1,0 +1,30 @@
+"""How one option of the data source is declared: a field that knows its name and how it is read."""
+
+from collections.abc import Callable
+from dataclasses import field
+from typing import Any
+
+
+def declared(
+    name: str,
+    read: Callable[[str], object],
+    expected: str,
+    *purposes: str,
+    default: object = None,
+    shown: bool = True,
+) -> Any:
+    """Declare an option: how users write it, how it is read, and what it is for.
+
+    One that is not *shown* is in no message and no representation.
+    """
+    return field(
+        default=default,
+        repr=shown,
+        metadata={
+            "name": name,
+            "read": read,
+            "expected": expected,
+            "purposes": purposes,
+            "shown": shown,
+        },
+    )
