@@ -1,5 +1,7 @@
 """Snapshots in an object store: whole or nothing, found by all readers, and never needed."""
 
+import errno
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -329,6 +331,28 @@ def test_a_snapshot_that_counts_meanwhile_stays(
     assert content(root) == {"a": 1}
 
 
+@pytest.mark.spec("OBJ-41")
+def test_what_memory_does_not_hold_is_not_read_again(
+    filled: ss.StateRoot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was checked waits on the local disk until it is loaded.
+
+    A snapshot of more than 64 MiB was read twice, since as much was kept of what had been checked.
+    """
+    read, original = Counter[str](), ObstoreStorage.read
+
+    def counted(self: ObstoreStorage, name: str, *known: Any) -> Any:
+        read[name.rpartition("/")[2]] += 1
+        return original(self, name, *known)
+
+    monkeypatch.setattr("statestores.arrow.snapshots.object_files.KEPT_BYTES", 0)
+    monkeypatch.setattr(ObstoreStorage, "read", counted)
+    with owner_of(filled, tmp_path / "new") as counts:
+        assert dict(counts.store.range()) == FILLED
+        assert counts.restored.snapshot_offset == 4
+    assert read["data-0000.arrow"] == 1
+
+
 @pytest.mark.spec("OBJ-38", "OBJ-39")
 def test_one_that_is_removed_while_it_is_loaded(filled: ss.StateRoot, tmp_path: Path) -> None:
     """An owner begins again with what is there; what has nothing to begin with reads the log."""
@@ -343,8 +367,12 @@ def test_one_that_is_removed_while_it_is_loaded(filled: ss.StateRoot, tmp_path: 
         for each in storage.list(snapshots(filled).prefix):
             storage.delete(each.name)
 
+    def no_room(data: bytes) -> None:
+        raise OSError(errno.ENOSPC, "no room")
+
     monkey = pytest.MonkeyPatch()
     monkey.setattr("statestores.arrow.snapshots.object_files.KEPT_BYTES", 0)
+    monkey.setattr("statestores.arrow.snapshots.object_files._on_disk", no_room)
     arm("restore.begun", remove)
     with owner_of(filled, tmp_path / "new") as counts:
         assert dict(counts.store.range()) == {**FILLED, "f": 7}

@@ -1,11 +1,13 @@
 """The data files of a snapshot in an object store.
 
-An object is read whole and checked at every read, since its bytes are in memory by then; of a range
-of keys only the parts that hold them.
+An object is read whole and checked once, and kept: in memory, or where that would be too much in a
+temporary file without a name. Of a range of keys only the parts that hold them are read.
 """
 
+import mmap
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import google_crc32c
 import pyarrow as pa
@@ -15,7 +17,8 @@ from statestores.arrow.snapshots.manifest import MANIFEST_NAME, BatchPlace, File
 from statestores.storage import Found, ObjectStorage
 
 KEPT_BYTES = 64 * 1024 * 1024
-"""Bytes of objects that are kept, so that what was checked ahead need not be read twice."""
+"""Bytes of objects that are kept in memory, so that what was checked is not read twice; more are
+kept on the local disk."""
 
 _MOST_AT_ONCE_BYTES = 16 * 1024 * 1024
 
@@ -28,7 +31,8 @@ class ObjectFiles(SnapshotFiles):
         self._storage = storage
         self._directory = directory
         self._sizes = sizes
-        self._kept: dict[str, bytes] = {}
+        self._kept: dict[str, bytes | mmap.mmap] = {}
+        self._in_memory = 0
 
     @property
     def place(self) -> str:
@@ -73,7 +77,7 @@ class ObjectFiles(SnapshotFiles):
         check_size(entry.bytes - (stop - start) + len(found), entry, self.shown(entry.name))
         return pa.py_buffer(found)
 
-    def _whole(self, entry: FileEntry) -> bytes:
+    def _whole(self, entry: FileEntry) -> bytes | mmap.mmap:
         """Return the bytes of a file, which are what *entry* says."""
         kept = self._kept.get(entry.name)
         if kept is not None:
@@ -86,9 +90,21 @@ class ObjectFiles(SnapshotFiles):
         check_size(len(found.data), entry, shown)
         computed: int = google_crc32c.value(found.data)
         check_sum(computed, entry, shown)
-        if sum(map(len, self._kept.values())) + len(found.data) <= KEPT_BYTES:
+        if self._in_memory + len(found.data) <= KEPT_BYTES:
+            self._in_memory += len(found.data)
             self._kept[entry.name] = found.data
+        else:
+            with suppress(OSError):  # where there is no room, it is read again
+                self._kept[entry.name] = _on_disk(found.data)
         return found.data
+
+
+def _on_disk(data: bytes) -> mmap.mmap:
+    """Return *data* as they are in a file that is gone when nobody has them any more."""
+    with tempfile.TemporaryFile(prefix="statestores-") as file:
+        file.write(data)
+        file.flush()
+        return mmap.mmap(file.fileno(), len(data), access=mmap.ACCESS_READ)
 
 
 def _together(
