@@ -37,12 +37,16 @@ def carry_out(
 ) -> None:
     """Append to *logs* what *intent* says and they do not have yet; then it is finished.
 
+    Requires: the caller has just checked the files.
+
     Raises:
         StoreNotFoundError, StoreCorruptedError, StorageError: A staged file is gone or damaged,
             somebody else has written to a log, or the disk failed.
     """
     _several_at_a_time(
-        lambda number: _roll_forward(store_directory, intent, number, logs[number], kind),
+        lambda number: _roll_forward(
+            store_directory, intent, number, logs[number], kind, checked=True
+        ),
         intent.partitions,
     )
     _close(store_directory, intent)
@@ -114,7 +118,13 @@ def _several_at_a_time(work: Callable[[int], None], partitions: Collection[int])
 
 
 def _roll_forward(
-    store_directory: Path, intent: WriteIntent, number: int, log: Changelog, kind: str
+    store_directory: Path,
+    intent: WriteIntent,
+    number: int,
+    log: Changelog,
+    kind: str,
+    *,
+    checked: bool = False,
 ) -> None:
     """Append to *log* what *intent* says and the log does not have yet.
 
@@ -130,7 +140,9 @@ def _roll_forward(
         )
     if log.end_offset == write.end_offset:
         return
-    frames = intended_frames(store_directory, intent, number, change_schema(kind), log.end_offset)
+    frames = intended_frames(
+        store_directory, intent, number, change_schema(kind), log.end_offset, checked=checked
+    )
     for frame, following in pairwise(chain(frames, [None])):
         assert frame is not None  # noqa: S101  # only the end has no frame
         # The last one waits for the disk, and so for all. Until then they can be appended again.

@@ -217,16 +217,18 @@ def check_staged(directory: Path, files: Iterable[StagedFile]) -> None:
 
 
 def staged_batches(
-    directory: Path, files: Sequence[StagedFile], schema: pa.Schema
+    directory: Path, files: Sequence[StagedFile], schema: pa.Schema, *, checked: bool = False
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of *files*, all of one partition, as one sequence.
 
-    The same files in the same order give the same sequence.
+    The same files in the same order give the same sequence. Those that the caller has *checked* are
+    not read for that again.
 
     Raises:
         StoreNotFoundError, StoreCorruptedError, StorageError: A file cannot be read.
     """
-    check_staged(directory, files)
+    if not checked:
+        check_staged(directory, files)
     runs = [_batches_of(directory / file.name) for file in files]
     time = order_column(schema)
     if time is not None:

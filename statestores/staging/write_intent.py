@@ -220,9 +220,17 @@ def planned(
 
 
 def intended_frames(
-    store_directory: Path, intent: WriteIntent, partition: int, schema: pa.Schema, start: int
+    store_directory: Path,
+    intent: WriteIntent,
+    partition: int,
+    schema: pa.Schema,
+    start: int,
+    *,
+    checked: bool = False,
 ) -> Iterator[Frame]:
     """Yield what *intent* appends to the changelog of *partition* from the offset *start* on.
+
+    *checked* says that the caller has checked its files.
 
     Raises:
         StoreNotFoundError: A staged file is gone; the write may have been finished meanwhile.
@@ -236,7 +244,8 @@ def intended_frames(
         offset += 1
     sequence = write.first_sequence
     directory = write_directory(store_directory, intent.write_id)
-    for batch in in_frames(staged_batches(directory, write.files, schema), schema):
+    rows = staged_batches(directory, write.files, schema, checked=checked)
+    for batch in in_frames(rows, schema):
         changes = batch if sequence is None else with_sequences(batch, sequence)
         frame = _frame(FrameKind.CHANGES, offset, changes)
         offset = frame.last_offset + 1

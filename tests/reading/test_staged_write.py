@@ -25,6 +25,7 @@ from staged_counts import (
 )
 
 import statestores as ss
+from statestores.arrow.file_access import checksum_of
 from statestores.changelog import FileChangelog, change_schema
 from statestores.errors import (
     InvalidArgumentError,
@@ -158,6 +159,27 @@ def test_damage_of_a_staged_file_is_found_before_the_commit(root: ss.StateRoot) 
     with pytest.raises(StoreNotFoundError, match="that all tasks and the driver share"):
         publish(root, "counts", "w", [rows])
     assert content(root) == OLD
+
+
+def test_what_is_published_is_checked_once(
+    root: ss.StateRoot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before the commit, and not again when it is carried out by the same process.
+
+    The driver had read all files for their sums twice, and then for their rows.
+    """
+    rows = staged(root, "w1", "t0", NEW.items())
+    checked: list[str] = []
+
+    def counted(path: Path) -> int:
+        checked.append(path.name)
+        return checksum_of(path)
+
+    monkeypatch.setattr("statestores.staging.staged_rows.checksum_of", counted)
+    publish(root, "counts", "w1", [rows])
+
+    assert checked
+    assert sorted(checked) == sorted(file.name for file in rows.files)
 
 
 def test_what_was_staged_and_forgotten_is_removed(root: ss.StateRoot) -> None:
