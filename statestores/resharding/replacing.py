@@ -33,7 +33,7 @@ from statestores.resharding.next_generation import next_generation, note_batches
 from statestores.spi.offsets import Position
 from statestores.spi.specification import StoreSpecification
 from statestores.staging.next_sequence import numbers_duplicates
-from statestores.staging.sorted_rows import SortedPart, SortedRows, sorted_streams
+from statestores.staging.sorted_rows import SortedPart, SortedRows, check_sorted, sorted_streams
 from statestores.staging.staged_rows import StagedFile, in_frames, staged_batches
 from statestores.staging.staged_write import Publisher, StagedRows
 from statestores.staging.write_intent import with_sequences, write_directory
@@ -65,6 +65,7 @@ def replace_content(
 
     Raises:
         InvalidArgumentError: A task or a query has recorded a commit that the store lacks.
+        StoreNotFoundError: A staged file is not there.
         StateStoreError: What is staged cannot be read, or the partitions not be written; the store
             is as it was.
     """
@@ -72,6 +73,8 @@ def replace_content(
     refuse_recorded_commits(root.path)
     refuse_recorded_batches(root.path, store, batches)
     write = write_directory(root.home(store), write_id)
+    sorted_parts = [part for rows in staged if isinstance(rows, SortedRows) for part in rows.parts]
+    check_sorted(write, sorted_parts)
     with next_generation(root, store, entry.partitions) as (home, scratch):
         new = [
             _NewPartition(
@@ -80,13 +83,7 @@ def replace_content(
                 offset=max(publisher.end_offsets.values()),
                 write=write,
                 scratch=scratch,
-                sorted_parts=tuple(
-                    part
-                    for rows in staged
-                    if isinstance(rows, SortedRows)
-                    for part in rows.parts
-                    if part.partition == number
-                ),
+                sorted_parts=tuple(part for part in sorted_parts if part.partition == number),
                 files=tuple(
                     file
                     for rows in staged

@@ -9,7 +9,7 @@ the times of all others in its partition.
 """
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from os import PathLike
@@ -35,6 +35,7 @@ from statestores.arrow.snapshots.snapshot import (
     write_files,
 )
 from statestores.changelog import change_schema, changelog_partition
+from statestores.errors import StoreCorruptedError
 from statestores.failpoints import reach
 from statestores.files.durable_directory import make_directory, make_durable
 from statestores.files.local_path import local_path
@@ -43,7 +44,7 @@ from statestores.partitioning import partitioner_by_name
 from statestores.spi import kinds
 from statestores.spi.offsets import Position
 from statestores.spi.specification import StoreSpecification
-from statestores.staging.staged_rows import PartitionedRows
+from statestores.staging.staged_rows import PartitionedRows, staged_size
 from statestores.staging.write_intent import check_write_id, write_directory
 
 SORTED_KINDS: Final = frozenset({kinds.KEY_VALUE, kinds.TIMESTAMPED_KEY_VALUE})
@@ -250,6 +251,29 @@ class _Puts:
             self._writer = self._held.enter_context(pa.ipc.new_stream(file, changes.schema))
         self._writer.write_batch(changes)
         self.deleted += changes.num_rows
+
+
+def check_sorted(write: Path, parts: Iterable[SortedPart]) -> None:
+    """Accept *parts* of the write in the directory *write* whose files are there, and whole.
+
+    They are not read: whoever wrote them waited for the disk, and who reads a snapshot checks it.
+
+    Raises:
+        StoreNotFoundError: One is not there.
+        StoreCorruptedError: One has another size.
+        StorageError: One cannot be looked at.
+    """
+    for part in parts:
+        for file in part.files:
+            path = write / part.directory / file.name
+            size = staged_size(path)
+            if size != file.bytes:
+                raise StoreCorruptedError(
+                    f"the staged file {str(path)!r} has {size} bytes, expected {file.bytes}; write "
+                    "it again"
+                )
+        if part.deleted:
+            staged_size(write / part.directory / _DELETED)
 
 
 def sorted_streams(write: Path, part: SortedPart) -> Iterator[Iterator[pa.RecordBatch]]:

@@ -216,6 +216,17 @@ def check_staged(directory: Path, files: Iterable[StagedFile]) -> None:
             )
 
 
+def staged_size(path: Path) -> int:
+    """Return how many bytes the staged file *path* has.
+
+    Raises:
+        StoreNotFoundError: It is not there.
+        StorageError: It cannot be looked at.
+    """
+    with _reading(path):
+        return path.stat().st_size
+
+
 def staged_batches(
     directory: Path, files: Sequence[StagedFile], schema: pa.Schema, *, checked: bool = False
 ) -> Iterator[pa.RecordBatch]:

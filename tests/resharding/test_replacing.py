@@ -13,7 +13,12 @@ from forked_programs import run
 
 import statestores as ss
 from statestores.changelog import change_schema
-from statestores.errors import OffsetOutOfRangeError, StoreReshardedError
+from statestores.errors import (
+    OffsetOutOfRangeError,
+    StoreCorruptedError,
+    StoreNotFoundError,
+    StoreReshardedError,
+)
 from statestores.reading.partition_reader import PartitionReader
 from statestores.resharding.replacing import Rows, remove_replaced, replace_content
 from statestores.spi.specification import StoreSpecification
@@ -148,6 +153,22 @@ def test_files_of_tasks_with_keys_of_their_own_become_the_snapshot(tmp_path: Pat
     assert [each for each in verify(root.path) if each.is_failure] == []
     keys_found = [row["key"] for rows_of in content(root) for row in rows_of]
     assert sorted(keys_found) == [b"%d-%02d" % (task, n) for task in (0, 1) for n in range(50)]
+
+
+def test_staged_files_that_are_not_there_or_cut_off(tmp_path: Path) -> None:
+    """Of executors that see another directory, or a disk that lies; the store is as it was."""
+    specification, root = SPECIFICATIONS["key-value"], ss.StateRoot.create(tmp_path / "root")
+    root.add_store(specification, partitions=PARTITIONS)
+    rows = staged(root, specification, "w")
+    file = next((root.home("s") / ".writes" / "w").glob("*/data-*"))
+    file.write_bytes(file.read_bytes()[:-8])
+    with pytest.raises(StoreCorruptedError, match="write it again"):
+        replaced(root, rows, "w")
+    file.unlink()
+    with pytest.raises(StoreNotFoundError, match="that all tasks and the driver share"):
+        replaced(root, rows, "w")
+    assert ss.StateRoot.open(root.path).store("s").generation == 0
+    assert content(root) == [[], []]
 
 
 def test_who_knew_the_store_before_is_told(tmp_path: Path) -> None:
