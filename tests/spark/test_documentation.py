@@ -29,6 +29,7 @@ def test_the_examples_run(
     text = text.replace("path 'state'", f"path '{tmp_path / 'state'}'")
     text = text.replace('("visits")', f"({str(tmp_path / 'visits')!r})")
     text = text.replace('("totals")', f"({str(tmp_path / 'totals')!r})")
+    text = text.replace('("base")', f"({str(tmp_path / 'base')!r})")
     text = text.replace('("counts")', f"({str(tmp_path / 'counts')!r})")
     text = text.replace("path = 'state'", f"path = '{tmp_path / 'state'}'")
     text = text.replace("path 'totals'", f"path '{tmp_path / 'totals'}'")
