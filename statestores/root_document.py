@@ -171,9 +171,7 @@ def with_entry(stores: Mapping[str, StoreEntry], entry: StoreEntry) -> dict[str,
 def _check_entry(present: StoreEntry, wanted: StoreEntry) -> None:
     """Accept an entry that says the same as the one that is there."""
     specification = wanted.specification
-    check_description(
-        present.specification.describe(), specification.describe(), specification.changeable
-    )
+    check_description(present.specification.describe(), specification, specification.changeable)
     if present.partitions != wanted.partitions:
         raise StoreMismatchError(
             f"the store {wanted.specification.name!r} has {present.partitions} partitions, "

@@ -7,6 +7,8 @@ import pyarrow as pa
 from statestores.arrow.schemas import row_schema
 from statestores.errors import InvalidArgumentError
 from statestores.serdes.raw_serde import serde_or_raw
+from statestores.serdes.rows.completing import completed
+from statestores.serdes.rows.row_serde import RowSerde
 from statestores.spi.kinds import DERIVED_COLUMNS
 from statestores.spi.specification import StoreSpecification
 
@@ -43,7 +45,7 @@ def encode_rows(
 
     *typed* says whether keys and values are those of the serdes, or already bytes. Columns may
     come in any order; ``valid_to`` and ``sequence`` are ignored, because they follow from the
-    others and their order.
+    others and their order. Of rows, fields that may be null may be missing.
 
     Raises:
         InvalidArgumentError: A column is missing, unknown, or of a type that cannot be taken.
@@ -53,6 +55,8 @@ def encode_rows(
     wanted = row_schema(specification.kind)
     columns = {name: rows.column(name) for name in needed}
     if typed:
+        if isinstance(specification.value, RowSerde):
+            columns["value"] = completed(specification.value.schema, columns["value"])
         columns["key"] = serde_or_raw(specification.key).encode_array(columns["key"])
         columns["value"] = serde_or_raw(specification.value).encode_array(columns["value"])
     schema = pa.schema([wanted.field(name) for name in needed])

@@ -1,6 +1,7 @@
 """Opening one partition of a logged store, whatever its root lies in, and however it died."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from os import PathLike
 from typing import Any, TypeAlias, TypedDict, TypeVar, Unpack, overload
 
@@ -153,7 +154,12 @@ def open_logged_store(
     entry = state.store(name)
     specification = entry.specification
     if wanted is not None:
-        check_description(specification.describe(), wanted.describe(), wanted.changeable)
+        check_description(specification.describe(), wanted, wanted.changeable)
+        if wanted.value is not None and wanted.value.name != specification.describe()["value"]:
+            # A later schema of the values: the root has it before any partition does.
+            evolved = replace(specification, value=wanted.value)
+            entry = state.add_store(evolved, partitions=entry.partitions)
+            specification = entry.specification
     if partition is None:
         partition = entry.only_partition()
     if state.storage is not None and directory is not None:

@@ -6,6 +6,8 @@ from uuid import UUID
 
 from statestores.errors import InvalidArgumentError, SerializationError
 from statestores.serdes.raw_serde import serde_or_raw
+from statestores.serdes.rows import RowSerde, SortedRowSerde
+from statestores.spi.serde import Serde
 from statestores.spi.specification import StoreSpecification
 
 HEX = "hex:"
@@ -28,35 +30,47 @@ def parse_key(text: str, specification: StoreSpecification[Any, Any], *, is_hex:
         return parse_hex(text.removeprefix(HEX))
     text = text.removeprefix(TEXT)
     serde = serde_or_raw(specification.key)
-    value: Any
     try:
-        match serde.name:
-            case "bytes":
-                value = text.encode()
-            case "utf8":
-                value = text
-            case "int64" | "int64_sorted":
-                value = int(text)
-            case "float64":
-                value = float(text)
-            case "uuid":
-                value = UUID(text)
-            case "json" | "msgpack":
-                value = json.loads(text)
-            case name:
-                raise InvalidArgumentError(
-                    f"keys of the serde {name!r} have no text form here; give the key's bytes as "
-                    "hex:..."
-                )
-        return serde.encode(value)
+        return _encoded(text, serde)
     except (SerializationError, ValueError, RecursionError) as error:
         if isinstance(error, InvalidArgumentError):
             raise
         hint = " (a text is in quotes there)" if serde.name in {"json", "msgpack"} else ""
         raise InvalidArgumentError(
             f"the store's keys are {_NAMES.get(serde.name, serde.name)}{hint}, got {text!r}; give "
-            "one, or the key's bytes as hex:..."
+            "one, as a JSON object if it has fields, or the key's bytes as hex:..."
         ) from error
+
+
+def _encoded(text: str, serde: Serde[Any]) -> bytes:
+    """Return the bytes of the key that *text* says.
+
+    Raises:
+        InvalidArgumentError: Keys of *serde* have no text form.
+        SerializationError, ValueError: It is no key of the serde.
+    """
+    value: Any
+    match serde.name:
+        case "bytes":
+            value = text.encode()
+        case "utf8":
+            value = text
+        case "int64" | "int64_sorted":
+            value = int(text)
+        case "float64":
+            value = float(text)
+        case "uuid":
+            value = UUID(text)
+        case "json" | "msgpack":
+            value = json.loads(text)
+        case _ if isinstance(serde, RowSerde | SortedRowSerde):
+            return serde.encode_plain(json.loads(text))
+        case name:
+            raise InvalidArgumentError(
+                f"keys of the serde {name!r} have no text form here; give the key's bytes as "
+                "hex:..."
+            )
+    return serde.encode(value)
 
 
 _NAMES = {

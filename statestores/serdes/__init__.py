@@ -11,6 +11,7 @@ from statestores.serdes.json_serde import JsonSerde, json
 from statestores.serdes.list_serde import ListSerde, list_of
 from statestores.serdes.msgpack_serde import MsgpackSerde, msgpack
 from statestores.serdes.raw_serde import RawSerde, raw
+from statestores.serdes.rows import RowSerde, SortedRowSerde, row, row_sorted
 from statestores.serdes.serde_registry import register_serde, serde_by_name
 from statestores.serdes.typed_stores.key_value import TypedKeyValueStore, TypedReadOnlyKeyValueStore
 from statestores.serdes.typed_stores.session import TypedReadOnlySessionStore, TypedSessionStore
@@ -30,7 +31,9 @@ __all__ = [
     "ListSerde",
     "MsgpackSerde",
     "RawSerde",
+    "RowSerde",
     "SortedInt64Serde",
+    "SortedRowSerde",
     "TypedKeyValueStore",
     "TypedReadOnlyKeyValueStore",
     "TypedReadOnlySessionStore",
@@ -49,6 +52,8 @@ __all__ = [
     "msgpack",
     "raw",
     "register_serde",
+    "row",
+    "row_sorted",
     "serde_by_name",
     "specification_from_description",
     "typed",

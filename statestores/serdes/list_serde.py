@@ -8,7 +8,7 @@ from typing import Any, Final, Generic, TypeVar
 from statestores.serdes.arrow_columns import as_binary, map_chunks, pyarrow
 from statestores.serdes.refusals import refused_bytes, refused_column, refused_value
 from statestores.serdes.uuid_serde import UUID_BYTES
-from statestores.spi.serde import Serde
+from statestores.spi.serde import EvolvingSerde, Serde, why_unreadable
 
 T = TypeVar("T")
 
@@ -39,6 +39,11 @@ class ListSerde(Generic[T]):
     @property
     def name(self) -> str:
         return f"{LISTS}{self.inner.name}"
+
+    def why_unreadable(self, written: str) -> str | None:
+        if isinstance(self.inner, EvolvingSerde) and written.startswith(LISTS):
+            return why_unreadable(self.inner, written.removeprefix(LISTS))
+        return f"is {written!r}, expected {self.name!r}"
 
     def encode(self, value: Sequence[T | None]) -> bytes:
         if type(value) is not list:

@@ -12,6 +12,8 @@ from statestores.serdes.list_serde import LISTS, ListSerde
 from statestores.serdes.mean_serde import MEANS
 from statestores.serdes.msgpack_serde import msgpack
 from statestores.serdes.raw_serde import raw
+from statestores.serdes.rows.row_serde import ROWS, row_by_name
+from statestores.serdes.rows.sorted_row_serde import SORTED_ROWS, sorted_row_by_name
 from statestores.serdes.stamped_serde import STAMPED, StampedSerde
 from statestores.serdes.utf8_serde import utf8
 from statestores.serdes.uuid_serde import uuid
@@ -62,6 +64,10 @@ def serde_by_name(name: str) -> Serde[Any]:
         return StampedSerde(serde_by_name(name.removeprefix(STAMPED)))
     if found is None and name.startswith(LISTS):
         return ListSerde(serde_by_name(name.removeprefix(LISTS)))
+    if found is None and name.startswith(ROWS):
+        return row_by_name(name)
+    if found is None and name.startswith(SORTED_ROWS):
+        return sorted_row_by_name(name)
     url = os.environ.get(REGISTRY_VARIABLE)
     if found is None and url and name.startswith(AVRO):
         # Whoever has no schemas does not wait for this at the import of the library.

@@ -8,7 +8,7 @@ from statestores.errors import CapabilityNotSupportedError, SerializationError
 from statestores.serdes.arrow_columns import cut_at, map_chunks, pyarrow
 from statestores.serdes.int64_serde import int64
 from statestores.spi.records import TimestampedValue
-from statestores.spi.serde import Serde
+from statestores.spi.serde import EvolvingSerde, Serde, why_unreadable
 
 V = TypeVar("V")
 
@@ -31,6 +31,12 @@ class StampedSerde(Generic[V]):
     def name(self) -> str:
         """The name in stored form."""
         return f"{STAMPED}{self.inner.name}"
+
+    def why_unreadable(self, written: str) -> str | None:
+        """Return what the value's serde says of that in *written* (SRD-40)."""
+        if isinstance(self.inner, EvolvingSerde) and written.startswith(STAMPED):
+            return why_unreadable(self.inner, written.removeprefix(STAMPED))
+        return f"is {written!r}, expected {self.name!r}"
 
     def encode(self, value: TimestampedValue[V]) -> bytes:
         """Return the stamp and the bytes of the value."""

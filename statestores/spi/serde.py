@@ -1,6 +1,6 @@
 """The contract of a serde: one type of value, as bytes."""
 
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 T = TypeVar("T")
 
@@ -42,3 +42,24 @@ class Serde(Protocol[T]):
 
     def arrow_type(self) -> Any:
         """Return the ``pyarrow.DataType`` that `decode_array` gives."""
+
+
+@runtime_checkable
+class EvolvingSerde(Protocol):
+    """A serde whose schema is in its name, and may be a later one than that of a store (SRD-40)."""
+
+    def why_unreadable(self, written: str) -> str | None:
+        """Return why this serde cannot read all that the serde named *written* has written.
+
+        The words go on a sentence that has begun with the field: "value ...". ``None`` means that
+        it reads all of it, as the same values.
+        """
+
+
+def why_unreadable(serde: Serde[Any], written: str) -> str | None:
+    """Return why *serde* cannot read what the serde named *written* has written; see above."""
+    if serde.name == written:
+        return None
+    if isinstance(serde, EvolvingSerde):
+        return serde.why_unreadable(written)
+    return f"is {written!r}, expected {serde.name!r}"

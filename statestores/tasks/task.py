@@ -135,7 +135,8 @@ class Task(Closing):
         name = name.name if isinstance(name, StoreSpecification) else name
         store = self.logged_store(name).store
         if wanted is not None:
-            check_description(store.specification.describe(), wanted.describe(), wanted.changeable)
+            has = store.specification.describe()
+            check_description(has, wanted, wanted.changeable, evolving=False)
         return for_processors(
             store,
             f"the stores of the task {self._id} commit together, by `Task.commit`; a runtime has "

@@ -7,6 +7,8 @@ not UTF-8 and control characters are escaped as in ``\xff`` and ``\n``. JSON is 
 import json
 import math
 import unicodedata
+from datetime import date
+from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
@@ -32,7 +34,7 @@ def as_json(value: object) -> Any:
     r"""Return *value* as something that `json` can write.
 
     Bytes are text where they are UTF-8, and ``{"hex": ...}`` where they are not. Numbers that JSON
-    does not have are text.
+    does not have are text, decimals with it, and so are dates and times, as ISO 8601 has them.
 
     >>> as_json(b"a"), as_json(b"\xff"), as_json(float("inf")), as_json({1: (b"\x80",)})
     ('a', {'hex': 'ff'}, 'Infinity', {'1': [{'hex': '80'}]})
@@ -50,8 +52,10 @@ def as_json(value: object) -> Any:
         return [as_json(item) for item in value]
     if value is None or isinstance(value, str | bool | int | float):
         return value
-    if isinstance(value, UUID):
+    if isinstance(value, UUID | Decimal):
         return str(value)
+    if isinstance(value, date):  # and a datetime, with its offset
+        return value.isoformat()
     return repr(value)  # of a serde that was registered by someone else
 
 

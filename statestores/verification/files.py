@@ -13,6 +13,7 @@ from statestores.changelog.opening import check_chain
 from statestores.changelog.segments.segment_directory import list_segments
 from statestores.errors import StateStoreError
 from statestores.reading.locations import Partition
+from statestores.semantics.every_kind.self_description import differences
 from statestores.spi.specification import StoreSpecification
 from statestores.verification.findings import Finding, Status
 
@@ -105,13 +106,9 @@ def _mismatch(
     held: LogRange | None,
 ) -> str | None:
     """Return what in *snapshot* contradicts the state root or the changelog, in words."""
-    found, wanted = dict(snapshot.manifest.specification), specification.describe()
-    for field in sorted({*found, *wanted}):
-        if found.get(field) != wanted.get(field):
-            return (
-                f"its {field} is {found.get(field)!r}, and the state root says "
-                f"{wanted.get(field)!r}: it is a snapshot of another store"
-            )
+    differing = differences(snapshot.manifest.specification, specification)
+    if differing:
+        return f"its {differing[0]} by the state root: it is a snapshot of another store"
     if number is None or snapshot.manifest.partition != changelog_partition(
         specification.name, number
     ):

@@ -123,7 +123,7 @@ def _check_open_engine(
     if partition.specification is not None:
         check_description(
             examined.specification.describe(),
-            partition.specification.describe(),
+            partition.specification,
             partition.specification.changeable,  # from the next opening on
         )
     if engine.get(TRUNCATING_ROW) is not None:

@@ -26,6 +26,7 @@ from statestores.arrow.store_of_bytes import check_owner, store_of_bytes
 from statestores.arrow.typed_columns import check_columns, encode_rows, time_column
 from statestores.errors import InvalidArgumentError, StoreMismatchError, StoreNotFoundError
 from statestores.files.local_path import local_path
+from statestores.semantics.every_kind.self_description import differences
 from statestores.spi.specification import StoreSpecification
 from statestores.spi.stores.store import StateStore
 
@@ -250,13 +251,9 @@ def _check_origin(origin: Origin, specification: StoreSpecification[Any, Any], p
     Raises:
         StoreMismatchError: They do not.
     """
-    wanted = specification.describe()
-    fields = ["kind"] if origin.typed else ["kind", "key", "value"]
-    differing = [
-        f"{field} is {origin.specification.get(field)!r}, expected {wanted[field]!r}"
-        for field in fields
-        if origin.specification.get(field) != wanted[field]
-    ]
+    fields = {"kind"} if origin.typed else {"kind", "key", "value"}
+    others = frozenset({*origin.specification, *specification.describe()} - fields)
+    differing = differences(origin.specification, specification, others)
     if differing:
         raise StoreMismatchError(
             f"the rows in {str(path)!r} differ from the store {specification.name!r}: "

@@ -94,7 +94,7 @@ def _check_specification(store: StateStore, snapshot: Snapshot) -> None:
     """
     differing = differences(
         snapshot.manifest.specification,
-        store.specification.describe(),
+        store.specification,
         besides=store.specification.changeable,
     )
     if differing:

@@ -49,6 +49,8 @@ from statestores.errors import (
 from statestores.failpoints import reach
 from statestores.files.durable_directory import make_durable
 from statestores.files.local_path import local_path
+from statestores.semantics.every_kind.self_description import differences
+from statestores.serdes.descriptions import specification_from_description
 from statestores.spi.offsets import Position, TopicPartition
 from statestores.spi.specification import StoreSpecification
 from statestores.spi.stores.store import StateStore
@@ -377,10 +379,21 @@ def _place(temporary: Path, manifest: Manifest, parent: Path) -> Snapshot | None
 
 def _hold_the_same(one: Snapshot, other: Snapshot) -> bool:
     """Return whether two valid snapshots hold the same content, however it is cut into files."""
-    if _facts(one) != _facts(other):
+    if _facts(one) != _facts(other) or not _of_one_store(one, other):
         return False
     pairs = zip(_evenly(one), _evenly(other), strict=True)
     return all(mine.equals(theirs) for mine, theirs in pairs)
+
+
+def _of_one_store(one: Snapshot, other: Snapshot) -> bool:
+    """Return whether *other* is of the store of *one*, whose values may have a later schema."""
+    before, after = one.manifest.specification, other.manifest.specification
+    if dict(before) == dict(after):
+        return True
+    try:
+        return not differences(before, specification_from_description(after))
+    except InvalidArgumentError:  # a serde that is not registered here
+        return False
 
 
 def _evenly(snapshot: Snapshot) -> Iterator[pa.RecordBatch]:
@@ -392,7 +405,6 @@ def _facts(snapshot: Snapshot) -> tuple[Any, ...]:
     """Return what two snapshots of the same content have in common, apart from their rows."""
     manifest = snapshot.manifest
     return (
-        dict(manifest.specification),
         manifest.partition,
         dict(manifest.offsets),
         manifest.position,

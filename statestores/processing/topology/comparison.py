@@ -7,8 +7,10 @@ beside the old state without a word, so it is refused (PRC-6).
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-from statestores.errors import TopologyMismatchError
+from statestores.errors import InvalidArgumentError, TopologyMismatchError
 from statestores.processing.topology.graph import Graph
+from statestores.serdes import serde_by_name
+from statestores.spi.serde import why_unreadable
 
 Description: TypeAlias = Mapping[str, Any]
 """Plain JSON values."""
@@ -55,9 +57,19 @@ def differences(before: Description, after: Description) -> list[str]:
             new = after[field].get(name)
             if new is None:
                 found.append(f"the {word} {name!r} is gone")
-            elif new != old:
+            elif new != old and not _evolved(old, new):
                 found.append(f"the {word} {name!r} was {old!r} and is now {new!r}")
     return found
+
+
+def _evolved(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    """Whether *new* is *old* with a later schema of its values (SRD-40)."""
+    if {**old, "value": None} != {**new, "value": None}:
+        return False
+    try:
+        return why_unreadable(serde_by_name(new["value"]), old["value"]) is None
+    except InvalidArgumentError:  # of a serde that is not registered
+        return False
 
 
 def check_upgrade(before: Description, after: Description) -> None:

@@ -15,6 +15,7 @@ from statestores.semantics.rows.layout import (
 )
 from statestores.spi.durability import Durability
 from statestores.spi.engine import Engine, EngineReader
+from statestores.spi.serde import why_unreadable
 from statestores.spi.specification import StoreSpecification
 
 
@@ -47,6 +48,8 @@ def claim(
 ) -> None:
     """Write *specification* into an empty engine, or check that it is the stored one.
 
+    A later schema of the values takes the place of the stored one.
+
     What is written is on disk when this returns, whatever the *durability* of later commits: an
     engine that is found empty afterwards has lost its files (LAY-23).
 
@@ -55,8 +58,8 @@ def claim(
     """
     wanted = specification.describe()
     stored = read_description(engine)
+    text = json.dumps(wanted, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     if stored is None:
-        text = json.dumps(wanted, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         if engine.capabilities.durable_commit:
             durability = Durability.POWER_LOSS
         engine.apply(
@@ -64,33 +67,53 @@ def claim(
             durability,
         )
         return
-    check_description(stored, wanted)
+    check_description(stored, specification)
+    if stored != wanted:
+        # Before any row of the new schema is there: whoever has the old one is refused from now on.
+        engine.apply({SPECIFICATION_ROW: text.encode()}, durability)
 
 
 def differences(
     stored: Mapping[str, str | int],
-    wanted: Mapping[str, str | int],
+    specification: StoreSpecification[Any, Any],
     besides: frozenset[str] = frozenset(),
+    *,
+    evolving: bool = True,
 ) -> list[str]:
-    """Return in words how a stored description differs from the wanted one, except in *besides*."""
-    return [
-        f"{field} is {stored.get(field)!r}, expected {wanted.get(field)!r}"
-        for field in sorted({*stored, *wanted} - besides)
-        if stored.get(field) != wanted.get(field)
-    ]
+    """Return in words how a stored description differs from *specification*, except in *besides*.
+
+    That values have a schema which has evolved from the stored one is no difference (SRD-40), but
+    where *evolving* is false: a store that is open goes on with the schema that it has.
+    """
+    wanted = specification.describe()
+    found = []
+    for field in sorted({*stored, *wanted} - besides):
+        has, expected = stored.get(field), wanted.get(field)
+        if has == expected:
+            continue
+        words: str | None = f"is {has!r}, expected {expected!r}"
+        if evolving and field == "value" and specification.value and isinstance(has, str):
+            words = why_unreadable(specification.value, has)
+        if words is not None:
+            found.append(f"{field} {words}")
+    return found
 
 
 def check_description(
     stored: Mapping[str, str | int],
-    wanted: Mapping[str, str | int],
+    specification: StoreSpecification[Any, Any],
     besides: frozenset[str] = frozenset(),
+    *,
+    evolving: bool = True,
 ) -> None:
-    """Accept a stored description that differs from the wanted one at most in *besides*.
+    """Accept a stored description that differs from *specification* at most in *besides*.
+
+    See `differences`.
 
     Raises:
         StoreMismatchError: They differ; the message says in which fields.
     """
-    differing = differences(stored, wanted, besides)
+    differing = differences(stored, specification, besides, evolving=evolving)
     if differing:
         raise StoreMismatchError(
             f"the store {stored.get('name')!r} differs from its specification: "

@@ -52,15 +52,15 @@ def prepare(
     stored, wanted = read_description(engine), specification.describe()
     if stored is None:
         return
-    changed = differences(stored, wanted)
+    changed = differences(stored, specification)
     text = json.dumps(wanted, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     batch: dict[bytes, bytes | None] = {SPECIFICATION_ROW: text.encode()}
-    if changed and not differences(stored, wanted, besides=specification.changeable):
+    if changed and not differences(stored, specification, besides=specification.changeable):
         progress = read_sweep_progress(engine)
         progress.floor_ms = progress.pass_floor_ms = _UNKNOWN_FLOOR_MS
         engine.apply({**batch, PROGRESS_ROW: progress.pack()}, durability)
     elif stored["kind"] == KeyValue.kind and not differences(
-        stored, wanted, besides=specification.changeable | {"kind"}
+        stored, specification, besides=specification.changeable | {"kind"}
     ):
         engine.apply({**batch, UNSTAMPED_ROW: DATA}, durability)
     _stamp_rows(engine, durability)
