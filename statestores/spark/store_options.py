@@ -9,6 +9,7 @@ from statestores.errors import InvalidOptionError
 from statestores.serdes.descriptions import SPECIFICATIONS
 from statestores.serdes.serde_registry import serde_by_name
 from statestores.spark.options.read_and_write import SourceOptions
+from statestores.spark.row_schemas import SERDES_OF_COLUMNS, serde_of_column
 from statestores.spi.kinds import KEY_VALUE, KINDS, KindField
 from statestores.spi.serde import Serde
 from statestores.spi.specification import StoreSpecification
@@ -113,6 +114,8 @@ def check_options(
         ("valueSerde", options.value_serde, described["value"]),
         ("partitioner", options.partitioner, described["partitioner"]),
     ):
+        if str(wanted) in SERDES_OF_COLUMNS and str(actual).startswith(f"{wanted}<"):
+            continue  # with the schema of the column, which is checked as that
         if wanted is not None and wanted != actual:
             raise InvalidOptionError(
                 f"the option {option!r} says {wanted!r}, and the store {specification.name!r} was "
@@ -150,4 +153,6 @@ def _serde(
                 f"write CAST({column} AS string) AS {column}, or to_json(struct({column})) AS "
                 f"{column} with the option '{column}Serde' set to json"
             )
+    if name in SERDES_OF_COLUMNS and column in schema.names:
+        return serde_of_column(name, column, schema[column].dataType)
     return None if name == "bytes" else serde_by_name(name)

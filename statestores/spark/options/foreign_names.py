@@ -63,7 +63,7 @@ _ELSEWHERE: Final[Mapping[str, str]] = {
     "ignorechanges": "the feed gives every change with its operation; filter by that",
     "ignoredeletes": "the feed gives deletions with operation = 'delete'; filter by that",
     "skipchangecommits": "the feed gives every change with its operation; filter by that",
-    "schematrackinglocation": "the columns of a store never change",
+    "schematrackinglocation": "the columns of a store never change, and its rows only grow",
 }
 """Names of options of other tables, in lower case, and what is written here instead."""
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from statestores.errors import InvalidOptionError, SerializationError
 from statestores.serdes.raw_serde import serde_or_raw
+from statestores.serdes.rows import RowSerde, SortedRowSerde
 from statestores.spark.options.read_and_write import SourceOptions
 from statestores.spi.serde import Serde
 
@@ -69,6 +70,8 @@ def key_from_text(option: str, text: str, serde: Serde[Any]) -> bytes:
             return text.encode()
         if serde.name == "float64":
             return serde.encode(float(text))
+        if isinstance(serde, RowSerde | SortedRowSerde):
+            return serde.encode_plain(json.loads(text))
         return serde.encode(text if serde.name == "utf8" else json.loads(text))
     except (ValueError, SerializationError) as error:
         raise InvalidOptionError(

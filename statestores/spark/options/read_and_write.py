@@ -9,8 +9,10 @@ from dataclasses import dataclass, fields
 from typing import Any, Final, Self
 
 from statestores.errors import InvalidOptionError
+from statestores.serdes.rows.row_serde import read_schema
+from statestores.serdes.rows.schema import StructType
 from statestores.spark.options.combinations import CONTENT_ONLY, check_combination
-from statestores.spark.options.declared import declared as _option
+from statestores.spark.options.declaration import option
 from statestores.spark.options.foreign_names import without_aliases
 from statestores.spark.options.storage import (
     EXPECTED,
@@ -63,180 +65,178 @@ _WRITING: Final = "writing"
 class SourceOptions:
     """What was asked of the data source."""
 
-    path: str = _option(
+    path: str = option(
         "path", read_text, "the path of a state root", _READING, _WRITING, default=""
     )
     """The state root: the directory with ``statestores.json``, or its URL in an object store."""
 
-    storage_options: Mapping[str, object] | None = _option(  # it returns a field
+    storage_options: Mapping[str, object] | None = option(  # it returns a field
         STORAGE_OPTIONS, read_storage, EXPECTED, _READING, _WRITING, shown=False
     )
     """How the object store of a URL is reached, but for credentials; what is missing comes from
     the environment of the driver and of each executor."""
 
-    storage_secrets: Mapping[str, object] | None = _option(  # it returns a field
+    storage_secrets: Mapping[str, object] | None = option(  # it returns a field
         STORAGE_SECRETS, read_storage, EXPECTED, _READING, _WRITING, shown=False
     )
     """The credentials for it. Spark redacts an option of this name in plans and logs."""
 
-    store_name: str | None = _option(
+    store_name: str | None = option(
         "storeName", read_text, "the name of a store", _READING, _WRITING
     )
     """The store; not needed where the state root has only one."""
 
     # Reading.
 
-    metadata: str | None = _option(
+    metadata: str | None = option(
         "metadata", read_one_of(*METADATA), f"one of {', '.join(METADATA)}", _READING
     )
     """What the state root says of itself, instead of content: of one store, or of all."""
 
-    as_of_ms: int | None = _option(
+    as_of_ms: int | None = option(
         "asOf", read_time, "milliseconds since the epoch or an ISO 8601 time", _READING
     )
     """Versioned stores: the versions that were valid then, instead of the latest."""
 
-    history: bool = _option("history", read_flag, "true or false", _READING, default=False)
+    history: bool = option("history", read_flag, "true or false", _READING, default=False)
     """Versioned stores: every version that the retention keeps."""
 
-    offset: Offsets | None = _option(  # noqa: RUF009  # it returns a field
+    offset: Offsets | None = option(  # noqa: RUF009  # it returns a field
         "offset", read_offsets, 'an offset, or a JSON object such as {"0": 41}', _READING
     )
     """The content at this changelog offset, instead of now; of each partition, or of those named
     (the others are read as they are now)."""
 
-    timestamp_as_of_ms: int | None = _option(
+    timestamp_as_of_ms: int | None = option(
         "timestampAsOf", read_time, "milliseconds since the epoch or an ISO 8601 time", _READING
     )
     """The content after the last change that was committed then or earlier, by the clock of whoever
     committed it; `asOf` is about when versions were valid."""
 
-    read_change_feed: bool = _option(
+    read_change_feed: bool = option(
         "readChangeFeed", read_flag, "true or false", _READING, default=False
     )
     """The changes, instead of the content."""
 
-    starting_offset: Offsets | None = _option(  # noqa: RUF009  # it returns a field
+    starting_offset: Offsets | None = option(  # noqa: RUF009  # it returns a field
         "startingOffset", read_offsets, 'an offset, or a JSON object such as {"0": 41}', _READING
     )
     """Change feed: the first offset; by default the first that the changelog still has."""
 
-    ending_offset: Offsets | None = _option(  # noqa: RUF009  # it returns a field
+    ending_offset: Offsets | None = option(  # noqa: RUF009  # it returns a field
         "endingOffset", read_offsets, 'an offset, or a JSON object such as {"0": 41}', _READING
     )
     """Change feed: the last offset, inclusive; by default the last that there is."""
 
-    key: str | None = _option("key", read_any_text, "a key as text", _READING)
+    key: str | None = option("key", read_any_text, "a key as text", _READING)
     """This key only."""
 
-    keys: tuple[str, ...] | None = _option(
+    keys: tuple[str, ...] | None = option(
         "keys", read_texts, "a JSON list of keys as text", _READING
     )
     """These keys only."""
 
-    key_prefix: str | None = _option("keyPrefix", read_any_text, "the beginning of a key", _READING)
+    key_prefix: str | None = option("keyPrefix", read_any_text, "the beginning of a key", _READING)
     """The keys that begin with this."""
 
-    key_from: str | None = _option("keyFrom", read_any_text, "a key as text", _READING)
+    key_from: str | None = option("keyFrom", read_any_text, "a key as text", _READING)
     """The keys from this one on, inclusive."""
 
-    key_to: str | None = _option("keyTo", read_any_text, "a key as text", _READING)
+    key_to: str | None = option("keyTo", read_any_text, "a key as text", _READING)
     """The keys up to this one, inclusive."""
 
-    columns: tuple[str, ...] | None = _option(
+    columns: tuple[str, ...] | None = option(
         "columns", read_names, "different column names, separated by commas", _READING
     )
     """Give these columns only. Spark does not tell a Python source which ones it needs."""
 
-    partitions: tuple[int, ...] | None = _option(
+    partitions: tuple[int, ...] | None = option(
         "partitions", read_numbers, "different partition numbers, separated by commas", _READING
     )
     """Read these partitions only."""
 
-    raw: bool = _option("raw", read_flag, "true or false", _READING, _WRITING, default=False)
+    raw: bool = option("raw", read_flag, "true or false", _READING, _WRITING, default=False)
     """Keys and values as bytes, and times as milliseconds: everything as it is stored."""
 
-    kafka_kind: str | None = _option(
+    kafka_kind: str | None = option(
         "kafkaKind", read_one_of(*KAFKA_KINDS), f"one of {', '.join(KAFKA_KINDS)}", _READING
     )
     """State directories of Kafka Streams: the kind of a store whose bytes fit several."""
 
-    freshness_ms: int | None = _option(
+    freshness_ms: int | None = option(
         "freshness", read_freshness, f"latest, snapshot, or an age: {DURATION_EXPECTED}", _READING
     )
     """How old the content may be: a snapshot of up to this age is read alone, which is cheaper.
     ``None`` is the latest: the snapshot and the changelog after it."""
 
-    offset_column: str | None = _option(
-        "offsetColumn", read_text, "a name for the column", _READING
-    )
+    offset_column: str | None = option("offsetColumn", read_text, "a name for the column", _READING)
     """Content: a column of this name with the changelog offset that the row's partition is read
     at."""
 
-    partition_column: str | None = _option(
+    partition_column: str | None = option(
         "partitionColumn", read_text, "a name for the column", _READING
     )
     """Content: a column of this name with the partition of the row."""
 
-    memory_per_task: int = _option(
+    memory_per_task: int = option(
         "memoryPerTask", read_count, "a number of bytes from 1", _READING, default=256 * 1024 * 1024
     )
     """Content: about how many bytes a task takes for changes after a snapshot; more are spilled."""
 
-    splits: int | None = _option("splits", read_count, "a number from 1", _READING)
+    splits: int | None = option("splits", read_count, "a number from 1", _READING)
     """Content: how many tasks read one partition of the store, if its snapshot is large enough."""
 
-    max_rows_per_task: int | None = _option(
+    max_rows_per_task: int | None = option(
         "maxRowsPerTask", read_count, "a number from 1", _READING
     )
     """Content: about how many rows of a snapshot one task reads."""
 
-    push_filters: bool = _option("pushFilters", read_flag, "true or false", _READING, default=False)
+    push_filters: bool = option("pushFilters", read_flag, "true or false", _READING, default=False)
     """Whether the query's filters select what is read. Refused while PySpark keeps the filters of
     one query for the next."""
 
-    starting_timestamp_ms: int | None = _option(
+    starting_timestamp_ms: int | None = option(
         "startingTimestamp", read_time, "milliseconds since the epoch or ISO 8601", _READING
     )
     """Change feed: from the first change that was appended then or later."""
 
-    ending_timestamp_ms: int | None = _option(
+    ending_timestamp_ms: int | None = option(
         "endingTimestamp", read_time, "milliseconds since the epoch or ISO 8601", _READING
     )
     """Change feed: up to the last change before the first that was appended after it."""
 
-    before_image: bool = _option("beforeImage", read_flag, "true or false", _READING, default=False)
+    before_image: bool = option("beforeImage", read_flag, "true or false", _READING, default=False)
     """Change feed: a column ``before`` with the value that a change replaced."""
 
-    input_position: bool = _option(
+    input_position: bool = option(
         "inputPosition", read_flag, "true or false", _READING, default=False
     )
     """Change feed: a column ``position`` with the input that the commit of a change reflects."""
 
-    commit_columns: bool = _option(
+    commit_columns: bool = option(
         "commitColumns", read_flag, "true or false", _READING, default=False
     )
     """Change feed: what other tables say of a change, in the columns that they have for it."""
 
     # Writing. All but the first two say what a store is that does not exist yet.
 
-    if_exists: str | None = _option(
+    if_exists: str | None = option(
         "ifExists", read_one_of("write", "fail", "ignore"), "write, fail or ignore", _WRITING
     )
     """What to do when the store is there already: write as the mode says, raise, or do nothing."""
 
-    on_conflict: str = _option(
+    on_conflict: str = option(
         "onConflict", read_one_of("fail", "merge"), "fail or merge", _WRITING, default="fail"
     )
     """What to do when another has written to the store since this write was planned."""
 
-    commit_timeout_ms: int = _option(
+    commit_timeout_ms: int = option(
         "commitTimeout", read_duration, DURATION_EXPECTED, _WRITING, default=60_000
     )
     """How long a write waits at its commit while another writes to the store, or an owner has it
     open; 0 does not wait. A minute: most writes hold the locks for seconds."""
 
-    expected_offset: Offsets | None = _option(  # noqa: RUF009  # it returns a field
+    expected_offset: Offsets | None = option(  # noqa: RUF009  # it returns a field
         "expectedOffset",
         read_last_offsets,
         'an offset, or a JSON object such as {"0": 41}',
@@ -245,7 +245,7 @@ class SourceOptions:
     """The last offsets of the state that the rows were made from; where the store has gone on
     since, it is a conflict. By default what there is when the write is planned."""
 
-    snapshot: str = _option(
+    snapshot: str = option(
         "snapshot",
         read_one_of("auto", "always", "never"),
         "auto, always or never",
@@ -254,55 +254,61 @@ class SourceOptions:
     )
     """Whether a write that begins or replaces a store leaves snapshots, instead of changes."""
 
-    snapshot_interval: int | None = _option(
+    snapshot_interval: int | None = option(
         "snapshotInterval", read_count, "a number of micro-batches from 1", _WRITING
     )
     """Streams: after how many micro-batches each partition gets another snapshot."""
 
-    store_kind: str | None = _option(
+    store_kind: str | None = option(
         "storeKind", read_one_of(*STORE_KINDS), f"one of {', '.join(STORE_KINDS)}", _WRITING
     )
     """The kind; by default the one that the other options and the columns point to."""
 
-    history_retention_ms: int | None = _option(
+    history_retention_ms: int | None = option(
         "historyRetention", read_duration, DURATION_EXPECTED, _WRITING
     )
     """Versioned stores: how far back history goes."""
 
-    retention_ms: int | None = _option("retention", read_duration, DURATION_EXPECTED, _WRITING)
+    retention_ms: int | None = option("retention", read_duration, DURATION_EXPECTED, _WRITING)
     """Window and session stores: how far behind stream time a window's start, or a session's end,
     is kept."""
 
-    window_size_ms: int | None = _option("windowSize", read_duration, DURATION_EXPECTED, _WRITING)
+    window_size_ms: int | None = option("windowSize", read_duration, DURATION_EXPECTED, _WRITING)
     """Window stores: how long each window is."""
 
-    retain_duplicates: bool | None = _option(
+    retain_duplicates: bool | None = option(
         "retainDuplicates", read_flag, "true or false", _WRITING
     )
     """Window stores: whether each row adds a value to its window, instead of replacing it."""
 
-    ttl_ms: int | None = _option("ttl", read_duration, DURATION_EXPECTED, _WRITING)
+    ttl_ms: int | None = option("ttl", read_duration, DURATION_EXPECTED, _WRITING)
     """Key-value stores with timestamps: how long a value stays; by default for ever."""
 
-    ttl_clock: str | None = _option(
+    ttl_clock: str | None = option(
         "ttlClock", read_one_of("event", "wall"), "event or wall", _WRITING
     )
     """By what the age of a value is measured; by default stream time."""
 
-    num_partitions: int | None = _option("numPartitions", read_count, "a number from 1", _WRITING)
+    num_partitions: int | None = option("numPartitions", read_count, "a number from 1", _WRITING)
     """How many partitions; it can never be changed."""
 
-    key_serde: str | None = _option(
-        "keySerde", read_text, "the name of a serde", _READING, _WRITING
-    )
+    key_serde: str | None = option("keySerde", read_text, "the name of a serde", _READING, _WRITING)
     """The serde of keys; by default the one for the column's type. In reads: of Kafka's files."""
 
-    value_serde: str | None = _option(
+    value_serde: str | None = option(
         "valueSerde", read_text, "the name of a serde", _READING, _WRITING
     )
     """The serde of values; by default the one for the column's type. In reads: as for keys."""
 
-    partitioner: str | None = _option(
+    value_schema: StructType | None = option(  # noqa: RUF009  # it returns a field
+        "valueSchema", read_schema, "fields such as id BIGINT NOT NULL, name STRING", _READING
+    )
+    """Values of JSON or MessagePack as structs of this schema."""
+
+    merge_schema: bool = option("mergeSchema", read_flag, "true or false", _WRITING, default=False)
+    """Whether new fields and wider types of the column of values grow the schema of the store."""
+
+    partitioner: str | None = option(
         "partitioner", read_text, "the name of a partitioner", _WRITING
     )
     """The partitioner; by default Kafka's."""

@@ -6,15 +6,16 @@ staged writes, and a task that is repeated gives the same rows.
 
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from statestores.errors import InvalidOptionError, StoreNotFoundError
+from statestores.errors import InvalidArgumentError, InvalidOptionError, StoreNotFoundError
 from statestores.partitioning import partitioner_by_name
 from statestores.root_document import Placement
+from statestores.serdes.rows.struct_views import struct_view
 from statestores.spark.given_root import GivenRoot
 from statestores.spark.options.keys import selection_from_options
 from statestores.spark.options.read_and_write import SourceOptions
@@ -74,6 +75,8 @@ class StateStoreReader(DataSourceReader):
         Raises:
             InvalidOptionError: An option does not fit the store.
         """
+        if options.value_schema is not None:
+            specification = _with_value_schema(specification, options)
         self._root = root
         self._partitions = partitions
         self._specification = specification
@@ -309,6 +312,29 @@ class StateStoreReader(DataSourceReader):
             self._specification, self._partitions, number, seen, pinned=seen is not None
         )
         return PartitionReader(place, self._specification)
+
+
+def _with_value_schema(
+    specification: StoreSpecification[Any, Any], options: SourceOptions
+) -> StoreSpecification[Any, Any]:
+    """Return *specification* with values that are read as structs of the option's schema.
+
+    Raises:
+        InvalidOptionError: The values are not those that a schema is for, or are read as bytes.
+    """
+    assert options.value_schema is not None  # noqa: S101  # the caller has looked
+    if options.raw:
+        raise InvalidOptionError(
+            "the options 'raw' and 'valueSchema' exclude each other; leave one out"
+        )
+    try:
+        view = struct_view(specification.value, options.value_schema)
+    except InvalidArgumentError as error:
+        raise InvalidOptionError(
+            f"the option 'valueSchema' does not fit the store {specification.name!r}: {error}; "
+            "leave it out"
+        ) from error
+    return replace(specification, value=view)
 
 
 def _offset_of(offsets: Offsets | None, number: int) -> int | None:

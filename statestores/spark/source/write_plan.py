@@ -11,6 +11,7 @@ from statestores.files.directory_lock import LOCK_FILE
 from statestores.files.durable_json import ROOT_FILE, is_left_behind
 from statestores.spark.given_root import GivenRoot
 from statestores.spark.options.read_and_write import DEFAULT_PARTITIONS, SourceOptions
+from statestores.spark.row_schemas import with_columns
 from statestores.spark.store_options import check_options, new_specification
 from statestores.spi.specification import StoreSpecification
 
@@ -49,7 +50,7 @@ def plan_write(root: GivenRoot, options: SourceOptions, schema: StructType) -> W
 
     Raises:
         InvalidOptionError: An option is missing, contradicts the store that is there, or says to
-            fail if there is one.
+            fail if there is one; or a column does not fit the rows of the store.
         InvalidArgumentError: A column is missing or unknown.
     """
     from statestores.spark.columns import check_columns  # noqa: PLC0415  # needs pyarrow
@@ -79,6 +80,8 @@ def plan_write(root: GivenRoot, options: SourceOptions, schema: StructType) -> W
         check_options(options, entry.specification, entry.partitions)
         specification, partitions = entry.specification, entry.partitions
     check_columns(schema.names, specification)
+    if not options.raw:
+        specification = with_columns(specification, schema, merge=options.merge_schema)
     return WritePlan(
         root=root,
         specification=specification,

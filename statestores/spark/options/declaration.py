@@ -1,11 +1,11 @@
-"""How one option of the data source is declared: a field that knows its name and how it is read."""
+"""How an option of the data source is declared: its name, how it is read, and what it is for."""
 
 from collections.abc import Callable
 from dataclasses import field
 from typing import Any
 
 
-def declared(
+def option(
     name: str,
     read: Callable[[str], object],
     expected: str,
