@@ -19,6 +19,8 @@ def shown(value: object) -> str:
         text = repr(value)
     except RecursionError:
         return f"a {type(value).__name__} that is nested too deep to show"
+    except ValueError:  # Python's, of such an integer in it
+        return f"a {type(value).__name__} with an integer of thousands of digits"
     if len(text) <= _CHARACTERS:
         return text
     return f"{text[:_CHARACTERS]}... ({len(text)} characters)"
