@@ -11,7 +11,6 @@ from decimal import Decimal
 from functools import cache
 from struct import Struct
 from typing import Any, Final
-from zoneinfo import ZoneInfo
 
 from statestores.serdes.rows.schema import INTEGER_BITS, DecimalType, PlainType, TimestampType
 from statestores.spi.shown import shown
@@ -243,6 +242,9 @@ def time_zone(zone: str) -> tzinfo:
         except ValueError as error:
             raise CellError(f"the zone {zone!r} is no offset such as +01:00") from error
         return found or timezone.utc  # noqa: UP017  # never: it has an offset
+    # Its import looks for the zones of the machine, which whoever has no rows does not wait for.
+    from zoneinfo import ZoneInfo  # noqa: PLC0415  # see above
+
     try:
         return ZoneInfo(zone)
     except (OSError, ValueError, KeyError) as error:  # KeyError: its ZoneInfoNotFoundError
