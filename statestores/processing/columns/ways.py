@@ -169,7 +169,7 @@ class ColumnEntry:
             operator = operators[node.name]
             handler = (_OF_RUNS if is_run else HANDLERS).get(type(operator))
             if _gives_updates(operator) and not only_last_matters(
-                node, below, operators, part.topics_read
+                node, below, operators, ways, part.topics_read
             ):
                 handler = _OF_RUNS[type(operator)]
             if type(operator) is ProcessBatches and ways[node.name] != operator.receive:

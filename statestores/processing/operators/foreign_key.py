@@ -59,7 +59,7 @@ class Subscribe(Operator):
 
     def open(self, task: TaskServices) -> None:
         """Take the store of what is owed, and count what is dropped."""
-        self._drop = task.drop
+        self._drop, self._fail_one, self._forgive = task.drop, task.fail_one, task.forgive
         self._owed = None if self.owed is None else task.store(self.owed)
 
     def receive(self, item: Change) -> None:
@@ -69,8 +69,7 @@ class Subscribe(Operator):
             return
         if item.new is None and item.old is None:
             return
-        old_key = None if item.old is None else self.foreign_key(item.old)
-        new_key = None if item.new is None else self.foreign_key(item.new)
+        old_key, new_key = self._keys(item)
         left_it = old_key is not None and old_key != new_key
         if self._owed is None:
             if left_it:
@@ -86,10 +85,26 @@ class Subscribe(Operator):
         if new_key is not None:
             self._say(new_key, item, item.new, answer=is_owed)
             return
-        if item.new is not None:
-            self._drop(self.name, "null-foreign-key", item)
         if is_owed:
             self._say(None, item, item.new, answer=True)
+
+    def _keys(self, item: Change) -> tuple[Any, Any]:
+        """Return the foreign keys of what the row was and of what it is, if it has any.
+
+        One that cannot be taken is none, where the policy is to go on (PRC-100).
+        """
+        old_key = new_key = None
+        try:
+            new_key = None if item.new is None else self.foreign_key(item.new)
+            if item.new is not None and new_key is None and self._owed is not None:
+                self._drop(self.name, "null-foreign-key", item)
+        except Exception as error:  # noqa: BLE001  # a user's function may raise anything
+            self._fail_one(self.name, error)
+        try:
+            old_key = None if item.old is None else self.foreign_key(item.old)
+        except Exception as error:  # noqa: BLE001  # likewise
+            self._forgive(error)
+        return old_key, new_key
 
     def _is_owed(self, item: Change) -> bool:
         left_key = encoded(self.left_key, item.key) or b""
@@ -219,6 +234,7 @@ class JoinAnswer(Operator):
     def open(self, task: TaskServices) -> None:
         """Take the lookup, and the store of what is owed."""
         self._look: Lookup = self.left(task)
+        self._fail_one = task.fail_one
         self._owed = None if self.owed is None else task.store(self.owed)
 
     def receive(self, item: Record[bytes, bytes]) -> None:
@@ -235,5 +251,8 @@ class JoinAnswer(Operator):
             self._owed.put(item.key, None)
         joined = None
         if left is not None and (right is not None or self.is_left_join):
-            joined = self.joiner(left, right)
+            try:
+                joined = self.joiner(left, right)
+            except Exception as error:  # noqa: BLE001  # such a row is none (PRC-100)
+                self._fail_one(self.name, error)
         self.forward(Change(key, joined, None, item.time_ms, item.headers))

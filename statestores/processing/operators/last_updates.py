@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 
 from statestores.processing.operators.ends import Sink
-from statestores.processing.operators.operator import Operator, Pass
+from statestores.processing.operators.operator import Operator, Pass, Receive
 from statestores.processing.operators.stateless import MapValues
 from statestores.processing.operators.table_joins import TableStore
 from statestores.processing.operators.tables import TableMapValues, ToStream
@@ -26,19 +26,24 @@ def only_last_matters(
     node: Node,
     below: Mapping[str, Sequence[Node]],
     operators: Mapping[str, Operator],
+    ways: Mapping[str, Receive],
     topics_read: Collection[str],
 ) -> bool:
     """Whether nobody behind *node* can tell that other updates than each key's last are missing.
 
-    Sinks of topics that the topology reads can: *topics_read*.
+    Sinks of topics that the topology reads can: *topics_read*. So can the function of a stream that
+    may drop the last update and leave the one before, as *ways* say where they are not the
+    operators' own.
     """
     for child in below[node.name]:
         operator = operators[child.name]
         if type(operator) is Sink:
             if operator.topic.name in topics_read:
                 return False
-        elif not isinstance(operator, _CANNOT_TELL) or not only_last_matters(
-            child, below, operators, topics_read
+        elif (
+            not isinstance(operator, _CANNOT_TELL)
+            or (type(operator) is MapValues and ways[child.name] != operator.receive)
+            or not only_last_matters(child, below, operators, ways, topics_read)
         ):
             return False
     return True

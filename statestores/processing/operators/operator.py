@@ -70,6 +70,20 @@ class TaskServices(Protocol):
             Exception: *error* itself, where the policy is to fail.
         """
 
+    def forgive(self, error: Exception) -> None:
+        """Go on without what a row was, which fails now as it did when the row came (PRC-100).
+
+        Raises:
+            Exception: *error* itself, where the policy is to fail, or no row is to blame.
+        """
+
+    def fail_task(self, operator: str, error: Exception) -> None:
+        """Stop, whatever the policy is: what comes later could not be right (PRC-101).
+
+        Raises:
+            ProcessingError: Always.
+        """
+
     def observed_time(self, name: str) -> ObservedTime:
         """Return the time that is kept under *name*, one for all who ask by that name."""
 

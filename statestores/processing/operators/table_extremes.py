@@ -77,14 +77,21 @@ class TableExtreme(TableAggregate):
         if key is None:
             self._drop(self.name, "null-key", item)
             return
-        before, after = self._selected(item, change.old), self._selected(item, change.new)
-        if before is None and after is None:
-            self._drop(self.name, "null-value", item)
-            return
+        before, after = self._sides(item, change)
         group = piece(self._key.encode(key))
-        added = None if after is None else (group + order_bytes(after), self._value.encode(after))
-        if before is not None:
-            self._count(group + order_bytes(before), None, -1)
+        added = taken = None
+        try:
+            added = None if after is None else self._named(group, after)
+        except Exception as error:  # noqa: BLE001  # such a value has no place (PRC-100)
+            self._fail_one(self.name, error)
+        try:
+            taken = None if before is None else self._named(group, before)
+        except Exception as error:  # noqa: BLE001  # likewise
+            self._forgive(error)
+        if added is None and taken is None:
+            return
+        if taken is not None:
+            self._count(taken[0], None, -1)
         if added is not None:
             self._count(*added, 1)
         stored = self._get(key)
@@ -94,6 +101,10 @@ class TableExtreme(TableAggregate):
         new = None if first is None else self._value.decode(first[1][_COUNT.size :])
         self._put(key, new, time_ms)
         self.forward(Change(key, new, old, time_ms, headers))
+
+    def _named(self, group: bytes, value: Any) -> tuple[bytes, bytes]:
+        """Return the name of *value* in the order of the values of *group*, and its bytes."""
+        return group + order_bytes(value), self._value.encode(value)
 
     def _count(self, name: bytes, value: bytes | None, by: int) -> None:
         """Note that so many more rows have a value; of one that no row has, none go."""

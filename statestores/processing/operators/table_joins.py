@@ -30,7 +30,7 @@ class TableJoinSide(Operator):
     def open(self, task: TaskServices) -> None:
         """Take the other side's lookup."""
         self._look: Lookup = self.other(task)
-        self._drop = task.drop
+        self._drop, self._fail_one, self._forgive = task.drop, task.fail_one, task.forgive
 
     def receive(self, item: Change) -> None:
         """Join what the row was and what it is, and give on a result that was or is."""
@@ -46,7 +46,16 @@ class TableJoinSide(Operator):
         if row is not None:
             other = row[0]
             time_ms = max(time_ms, row[1] or 0)
-        new, old = self._joined(new, other), self._joined(old, other)
+        try:
+            new = self._joined(new, other)
+        except Exception as error:  # noqa: BLE001  # such a row is none (PRC-100)
+            self._fail_one(self.name, error)
+            new = None
+        try:
+            old = self._joined(old, other)
+        except Exception as error:  # noqa: BLE001  # likewise
+            self._forgive(error)
+            old = None
         if new is not None or old is not None:
             self.forward(Change(key, new, old, time_ms, headers))
 
@@ -90,7 +99,11 @@ def joined_lookup(left: MakeLookup, right: MakeLookup, joiner: Joiner, how: How)
                 return None
             if other is None and how == "inner":
                 return None
-            value = joiner(one and one[0], other and other[0])
+            try:
+                value = joiner(one and one[0], other and other[0])
+            except Exception as error:  # noqa: BLE001  # such a row is none (PRC-100)
+                task.forgive(error)
+                return None
             times = [row[1] or 0 for row in (one, other) if row is not None]
             return None if value is None else TimestampedValue(value, max(times))
 

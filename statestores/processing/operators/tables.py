@@ -80,6 +80,9 @@ class VersionedTableSource(TableSource):
 class DerivedRows(Operator):
     """Rows that are made of a table's, one by one, and may have a store of their own.
 
+    A row at which a function fails is none, where the policy is to go on: it is deleted when it
+    comes, and was none when another takes its place (PRC-100).
+
     That store has the last row that arrived (PRC-41). Of *versioned* rows a late one may have come
     last, so what a row was is what the store has, not what would be made of the version before.
     """
@@ -91,10 +94,18 @@ class DerivedRows(Operator):
 
     def open(self, task: TaskServices) -> None:
         """Take the store's methods, once."""
+        self._fail_one, self._forgive = task.fail_one, task.forgive
         store = None if self.store is None else task.store(self.store)
         self._put = None if store is None else store.put
-        self._get = store.get if store is not None and self.versioned else None
+        self._read = None if store is None else store.get
+        self._get = self._read if self.versioned else None
         self._gives_versions = self.versioned and store is None
+
+    def _failed(self, key: Any, error: Exception) -> Any:
+        """Return what a row was of which that cannot be said: what the store has, else none."""
+        self._forgive(error)
+        stored = None if self._read is None else self._read(key)
+        return None if stored is None else stored[0]
 
     def _was(self, key: Any, old: Any) -> Any:
         """Return what the row was, where it would have been *old* by the versions."""
@@ -124,7 +135,16 @@ class TableFilter(DerivedRows):
     def receive(self, item: Change) -> None:
         """Give on a row that was kept or is; of versions all, as each ends the one before it."""
         key, new, old, time_ms, headers, is_latest = item
-        new, old = self._kept(item, new), self._was(key, self._kept(item, old))
+        try:
+            new = self._kept(item, new)
+        except Exception as error:  # noqa: BLE001  # a user's function may raise anything
+            self._fail_one(self.name, error)
+            new = None
+        try:
+            old = self._kept(item, old)
+        except Exception as error:  # noqa: BLE001  # likewise
+            old = self._failed(key, error)
+        old = self._was(key, old)
         if new is None and old is None and not self._gives_versions:
             return
         if self._put is not None:
@@ -148,7 +168,12 @@ class TableFilter(DerivedRows):
                 if row is None:
                     return None
                 record = Record(key, row[0], row[1] or 0)
-                return row if bool(self.predicate(record)) is self.keep else None
+                try:
+                    is_kept = bool(self.predicate(record)) is self.keep
+                except Exception as error:  # noqa: BLE001  # such a row is none (PRC-100)
+                    task.forgive(error)
+                    return None
+                return row if is_kept else None
 
             return look
 
@@ -169,8 +194,16 @@ class TableMapValues(DerivedRows):
     def receive(self, item: Change) -> None:
         """Give on the mapped row."""
         key, new, old, time_ms, headers, is_latest = item
-        new = None if new is None else self.function(new)
-        old = self._was(key, None if old is None else self.function(old))
+        try:
+            new = None if new is None else self.function(new)
+        except Exception as error:  # noqa: BLE001  # a user's function may raise anything
+            self._fail_one(self.name, error)
+            new = None
+        try:
+            old = None if old is None else self.function(old)
+        except Exception as error:  # noqa: BLE001  # likewise
+            old = self._failed(key, error)
+        old = self._was(key, old)
         if self._put is not None:
             self._put(key, new, time_ms)
         self.forward(Change(key, new, old, time_ms, headers, is_latest))
@@ -183,7 +216,11 @@ class TableMapValues(DerivedRows):
 
             def look(key: Any, *as_of_ms: int) -> TimestampedValue[Any] | None:
                 row = get(key, *as_of_ms)
-                mapped = None if row is None else self.function(row[0])
+                try:
+                    mapped = None if row is None else self.function(row[0])
+                except Exception as error:  # noqa: BLE001  # such a row is none (PRC-100)
+                    task.forgive(error)
+                    return None
                 return None if row is None or mapped is None else TimestampedValue(mapped, row[1])
 
             return look
@@ -226,15 +263,22 @@ class TableRegroup(Operator):
 
     def open(self, task: TaskServices) -> None:
         """Count what is dropped."""
-        self._drop = task.drop
+        self._drop, self._fail_one, self._forgive = task.drop, task.fail_one, task.forgive
 
     def receive(self, item: Change) -> None:
         """Give on what is taken out and what is added: as one where the key stays."""
         if self.versioned and not item.is_latest:
             self._drop(self.name, "superseded", item)
             return
-        old_key, old = self._regrouped(item, item.old)
-        new_key, new = self._regrouped(item, item.new)
+        old_key = old = new_key = new = None
+        try:
+            new_key, new = self._regrouped(item, item.new)
+        except Exception as error:  # noqa: BLE001  # such a row is in no group (PRC-100)
+            self._fail_one(self.name, error)
+        try:
+            old_key, old = self._regrouped(item, item.old)
+        except Exception as error:  # noqa: BLE001  # likewise
+            self._forgive(error)
         if old_key is not None and old_key == new_key:
             if new is not None or old is not None:
                 self._give(new_key, new, old, item)

@@ -34,6 +34,12 @@ NO_RECORDS_FAULT = (
 A_RECORDS_FAULT = "mend it, or choose another error policy than 'fail'"
 """What to do where it stops because of the policy."""
 
+FOR_GOOD = (
+    "what is in its store would be wrong from here on, so no error policy goes on: filter such "
+    "rows out before this step, or mend its functions, and run again"
+)
+"""What to do where an aggregate can neither add a row nor leave it out."""
+
 _PREFIX = "__streams.errors."
 """Of the names of headers that KIP-1034 gives to dead letters."""
 
@@ -90,16 +96,21 @@ def failing_operator(error: BaseException) -> str | None:
 
 
 def processing_error(
-    operator: str, topic: str, partition: int, offset: int, error: BaseException
+    operator: str,
+    topic: str,
+    partition: int,
+    offset: int,
+    error: BaseException,
+    advice: str | None = None,
 ) -> ProcessingError:
-    """Return the error that names where *error* happened."""
+    """Return the error that names where *error* happened, with *advice* or what is usual."""
     where = (
         f"at {topic!r}, partition {partition}, offset {offset}"
         if topic
         else "in a timer or a commit"
     )
     return ProcessingError(
-        f"{operator!r} failed {where}: {type(error).__name__}: {error}; {advice_on(error)}"
+        f"{operator!r} failed {where}: {type(error).__name__}: {error}; {advice or advice_on(error)}"
     )
 
 

@@ -10,6 +10,7 @@ from statestores.processing.operators.time_queue import TimeQueue
 from statestores.processing.record import RawRecord, Record, RecordFields
 from statestores.processing.runtime.emission import Emission
 from statestores.processing.runtime.failures import (
+    FOR_GOOD,
     NOT_OF_A_RECORD,
     dead_letter,
     dead_letter_topic,
@@ -179,6 +180,23 @@ class OperatorSide:
             raise error
         self.failed(operator, error, self._errors.process)
 
+    def forgive(self, error: Exception) -> None:
+        """Go on without what a row was: that it fails was said when the row came.
+
+        Raises:
+            Exception: *error* itself, where the policy is to fail, or no row is to blame.
+        """
+        if self._errors.process == "fail" or isinstance(error, NOT_OF_A_RECORD):
+            raise error
+
+    def fail_task(self, operator: str, error: Exception) -> None:
+        """Stop, whatever the policy is.
+
+        Raises:
+            ProcessingError: Always.
+        """
+        raise self._wrapped(error, operator, FOR_GOOD) from error
+
     def _keep_times(self) -> None:
         """Write the times to the store that have moved since the last commit."""
         if self.stream_time_ms != self._saved_stream_time_ms:
@@ -197,12 +215,14 @@ class OperatorSide:
         """Whether *error* is what the runner is told already, and the task does nothing more."""
         return self._has_failed and isinstance(error, ProcessingError)
 
-    def _wrapped(self, error: Exception, operator: str | None = None) -> ProcessingError:
+    def _wrapped(
+        self, error: Exception, operator: str | None = None, advice: str | None = None
+    ) -> ProcessingError:
         """Return what the runner is told, and do nothing more from here on."""
         self._has_failed = True
         self._entries = {}  # so that `process` need not ask each time
         named = operator or failing_operator(error) or self.part.name
-        return processing_error(named, self.topic, self.partition, self.offset, error)
+        return processing_error(named, self.topic, self.partition, self.offset, error, advice)
 
     def _check_whole(self) -> None:
         if self._has_failed:

@@ -112,7 +112,7 @@ class TaskRuntime(OperatorSide):
         for operator in self._operators.values():
             operator.open(self)
         self._cache = cache_of(
-            part, self._operators, self.store, cache_max_bytes, self._flush_full_cache
+            part, self._operators, self._ways, self.store, cache_max_bytes, self._flush_full_cache
         )
 
     # The runner's side.

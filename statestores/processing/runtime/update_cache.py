@@ -39,6 +39,7 @@ class UpdateCache:
         self,
         part: SubTopology,
         operators: Mapping[str, Operator],
+        ways: Mapping[str, Receive],
         store: Callable[[str], Any],
     ) -> None:
         """Take the updates of those operators of *part* behind which only the last one matters."""
@@ -48,7 +49,7 @@ class UpdateCache:
         told = {*part.topics_read, *shared}
         for number, node in enumerate(part.nodes):
             operator: Any = operators[node.name]
-            if _gives_updates(operator) and only_last_matters(node, below, operators, told):
+            if _gives_updates(operator) and only_last_matters(node, below, operators, ways, told):
                 key = key_serde(store(operator.store).specification)
                 is_windowed = isinstance(operator, WindowedOperator)
                 encode = WindowedSerde(key).encode if is_windowed else key.encode
@@ -97,6 +98,7 @@ def _gives_updates(operator: Operator) -> bool:
 def cache_of(
     part: SubTopology,
     operators: Mapping[str, Operator],
+    ways: Mapping[str, Receive],
     store: Callable[[str], Any],
     max_bytes: int,
     flush: Callable[[], None],
@@ -105,5 +107,5 @@ def cache_of(
     if not max_bytes:
         return None
     cache = UpdateCache(max_bytes, flush)
-    cache.attach(part, operators, store)
+    cache.attach(part, operators, ways, store)
     return cache
