@@ -36,6 +36,7 @@ from statestores.processing.columns.stateless import (
     values_flat_mapped,
     values_mapped,
 )
+from statestores.processing.columns.streams.joined import joined_side
 from statestores.processing.columns.task_rows import TaskRows
 from statestores.processing.columns.windows import every_window, windowed
 from statestores.processing.operators.aggregates import Aggregate
@@ -52,6 +53,7 @@ from statestores.processing.operators.stateless import (
     MapValues,
     Rekey,
 )
+from statestores.processing.operators.stream_stream import StreamJoinSide
 from statestores.processing.operators.stream_table import AsOfJoin
 from statestores.processing.operators.tables import (
     TableSource,
@@ -80,6 +82,7 @@ HANDLERS: Mapping[type[Operator], Handler] = {
     TimeWindowed: windowed,
     SessionWindowed: last_sessions,
     AsOfJoin: joined_as_of,
+    StreamJoinSide: joined_side,
     MapBatches: batches_mapped,
     ProcessBatches: batches_processed,
 }

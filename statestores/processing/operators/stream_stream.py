@@ -14,7 +14,9 @@ from statestores.processing.operators.time_queue import NEVER
 from statestores.processing.record import Record
 from statestores.processing.serdes import RecordCodec, encoded, time_bytes
 
-_LEFT, _RIGHT = b"\x01", b"\x00"
+LEFT, RIGHT = b"\x01", b"\x00"
+"""How the names of what waits begin, by their sides."""
+
 _NUMBER_BYTES = 8
 
 
@@ -78,8 +80,8 @@ class StreamJoinSide(Operator):
         self.before_ms = window.before_ms if is_left else window.after_ms
         self.after_ms = window.after_ms if is_left else window.before_ms
         self._spreads = {
-            _LEFT: window.after_ms + window.grace_ms,
-            _RIGHT: window.before_ms + window.grace_ms,
+            LEFT: window.after_ms + window.grace_ms,
+            RIGHT: window.before_ms + window.grace_ms,
         }
 
     def open(self, task: TaskServices) -> None:
@@ -121,8 +123,8 @@ class StreamJoinSide(Operator):
     def _match(self, item: Record[Any, Any]) -> bool:
         """Give on each match, the earliest first; return whether there was one."""
         key, value, time_ms, headers = item
-        first_ms, last_ms = max(0, time_ms - self.before_ms), max(0, time_ms + self.after_ms)
-        if first_ms > last_ms:
+        first_ms, last_ms = max(0, time_ms - self.before_ms), time_ms + self.after_ms
+        if first_ms > last_ms:  # where the others have to be earlier, before the epoch
             return False
         matched = False
         for _, other_ms, _, other in list(self._other.fetch_range(key, first_ms, last_ms)):
@@ -141,14 +143,14 @@ class StreamJoinSide(Operator):
             kept = self._waiting.get(b"n")
             number = 0 if kept is None else int.from_bytes(kept, "big") + 1
             self._waiting.put(b"n", time_bytes(number))
-            side = _LEFT if self.is_left else _RIGHT
+            side = LEFT if self.is_left else RIGHT
             name = side + (encoded(self._codec.key, item.key) or b"") + time_bytes(number)
             self._queue.put(item.time_ms, name, self._codec.encode(item))
 
     def _forget(self, key: Any, time_ms: int) -> None:
         """Remove the other side's records of a key and time: they have a match."""
         if self._queue is not None:
-            beginning = (_RIGHT if self.is_left else _LEFT) + (encoded(self._codec.key, key) or b"")
+            beginning = (RIGHT if self.is_left else LEFT) + (encoded(self._codec.key, key) or b"")
             size = len(beginning) + _NUMBER_BYTES
             for name in list(self._queue.named(time_ms, beginning, size)):
                 self._queue.remove(time_ms, name)
@@ -170,7 +172,7 @@ class StreamJoinSide(Operator):
         queue.head_ms = head_ms
         for time_ms, name, content in over:
             queue.remove(time_ms, name)
-            is_left = name[:1] == _LEFT
+            is_left = name[:1] == LEFT
             codec = self.join.left_codec if is_left else self.join.right_codec
             try:
                 record, _ = codec.decode(content)

@@ -4,6 +4,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 
 from statestores.errors import InvalidArgumentError
@@ -15,6 +16,7 @@ from statestores.processing.operators.ends import Source
 from statestores.processing.operators.operator import Operator, Receive
 from statestores.processing.record import RawRecord, RecordFields
 from statestores.processing.record_rows import batch_records, record_batch
+from statestores.processing.runtime.row_order import Lot
 
 if TYPE_CHECKING:
     from statestores.processing.runtime.task_runtime import TaskRuntime
@@ -47,6 +49,27 @@ class BatchTask:
         for row in rows.tolist():
             self.at(row)
             self._task.drop(operator, reason, None)
+
+
+class BlockTask(BatchTask):
+    """A task at one block: a row is one of the block, in the order in which they come up."""
+
+    def __init__(self, task: "TaskRuntime", lots: Sequence[Lot], order: Numbers) -> None:
+        """Be at rows of *lots*: for each row of *order*, the next one of that lot."""
+        super().__init__(task, (), lots[0].batch)
+        self._lots = lots
+        self._order = order
+        self._places = np.empty(len(order), np.int64)
+        for number, lot in enumerate(lots):
+            self._places[order == number] = np.arange(len(lot.offsets))
+
+    def at(self, row: int) -> None:
+        """Be at a row of the block."""
+        lot, place = self._lots[self._order[row]], int(self._places[row])
+        self._task.topic, self._task.partition = lot.partition
+        self._task.at(
+            lot.offsets[place], lambda: next(iter(batch_records(lot.batch.slice(place, 1))))
+        )
 
 
 class Batches:
@@ -87,6 +110,10 @@ class Batches:
     def has_columns(self, topic: str, rows: int) -> bool:
         """Whether columns are worth trying for so many records of *topic*."""
         return self.entry(topic, rows) is not None
+
+    def decoded(self, topic: str, batch: pa.RecordBatch) -> RecordColumns:
+        """Return the decoded records of *topic*. Raises what cannot be decoded."""
+        return decoded(self._sources[topic], batch)
 
     def columns(
         self, entry: ColumnEntry, topic: str, batch: pa.RecordBatch

@@ -13,14 +13,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from statestores.processing.columns.commuting import Commuting, Plan, Rows, end_of_plan
+from statestores.processing.columns.streams.meetings import Meetings
 from statestores.processing.error_policy import ErrorPolicy
-from statestores.processing.operators.operator import Operator
+from statestores.processing.operators.operator import Operator, Receive
 from statestores.processing.record_rows import fields_of
-from statestores.processing.runtime.batches import Batches
+from statestores.processing.runtime.batches import Batches, BlockTask
 from statestores.processing.runtime.row_order import Block, Lot
 
 if TYPE_CHECKING:
     from statestores.processing.columns.column import Numbers
+    from statestores.processing.columns.rows import RecordColumns
     from statestores.processing.record import RawRecord, RecordFields
     from statestores.processing.runtime.task_runtime import TaskRuntime
 
@@ -29,6 +31,8 @@ _WINDOW_ROWS = 1_000
 
 _LEAST_ROWS = 16
 """Fewer rows are not worth finding out whether they may change places."""
+
+_LAST_MS = (1 << 63) - 1
 
 _WIDENING = 4
 """How much further than last time it looks for rows that may not."""
@@ -41,15 +45,18 @@ class Blocks:
         self,
         task: "TaskRuntime",
         operators: Mapping[str, Operator],
+        ways: Mapping[str, Receive],
         batches: Batches,
         errors: ErrorPolicy,
         least_rows: int,
+        least_run_rows: int,
     ) -> None:
-        """Take blocks for *task*; fewer than *least_rows* are no columns."""
+        """Take blocks for *task*: batches from *least_rows* on, runs from *least_run_rows* on."""
         self._task = task
         self._batches = batches
         self._commuting = Commuting(task.part, operators, errors)
-        self._window = min(least_rows, _WINDOW_ROWS)
+        self._meetings = Meetings(task.part, operators, ways, errors, least_rows, least_run_rows)
+        self._window = min(least_rows, least_run_rows, _WINDOW_ROWS)
 
     def take(self, block: Block, *, stops: bool) -> list[int]:
         """Take the rows of *block*; return how many of each lot.
@@ -58,8 +65,14 @@ class Blocks:
         """
         done = [0] * len(block.lots)
         at, end, look = 0, len(block.order), len(block.order)
+        until = end
         plan = self._commuting.plan(tuple(lot.partition.topic for lot in block.lots))
         while at < end and not (stops and self._task.commit_requested):
+            together = self._take_together(block, at, until, done)
+            at += together
+            until = at + max(_WINDOW_ROWS, together) * _WIDENING  # likewise, where columns fail
+            if together:
+                continue
             reach = 0 if plan is None else self._reach(plan, block, at, at + look, done)
             if plan is not None and reach:
                 self._take_by_topic(plan, block, at, at + reach, done)
@@ -68,6 +81,46 @@ class Blocks:
                 at += self._take_by_run(block, at, min(end, at + self._window), done, stops=stops)
             look = max(_WINDOW_ROWS, reach * _WIDENING)  # else short reaches take quadratic time
         return done
+
+    @property
+    def declined(self) -> dict[str, dict[str, int]]:
+        """Where rows of several topics were tried together, and not taken so: as for batches."""
+        return self._meetings.declined
+
+    def _take_together(self, block: Block, start: int, stop: int, done: list[int]) -> int:
+        """Take rows from *start* on, up to *stop*, whose topics meet in a join.
+
+        Return how many there were.
+        """
+        topics = [lot.partition.topic for lot in block.lots]
+        order = block.order[start:stop]
+        if self._meetings.of(topics, len(order)) is None:
+            return 0
+        lots, times = _parts(block, order, done)
+        due = np.flatnonzero(times >= min(self._task.next_stream_ms, _LAST_MS))
+        if len(due):
+            order = order[: due[0]]
+            lots, _ = _parts(block, order, done)
+        meeting = self._meetings.of(topics, len(order))
+        if meeting is None:
+            return 0
+        at = BlockTask(self._task, lots, order)
+        several: dict[str, RecordColumns] = {}
+        try:
+            for number, lot in enumerate(lots):
+                if len(lot.offsets):
+                    columns = self._batches.decoded(topics[number], lot.batch)
+                    columns.rows = np.flatnonzero(order == number)
+                    several[topics[number]] = columns
+            joined = meeting.joined(several, at)
+        except Exception as error:  # noqa: BLE001  # the records will say it, each for itself
+            meeting.entry.declined[f"{type(error).__name__}: {error}"] += 1
+            return 0
+        last_ms = max(each.last_ms for each in several.values())
+        self._task.take_lots(lots, last_ms, lambda: meeting.give(joined, at))
+        for number, lot in enumerate(lots):
+            done[number] += len(lot.offsets)
+        return len(order)
 
     def _reach(self, plan: Plan, block: Block, start: int, stop: int, done: list[int]) -> int:
         """Return how many rows from *start* on are worth taking as *plan* says, and may be.
@@ -78,14 +131,7 @@ class Blocks:
         topics = [lot.partition.topic for lot in block.lots]
         if not self._is_worth(topics, order):
             return 0
-        counts = np.bincount(order, minlength=len(topics)).tolist()
-        lots = [
-            lot.part(first, first + count)
-            for lot, first, count in zip(block.lots, done, counts, strict=True)
-        ]
-        times = np.empty(len(order), np.int64)
-        for number, lot in enumerate(lots):
-            times[order == number] = lot.times
+        lots, times = _parts(block, order, done)
         keys = [lot.batch.column(0) for lot in lots]
         reach = end_of_plan(plan, Rows(topics, order, keys, times), self._task)
         if not self._is_worth(topics, order[:reach]):
@@ -146,6 +192,19 @@ class Blocks:
             if stops and self._task.commit_requested:
                 return last
         return len(order)
+
+
+def _parts(block: Block, order: "Numbers", done: list[int]) -> tuple[list[Lot], "Numbers"]:
+    """Return the rows of each lot that are next in *order*, and the times in that order."""
+    counts = np.bincount(order, minlength=len(block.lots)).tolist()
+    lots = [
+        lot.part(first, first + count)
+        for lot, first, count in zip(block.lots, done, counts, strict=True)
+    ]
+    times = np.empty(len(order), np.int64)
+    for number, lot in enumerate(lots):
+        times[order == number] = lot.times
+    return lots, times
 
 
 class _Singles:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from statestores.processing.runtime.batches import Batches
     from statestores.processing.runtime.blocks import Blocks
-    from statestores.processing.runtime.row_order import Block
+    from statestores.processing.runtime.row_order import Block, Lot
 
 LEAST_COLUMN_ROWS = 1_000
 """From so many records on a batch gives the last update of each key only."""
@@ -267,13 +267,37 @@ class TaskRuntime(OperatorSide):
                 raw = batches.raw_at(offsets, batch)
                 self.process_each(topic, partition, offsets, items, raw)
             return
+        self._take(
+            [(topic, partition, offsets)],
+            columns.last_ms,
+            lambda: batches.take(entry, offsets, batch, columns),
+        )
+
+    def take_lots(self, lots: "Iterable[Lot]", last_ms: int, take: Callable[[], None]) -> None:
+        """Do with rows of several partitions all there is to do, which is what *take* does.
+
+        The highest of their times is *last_ms*.
+
+        Raises:
+            ProcessingError: See `process`.
+        """
+        self._take([(*lot.partition, lot.offsets) for lot in lots], last_ms, take)
+
+    def _take(
+        self,
+        places: Iterable[tuple[str, int, Sequence[int]]],
+        last_ms: int,
+        take: Callable[[], None],
+    ) -> None:
         self._flush_cache()
-        self.topic, self.partition = topic, partition
-        self.counts.processed += batch.num_rows
-        self._position[topic, partition] = offsets[-1]
-        self.stream_time_ms = max(self.stream_time_ms, columns.last_ms)
+        for topic, partition, offsets in places:
+            if len(offsets):
+                self.topic, self.partition = topic, partition
+                self.counts.processed += len(offsets)
+                self._position[topic, partition] = offsets[-1]
+        self.stream_time_ms = max(self.stream_time_ms, last_ms)
         try:
-            batches.take(entry, offsets, batch, columns)
+            take()
         except Exception as error:
             if self._has_been_said(error):
                 raise
@@ -314,7 +338,9 @@ class TaskRuntime(OperatorSide):
     @property
     def declined_columns(self) -> dict[str, dict[str, int]]:
         """Which steps were given columns and used records, why, and how often."""
-        return {} if self._batches is None else self._batches.declined
+        if self._batches is None:
+            return {}
+        return self._batches.declined | self._blocks.declined
 
     @cached_property
     def _batches(self) -> "Batches | None":
@@ -335,9 +361,11 @@ class TaskRuntime(OperatorSide):
         made: Blocks = module.Blocks(
             self,
             self._operators,
+            self._ways,
             self._batches,
             self._errors,
-            min(self._least_column_rows, self._least_run_rows),
+            self._least_column_rows,
+            self._least_run_rows,
         )
         return made
 
