@@ -109,8 +109,9 @@ def processing_error(
         if topic
         else "in a timer or a commit"
     )
+    advice = advice or advice_on(error)
     return ProcessingError(
-        f"{operator!r} failed {where}: {type(error).__name__}: {error}; {advice or advice_on(error)}"
+        f"{operator!r} failed {where}: {type(error).__name__}: {error}; {advice}"
     )
 
 
