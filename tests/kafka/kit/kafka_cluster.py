@@ -1,5 +1,6 @@
 """What tests do with a cluster beside the runner: topics, records in, records out."""
 
+import os
 import time
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
@@ -32,7 +33,8 @@ from statestores.processing.serdes import decoded, encoded
 
 T = TypeVar("T")
 
-_PATIENCE_SECONDS = 120.0
+_PATIENCE_SECONDS = 900.0 if os.environ.get("STATESTORES_SOAK") == "1" else 120.0
+"""After how long a test gives up that waits for a state; several soaks may share a machine."""
 _LOOK_SECONDS = 0.02
 _OF_A_TEST = {"log_level": 0}
 """What is not said by an exception is not said: brokers are killed on purpose."""

@@ -14,6 +14,7 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from kafka_cluster import TestCluster
 
 import statestores as ss
+from statestores.kafka import cluster as cluster_module
 from statestores.kafka import run
 from statestores.kafka.readers import consumed
 from statestores.kafka.run_arguments import ChangelogFormat, Until
@@ -24,6 +25,7 @@ from statestores_conformance.faults.crash_nursery import Nursery
 
 _STACK = "(most recent call first)"
 _STACKS_SECONDS = 10.0
+_SOAK_PATIENCE_SECONDS = 900.0
 
 KEYS = 23
 VALUES = 5
@@ -259,6 +261,9 @@ def live(
     if failpoint is not None:
         die_at(failpoint, at)
     wholes._MOST_OFFSETS = _WHOLE_AFTER
+    if os.environ.get("STATESTORES_SOAK") == "1":
+        # A broker that is killed on a machine with ten soaks takes minutes to be there again.
+        cluster_module.PATIENCE_SECONDS = _SOAK_PATIENCE_SECONDS
     run(
         Lives(name, partitions).topology(),
         bootstrap_servers=address,
