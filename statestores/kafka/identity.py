@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
-from statestores.files.durable_json import check_format, read_fields, write_json
+from statestores.errors import TopologyMismatchError
+from statestores.files.durable_json import ROOT_FILE, check_format, read_fields, write_json
 from statestores.processing.topology import Graph, check_upgrade, describe
 
 INSTANCE_FILE = "instance.json"
@@ -27,7 +28,8 @@ def claim(directory: Path, graph: Graph) -> Identity:
     """Accept *graph* for the state in *directory*, which this process has locked, and note it.
 
     Raises:
-        TopologyMismatchError: What another topology, or an earlier one, has left would be lost.
+        TopologyMismatchError: What another topology, or an earlier one, has left would be lost; or
+            it is a state root, whose stores do not reflect what is in the cluster (KFK-34).
         StoreCorruptedError, UnsupportedFormatError, StorageError: The file cannot be read, or not
             be written.
     """
@@ -35,9 +37,20 @@ def claim(directory: Path, graph: Graph) -> Identity:
     description = json.loads(json.dumps(describe(graph)))
     fields = read_fields(file)
     instance = uuid4().hex
+    if fields is None and (directory / ROOT_FILE).exists():
+        raise TopologyMismatchError(
+            f"{str(directory)!r} is a state root, and its stores reflect what another runner has "
+            "read; give the instance a directory of its own"
+        )
     if fields is not None:
         check_format(fields, file, _FORMAT)
         before = fields.mapping("topology")
+        if before.get("name") != graph.name:
+            raise TopologyMismatchError(
+                f"{str(directory)!r} has the state of the topology {before.get('name')!r}, and "
+                f"{graph.name!r} is to run; give each instance of each topology a directory of its "
+                "own"
+            )
         check_upgrade(before, description)
         instance = fields.text("instance")
         if before == description:

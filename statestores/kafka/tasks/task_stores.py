@@ -10,8 +10,13 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from statestores.arrow.restore_mark import restore_mark
-from statestores.errors import BrokerError, ChangelogCorruptedError, OffsetOutOfRangeError
+from statestores.arrow.restore_mark import has_rows, restore_mark
+from statestores.errors import (
+    BrokerError,
+    ChangelogCorruptedError,
+    OffsetOutOfRangeError,
+    StoreMismatchError,
+)
 from statestores.kafka.changelog_rows import ChangelogRow, RowFormat
 from statestores.kafka.internal_topics import changelog_name
 from statestores.kafka.tasks.changelog_frames import (
@@ -68,6 +73,22 @@ class LoggedStore:
     def is_half_loaded(self) -> bool:
         """Whether the store has some rows of a snapshot, and not all."""
         return self.store.committed_offset(restore_mark(self.store.specification)) is not None
+
+    def check_is_ours(self) -> None:
+        """Accept a store that reflects its changelog, or nothing (KFK-34).
+
+        Raises:
+            StoreMismatchError: It has rows, and nothing of that changelog is noted with them.
+        """
+        noted = (self.changelog, _LOADING, restore_mark(self.store.specification))
+        if all(self.store.committed_offset(each) is None for each in noted) and has_rows(
+            self.store
+        ):
+            raise StoreMismatchError(
+                f"the store {self.store.name!r} holds rows and has no committed offset of "
+                f"{self.changelog}, so nobody knows which records they reflect: they are of "
+                "another application or runner; give the instance a directory of its own"
+            )
 
     def has_begun_at(self, offset: int) -> None:
         """Note that the store has what a snapshot at *offset* has."""
@@ -194,6 +215,7 @@ class TaskStores(Closing):
         With *frame_bytes*, their changelogs have frames of up to so many bytes, else rows.
 
         Raises:
+            StoreMismatchError: There are rows of another application.
             StateStoreError: See `statestores.open_store`.
         """
         self.part = part
@@ -214,7 +236,9 @@ class TaskStores(Closing):
                 frames = None
                 if frame_bytes is not None:
                     frames = FrameFormat(specification, frame_bytes)
-                self.logged[specification.name] = LoggedStore(store, changelog, frames)
+                logged = LoggedStore(store, changelog, frames)
+                self.logged[specification.name] = logged
+                logged.check_is_ours()
         except BaseException:
             self.close()
             raise

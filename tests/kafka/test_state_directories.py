@@ -1,0 +1,64 @@
+"""What an instance finds in its directory: its own stores, or somebody else's, which it leaves."""
+
+from pathlib import Path
+
+import pytest
+
+import statestores as ss
+from statestores.errors import StoreMismatchError, TopologyMismatchError
+from statestores.kafka.identity import INSTANCE_FILE, claim
+from statestores.kafka.tasks.task_stores import TaskStores
+from statestores.processing import Topic, Topology
+from statestores.processing.topology import Graph
+
+_COUNTS = ss.KeyValue("counts", key=ss.utf8, value=ss.int64)
+
+
+def counting(name: str) -> Graph:
+    """Count words."""
+    topology = Topology(name)
+    words = Topic("words", key=ss.utf8, value=ss.utf8, partitions=1)
+    topology.stream(words).group_by_key().count(_COUNTS)
+    return topology.build()
+
+
+@pytest.mark.spec("KFK-34")
+def test_a_state_of_another_is_refused(tmp_path: Path) -> None:
+    """A run on Kafka went on from the counts of a local one: their stores lie in the same places.
+
+    It was silent, and the first word on Kafka was counted as the fourth.
+    """
+    root = ss.StateRoot.create(tmp_path / "local")
+    with pytest.raises(TopologyMismatchError, match="is a state root, and its stores reflect"):
+        claim(root.path, counting("shop"))
+    assert not (root.path / INSTANCE_FILE).exists()
+    own = tmp_path / "own"
+    own.mkdir()
+    identity = claim(own, counting("shop"))
+    with pytest.raises(TopologyMismatchError, match="of the topology 'shop', and 'other' is to"):
+        claim(own, counting("other"))
+
+    assert claim(own, counting("shop")) == identity
+
+
+@pytest.mark.spec("KFK-34")
+def test_rows_that_reflect_nothing_known_are_refused(tmp_path: Path) -> None:
+    """Without the note whose it is, a directory was anybody's. What is there stays as it was."""
+    part, *_ = counting("shop").sub_topologies
+
+    def opened(application: str) -> TaskStores:
+        durability = ss.Durability.PROCESS_CRASH
+        return TaskStores(
+            application, part, 0, tmp_path, backend="sqlite", options=None, durability=durability
+        )
+
+    with opened("shop") as stores:
+        stores.for_processors()["counts"].put("tea", 3, 1)
+        stores.logged["counts"].commit(0)
+    with pytest.raises(
+        StoreMismatchError, match=r"no committed offset of .*other-counts-changelog"
+    ):
+        opened("other")
+
+    with opened("shop") as stores:
+        assert stores.for_processors()["counts"].get("tea").value == 3
