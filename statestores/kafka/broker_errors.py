@@ -60,8 +60,13 @@ def error_of(raised: BaseException) -> KafkaError:
     return found if isinstance(found, KafkaError) else KafkaError(KafkaError._FAIL, str(raised))  # noqa: SLF001  # as above
 
 
-def broker_error(doing: str, raised: BaseException) -> BrokerError | InstanceFencedError:
-    """Return the error to raise from *raised*, which came while *doing* something."""
+def broker_error(
+    doing: str, raised: BaseException, *, why: str | None = None
+) -> BrokerError | InstanceFencedError:
+    """Return the error to raise from *raised*, which came while *doing* something.
+
+    *why* is what the client has said of it before, if anything.
+    """
     error = error_of(raised)
     if error.code() in FENCED:
         return InstanceFencedError(
@@ -70,7 +75,8 @@ def broker_error(doing: str, raised: BaseException) -> BrokerError | InstanceFen
             "copy of the same state directory"
         )
     advice = _ADVICE.get(error.code(), "")
-    return BrokerError(f"cannot {doing}: {error.name()}: {error.str()}{advice}")
+    told = "" if why is None else f"; the client says: {why}"
+    return BrokerError(f"cannot {doing}: {error.name()}: {error.str()}{told}{advice}")
 
 
 def settings_error(raised: BaseException) -> InvalidOptionError:

@@ -126,8 +126,18 @@ class ClientSettings:
 
     @property
     def largest_bytes(self) -> int:
-        """How large a record may be that a producer sends."""
-        return int(self.producer(None).get("message.max.bytes", _MAX_BYTES))
+        """How large a record may be that a producer sends.
+
+        Raises:
+            InvalidOptionError: The setting is no number.
+        """
+        given = self.producer(None).get("message.max.bytes", _MAX_BYTES)
+        try:
+            return int(given)
+        except (TypeError, ValueError) as error:
+            raise InvalidOptionError(
+                f"the setting 'message.max.bytes' is a number of bytes, got {given!r}"
+            ) from error
 
     def admin(self) -> dict[str, Any]:
         """Return the settings of the client that creates topics and looks at them."""

@@ -10,6 +10,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetS
 
 from statestores.kafka.broker_errors import broker_error, error_of, settings_error
 from statestores.kafka.client_settings import CLIENT_LOGGER, ClientSettings, OffsetReset
+from statestores.kafka.client_troubles import told_troubles
 from statestores.kafka.internal_topics import InternalTopic
 from statestores.spi import TopicPartition
 
@@ -50,7 +51,7 @@ class Cluster:
             InvalidOptionError: The client refuses its settings.
         """
         try:
-            self._settings = settings.admin()
+            self._settings, self._troubles = told_troubles(settings.admin())
             self._admin = self._client()
         except KafkaException as error:
             raise settings_error(error) from error
@@ -80,7 +81,7 @@ class Cluster:
                         raise
             return found
 
-        return repeated("look for the topics " + ", ".join(names), ask) if names else {}
+        return self._repeated("look for the topics " + ", ".join(names), ask) if names else {}
 
     def ids_of(self, topics: Iterable[str]) -> dict[str, str]:
         """Return the ids of *topics*, which are there: each topic has one that no other has had.
@@ -98,7 +99,7 @@ class Cluster:
             )
             return {name: spelled(future.result().topic_id) for name, future in described.items()}
 
-        return repeated("look for the topics " + ", ".join(names), ask) if names else {}
+        return self._repeated("look for the topics " + ", ".join(names), ask) if names else {}
 
     def settings_of(self, topics: Iterable[str]) -> dict[str, dict[str, str]]:
         """Return the settings of *topics*, which are there.
@@ -115,7 +116,7 @@ class Cluster:
                 for resource, future in asked.items()
             }
 
-        return repeated("read the settings of topics", ask) if resources else {}
+        return self._repeated("read the settings of topics", ask) if resources else {}
 
     def create(self, topics: Iterable[InternalTopic], replication_factor: int) -> None:
         """Create *topics*, and wait until they are there. Another instance may be faster.
@@ -146,7 +147,7 @@ class Cluster:
 
         if not wanted:
             return
-        repeated("create the topics " + ", ".join(wanted), ask)
+        self._repeated("create the topics " + ", ".join(wanted), ask)
         deadline = time.monotonic() + PATIENCE_SECONDS
         while self.partitions(wanted).keys() != wanted.keys():
             if time.monotonic() > deadline:
@@ -198,6 +199,7 @@ class Cluster:
         )
 
     def _offset_now(self, partition: TopicPartition, which: Any, level: IsolationLevel) -> int:
+        self._admin.poll(0)
         [asked] = self._admin.list_offsets(
             {KafkaPartition(*partition): which},
             isolation_level=level,
@@ -241,10 +243,11 @@ class Cluster:
                 raise KafkaException(KafkaError(KafkaError.OFFSET_NOT_AVAILABLE))
             return offsets
 
-        return repeated("ask for the offsets of partitions", ask) if asked else {}
+        return self._repeated("ask for the offsets of partitions", ask) if asked else {}
 
     def members(self, group: str) -> "Future[Any]":
         """Ask for the members of *group*."""
+        self._admin.poll(0)
         [asked] = self._admin.describe_consumer_groups(
             [group], request_timeout=REQUEST_SECONDS
         ).values()
@@ -264,9 +267,22 @@ class Cluster:
         if asked:
             self._deletions += self._admin.delete_records(asked).values()
 
+    def _repeated(self, doing: str, ask: Callable[[], T]) -> T:
+        answer = repeated(doing, ask, self._why)
+        self._admin.poll(0)
+        self._troubles.forget()
+        return answer
 
-def repeated(doing: str, ask: Callable[[], T]) -> T:
+    def _why(self) -> str | None:
+        """Return why there is no answer, as far as the client has said."""
+        self._admin.poll(0)  # it tells its troubles in here, and nowhere else
+        return self._troubles.last
+
+
+def repeated(doing: str, ask: Callable[[], T], why: Callable[[], str | None] = lambda: None) -> T:
     """Return what *ask* returns, which is tried again while its failure may pass.
+
+    *why* is asked after each failure for what the client has said of it.
 
     Raises:
         BrokerError: It fails for good, or for too long.
@@ -276,8 +292,9 @@ def repeated(doing: str, ask: Callable[[], T]) -> T:
         try:
             return ask()
         except KafkaException as error:
+            reason = why()
             if not may_pass(error_of(error)) or time.monotonic() > deadline:
-                raise broker_error(doing, error) from error
+                raise broker_error(doing, error, why=reason) from error
             time.sleep(_PAUSE_SECONDS)
 
 

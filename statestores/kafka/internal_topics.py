@@ -130,6 +130,21 @@ def check_present(
     Raises:
         TopologyMismatchError: One is other than it should be; the message lists all differences.
     """
+    found = differences(wanted, counts, settings)
+    if found:
+        raise TopologyMismatchError(
+            "internal topics are other than the topology needs them: "
+            + "; ".join(found)
+            + ". Set them right with Kafka's tools, or give the topology another name to begin anew"
+        )
+
+
+def differences(
+    wanted: Iterable[InternalTopic],
+    counts: Mapping[str, int],
+    settings: Mapping[str, Mapping[str, str]],
+) -> list[str]:
+    """Return what is other than *wanted* of the topics that are there, a sentence for each."""
     found = []
     for topic in wanted:
         if topic.name not in counts:
@@ -143,12 +158,7 @@ def check_present(
         for name, value in topic.settings.items():
             if not _is_enough(name, known.get(name, ""), value):
                 found.append(f"{topic.name!r} has {name}={known.get(name)!r}, not {value!r}")
-    if found:
-        raise TopologyMismatchError(
-            "internal topics are other than the topology needs them: "
-            + "; ".join(found)
-            + ". Set them right with Kafka's tools, or give the topology another name to begin anew"
-        )
+    return found
 
 
 def _is_enough(name: str, known: str, wanted: str) -> bool:

@@ -5,9 +5,11 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, NamedTuple
 
+from statestores.errors import TopologyMismatchError
 from statestores.kafka.internal_topics import (
     changelog_name,
     check_present,
+    differences,
     internal_topics,
     topic_counts,
 )
@@ -158,7 +160,17 @@ def plan_with_topics(
     counts = topic_counts(graph, present)
     wanted = internal_topics(graph, counts, changelog_format)
     known = cluster.partitions(topic.name for topic in wanted)
-    check_present(wanted, known, cluster.settings_of(known))
+    settings = cluster.settings_of(known)
+    other: ChangelogFormat = "frames" if changelog_format == "rows" else "rows"
+    if differences(wanted, known, settings) and not differences(
+        internal_topics(graph, counts, other), known, settings
+    ):
+        raise TopologyMismatchError(
+            f"the changelogs of {graph.name!r} are of changelog_format={other!r}, and this run is "
+            f"of {changelog_format!r}; a format cannot be changed: give {other!r}, or give the "
+            "topology another name to begin anew"
+        )
+    check_present(wanted, known, settings)
     missing = [topic for topic in wanted if topic.name not in known]
     cluster.create(missing, replication_factor)
     created = {topic.name: topic for topic in missing}

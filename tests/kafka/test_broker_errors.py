@@ -1,9 +1,18 @@
 """What the client's errors become: with what whoever starts an instance can do about them."""
 
+import logging
+import socket
+
 import pytest
 from confluent_kafka import KafkaError, KafkaException
+from kafka_patience import Patience
 
+from statestores.errors import BrokerError, InvalidOptionError
+from statestores.kafka import cluster as cluster_module
 from statestores.kafka.broker_errors import broker_error
+from statestores.kafka.client_settings import CLIENT_LOGGER, ClientSettings
+from statestores.kafka.client_troubles import ClientTroubles
+from statestores.kafka.cluster import Cluster
 
 
 @pytest.mark.parametrize(
@@ -20,3 +29,46 @@ def test_an_error_says_what_to_do(code: int, advice: str) -> None:
 
     assert str(error).startswith("cannot look for the topics lines: ")
     assert advice in str(error)
+
+
+@pytest.mark.spec("KFK-33")
+def test_why_a_broker_is_not_reached_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A minute of silence ended in "_TIMED_OUT: Failed while waiting for controller".
+
+    The client had said at once that nobody listens there, to a callback that nobody had given.
+    """
+    patience = Patience()
+    monkeypatch.setattr(cluster_module, "time", patience)
+    monkeypatch.setattr(cluster_module, "REQUEST_SECONDS", 0.5)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        # Whoever had such a callback hears the same as before.
+        cluster = Cluster(ClientSettings(address, {"error_cb": patience.end}))
+        with pytest.raises(BrokerError, match=r"the client says: .*Connection refused; check boot"):
+            cluster.partitions(["orders"])
+
+
+@pytest.mark.spec("KFK-33")
+def test_a_trouble_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    """The client tells each attempt, of which there are many; each also says how long it took."""
+    troubles = ClientTroubles()
+    with caplog.at_level(logging.WARNING, CLIENT_LOGGER.name):
+        for milliseconds in range(3):
+            for text in ("no such host", "no such port"):
+                said = f"{text} (after {milliseconds}ms in state CONNECT)"
+                troubles.note(KafkaError(KafkaError._RESOLVE, said))
+                troubles.note(KafkaError(KafkaError._RESOLVE, said))
+                troubles.note(KafkaError(KafkaError._ALL_BROKERS_DOWN, "1/1 brokers are down"))
+        troubles.forget()
+
+    assert [each.args for each in caplog.records] == [("no such host",), ("no such port",)] * 3
+    assert troubles.last is None
+
+
+def test_a_size_of_records_is_a_number() -> None:
+    """It was a ValueError of Python's."""
+    with pytest.raises(InvalidOptionError, match=r"'message\.max\.bytes' is a number of bytes"):
+        ClientSettings("broker:9092", {"message.max.bytes": "much"}).largest_bytes  # noqa: B018

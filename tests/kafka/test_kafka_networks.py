@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from kafka_broker_process import BrokerProcess
 from kafka_cluster import TestCluster, wait_for
+from kafka_patience import Patience
 from kafka_proxy import BadNetwork
 from kafka_threads import ThreadedInstance
 
@@ -46,7 +47,7 @@ class Numbered:
         assert all(numbers == [*range(1, len(numbers) + 1)] for numbers in found.values())
 
 
-@pytest.mark.spec("KFK-3")
+@pytest.mark.spec("KFK-3", "KFK-33")
 @pytest.mark.parametrize("security", ["ssl", "sasl_ssl"])
 def test_security_reaches_every_client(
     broker: BrokerProcess,
@@ -77,7 +78,7 @@ def test_security_reaches_every_client(
         }
     numbered = Numbered(cluster, 50)
 
-    def attempt(more: dict[str, str]) -> None:
+    def attempt(more: dict[str, Any]) -> None:
         run(
             numbered.topology,
             bootstrap_servers=address,
@@ -89,10 +90,15 @@ def test_security_reaches_every_client(
 
     attempt(secrets)
     numbered.judge(cluster)
-    monkeypatch.setattr(cluster_module, "PATIENCE_SECONDS", 0.0)
+    patience = Patience()
+    monkeypatch.setattr(cluster_module, "time", patience)
     monkeypatch.setattr(cluster_module, "REQUEST_SECONDS", 1.0)
-    wrong = {**secrets, "sasl.password": "guessed"} if security == "sasl_ssl" else {}
-    with pytest.raises(BrokerError):
+    wrong: dict[str, Any] = {"error_cb": patience.end}
+    why = "certificate"
+    if security == "sasl_ssl":
+        wrong |= {**secrets, "sasl.password": "guessed"}
+        why = "Invalid username or password"
+    with pytest.raises(BrokerError, match=f"the client says: .*{why}"):
         attempt(wrong)
 
 
