@@ -151,6 +151,8 @@ def test_pages_of_rows_give_every_row_once(web: httpx.Client) -> None:
         ("counts/value?key=a&max_lag=9223372036854775808", 400, "InvalidArgumentError"),
         ("counts/value?key=a&stale=yes", 400, "InvalidArgumentError"),
         ("counts/value?key=hex:zz", 400, "InvalidArgumentError"),
+        # It was the key of two U+FFFD that was read, and "not found".
+        ("counts/value?key=%ff%fe", 400, "InvalidArgumentError"),
         ("counts/history?key=a", 400, "InvalidArgumentError"),
         ("minutes/value?key=a", 400, "InvalidArgumentError"),
         ("rates/history?first_ms=5&last_ms=1", 400, "InvalidArgumentError"),

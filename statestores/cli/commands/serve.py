@@ -127,7 +127,8 @@ def serve(
             output.document({"url": server.url, "flight": at, "stores": names})
         else:
             also = "" if flight is None else f", and by Flight at {flight.host}"
-            output.line(f"serving {len(names)} stores{also} at {server.url}")
+            what = "1 store" if len(names) == 1 else f"{len(names)} stores"
+            output.line(f"serving {what} at {server.url}{also}")
         sys.stdout.flush()  # whoever waits for the address may read a pipe
         while not stop.wait(_LOOK_SECONDS):
             pass

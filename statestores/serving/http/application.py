@@ -24,7 +24,7 @@ from statestores.serving.errors_on_wire import TRY_AGAIN, as_document, status_of
 from statestores.serving.http import prometheus
 from statestores.serving.http.guard import Guard
 from statestores.serving.http.openapi import MAX_WAIT_MS, description
-from statestores.serving.http.parameters import Parameters
+from statestores.serving.http.parameters import Parameters, check_encoding
 from statestores.serving.http.rendering import json_response
 from statestores.serving.http.store_reads import StoreReads
 
@@ -247,6 +247,7 @@ def _guarded(
 
     async def respond(request: Request) -> Response:
         try:
+            check_encoding(request.scope["query_string"])
             return await answer(request)
         except StateStoreError as error:
             headers = {"retry-after": "1"} if error.retryable else {}

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from typing import Any
+from urllib.parse import unquote_to_bytes
 
 from statestores.errors import InvalidArgumentError, StoreCorruptedError
 from statestores.files.strict_json import parse_object
@@ -15,6 +16,23 @@ SHARED = ("partition", "stale", "max_lag", "at_least")
 
 _MAX = (1 << 63) - 1
 _MAX_TIME_TEXT = 64
+
+
+def check_encoding(query: bytes) -> None:
+    """Accept the part of an address behind the question mark, whose escapes are UTF-8 text.
+
+    Whoever decodes it puts U+FFFD in the place of what is none, and so another key is read.
+
+    Raises:
+        InvalidArgumentError: They are not.
+    """
+    try:
+        unquote_to_bytes(query).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InvalidArgumentError(
+            f"the escapes of an address are of UTF-8 text, and those behind the question mark are "
+            f"not ({error.reason}); a key of other bytes is written as hex:..."
+        ) from error
 
 
 class Parameters:

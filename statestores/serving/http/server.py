@@ -1,5 +1,6 @@
 """The HTTP server: bound before anybody is told of it, and on a thread of its own."""
 
+import errno
 import socket
 import ssl
 from collections.abc import Callable, Mapping
@@ -159,7 +160,12 @@ def _bound(address: str, port: int) -> socket.socket:
         listening.listen(128)
     except OSError as error:
         listening.close()
+        advice = (
+            "is it taken?"
+            if error.errno == errno.EADDRINUSE
+            else "give an address of this machine, and a port that this user may open"
+        )
         raise StorageError(
-            f"cannot listen at {address}:{port}: {error.strerror or error}; is it taken?"
+            f"cannot listen at {address}:{port}: {error.strerror or error}; {advice}"
         ) from error
     return listening
