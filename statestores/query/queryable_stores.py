@@ -9,6 +9,7 @@ from statestores.query.position_bound import AtLeast
 from statestores.query.read_terms import GivenTerms, ReadTerms
 from statestores.query.store_types import QueryableStoreType, type_of_kind
 from statestores.semantics.every_kind.arguments import check_store_name
+from statestores.spi.kinds import KEY_VALUE, TIMESTAMPED_KEY_VALUE
 from statestores.spi.offsets import Position
 from statestores.spi.session_specification import Session
 from statestores.spi.specification import (
@@ -28,6 +29,12 @@ from statestores.spi.window_specification import Window
 T = TypeVar("T")
 K = TypeVar("K")
 V = TypeVar("V")
+
+_A_TABLE_AS_PLAIN = (TIMESTAMPED_KEY_VALUE, KEY_VALUE)
+_OF_A_TABLE = (
+    "; a table or an aggregate of a topology keeps a time with each value, also where it was given "
+    "a KeyValue: ask with a TimestampedKeyValue of the same types"
+)
 
 
 class QueryableStores:
@@ -179,9 +186,10 @@ class QueryableStores:
         has, asked = present.describe(), wanted.describe()
         for field in sorted(has.keys() | asked.keys()):
             if has.get(field) != asked.get(field) and field not in wanted.changeable:
+                advice = _OF_A_TABLE if (present.kind, wanted.kind) == _A_TABLE_AS_PLAIN else ""
                 raise UnknownStateStoreError(
                     f"the store {wanted.name!r} has {field} {has.get(field)!r}, and was asked for "
-                    f"with {asked.get(field)!r}"
+                    f"with {asked.get(field)!r}{advice}"
                 )
 
     def positions(self, name: str, *, include_stale: bool = False) -> dict[int, Position]:

@@ -152,6 +152,9 @@ def test_errors_are_those_of_a_local_read(
     other = Question(specification=ss.KeyValue("other"))
     with pytest.raises(UnknownStateStoreError):
         asking.store(flying.host, other).get(b"a")  # type: ignore[attr-defined]
+    # Two names of kinds were all that it said to whoever had given `count` a KeyValue.
+    with pytest.raises(UnknownStateStoreError, match="ask with a TimestampedKeyValue"):
+        routed.store(ss.KeyValue("seen", key=ss.utf8, value=ss.json))
     wrong = Question(specification=ss.Versioned("counts", history_retention_ms=1))
     with pytest.raises(InvalidArgumentError, match="takes no"):
         asking.store(flying.host, wrong).get(b"a", 5)  # type: ignore[attr-defined]
