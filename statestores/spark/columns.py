@@ -28,11 +28,28 @@ def spark_schema(schema: pa.Schema, *, raw: bool) -> pa.Schema:
         [
             pa.field(
                 field.name,
-                _SPARK_TIME if field.name in _TIMES and not raw else field.type,
+                _SPARK_TIME if field.name in _TIMES and not raw else _as_in_spark(field.type),
             )
             for field in schema
         ]
     )
+
+
+def _as_in_spark(kind: pa.DataType) -> pa.DataType:
+    """Return *kind* with instants as Spark has them, which knows the zone of the session alone."""
+    types = pa.types
+    if types.is_timestamp(kind) and kind.tz is not None:
+        return pa.timestamp(kind.unit, tz="UTC")
+    if types.is_struct(kind):
+        return pa.struct([each.with_type(_as_in_spark(each.type)) for each in kind])
+    if types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_as_in_spark(kind.value_type)))
+    if types.is_map(kind):
+        key, item = (
+            each.with_type(_as_in_spark(each.type)) for each in (kind.key_field, kind.item_field)
+        )
+        return pa.map_(key, item)
+    return kind
 
 
 def to_spark(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
@@ -51,6 +68,8 @@ def to_spark(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
                     f"a time in the column {field.name!r} is beyond Spark's timestamps: {error}; "
                     "read it with the option raw=true, as milliseconds"
                 ) from error
+        elif column.type != field.type:
+            columns.append(column.cast(field.type))
         else:
             columns.append(column)
     return pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -116,20 +116,23 @@ def _schema(column: str, kind: DataType) -> RowSchema:
 
 
 def _row_type(kind: DataType, path: str) -> RowType:
-    """Return a type of Spark's as one of rows. Not by way of Arrow: releases differ there."""
+    """Return a type of Spark's as one of rows. Not by way of Arrow: releases differ there.
+
+    Everything in it may be null, as in files that Spark writes: what Spark takes for certain says
+    how a query was written (a literal is never null) rather than what a later one may write.
+    """
     match kind:
         case StructType():
             fields = [
-                Field(each.name, _row_type(each.dataType, f"{path}.{each.name}"), each.nullable)
+                Field(each.name, _row_type(each.dataType, f"{path}.{each.name}"), nullable=True)
                 for each in kind.fields
             ]
             return RowSchema(tuple(fields))
         case ArrayType():
-            return ListType(_row_type(kind.elementType, f"{path}.element"), kind.containsNull)
+            return ListType(_row_type(kind.elementType, f"{path}.element"), nullable=True)
         case MapType():
             keys = _row_type(kind.keyType, f"{path}.key")
-            values = _row_type(kind.valueType, f"{path}.value")
-            return RowMap(keys, values, kind.valueContainsNull)
+            return RowMap(keys, _row_type(kind.valueType, f"{path}.value"), nullable=True)
         case DecimalType():
             return RowDecimal(kind.precision, kind.scale)
     name = kind.typeName()
