@@ -100,31 +100,31 @@ def test_files_are_sources_and_sinks(run: Run, module: str, tmp_path: Path) -> N
     assert len(list((tmp_path / "files").glob("out-0-*.parquet"))) == 1
 
 
-@pytest.mark.parametrize(
-    ("option", "text", "reason"),
-    [
+def test_what_is_no_end_of_a_topology_is_refused(
+    subtests: pytest.Subtests, run: Run, module: str, tmp_path: Path
+) -> None:
+    """In one sentence, before anything is read."""
+    (tmp_path / "in").mkdir()
+    for option, text, reason in (
         ("--source", "lines", "takes TOPIC=..."),
         ("--source", "lines=in/", "let it end in .parquet"),
         ("--source", "lines=in/*.jsonl?kee=who", "has 'kee'"),
         ("--source", "lines=in/*.jsonl?key=who&partition_by=x", "partition_by must be"),
         ("--sink", "=files", "takes TOPIC=..."),
         ("--retain", "out=7", "expected one such as 12h"),
-    ],
-)
-def test_what_is_no_end_of_a_topology_is_refused(
-    run: Run, module: str, tmp_path: Path, option: str, text: str, reason: str
+    ):
+        with subtests.test(f"{option} {text}"):
+            outcome = run("run", f"{module}:shop", "--local", "data", "--until-idle", option, text)
+
+            assert outcome.code == 2
+            assert reason in outcome.err
+
+
+def test_an_option_that_would_do_nothing_is_refused(
+    subtests: pytest.Subtests, run: Run, module: str
 ) -> None:
-    """In one sentence, before anything is read."""
-    (tmp_path / "in").mkdir()
-    outcome = run("run", f"{module}:shop", "--local", "data", "--until-idle", option, text)
-
-    assert outcome.code == 2
-    assert reason in outcome.err
-
-
-@pytest.mark.parametrize(
-    ("arguments", "reason"),
-    [
+    """`--threads 4` and `--standbys 1` were taken on Kafka, and nobody was told that they idle."""
+    for arguments, reason in (
         ("", "say where to run"),
         ("--kafka h:1", "or --kafka BOOTSTRAP with --state DIR"),
         ("--kafka h:1 --state s --local d", "say where to run"),
@@ -133,16 +133,12 @@ def test_what_is_no_end_of_a_topology_is_refused(
         ("--kafka h:1 --state s --threads 4 --partitions 1", "--partitions, --threads would do"),
         ("--kafka h:1 --state s --source a=b.jsonl", "leave it out, or run with --local"),
         ("--kafka h:1 --state s --guarantee twice", "got 'twice'"),
-    ],
-)
-def test_an_option_that_would_do_nothing_is_refused(
-    run: Run, module: str, arguments: str, reason: str
-) -> None:
-    """`--threads 4` and `--standbys 1` were taken on Kafka, and nobody was told that they idle."""
-    outcome = run("run", f"{module}:shop", *arguments.split())
+    ):
+        with subtests.test(arguments):
+            outcome = run("run", f"{module}:shop", *arguments.split())
 
-    assert outcome.code == 2, outcome.err
-    assert reason in outcome.err
+            assert outcome.code == 2, outcome.err
+            assert reason in outcome.err
 
 
 def test_changelogs_are_compressed_as_asked(run: Run, module: str, tmp_path: Path) -> None:

@@ -104,9 +104,9 @@ def test_bytes_of_anybody_are_refused_or_are_a_row(data: st.DataObject) -> None:
 
 
 @pytest.mark.spec("SRD-37", "SRD-2")
-@pytest.mark.parametrize(
-    ("changed", "words"),
-    [
+def test_what_is_no_row_is_refused_with_the_field(subtests: pytest.Subtests) -> None:
+    """Nothing comes back as something else."""
+    for changed, words in (
         ({"id": None}, "in 'id': it is None"),
         ({"id": True}, "in 'id': expected an int"),
         ({"id": 1 << 63}, "in 'id': expected an int of 64 bits"),
@@ -129,20 +129,18 @@ def test_bytes_of_anybody_are_refused_or_are_a_row(data: st.DataObject) -> None:
         ({"odd `name": {1: 1}}, "in 'odd `name': in 'key': expected a str"),
         ({"inner": {"a": 1}}, "in 'inner': the field 'deep' is missing"),
         ({"new": 1}, "there is no field 'new'"),
-    ],
-)
-def test_what_is_no_row_is_refused_with_the_field(changed: dict[str, Any], words: str) -> None:
-    """Nothing comes back as something else."""
-    with pytest.raises(SerializationError) as raised:
-        row(EVERYTHING).encode({**ROW, **changed})
+    ):
+        with subtests.test(words):
+            with pytest.raises(SerializationError) as raised:
+                row(EVERYTHING).encode({**ROW, **changed})
 
-    assert words in str(raised.value)
+            assert words in str(raised.value)
 
 
 @pytest.mark.spec("SRD-37", "SRD-6")
-@pytest.mark.parametrize(
-    ("schema", "column"),
-    [
+def test_a_column_is_refused_where_a_value_of_it_is(subtests: pytest.Subtests) -> None:
+    """Arrow would cast some of these, and change values."""
+    for schema, column in (
         ("a: int64", pa.array([{"a": 1.0}])),
         ("a: int8", pa.array([{"a": 300}])),
         ("a: float", pa.array([{"a": 0.1}])),
@@ -153,13 +151,9 @@ def test_what_is_no_row_is_refused_with_the_field(changed: dict[str, Any], words
         ("a: int64", pa.array([{"a": 1, "b": 1}])),
         ("a: list<int64>", pa.array([{"a": 1}])),
         ("a: int64", pa.array([1])),
-    ],
-    ids=str,
-)
-def test_a_column_is_refused_where_a_value_of_it_is(schema: str, column: Any) -> None:
-    """Arrow would cast some of these, and change values."""
-    with pytest.raises(SerializationError):
-        row(schema).encode_array(column)
+    ):
+        with subtests.test(schema), pytest.raises(SerializationError):
+            row(schema).encode_array(column)
 
 
 @pytest.mark.spec("SRD-37")
@@ -207,9 +201,9 @@ def test_a_schema_is_given_as_text_or_by_arrow() -> None:
 
 
 @pytest.mark.spec("SRD-38")
-@pytest.mark.parametrize(
-    ("schema", "words"),
-    [
+def test_what_is_no_schema_is_refused_with_its_place(subtests: pytest.Subtests) -> None:
+    """At the time when the serde is made, long before there is a row."""
+    for schema, words in (
         ("", "expected the name of a field"),
         ("a: int65", "expected a type at 'int65'"),
         ("a: int64,", "expected the name of a field"),
@@ -227,22 +221,25 @@ def test_a_schema_is_given_as_text_or_by_arrow() -> None:
         (pa.schema([("a", pa.timestamp("ns"))]), "the field 'a' is of the type timestamp[ns]"),
         (pa.int64(), "rows have a schema or a struct"),
         ({"a": "int64"}, "a schema is a text"),
-    ],
-)
-def test_what_is_no_schema_is_refused_with_its_place(schema: Any, words: str) -> None:
-    """At the time when the serde is made, long before there is a row."""
-    with pytest.raises(InvalidArgumentError) as raised:
-        row(schema)
+    ):
+        with subtests.test(words):
+            with pytest.raises(InvalidArgumentError) as raised:
+                row(schema)
 
-    assert words in str(raised.value)
+            assert words in str(raised.value)
 
 
 @pytest.mark.spec("SRD-38")
-@pytest.mark.parametrize("name", ["row<a:int64>", "row<a: bigint>", "row<a: int64", "row<>"])
-def test_a_name_has_one_form(name: str) -> None:
+def test_a_name_has_one_form(subtests: pytest.Subtests) -> None:
     """Else one format would have two names, and stores of one schema would differ."""
-    with pytest.raises(InvalidArgumentError):
-        serde_by_name(name)
+    for name in (
+        "row<a:int64>",
+        "row<a: bigint>",
+        "row<a: int64",
+        "row<>",
+    ):
+        with subtests.test(name), pytest.raises(InvalidArgumentError):
+            serde_by_name(name)
 
 
 @pytest.mark.spec("SRD-37")

@@ -45,9 +45,9 @@ def test_a_row_comes_back_from_what_is_shown_of_it() -> None:
 
 
 @pytest.mark.spec("SRD-41")
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
+def test_json_that_is_no_row_is_refused_with_the_field(subtests: pytest.Subtests) -> None:
+    """It names the field, as a dict that is no row is."""
+    for text, words in (
         ('{"day": "2024-13-01"}', "in 'day': expected a date of ISO 8601"),
         ('{"at": 5}', "in 'at': expected a time of ISO 8601, as text"),
         ('{"n": 300}', "in 'n': expected an int of 8 bits"),
@@ -56,14 +56,12 @@ def test_a_row_comes_back_from_what_is_shown_of_it() -> None:
         ('{"m": {"x": true}}', "in 'm': expected a int16"),
         ('{"x": 1}', "there is no field 'x'"),
         ("[1]", "expected an object"),
-    ],
-)
-def test_json_that_is_no_row_is_refused_with_the_field(text: str, words: str) -> None:
-    """It names the field, as a dict that is no row is."""
-    with pytest.raises(SerializationError) as raised:
-        EVERYTHING.encode_plain(plain_json.loads(text))
+    ):
+        with subtests.test(text):
+            with pytest.raises(SerializationError) as raised:
+                EVERYTHING.encode_plain(plain_json.loads(text))
 
-    assert words in str(raised.value)
+            assert words in str(raised.value)
 
 
 @pytest.mark.spec("SRD-41")
@@ -104,21 +102,26 @@ def test_json_is_read_by_a_schema(serde: Any, schema: str) -> None:
 
 
 @pytest.mark.spec("SRD-41")
-@pytest.mark.parametrize(
-    "text",
-    ['{"id": "1"}', '{"id": 1.0}', '{"id": 1, "l": [1.5]}', '{"l": []}', "[1]", '{"id": 1e30}'],
-)
-def test_json_that_the_schema_does_not_fit_is_refused(text: str) -> None:
+def test_json_that_the_schema_does_not_fit_is_refused(subtests: pytest.Subtests) -> None:
     """In a column as alone, beside values that fit, and with line breaks in them."""
-    view = struct_view(json, read_schema("id BIGINT NOT NULL, l ARRAY<INT>"))
-    fits = b'{\n"id": 1}'
-    column = pa.array([fits, text.encode()], pa.binary())
+    for text in (
+        '{"id": "1"}',
+        '{"id": 1.0}',
+        '{"id": 1, "l": [1.5]}',
+        '{"l": []}',
+        "[1]",
+        '{"id": 1e30}',
+    ):
+        with subtests.test(text):
+            view = struct_view(json, read_schema("id BIGINT NOT NULL, l ARRAY<INT>"))
+            fits = b'{\n"id": 1}'
+            column = pa.array([fits, text.encode()], pa.binary())
 
-    with pytest.raises(SerializationError, match="does not fit"):
-        view.decode_array(column)
-    with pytest.raises(SerializationError, match="does not fit"):
-        view.decode_array(column[1:])
-    assert view.decode_array(column[:1]).to_pylist() == [{"id": 1, "l": None}]
+            with pytest.raises(SerializationError, match="does not fit"):
+                view.decode_array(column)
+            with pytest.raises(SerializationError, match="does not fit"):
+                view.decode_array(column[1:])
+            assert view.decode_array(column[:1]).to_pylist() == [{"id": 1, "l": None}]
 
 
 @pytest.mark.spec("SRD-41")

@@ -141,27 +141,25 @@ def test_structs_come_back_with_their_types(root: Path) -> None:
 
 
 @pytest.mark.spec("SRD-44")
-@pytest.mark.parametrize(
-    ("value", "merge", "words"),
-    [
+def test_what_does_not_fit_is_refused_before_a_task_runs(
+    subtests: pytest.Subtests, root: Path
+) -> None:
+    """By its field; and nothing about the store has changed."""
+    for value, merge, words in (
         (struct(id=LongType(), note=StringType()), "false", "the new field 'note', string"),
         (struct(f=DoubleType()), "false", "the field 'f' as double, which is float there"),
         (struct(inner=struct(y=LongType())), "false", "the new field 'inner.y', int64"),
         (struct(id=StringType()), "true", "the field 'id' is string, and int64 in the store"),
         (struct(a=YearMonthIntervalType()), "true", "value.a is interval year to month; cast it"),
         (LongType(), "true", "rows are structs; write struct\\(value\\) AS value"),
-    ],
-)
-def test_what_does_not_fit_is_refused_before_a_task_runs(
-    root: Path, value: DataType, merge: str, words: str
-) -> None:
-    """By its field; and nothing about the store has changed."""
-    before = ss.StateRoot.open(root).store("s").specification
+    ):
+        with subtests.test(words, merge=merge):
+            before = ss.StateRoot.open(root).store("s").specification
 
-    with pytest.raises(InvalidOptionError, match=words):
-        plan(root, value, mergeSchema=merge)
+            with pytest.raises(InvalidOptionError, match=words):
+                plan(root, value, mergeSchema=merge)
 
-    assert ss.StateRoot.open(root).store("s").specification == before
+            assert ss.StateRoot.open(root).store("s").specification == before
 
 
 @pytest.mark.spec("SRD-44")
