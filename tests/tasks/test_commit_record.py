@@ -1,5 +1,6 @@
 """The record of a task's commit is what was written, or damage, and never less than the commit."""
 
+import json
 import os
 import random
 import shutil
@@ -19,6 +20,7 @@ from statestores.errors import (
     UnsupportedFormatError,
 )
 from statestores.tasks import open_task
+from statestores.tasks.commits.directory_record import RECORD_FILE
 from statestores.tasks.commits.record_file import read_file, write_file
 
 INPUT = ss.TopicPartition("words", 0)
@@ -195,6 +197,13 @@ def _damages_of_files(
     yield "another store", lambda copy: shutil.copytree(copy / "rates", copy / "names")
     yield "a stray file", lambda copy: (copy / "rates" / "stray").touch()
     yield "stores exchanged", _exchange
+    yield "another checksum", _write_another_checksum
+
+
+def _write_another_checksum(copy: Path) -> None:
+    """Damage nothing but what says that the rest is whole."""
+    said = json.loads((copy / RECORD_FILE).read_text())
+    (copy / RECORD_FILE).write_text(json.dumps({**said, "crc32c": said["crc32c"] ^ 1}))
 
 
 def _written(file: Path, data: bytes) -> Callable[[Path], object]:

@@ -325,6 +325,34 @@ def test_without_a_snapshot_a_standby_says_so_and_keeps_trying(
         assert current.get("a") == 2
 
 
+@pytest.mark.spec("STB-1")
+def test_a_changelog_that_is_deleted_each_time_is_given_up(
+    root: ss.StateRoot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A writer may delete what a poll is reading, and the poll tries again, but not for ever."""
+    tries = 0
+
+    def take(*given: object) -> int:
+        nonlocal tries
+        tries += 1
+        if tries > 100:
+            pytest.fail("it has no end")
+        raise OffsetOutOfRangeError("deleted meanwhile")
+
+    with (
+        ss.open_logged_store(root, "counts", 0, backend="memory") as counts,
+        open_standby(root, "counts", 0, tmp_path / "copy", backend="memory") as standby,
+    ):
+        counts.store.put("a", 1)
+        counts.commit()
+        with monkeypatch.context() as patched:
+            patched.setattr(standby, "_take", take)
+            with pytest.raises(OffsetOutOfRangeError, match="deleted meanwhile"):
+                standby.poll()
+        assert 1 < tries <= 100
+        assert standby.poll() == 1
+
+
 @pytest.mark.spec("STB-2")
 def test_a_compaction_while_a_standby_reads_leaves_no_gap(
     root: ss.StateRoot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

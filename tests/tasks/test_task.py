@@ -381,6 +381,19 @@ def test_bad_arguments_are_refused_before_anything_is_opened(root: ss.StateRoot)
     assert not (root.path / "@tasks").exists()
 
 
+@pytest.mark.spec("TSK-3", "LGS-13")
+def test_a_position_does_not_name_the_changelog_of_a_store(root: ss.StateRoot) -> None:
+    """Of any store of the task, also one that this commit does not write to; it stays pending."""
+    with open_task(root, "0_0", NAMES, backend="memory") as task:
+        task.store("counts").put("a", 1)
+        rates = task.stores["rates"].changelog_partition
+        with pytest.raises(InvalidArgumentError, match="a position names what the task reads"):
+            task.commit({INPUT: 0, rates: 7})
+        assert task.next_offset(INPUT) == 0
+        task.commit({INPUT: 0})
+        assert task.next_offset(INPUT) == 1
+
+
 def test_a_closed_task_says_so(root: ss.StateRoot) -> None:
     """Every call that needs the stores is refused; closing again is fine."""
     task = open_task(root, "0_0", ["counts"], backend="memory")
