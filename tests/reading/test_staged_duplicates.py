@@ -87,7 +87,7 @@ def test_an_interrupted_write_keeps_its_numbers(
 ) -> None:
     """Readers see them before it is finished, and whoever finishes it appends the same."""
 
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise StorageError("the disk is gone")
 
     with monkeypatch.context() as patched:

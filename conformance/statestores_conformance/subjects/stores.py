@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, TypeAlias
+from uuid import uuid4
 
 from statestores.errors import CapabilityNotSupportedError
 from statestores.spi import (
@@ -252,7 +253,7 @@ class Stores(ABC):
     def has_kind_of(self, specification: StoreSpecification[Any, Any]) -> bool:
         """Return whether the author has stores of that kind at all, tried where there is none."""
         try:
-            self.open_as(specification, "another-kind").close()
+            self.open_as(specification, f"another-{uuid4().hex}").close()
         except CapabilityNotSupportedError:
             return False
         return True

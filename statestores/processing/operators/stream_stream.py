@@ -123,8 +123,9 @@ class StreamJoinSide(Operator):
     def _match(self, item: Record[Any, Any]) -> bool:
         """Give on each match, the earliest first; return whether there was one."""
         key, value, time_ms, headers = item
-        first_ms, last_ms = max(0, time_ms - self.before_ms), time_ms + self.after_ms
-        if first_ms > last_ms:  # where the others have to be earlier, before the epoch
+        # As in Kafka Streams: a reach that would end before the epoch ends at it.
+        first_ms, last_ms = max(0, time_ms - self.before_ms), max(0, time_ms + self.after_ms)
+        if first_ms > last_ms:
             return False
         matched = False
         for _, other_ms, _, other in list(self._other.fetch_range(key, first_ms, last_ms)):

@@ -42,10 +42,13 @@ def _kill_writers(directory: Path, kills: int) -> int:
     """Kill that many writers at random moments, and look after each; return the snapshots."""
     chance = random.Random(_SEED)
     checked: set[int] = set()
-    for _ in range(kills):
+    for kill in range(kills):
         newest = max(list_snapshots(directory), default=0)
         with Forked(_WRITER, directory, newest) as writer:
             assert writer.stdout.readline() == "ready\n"
+            while kill == 0 and not list_snapshots(directory):
+                assert writer.is_running()
+                time.sleep(0.01)  # on a slow machine no writer would come that far
             time.sleep(chance.uniform(0.0, 0.4))
             writer.kill()
         for offset, path in list_snapshots(directory).items():

@@ -132,7 +132,7 @@ def stored_rows(rows: JoinRows, task: TaskRows, *, is_left: bool) -> StoredRows:
     found = StoredRows([], [], [])
     store: Any = store_of_bytes(task.store(rows.store_of(is_left=is_left)))
     lows = np.maximum(rows.times[finders] - rows.before_ms[finders], 0)
-    highs = rows.times[finders] + rows.after_ms[finders]
+    highs = np.maximum(rows.times[finders] + rows.after_ms[finders], 0)
     for code, low_ms, high_ms in _spans(rows.codes[finders], lows, highs):
         for _, time_ms, _, value in store.fetch_range(rows.names[code], low_ms, high_ms):
             found.codes.append(code)
@@ -186,7 +186,7 @@ def pairs_of(rows: JoinRows, stored: StoredRows, *, is_left: bool) -> Pairs:
     numbers = codes * span + (times - least + 1)
     base = rows.codes[finders] * span
     lows = np.maximum(rows.times[finders] - rows.before_ms[finders], 0)
-    highs = rows.times[finders] + rows.after_ms[finders]
+    highs = np.maximum(rows.times[finders] + rows.after_ms[finders], 0)
     starts = np.searchsorted(numbers, base + np.clip(lows - least + 1, 0, span - 1), side="left")
     ends = np.searchsorted(numbers, base + np.clip(highs - least + 1, 0, span - 2), side="right")
     counts = np.where(highs >= lows, np.maximum(ends - starts, 0), 0)
