@@ -11,7 +11,6 @@ from statestores.errors import MissingDriverError
 from statestores.partitioning import murmur2_partitioner
 from statestores.serdes import float64, int64, json, json_serde, msgpack, msgpack_serde, raw, utf8
 from statestores.serdes.optional_packages import require
-from statestores.spi import Serde
 
 _IMPORT = """
 import sys
@@ -55,22 +54,22 @@ def test_msgpack_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.spec("SRD-21")
-@pytest.mark.parametrize("serde", [raw, utf8, int64, float64, json, msgpack])
 def test_columns_without_pyarrow_name_it(
-    monkeypatch: pytest.MonkeyPatch, serde: Serde[Any]
+    subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The message says what to install."""
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-
-    install = r"pip install 'statestores\[arrow\]'"
-    with pytest.raises(MissingDriverError, match=install):
-        serde.encode_array([])
-    with pytest.raises(MissingDriverError, match=install):
-        serde.decode_array([])
-    with pytest.raises(MissingDriverError, match=install):
-        serde.arrow_type()
-    with pytest.raises(MissingDriverError, match=install):
-        murmur2_partitioner.partition_array([], 4)
+    for serde in (raw, utf8, int64, float64, json, msgpack):
+        with subtests.test(serde.name):
+            install = r"pip install 'statestores\[arrow\]'"
+            with pytest.raises(MissingDriverError, match=install):
+                serde.encode_array([])
+            with pytest.raises(MissingDriverError, match=install):
+                serde.decode_array([])
+            with pytest.raises(MissingDriverError, match=install):
+                serde.arrow_type()
+            with pytest.raises(MissingDriverError, match=install):
+                murmur2_partitioner.partition_array([], 4)
 
 
 @pytest.mark.spec("SRD-21")
