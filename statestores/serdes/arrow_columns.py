@@ -139,3 +139,17 @@ def binary_data(array: Any) -> Any:
     np = numpy()
     data = array.buffers()[2]
     return np.empty(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
+
+
+def plain_value(value: Any, kind: Any) -> Any:
+    """Return the Python *value* of a column of *kind* with dicts where Arrow has pairs of a map."""
+    types = pyarrow().types
+    if value is None:
+        return None
+    if types.is_map(kind):
+        return {key: plain_value(item, kind.item_type) for key, item in value}
+    if types.is_struct(kind):
+        return {each.name: plain_value(value[each.name], each.type) for each in kind}
+    if types.is_list(kind) or types.is_large_list(kind):
+        return [plain_value(item, kind.value_type) for item in value]
+    return value

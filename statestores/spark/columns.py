@@ -13,6 +13,7 @@ from statestores.arrow.schemas import row_schema
 from statestores.arrow.typed_columns import encode_rows
 from statestores.errors import InvalidArgumentError, SerializationError
 from statestores.reading.change_details import COMMIT_TIMESTAMP
+from statestores.serdes.arrow_columns import plain_value
 from statestores.serdes.raw_serde import serde_or_raw
 from statestores.spi.kinds import DERIVED_COLUMNS, TIME_COLUMNS
 from statestores.spi.specification import StoreSpecification
@@ -132,7 +133,9 @@ def check_columns(names: list[str], specification: StoreSpecification[Any, Any])
 
 def json_text(column: pa.Array, serde: Any) -> pa.Array:
     """Return structs, maps and lists as JSON text."""
-    values = [None if value is None else _plain(value, column.type) for value in column.to_pylist()]
+    values = [
+        None if value is None else plain_value(value, column.type) for value in column.to_pylist()
+    ]
     try:
         texts = [None if value is None else serde.encode(value).decode() for value in values]
     except SerializationError as error:
@@ -141,16 +144,3 @@ def json_text(column: pa.Array, serde: Any) -> pa.Array:
             "Spark's to_json(), which knows dates and decimals"
         ) from error
     return pa.array(texts, pa.string())
-
-
-def _plain(value: Any, kind: pa.DataType) -> Any:
-    """Return *value* with dicts where Arrow gives the pairs of a map."""
-    if value is None:
-        return None
-    if pa.types.is_map(kind):
-        return {key: _plain(item, kind.item_type) for key, item in value}
-    if pa.types.is_struct(kind):
-        return {field.name: _plain(value[field.name], field.type) for field in kind}
-    if pa.types.is_list(kind):
-        return [_plain(item, kind.value_type) for item in value]
-    return value

@@ -1,10 +1,12 @@
 """The serde of rows: dicts of the fields of a schema, and columns of structs."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 from statestores.errors import InvalidArgumentError, SerializationError
-from statestores.serdes.arrow_columns import as_binary, map_chunks, pyarrow
+from statestores.serdes.arrow_columns import as_binary, map_chunks, plain_value, pyarrow
 from statestores.serdes.refusals import refused_bytes, refused_column, refused_value
 from statestores.serdes.rows.arrow_schema import arrow_type, is_schema, schema_from_arrow
 from statestores.serdes.rows.cells import CellError, time_zone
@@ -78,28 +80,11 @@ class RowSerde:
             raise refused_value(_SHOWN, value, f"its rows as JSON: {error}") from error
 
     def encode_array(self, values: Any) -> Any:
-        return map_chunks(self._encode_chunk, values, pyarrow().binary())
-
-    def _encode_chunk(self, array: Any) -> Any:
-        pa = pyarrow()
-        if pa.types.is_null(array.type):
-            return array.cast(pa.binary())
-        if not pa.types.is_struct(array.type):
-            raise refused_column(_SHOWN, array.type, "structs")
-        try:
-            return encode_structs(self.schema, array)
-        except (LeafError, pa.ArrowException) as error:
-            raise told_by_one(_SHOWN, self.encode, array, error) from error
+        return structs_encoded(_SHOWN, partial(encode_structs, self.schema), self.encode, values)
 
     def decode_array(self, data: Any) -> Any:
-        return map_chunks(self._decode_chunk, data, self.arrow_type())
-
-    def _decode_chunk(self, array: Any) -> Any:
-        binary = as_binary(array, _SHOWN)
-        try:
-            return decode_structs(self.schema, binary)
-        except (LeafError, pyarrow().ArrowException) as error:
-            raise told_by_one(_SHOWN, self.decode, binary, error) from error
+        columns = partial(decode_structs, self.schema)
+        return structs_decoded(_SHOWN, columns, self.decode, data, self.arrow_type())
 
     def arrow_type(self) -> Any:
         return arrow_type(self.schema)
@@ -180,7 +165,49 @@ def _check_zones(kind: RowType) -> None:
         _check_zones(inner)
 
 
-def told_by_one(serde: str, function: Any, array: Any, error: Exception) -> SerializationError:
+def structs_encoded(
+    serde: str, columns: Callable[[Any], Any], one: Callable[[Any], object], values: Any
+) -> Any:
+    """Return the structs *values* as bytes, by *columns*; *one* encodes a single value.
+
+    Raises:
+        SerializationError: It is no column of structs, or a value is refused.
+    """
+
+    def encode(array: Any) -> Any:
+        pa = pyarrow()
+        if pa.types.is_null(array.type):
+            return array.cast(pa.binary())
+        if not pa.types.is_struct(array.type):
+            raise refused_column(serde, array.type, "structs")
+        try:
+            return columns(array)
+        except (LeafError, pa.ArrowException) as error:
+            raise _told_by_one(serde, one, array, error) from error
+
+    return map_chunks(encode, values, pyarrow().binary())
+
+
+def structs_decoded(
+    serde: str, columns: Callable[[Any], Any], one: Callable[[Any], object], data: Any, kind: Any
+) -> Any:
+    """Return the bytes *data* as structs of *kind*, by *columns*; *one* decodes a single value.
+
+    Raises:
+        SerializationError: It is no column of bytes, or a value is refused.
+    """
+
+    def decode(array: Any) -> Any:
+        binary = as_binary(array, serde)
+        try:
+            return columns(binary)
+        except (LeafError, pyarrow().ArrowException) as error:
+            raise _told_by_one(serde, one, binary, error) from error
+
+    return map_chunks(decode, data, kind)
+
+
+def _told_by_one(serde: str, function: Any, array: Any, error: Exception) -> SerializationError:
     """Return the error of the first value that is refused, as *function* tells it for one.
 
     Where none is refused alone, it is the column that is: by its type, or for its size.
@@ -189,7 +216,7 @@ def told_by_one(serde: str, function: Any, array: Any, error: Exception) -> Seri
     try:
         for value in array:
             if value.is_valid:
-                function(_plain(value.as_py(), array.type))
+                function(plain_value(value.as_py(), array.type))
     except SerializationError as told:
         return told
     except (pa.ArrowException, ValueError, OverflowError):
@@ -197,17 +224,3 @@ def told_by_one(serde: str, function: Any, array: Any, error: Exception) -> Seri
     return SerializationError(
         f"the serde {serde!r} cannot take the column: {error}; at most 2 GiB go into one chunk"
     )
-
-
-def _plain(value: Any, kind: Any) -> Any:
-    """Return *value* of Arrow's with dicts where it has the pairs of a map."""
-    types = pyarrow().types
-    if value is None:
-        return None
-    if types.is_map(kind):
-        return {key: _plain(item, kind.item_type) for key, item in value}
-    if types.is_struct(kind):
-        return {each.name: _plain(value[each.name], each.type) for each in kind}
-    if types.is_list(kind) or types.is_large_list(kind):
-        return [_plain(item, kind.value_type) for item in value]
-    return value

@@ -2,16 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 from statestores.errors import InvalidArgumentError
-from statestores.serdes.arrow_columns import as_binary, map_chunks, pyarrow
-from statestores.serdes.refusals import refused_bytes, refused_column, refused_value
+from statestores.serdes.refusals import refused_bytes, refused_value
 from statestores.serdes.rows.arrow_schema import arrow_type
 from statestores.serdes.rows.cells import CellError
-from statestores.serdes.rows.column_leaves import LeafError
 from statestores.serdes.rows.plain_values import row_from_plain
-from statestores.serdes.rows.row_serde import read_schema, told_by_one
+from statestores.serdes.rows.row_serde import read_schema, structs_decoded, structs_encoded
 from statestores.serdes.rows.schema import StructType
 from statestores.serdes.rows.schema_text import schema_from_text
 from statestores.serdes.rows.sorted_bytes import check_sortable, encode_fields, part_of
@@ -94,28 +93,11 @@ class SortedRowSerde:
             raise refused_value(_SHOWN, value, f"its keys as JSON: {error}") from error
 
     def encode_array(self, values: Any) -> Any:
-        return map_chunks(self._encode_chunk, values, pyarrow().binary())
-
-    def _encode_chunk(self, array: Any) -> Any:
-        pa = pyarrow()
-        if pa.types.is_null(array.type):
-            return array.cast(pa.binary())
-        if not pa.types.is_struct(array.type):
-            raise refused_column(_SHOWN, array.type, "structs")
-        try:
-            return encode_sorted(self.schema, array)
-        except (LeafError, pa.ArrowException) as error:
-            raise told_by_one(_SHOWN, self.encode, array, error) from error
+        return structs_encoded(_SHOWN, partial(encode_sorted, self.schema), self.encode, values)
 
     def decode_array(self, data: Any) -> Any:
-        return map_chunks(self._decode_chunk, data, self.arrow_type())
-
-    def _decode_chunk(self, array: Any) -> Any:
-        binary = as_binary(array, _SHOWN)
-        try:
-            return decode_sorted(self.schema, binary)
-        except (LeafError, pyarrow().ArrowException) as error:
-            raise told_by_one(_SHOWN, self.decode, binary, error) from error
+        columns = partial(decode_sorted, self.schema)
+        return structs_decoded(_SHOWN, columns, self.decode, data, self.arrow_type())
 
     def arrow_type(self) -> Any:
         return arrow_type(self.schema)
