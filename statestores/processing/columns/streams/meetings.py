@@ -6,21 +6,13 @@ nothing and nobody else is given what they make.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from statestores.processing.columns.rows import RecordColumns
-from statestores.processing.columns.stateless import (
-    filtered,
-    flat_mapped,
-    mapped,
-    rekeyed,
-    values_flat_mapped,
-    values_mapped,
-)
 from statestores.processing.columns.streams.joined import Joined
 from statestores.processing.columns.streams.rows import Side
 from statestores.processing.columns.task_rows import TaskRows
-from statestores.processing.columns.ways import ColumnEntry
+from statestores.processing.columns.ways import HANDLERS, ColumnEntry
 from statestores.processing.error_policy import ErrorPolicy
 from statestores.processing.operators.last_updates import children_of
 from statestores.processing.operators.operator import Operator, Pass, Receive
@@ -35,14 +27,8 @@ from statestores.processing.operators.stateless import (
 from statestores.processing.operators.stream_stream import StreamJoinSide
 from statestores.processing.topology import Node, SubTopology
 
-_REMEMBER_NOTHING: Mapping[type[Operator], Any] = {
-    Filter: filtered,
-    Map: mapped,
-    FlatMap: flat_mapped,
-    MapValues: values_mapped,
-    FlatMapValues: values_flat_mapped,
-    Rekey: rekeyed,
-}
+_REMEMBER_NOTHING = frozenset({Filter, Map, FlatMap, MapValues, FlatMapValues, Rekey})
+"""The steps that may be in front of a join."""
 
 
 class _Way(NamedTuple):
@@ -60,7 +46,9 @@ class _Way(NamedTuple):
     def through(self, columns: RecordColumns, task: TaskRows) -> Side:
         """Return what comes to the side of *columns*. Raises what a step does."""
         for step in self.steps:
-            columns = _REMEMBER_NOTHING[type(step)](step, columns, task)
+            found = HANDLERS[type(step)](step, columns, task)
+            assert isinstance(found, RecordColumns)  # noqa: S101  # of records, and never none
+            columns = found
         return Side(self.side, columns)
 
 
