@@ -1,5 +1,6 @@
 """Instances that are killed and stopped, brokers that go away: each key is numbered 1 to n."""
 
+import logging
 import random
 import shutil
 import signal
@@ -12,6 +13,7 @@ from kafka_broker_process import BrokerProcess
 from kafka_cluster import TestCluster, wait_for
 from kafka_lives import Answers, Instance, Lives
 
+_LOGGER = logging.getLogger(__name__)
 _FAILPOINTS = ("kafka.changes-written", "kafka.committed", "kafka.store-committed")
 _OF_WAYS = {
     "columns": "task.batch-processed",
@@ -24,6 +26,8 @@ _ABORTED = "Assertion `eonce->refcnt > 0' failed"
 """librdkafka's issue 4605, see docs/caveats.md."""
 _BACKLOG = 200
 """How many orders may wait while more are given."""
+_ORDERS_TO_DIE = 1_000
+"""How many orders an instance that is to die at a failpoint has the others for company."""
 _SEED = 16
 _SOAK_KILLS = 100
 _SOAK_ZOMBIES = 20
@@ -96,22 +100,35 @@ class _Application:
         assert code == -signal.SIGKILL or (code == -signal.SIGABRT and _ABORTED in told), told
 
     def die(self, instance: Instance, failpoint: str, at: int, *, begin: bool = False) -> None:
-        """Have an instance that begins now die at *failpoint*, and start again."""
+        """Have an instance that begins now die at *failpoint*, and start again.
+
+        It may have no task that gets there, and tasks stay where they are: then the others leave.
+        """
         if not begin:
             self._end(instance)
         instance.start(failpoint, at)
-        self.busy_until(instance.ended)
+        away: list[Instance] = []
+        enough = self.lives.given + _ORDERS_TO_DIE
+
+        def has_died() -> bool:
+            if not away and self.lives.given > enough:
+                away.extend(each for each in self.instances if each is not instance)
+                self._have_leave(away)
+            return instance.ended()
+
+        self.busy_until(has_died)
         assert instance.code() == -signal.SIGKILL, instance.nursery.errors()
+        for each in away:
+            each.start()
         instance.start()
 
-    def busy_until(self, ended: object) -> None:
+    def busy_until(self, ended: Callable[[], bool]) -> None:
         """Give orders until that is so."""
-        assert callable(ended)
 
         def more() -> bool:
             if self.answers.missing() < _BACKLOG:  # else a slow machine drowns in orders
                 self.lives.give(self.cluster, 20)
-            return bool(ended())
+            return ended()
 
         self.wait_for(more, "an instance that dies at its failpoint")
 
@@ -261,7 +278,8 @@ def test_exactly_once_through_a_hundred_kills(
     deeds = ["kill"] * _SOAK_KILLS + ["zombie"] * _SOAK_ZOMBIES + ["broker"] * _SOAK_RESTARTS
     deeds += ["leave"] * _SOAK_LEAVES + ["disk"] * _SOAK_LOST_DISKS + ["idle"] * _SOAK_IDLE_RUNS
     dice.shuffle(deeds)
-    for deed in deeds:
+    for number, deed in enumerate(deeds, 1):
+        _LOGGER.info("%d of %d: %s; given: %d", number, len(deeds), deed, application.lives.given)
         application.lives.give(application.cluster, dice.randint(20, 200))
         instance = dice.choice(application.instances)
         if deed == "zombie":

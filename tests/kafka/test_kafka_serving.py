@@ -12,7 +12,7 @@ from kafka_readers import Readers
 from kafka_threads import ThreadedInstance
 
 import statestores as ss
-from statestores.errors import InvalidArgumentError
+from statestores.errors import InvalidArgumentError, InvalidStateStoreError
 from statestores.kafka import KafkaRunner, TopicMembership
 from statestores.processing import Record, Topic, Topology
 from statestores.query import RoutedStores
@@ -59,9 +59,34 @@ def _check(instance: ThreadedInstance, expected: dict[str, int]) -> None:
 
 
 def _changes(url: str, partition: int, **asked: Any) -> Any:
+    """Ask as a client does: again, as long as the answer says so, as on a broker that is busy."""
     address = f"{url}/v1/stores/counts/changes"
     parameters = {"partition": partition, **asked}
-    return httpx.get(address, params=parameters, trust_env=False, timeout=30).json()
+    answers: list[Any] = []
+
+    def is_answered() -> bool:
+        answer = httpx.get(address, params=parameters, trust_env=False, timeout=30).json()
+        answers.append(answer)
+        return not answer.get("retryable")
+
+    wait_for(is_answered, "changes, or a refusal that is final")
+    return answers[-1]
+
+
+def _columns(remote: FlightStores, host: Host) -> list[dict[str, Any]]:
+    """Ask the other face, as patiently."""
+    found: list[dict[str, Any]] = []
+
+    def is_answered() -> bool:
+        try:
+            batches = remote.changes(host, _STORE, 0)
+            found[:] = [row for batch in batches for row in batch.to_pylist()]
+        except InvalidStateStoreError:
+            return False
+        return True
+
+    wait_for(is_answered, "changes in columns")
+    return found
 
 
 def _check_changes(
@@ -89,8 +114,7 @@ def _check_changes(
     assert last == expected
 
     with FlightStores() as remote:
-        columns = remote.changes(server.flight, _STORE, 0)
-        rows = [row for batch in columns for row in batch.to_pylist()]
+        rows = _columns(remote, server.flight)
     assert rows == _changes(url, 0, limit=10_000)["changes"]
 
     open_until_aborted = cluster.producer(**{"transactional.id": cluster.name("aborted")})
