@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
-from typer.testing import CliRunner
+from command_line import invoke
 
 import statestores as ss
-from statestores.cli.application import app
 from statestores.errors import MissingDriverError
 from statestores.logged_store import open_logged_store
 from statestores.partitioning import murmur2_partitioner
@@ -52,7 +51,7 @@ def run() -> Run:
     """Return the function that runs one command."""
 
     def runner(*arguments: object) -> Outcome:
-        result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+        result = invoke(*arguments)
         if result.exception is not None and not isinstance(result.exception, SystemExit):
             raise result.exception
         return Outcome(result.exit_code, result.stdout, result.stderr)

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
-from typer.testing import CliRunner
+from command_line import invoke
 
 import statestores as ss
-from statestores.cli.application import app
 from statestores.logged_store import open_logged_store
 from statestores.serving import FollowedRoot, HttpServer
 
@@ -131,8 +130,8 @@ def test_shells_complete_commands() -> None:
     """As ``docs/operating.md`` tells it."""
     words = {"COMP_WORDS": "statestores doc", "COMP_CWORD": "1"}
     environment = {"_STATESTORES_COMPLETE": "complete_bash", **words}
-    found = CliRunner().invoke(app, [], env=environment)
-    script = CliRunner().invoke(app, [], env={"_STATESTORES_COMPLETE": "source_bash"})
+    found = invoke(environment=environment)
+    script = invoke(environment={"_STATESTORES_COMPLETE": "source_bash"})
 
     assert found.stdout.split() == ["doctor"]
     assert "complete_bash" in script.stdout

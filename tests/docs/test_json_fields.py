@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from command_line import invoke
 from typer.main import get_command
-from typer.testing import CliRunner
 
 import statestores as ss
 from statestores.cli.application import app
@@ -204,7 +204,7 @@ def test_json_has_the_fields_of_the_pages(names: dict[str, str]) -> None:
     listed = documented()
     printed: dict[str, set[str]] = {}
     for call in CALLS.format(**names).strip().splitlines():
-        done = CliRunner().invoke(app, [*call.split(), "--json"])
+        done = invoke(*call.split(), "--json")
         assert done.exit_code in {0, 1}, (call, done.stderr)
         found = fields_printed(done.stdout)
         assert found <= listed[call.split()[0]], call

@@ -12,9 +12,8 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from command_line import invoke
 
-from statestores.cli.application import app
 from statestores.errors import StateStoreError
 
 ROOT = Path(__file__).parents[2]
@@ -36,7 +35,7 @@ _CHANGING = (
 def said_by(code: str, names: dict[str, object], directory: Path) -> str:
     """Return what *code* says, a call or a command of the command line, as the page shows it."""
     if code.startswith("statestores "):
-        outcome = CliRunner().invoke(app, shlex.split(code)[1:])
+        outcome = invoke(*shlex.split(code)[1:])
         assert outcome.exit_code in {1, 2}
         assert outcome.stdout == ""
         said = f"exit code {outcome.exit_code}: {outcome.stderr.strip()}"

@@ -6,9 +6,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from command_line import invoke
 
-from statestores.cli.application import app
 from statestores.cli.operating import du, lag, top
 from statestores.cli.operating.ailments import AILMENTS
 from statestores.cli.output import Column
@@ -62,7 +61,7 @@ def test_the_page_shows_what_the_commands_print(
         if program != "statestores":
             subprocess.run(["/bin/sh", "-c", command], check=True)
             continue
-        found = CliRunner().invoke(app, arguments)
+        found = invoke(*arguments)
         printed = _normal(found.stdout + found.stderr)
         # Remarks go to another stream, and a terminal shows them where they come.
         assert sorted(printed) == sorted(_normal(shown)), command

@@ -5,13 +5,12 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+from command_line import invoke
 from confluent_kafka import Consumer
 from kafka_cluster import TestCluster, wait_for
 from kafka_shop import CLICKS, RATES, Shop
-from typer.testing import CliRunner
 
 import statestores as ss
-from statestores.cli.application import app
 from statestores.errors import (
     BrokerError,
     InstanceFencedError,
@@ -434,12 +433,10 @@ def test_the_command_line_runs_on_kafka(
     cluster.create(source, target)
     cluster.append(source, [Record(b"k", b"v", 1)])
     asked = ["run", f"{name.replace('-', '_')}:copy", "--kafka", cluster.address, "--until-idle"]
-    runner = CliRunner()
-    refused = runner.invoke(app, asked)
+    refused = invoke(*asked)
     state = ("--state", "state", "--backend", "sqlite", "--snapshots", "shared")
-    done = runner.invoke(
-        app,
-        [*asked, *state, "--kafka-option", "client.id=mine", "--guarantee", "at_least_once"],
+    done = invoke(
+        *asked, *state, "--kafka-option", "client.id=mine", "--guarantee", "at_least_once"
     )
 
     assert refused.exit_code != 0

@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
-from typer.testing import CliRunner
+from command_line import invoke
 
 import statestores as ss
-from statestores.cli.application import app
 from statestores.errors import (
     InvalidArgumentError,
     StoreCorruptedError,
@@ -257,7 +256,7 @@ def test_what_is_missing_or_wrong_is_said(
 
 def run(*arguments: object) -> tuple[int, str, str]:
     """Run the command; return its exit code and what it has printed."""
-    result = CliRunner().invoke(app, ["import-kafka", *map(str, arguments)])
+    result = invoke("import-kafka", *arguments)
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     return result.exit_code, result.stdout, result.stderr

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
+from command_line import invoke
 
 import statestores as ss
-from statestores.cli.application import app
 from statestores.errors import (
     CapabilityNotSupportedError,
     FencedError,
@@ -264,7 +263,7 @@ def test_what_is_not_there_yet_is_refused_by_name(
     local.add_store(ss.KeyValue("counts"), partitions=1)
     with pytest.raises(CapabilityNotSupportedError, match="directory"):
         local.object_log("counts")
-    outcome = CliRunner().invoke(app, ["orphans", url])
+    outcome = invoke("orphans", url)
     assert outcome.exit_code != 0
     assert "docs/object-stores.md" in outcome.stderr
 
@@ -278,9 +277,9 @@ def test_the_command_compacts(root: ss.StateRoot, url: str, tmp_path: Path) -> N
         put(counts, *(("a", number) for number in range(20)))
         storage = open_storage(url)
         storage.create("counts/segments/of-the-dead/0", b"nothing")
-        outcome = CliRunner().invoke(app, ["compact", url, "--json"])
+        outcome = invoke("compact", url, "--json")
         assert json.loads(outcome.stdout)["changes_after"] == 1
-        assert CliRunner().invoke(app, ["compact", url, "--drop-covered"]).exit_code != 0
+        assert invoke("compact", url, "--drop-covered").exit_code != 0
         names = [each.name for each in storage.list("counts/")]
         assert len([name for name in names if "/own/" in name or "/root/" in name]) == 0
         assert len([name for name in names if "/segments/" in name]) == 1
@@ -297,7 +296,7 @@ def test_the_commands_that_look_into_changelogs(
     """What there is of each partition, and every change with its offset, beside the owner."""
 
     def run(*arguments: str) -> Any:
-        outcome = CliRunner().invoke(app, [*arguments, "--json"])
+        outcome = invoke(*arguments, "--json")
         assert outcome.exit_code == 0, outcome.stderr
         return [json.loads(line) for line in outcome.stdout.replace("\n  ", "").splitlines()]
 
@@ -315,13 +314,13 @@ def test_the_commands_that_look_into_changelogs(
             (2, "a", 3),
         ]
         assert run("changelog", url, "--store", "other") == []
-        outcome = CliRunner().invoke(app, ["info", url, "--json"])
+        outcome = invoke("info", url, "--json")
         partitions = json.loads(outcome.stdout)["partitions"]
         said = [(row["store"], row["end_offset"], row["owned"]) for row in partitions]
         assert said == [("counts", 0, False), ("counts", 3, True), ("other", 0, False)]
         assert (partitions[1]["entries"], partitions[1]["segments"]) == (1, 1)
-        assert "counts\t1\t3\ttrue" in CliRunner().invoke(app, ["info", url]).stdout
-        assert CliRunner().invoke(app, ["changelog", url, "--partition", "7"]).exit_code != 0
+        assert "counts\t1\t3\ttrue" in invoke("info", url).stdout
+        assert invoke("changelog", url, "--partition", "7").exit_code != 0
 
 
 @pytest.mark.spec("OBJ-21")
@@ -389,7 +388,7 @@ def test_the_commands_that_read_rows(root: ss.StateRoot, url: str, tmp_path: Pat
     """One key, all rows, a check of everything, and an engine made ahead; the owner goes on."""
 
     def run(*arguments: str, code: int = 0) -> Any:
-        outcome = CliRunner().invoke(app, list(arguments))
+        outcome = invoke(*arguments)
         assert outcome.exit_code == code, outcome.stderr
         return outcome
 

@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
+from command_line import invoke
 
 import statestores as ss
 from statestores.arrow.keys.key_selection import KeySelection
 from statestores.arrow.progress import Meter
 from statestores.arrow.snapshots.object_snapshots import ObjectSnapshots
 from statestores.arrow.snapshots.snapshot import committed_content
-from statestores.cli.application import app
 from statestores.cli.operating.object_examination import ObjectExamination
 from statestores.errors import (
     CapabilityNotSupportedError,
@@ -218,7 +217,7 @@ def test_a_damaged_snapshot_is_passed_over(
     assert snapshots(filled).present(4) is None
     found = [each.ailment.code for each in ObjectExamination(url=storage.url).symptoms()]
     assert "object-snapshot-damaged" in found
-    assert CliRunner().invoke(app, ["snapshot", storage.url, "--keep", "2"]).exit_code == 0
+    assert invoke("snapshot", storage.url, "--keep", "2").exit_code == 0
     assert [each.offset for each in snapshots(filled).listed()] == [2, 6]
     found = [each.ailment.code for each in ObjectExamination(url=storage.url).symptoms()]
     assert found == ["misplaced-keys"]

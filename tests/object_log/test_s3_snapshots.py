@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import invoke
 from s3 import Bucket, FaultyProxy
-from typer.testing import CliRunner
 
 import statestores as ss
-from statestores.cli.application import app
 from statestores.errors import StateStoreError
 from statestores.reading.partition_places import ObjectPartition, snapshots_of
 from statestores.reading.partition_reader import PartitionReader
@@ -170,7 +169,7 @@ def test_the_commands(bucket: Bucket, tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
 
     def run(*words: str) -> str:
-        outcome = CliRunner().invoke(app, [*words, "--json"])
+        outcome = invoke(*words, "--json")
         assert outcome.exit_code == 0, outcome.output
         return outcome.stdout
 
@@ -178,7 +177,7 @@ def test_the_commands(bucket: Bucket, tmp_path: Path, monkeypatch: pytest.Monkey
         return [json.loads(line) for line in run(*words).splitlines()]
 
     root = make(bucket)
-    assert CliRunner().invoke(app, ["snapshot", bucket.root]).exit_code == 0
+    assert invoke("snapshot", bucket.root).exit_code == 0
     with owner_of(root, tmp_path / "owner") as counts:
         for number in range(3):
             put(counts, **{f"k{number}": number})
@@ -192,8 +191,8 @@ def test_the_commands(bucket: Bucket, tmp_path: Path, monkeypatch: pytest.Monkey
     assert sizes["snapshots_bytes"] > 0
     assert sizes["changelog_bytes"] > 0
     assert (others["partition"], sizes["partition"]) == (None, 0)
-    assert CliRunner().invoke(app, ["du", bucket.root, "--local", "x"]).exit_code != 0
-    assert CliRunner().invoke(app, ["doctor", bucket.root, "--local", "x"]).exit_code != 0
+    assert invoke("du", bucket.root, "--local", "x").exit_code != 0
+    assert invoke("doctor", bucket.root, "--local", "x").exit_code != 0
     assert json.loads(run("doctor", bucket.root)) == {"ok": True, "symptoms": []}
     checked = json.loads(run("verify", bucket.root))
     assert [each["check"] for each in checked["checks"]].count("snapshot") == 2

@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import invoke
 from many_stores import OF_KEYS, OF_TASKS, PARTITIONS, run_all, topology
-from typer.testing import CliRunner
 
 import statestores as ss
-from statestores.cli.application import app
 from statestores.errors import InvalidArgumentError, StoreCorruptedError
 from statestores.logged_store import open_logged_store
 from statestores.root_document import Placement
@@ -120,7 +119,7 @@ def test_the_state_of_an_earlier_release_is_not_called_misplaced(state: Path) ->
 
 
 def _cli(*arguments: object) -> Any:
-    result = CliRunner().invoke(app, [str(each) for each in arguments])
+    result = invoke(*arguments)
     assert result.exit_code == 0, result.output
     return json.loads(result.stdout) if "--json" in arguments else result.stdout
 

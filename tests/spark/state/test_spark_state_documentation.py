@@ -5,10 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import invoke
 from pyspark.sql import SparkSession
-from typer.testing import CliRunner
-
-from statestores.cli.application import app
 
 _TEXT = (Path(__file__).parents[3] / "docs" / "spark-state.md").read_text("utf-8")
 _PATHS = ("state", "counts.checkpoint", "copy")
@@ -31,7 +29,7 @@ def test_the_examples_run(spark: SparkSession, tmp_path: Path) -> None:
 @pytest.mark.parametrize("command", ["export-spark", "import-spark"])
 def test_every_option_is_documented(command: str) -> None:
     """And the help ends with how the command is called."""
-    help_text = " ".join(CliRunner().invoke(app, [command, "--help"]).stdout.split())
+    help_text = " ".join(invoke(command, "--help").stdout.split())
     options = set(re.findall(r"--[a-z-]+", help_text)) - {"--help", "--"}
 
     assert f"Example: statestores {command} " in help_text
