@@ -12,6 +12,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 SPARK_CLASSES := $(VENV)/spark-classes.jsa
+COMPILED := $(VENV)/.tests-compiled
 # Tests wait for the disk and for processes part of the time: two for each of two cores. Each worker
 # reads all tests, which takes seconds; the first two have a Spark session (see tests/conftest.py).
 PYTEST := $(BIN)/python -m pytest
@@ -55,6 +56,12 @@ $(SPARK_CLASSES): $(STAMP) tools/archive_spark_classes.py
 	@$(BIN)/python tools/archive_spark_classes.py $@
 	@touch $@
 
+# In a fresh clone each worker would compile all modules, and rewrite their assertions, by itself.
+# What cannot be collected the run of the tests reports.
+$(COMPILED): $(STAMP)
+	@$(PYTEST) --collect-only -q > /dev/null 2>&1 || true
+	@touch $@
+
 .PHONY: demo
 demo: $(STAMP) ## Run the main job on real data (DEMO_ARGS="--backend sqlite")
 	@$(BIN)/python examples/nycflights $(DEMO_ARGS)
@@ -68,9 +75,15 @@ test: $(STAMP) ## Lint, types, layers and tests: what CI runs
 	status=0; $(MAKE) --no-print-directory pytest || status=$$?; \
 	wait $$lint || status=$$?; cat build/lint.txt; exit $$status
 
+define run_tests
+directory=$$(mktemp -d -p $(TEST_TMP) ss.XXXXXX); trap 'rm -rf "$$directory"' EXIT; \
+chmod a+x "$$directory"; \
+TMPDIR=$$directory $(PYTEST) -n $(WORKERS) --dist loadscope --no-loadscope-reorder $(1)
+endef
+
 .PHONY: test-quick
 test-quick: $(STAMP) ## The unit tests alone, in a minute or so
-	@$(MAKE) --no-print-directory pytest TEST_ARGS="-m unit $(TEST_ARGS)"
+	@$(call run_tests,-m unit $(TEST_ARGS))
 
 .PHONY: check
 check: test ## The same, under the name that other projects use
@@ -93,10 +106,10 @@ mypy: $(STAMP)
 layers: $(STAMP)
 	$(BIN)/lint-imports --no-logo
 
-pytest: $(STAMP) $(SPARK_CLASSES)
-	@directory=$$(mktemp -d -p $(TEST_TMP) ss.XXXXXX); trap 'rm -rf "$$directory"' EXIT; \
-	chmod a+x "$$directory"; \
-	TMPDIR=$$directory $(PYTEST) -n $(WORKERS) --dist loadscope --no-loadscope-reorder $(TEST_ARGS)
+# What is made first is made at the same time; the unit tests need neither.
+pytest: $(STAMP)
+	@$(MAKE) --silent --no-print-directory -j 2 $(SPARK_CLASSES) $(COMPILED)
+	@$(call run_tests,$(TEST_ARGS))
 
 .PHONY: api
 api: $(STAMP) ## Write the list of public names, docs/api.txt
