@@ -2,11 +2,10 @@
 
 import json
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
+import forked_programs
 import pytest
 from command_line import invoke
 from s3 import Bucket, FaultyProxy
@@ -83,8 +82,8 @@ def test_kills(bucket: Bucket, tmp_path: Path, do: str, failpoint: str, left: li
         options = {name: text for name, text in bucket.options.items() if isinstance(text, str)}
         options["client_options"] = bucket.options["client_options"]
         case = {"url": bucket.root, "options": options, "do": do, "failpoint": failpoint}
-        killed = subprocess.run([sys.executable, str(_PROGRAM), json.dumps(case)], check=False)
-        assert killed.returncode == -signal.SIGKILL
+        killed = forked_programs.run(_PROGRAM, json.dumps(case))
+        assert killed.returncode == -signal.SIGKILL, killed.stderr
 
         assert offsets(root) == left
         put(counts, d=4)
