@@ -48,7 +48,8 @@ class ClientSettings:
         """Use *more* for every client, with what has a client's prefix for that one.
 
         Raises:
-            InvalidTypeError: The servers are no ``str``, or *more* is no mapping from ``str``.
+            InvalidTypeError: The servers are no ``str``, *more* is no mapping from ``str``, or a
+                callback in it is no function.
             InvalidOptionError: *more* has what is decided here.
         """
         servers: object = bootstrap_servers
@@ -73,6 +74,8 @@ class ClientSettings:
                 )
             target[bare] = value
 
+            if bare.endswith("_cb") and not callable(value):
+                raise InvalidTypeError(f"the setting {name!r} is a function, got {value!r}")
     def consumer(
         self,
         group: str,

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from statestores.errors import (
     InstanceFencedError,
     InvalidStateStoreError,
+    InvalidTypeError,
 )
 from statestores.files.directory_lock import DirectoryLock
 from statestores.files.local_path import local_path
@@ -57,6 +58,7 @@ from statestores.spi import Durability, TopicPartition
 from statestores.spi.metrics.metric import Metrics
 from statestores.stopping import StopRequest
 from statestores.tasks.restore_progress import RestoreListener
+from statestores.tasks.task_arguments import check_listener
 
 if TYPE_CHECKING:
     from statestores.serving import ApplicationServer, Serving
@@ -104,6 +106,9 @@ class KafkaRunner:
         *clock_ms* is the wall clock, for those who test with one of their own.
         """
         check_topology(topology)
+        check_listener(on_restore)
+        if progress is not None and not callable(progress):
+            raise InvalidTypeError(f"progress is a function of a KafkaProgress, got {progress!r}")
         check_duration("commit_interval_ms", commit_interval_ms)
         check_count("commit_records", commit_records)
         check_count("least_column_rows", least_column_rows)

@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 from kafka_patience import Patience
 
-from statestores.errors import BrokerError, InvalidOptionError
+from statestores.errors import BrokerError
 from statestores.kafka import cluster as cluster_module
 from statestores.kafka.broker_errors import broker_error
 from statestores.kafka.client_settings import CLIENT_LOGGER, ClientSettings
@@ -66,9 +66,3 @@ def test_a_trouble_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
 
     assert [each.args for each in caplog.records] == [("no such host",), ("no such port",)] * 3
     assert troubles.last is None
-
-
-def test_a_size_of_records_is_a_number() -> None:
-    """It was a ValueError of Python's."""
-    with pytest.raises(InvalidOptionError, match=r"'message\.max\.bytes' is a number of bytes"):
-        ClientSettings("broker:9092", {"message.max.bytes": "much"}).largest_bytes  # noqa: B018

@@ -15,6 +15,8 @@ from statestores.errors import (
     InvalidArgumentError,
     OffsetOutOfRangeError,
     ProcessingError,
+    InvalidOptionError,
+    InvalidTypeError,
     StoreLockedError,
     TopologyMismatchError,
 )
@@ -318,11 +320,25 @@ def test_the_command_line_runs_on_kafka(
 
 
 def test_arguments_are_judged_before_anything_is_asked(tmp_path: Path) -> None:
-    """What is no choice is named with the choices."""
-    with pytest.raises(InvalidArgumentError, match="'exactly_once', 'at_least_once'"):
-        run(
-            Shop("judged").topology,
-            bootstrap_servers="nobody:1",
-            state=tmp_path,
-            guarantee="maybe",  # type: ignore[arg-type]  # on purpose
-        )
+    """What is no choice is named with the choices, and no error is Python's or the client's.
+
+    A size that was no number was a ``ValueError``, a listener that was no function a ``TypeError``
+    of the thread that restores, and a callback of the client that was none a ``TypeError``, too.
+    """
+    wrong: list[tuple[type[Exception], str, dict[str, Any]]] = [
+        (InvalidArgumentError, "'exactly_once', 'at_least_once'", {"guarantee": "maybe"}),
+        (InvalidTypeError, "progress is a function", {"progress": 5}),
+        (InvalidTypeError, "a listener is a function", {"on_restore": "loud"}),
+        (InvalidTypeError, "'error_cb' is a function", {"settings": {"error_cb": 5}}),
+    ]
+
+    for error, message, arguments in wrong:
+        with pytest.raises(error, match=message):
+            run(
+                Shop("judged").topology,
+                bootstrap_servers="nobody:1",
+                state=tmp_path,
+                **arguments,
+            )
+    with pytest.raises(InvalidOptionError, match=r"'message\.max\.bytes' is a number of bytes"):
+        ClientSettings("broker:9092", {"message.max.bytes": "much"}).largest_bytes  # noqa: B018
