@@ -37,6 +37,8 @@ _DECIDED = {
 }
 _MAX_BYTES = 1_000_000
 """librdkafka's default of message.max.bytes."""
+_BATCH_BYTES = 1_000_000
+"""librdkafka's default of batch.size."""
 _TRANSACTION_TIMEOUT_MS = 10_000
 """Kafka Streams' default: as long as a dead instance's transaction may hide what follows it."""
 
@@ -72,10 +74,10 @@ class ClientSettings:
                 raise InvalidOptionError(
                     f"the setting {name!r} is not yours to choose: {_DECIDED[bare]}"
                 )
-            target[bare] = value
-
             if bare.endswith("_cb") and not callable(value):
                 raise InvalidTypeError(f"the setting {name!r} is a function, got {value!r}")
+            target[bare] = value
+
     def consumer(
         self,
         group: str,
@@ -117,9 +119,16 @@ class ClientSettings:
             "group.id": group,
         }
 
-    def producer(self, transactional_id: str | None) -> dict[str, Any]:
-        """Return the settings of a producer; *transactional_id* makes it one of transactions."""
+    def producer(
+        self, transactional_id: str | None, largest_batch: int | None = None
+    ) -> dict[str, Any]:
+        """Return the settings of a producer; *transactional_id* makes it one of transactions.
+
+        Of several records it sends no more than *largest_batch* bytes at once.
+        """
         settings: dict[str, Any] = {"linger.ms": 5}
+        if largest_batch is not None and largest_batch < _BATCH_BYTES:
+            settings["batch.size"] = largest_batch
         if transactional_id is not None:
             settings |= {"transaction.timeout.ms": _TRANSACTION_TIMEOUT_MS}
         settings |= {**self._common, **self._own["producer"], "enable.idempotence": True}
@@ -141,6 +150,13 @@ class ClientSettings:
             raise InvalidOptionError(
                 f"the setting 'message.max.bytes' is a number of bytes, got {given!r}"
             ) from error
+
+    @property
+    def compresses(self) -> bool:
+        """Whether a producer may compress what it sends."""
+        given = self.producer(None)
+        names = ("compression.type", "compression.codec")
+        return any(given.get(name, "none") != "none" for name in names)
 
     def admin(self) -> dict[str, Any]:
         """Return the settings of the client that creates topics and looks at them."""

@@ -28,6 +28,16 @@ REQUEST_SECONDS = 10.0
 PATIENCE_SECONDS = 60.0
 """How long requests are repeated that may succeed later: longer than a broker takes to restart."""
 
+_FORBIDDEN = (
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+)
+_ENDLESS_MS = str((1 << 63) - 1)
+_ANY_TIME = {
+    "message.timestamp.before.max.ms": _ENDLESS_MS,
+    "message.timestamp.after.max.ms": _ENDLESS_MS,
+}
+"""So that what a topology keeps for itself may be of any time, as its stores are (KFK-35)."""
 _PAUSE_SECONDS = 0.05
 _SHORT_SECONDS = 2.0
 
@@ -101,8 +111,10 @@ class Cluster:
 
         return self._repeated("look for the topics " + ", ".join(names), ask) if names else {}
 
-    def settings_of(self, topics: Iterable[str]) -> dict[str, dict[str, str]]:
-        """Return the settings of *topics*, which are there.
+    def settings_of(
+        self, topics: Iterable[str], *, as_allowed: bool = False
+    ) -> dict[str, dict[str, str]]:
+        """Return the settings of *topics*, which are there; of those we may see, if *as_allowed*.
 
         Raises:
             BrokerError: As `partitions`.
@@ -111,10 +123,16 @@ class Cluster:
 
         def ask() -> dict[str, dict[str, str]]:
             asked = self._admin.describe_configs(resources, request_timeout=REQUEST_SECONDS)
-            return {
-                resource.name: {name: entry.value for name, entry in future.result().items()}
-                for resource, future in asked.items()
-            }
+            found = {}
+            for resource, future in asked.items():
+                try:
+                    entries = future.result()
+                except KafkaException as error:
+                    if not (as_allowed and error_of(error).code() in _FORBIDDEN):
+                        raise
+                else:
+                    found[resource.name] = {name: each.value for name, each in entries.items()}
+            return found
 
         return self._repeated("read the settings of topics", ask) if resources else {}
 
@@ -125,6 +143,7 @@ class Cluster:
             BrokerError: The cluster refuses, or does not answer.
         """
         wanted = {topic.name: topic for topic in topics}
+        more = dict(_ANY_TIME)
 
         def ask() -> None:
             missing = [
@@ -132,7 +151,7 @@ class Cluster:
                     topic.name,
                     num_partitions=topic.partitions,
                     replication_factor=replication_factor,
-                    config=dict(topic.settings),
+                    config={**topic.settings, **more},
                 )
                 for topic in wanted.values()
             ]
@@ -142,7 +161,11 @@ class Cluster:
                 try:
                     future.result()
                 except KafkaException as error:
-                    if error_of(error).code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                    code = error_of(error).code()
+                    if code == KafkaError.INVALID_CONFIG and more:
+                        more.clear()  # a broker before Kafka 3.6, which takes any time anyway
+                        ask()
+                    elif code != KafkaError.TOPIC_ALREADY_EXISTS:
                         raise
 
         if not wanted:

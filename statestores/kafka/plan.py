@@ -1,12 +1,13 @@
 """Which tasks there are, and what each reads and writes: the same for every instance."""
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING, NamedTuple
 
 from statestores.errors import TopologyMismatchError
 from statestores.kafka.internal_topics import (
+    InternalTopic,
     changelog_name,
     check_present,
     differences,
@@ -14,6 +15,7 @@ from statestores.kafka.internal_topics import (
     topic_counts,
 )
 from statestores.kafka.run_arguments import ChangelogFormat
+from statestores.kafka.tasks.topic_limits import TopicLimits, largest_batch
 from statestores.partitioning import Partitioner, partitioner_by_name
 from statestores.processing.topology import Graph, SubTopology
 from statestores.spi import TopicPartition
@@ -42,6 +44,9 @@ class Plan:
 
     counts: Mapping[str, int]
     """How many partitions each topic has."""
+
+    limits: Mapping[str, TopicLimits] = field(default_factory=dict)
+    """What each topic takes that is written, as far as the cluster lets us know."""
 
     @property
     def application(self) -> str:
@@ -73,6 +78,11 @@ class Plan:
         """Return what a task reads."""
         part = self.part(key)
         return [TopicPartition(topic.name, key.partition) for topic in part.source_topics]
+
+    def tasks_of(self, part: str) -> int:
+        """Return how many tasks run the part of this name."""
+        found = next(each for each in self.parts if each.name == part)
+        return self.graph.task_count(found, self.counts)
 
     def part(self, key: TaskKey) -> SubTopology:
         """Return the part that a task runs."""
@@ -135,20 +145,33 @@ class Plan:
         """Whether a task reads several topics, the same partition of each."""
         return any(len(part.source_topics) > 1 for part in self.parts)
 
-    def written(self, part: SubTopology) -> dict[str, tuple[Partitioner, Sequence[TopicPartition]]]:
-        """Return what a task of *part* may emit to: partitioners and partitions, by topic."""
+    @property
+    def largest_batch(self) -> int | None:
+        """How many bytes every topic takes at once; ``None`` where none is known to refuse any."""
+        return largest_batch(self.limits.values())
+
+    def written(
+        self, part: SubTopology
+    ) -> dict[str, tuple[Partitioner, Sequence[TopicPartition], TopicLimits]]:
+        """Return what a task of *part* may emit to: partitioner, partitions, limits, by topic."""
         topics = (*part.sink_topics, *self.graph.errors.dead_letter_topics)
         return {
             topic.name: (
                 partitioner_by_name(topic.partitioner),
                 [TopicPartition(topic.name, each) for each in range(self.counts[topic.name])],
+                self.limits.get(topic.name, TopicLimits()),
             )
             for topic in topics
         }
 
 
 def plan_with_topics(
-    graph: Graph, cluster: "Cluster", changelog_format: ChangelogFormat, replication_factor: int
+    graph: Graph,
+    cluster: "Cluster",
+    changelog_format: ChangelogFormat,
+    replication_factor: int,
+    *,
+    is_compressed: bool = False,
 ) -> Plan:
     """Return the plan of *graph*; what is missing of its own topics is created.
 
@@ -176,4 +199,15 @@ def plan_with_topics(
     created = {topic.name: topic for topic in missing}
     found = cluster.partitions(created)  # another instance may have been faster
     check_present(missing, found, cluster.settings_of(found))
-    return Plan(graph, counts)
+    limits = {
+        name: TopicLimits.of(settings, is_compressed=is_compressed)
+        for name, settings in cluster.settings_of(_written(graph, wanted), as_allowed=True).items()
+    }
+    return Plan(graph, counts, limits)
+
+
+def _written(graph: Graph, internal: Iterable[InternalTopic]) -> set[str]:
+    """Return the names of all topics that instances write."""
+    outer = [topic.name for part in graph.sub_topologies for topic in part.sink_topics]
+    letters = [topic.name for topic in graph.errors.dead_letter_topics]
+    return {*outer, *letters, *(topic.name for topic in internal)}

@@ -199,7 +199,11 @@ class KafkaRunner:
             identity = claim(self._directory, self._graph)
             cluster = Cluster(self._settings)
             plan = plan_with_topics(
-                self._graph, cluster, self._changelog_format, self._replication_factor
+                self._graph,
+                cluster,
+                self._changelog_format,
+                self._replication_factor,
+                is_compressed=self._settings.compresses,
             )
             self._cluster, self._plan = cluster, plan
             if self._serve is not None:

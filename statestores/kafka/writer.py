@@ -147,14 +147,16 @@ class TransactionalWriter(_Producing):
 
     markers = 1
 
-    def __init__(self, settings: ClientSettings, transactional_id: str) -> None:
+    def __init__(
+        self, settings: ClientSettings, transactional_id: str, largest_batch: int | None = None
+    ) -> None:
         """Take over *transactional_id*: what an earlier process has left open under it is aborted.
 
         Raises:
             InvalidOptionError: The client refuses its settings.
             BrokerError: The cluster does not answer, or allows no transactions.
         """
-        super().__init__(settings.producer(transactional_id), settings.largest_bytes)
+        super().__init__(settings.producer(transactional_id, largest_batch), settings.largest_bytes)
         self._is_open = False
         self._failure: StateStoreError | None = None
         self._calls = PatientCalls("transactions")
@@ -301,13 +303,13 @@ class PlainWriter(_Producing):
 
     markers = 0
 
-    def __init__(self, settings: ClientSettings) -> None:
+    def __init__(self, settings: ClientSettings, largest_batch: int | None = None) -> None:
         """Make the producer.
 
         Raises:
             InvalidOptionError: The client refuses its settings.
         """
-        super().__init__(settings.producer(None), settings.largest_bytes)
+        super().__init__(settings.producer(None, largest_batch), settings.largest_bytes)
         self._failure: KafkaError | None = None
 
     def write(

@@ -4,20 +4,22 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 import pytest
 from kafka_cluster import TestCluster
 
 import statestores as ss
+from statestores.errors import InvalidTimeError
 from statestores.kafka import run
 from statestores.kafka.changelog_rows import RowFormat
 from statestores.kafka.tasks.task_writer import TaskWriter
+from statestores.kafka.tasks.topic_limits import TopicLimits
 from statestores.kafka.tasks.waiting_records import waiting_records
 from statestores.partitioning import partitioner_by_name
 from statestores.processing import Record, Topic, Topology
 from statestores.processing.columns.column import NotOnColumnsError
 from statestores.processing.record_rows import record_batch
 from statestores.processing.runtime import TaskRuntime
+from statestores.semantics.expiry.wall_clock import wall_clock_ms
 from statestores.serdes.typed_stores.processor_store import for_processors
 from statestores.spi import TopicPartition
 
@@ -71,6 +73,7 @@ def _task_writer(part: Any, written: _Written) -> TaskWriter:
         topic.name: (
             partitioner_by_name(topic.partitioner),
             [TopicPartition(topic.name, each) for each in range(3)],
+            TopicLimits(after_ms=ss.HOUR),
         )
         for topic in part.sink_topics
     }
@@ -138,9 +141,9 @@ def test_what_waits_is_processed_as_columns(tmp_path: Path, topic: str) -> None:
     assert set(columns.records) <= set(records.records)
 
 
-@pytest.mark.spec("PRC-57", "KFK-26")
-def test_rows_that_may_be_too_large_are_left_to_their_records() -> None:
-    """One that is too large is dealt with as its policy says, and none of them goes out twice."""
+@pytest.mark.spec("PRC-57", "KFK-26", "KFK-35")
+def test_rows_that_a_topic_may_refuse_are_left_to_their_records() -> None:
+    """Too large, or too far from now: as its policy says, and none of them goes out twice."""
     [part, *_] = _priced().build().sub_topologies
     written = _Written()
     writer = _task_writer(part, written)
@@ -149,14 +152,21 @@ def test_rows_that_may_be_too_large_are_left_to_their_records() -> None:
     batch = record_batch(fits)
     writer.emit_rows(topic.name, batch)
 
-    with pytest.raises(NotOnColumnsError):
-        writer.emit_rows(
-            topic.name,
-            pa.RecordBatch.from_arrays(
-                [batch.column(0), pa.array([bytes(100), b""]), *batch.columns[2:]],
-                schema=batch.schema,
-            ),
-        )
+    now_ms = wall_clock_ms()
+    wrong: list[Record[Any, Any]] = [
+        Record(b"a", bytes(100), 5),
+        Record(b"a", b"", now_ms + 2 * ss.HOUR),
+    ]
+    for record in wrong:
+        with pytest.raises(NotOnColumnsError):
+            writer.emit_rows(topic.name, record_batch([record, *fits]))
+    with pytest.raises(InvalidTimeError, match=r"message\.timestamp\.after\.max\.ms"):
+        writer.emit(topic.name, wrong[-1], None)
+    settings = {"message.timestamp.before.max.ms": "1000"}
+    with pytest.raises(InvalidTimeError, match=r"message\.timestamp\.before\.max\.ms"):
+        TopicLimits.of(settings, is_compressed=False).check_time("out", now_ms - ss.HOUR)
+    settings["message.timestamp.type"] = "LogAppendTime"
+    TopicLimits.of(settings, is_compressed=False).check_time("out", now_ms - ss.HOUR)
 
     key_place = partitioner_by_name(topic.partitioner).partition(b"a", 3)
     assert written.records == [

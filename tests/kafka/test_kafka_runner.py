@@ -6,17 +6,19 @@ from typing import Any, ClassVar
 import pytest
 from command_line import invoke
 from confluent_kafka import Consumer
+from confluent_kafka.admin import NewPartitions
 from kafka_cluster import TestCluster, wait_for
 from kafka_shop import CLICKS, RATES, Shop
+from kafka_threads import ThreadedInstance
 
 import statestores as ss
 from statestores.errors import (
     InstanceFencedError,
     InvalidArgumentError,
-    OffsetOutOfRangeError,
-    ProcessingError,
     InvalidOptionError,
     InvalidTypeError,
+    OffsetOutOfRangeError,
+    ProcessingError,
     StoreLockedError,
     TopologyMismatchError,
 )
@@ -29,7 +31,7 @@ from statestores.kafka.run_arguments import ChangelogFormat
 from statestores.kafka.tasks import wholes
 from statestores.kafka.tasks.changelog_frames import FRAME_KEYS
 from statestores.kafka.writer import TransactionalWriter
-from statestores.processing import Record, Topic, Topology
+from statestores.processing import DeadLetter, Record, Topic, Topology
 from statestores.spi import TopicPartition
 
 _FAST: dict[str, Any] = {"consumer.fetch.wait.max.ms": 20}
@@ -226,9 +228,13 @@ def test_internal_topics_are_made_and_compared(cluster: TestCluster, tmp_path: P
         attempt("b")
 
 
-@pytest.mark.spec("KFK-1", "KFK-9", "KFK-13")
+@pytest.mark.spec("KFK-1", "KFK-9", "KFK-13", "KFK-36")
 def test_what_cannot_go_on_says_so(cluster: TestCluster, tmp_path: Path) -> None:
-    """A directory in use, a record that fails, and a store that is ahead of its changelog."""
+    """A directory in use, a record that fails, a store that is ahead of its changelog; growth.
+
+    Partitions that came while an instance ran were restored for a minute, in which it could not be
+    stopped, from changelogs that had none; then it said that the cluster did not answer.
+    """
     name = cluster.name("fails")
     numbers = Topic(f"{name}-in", key=ss.utf8, value=ss.int64, partitions=1)
     out = Topic(f"{name}-out", key=ss.utf8, value=ss.int64, partitions=1)
@@ -274,6 +280,62 @@ def test_what_cannot_go_on_says_so(cluster: TestCluster, tmp_path: Path) -> None
     store.close()
     with pytest.raises(OffsetOutOfRangeError, match="remove the local store"):
         attempt()
+
+    grown = ThreadedInstance(cluster, topology, tmp_path / "grown")
+    with grown:
+        grown.wait_for("running", 1)
+        [created] = cluster.admin.create_partitions([NewPartitions(numbers.name, 2)]).values()
+        created.result()
+        wait_for(lambda: grown.failure, "a refusal")
+
+    assert isinstance(grown.failure, TopologyMismatchError)
+    assert str(grown.failure).startswith(f"the group assigns partition 1 of {numbers.name!r}")
+
+
+@pytest.mark.spec("KFK-26", "KFK-35")
+def test_what_a_topic_does_not_take_is_one_records_failure(
+    cluster: TestCluster, tmp_path: Path
+) -> None:
+    """The broker refused whole transactions for it, twenty times, and the run ended, as the next.
+
+    So did one record that was too large for its topic, or more than an hour ahead (a time in
+    microseconds), whatever the error policy, and also many small records that were sent at once
+    into a topic with a low ``max.message.bytes``. Stores take any time, and so do their changelogs.
+    """
+    name = cluster.name("takes")
+    lines, dead = Topic(f"{name}-in", key=ss.utf8, value=ss.utf8), Topic(f"{name}-dead")
+    out = Topic(f"{name}-out", key=ss.utf8, value=ss.utf8)
+    ahead_ms = 1 << 52
+    cluster.create(lines, dead, **{"message.timestamp.after.max.ms": str(1 << 60)})
+    cluster.create(out, **{"max.message.bytes": "2000"})
+    fits = "x" * 1_929  # to the byte: with what the batch of one record has besides
+    cluster.append(lines, [Record(f"{each:09}", "little", 1 + each) for each in range(300)])
+    cluster.append(
+        lines, [Record("a", fits, 301), Record("b", fits + "x", 302), Record("c", "", ahead_ms)]
+    )
+    topology = Topology(name, errors=DeadLetter(dead))
+    stream = topology.stream(lines)
+    stream.to(out)
+    stream.group_by_key().count(ss.KeyValue("counts", key=ss.utf8, value=ss.int64))
+
+    run(
+        topology,
+        bootstrap_servers=cluster.address,
+        state=tmp_path,
+        backend="sqlite",
+        settings=_FAST,
+        until="idle",
+    )
+    taken = [record.key for record in cluster.read(out)]
+    reasons = [dict(record.headers) for record in cluster.read(dead)]
+    counted = cluster.read(Topic(f"{name}-counts-changelog", key=ss.utf8, value=ss.int64))
+
+    assert taken == [*(f"{each:09}" for each in range(300)), "a"]
+    assert [each["__streams.errors.exception"] for each in reasons] == [
+        b"BrokerError",
+        b"InvalidTimeError",
+    ]
+    assert counted[-1] == Record("c", 1, ahead_ms)
 
 
 @pytest.mark.spec("KFK-7")

@@ -323,6 +323,14 @@ class Membership:
         now = time.monotonic()
         for key in wanted - self.tasks.running.keys() - self.tasks.restoring.keys():
             places = self._plan.places(key)
+            planned = self._plan.tasks_of(key.part)
+            if key.partition >= planned:
+                [topic, *_] = (each.topic for each in places if each in self._owned)
+                raise TopologyMismatchError(
+                    f"the group assigns partition {key.partition} of {topic!r}, which had "
+                    f"{planned} when this instance began: keys are elsewhere now than their rows; "
+                    "start again to be told which of the application's own topics do not fit"
+                )
             missing = [place for place in places if place not in self._owned]
             if not missing:
                 self.tasks.restore(key)

@@ -74,9 +74,9 @@ class Stay:
         self.lag: Mapping[TopicPartition, int] = MappingProxyType({})
         """See `KafkaProgress.lag`."""
         self._writer: Writer = (
-            TransactionalWriter(settings, f"{plan.application}-{instance}")
+            TransactionalWriter(settings, f"{plan.application}-{instance}", plan.largest_batch)
             if options.guarantee == "exactly_once"
-            else PlainWriter(settings)
+            else PlainWriter(settings, plan.largest_batch)
         )
         try:
             self.tasks = AssignedTasks(

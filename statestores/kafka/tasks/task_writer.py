@@ -8,11 +8,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from confluent_kafka import KafkaError, Message
 
+from statestores.errors import InvalidTimeError
 from statestores.kafka.changelog_rows import ChangelogRow
 from statestores.kafka.client_settings import CLIENT_LOGGER
 from statestores.kafka.messages import offset_of
 from statestores.kafka.tasks.changelog_frames import FrameFormat
 from statestores.kafka.tasks.task_stores import LoggedStore
+from statestores.kafka.tasks.topic_limits import TopicLimits
 from statestores.kafka.writer import Writer
 from statestores.partitioning import Partitioner
 from statestores.processing.columns.column import NotOnColumnsError
@@ -29,10 +31,42 @@ _MOST_KNOWN_KEYS = 20_000
 class _Output:
     """A topic that the task writes."""
 
-    def __init__(self, partitioner: Partitioner, places: Sequence[TopicPartition]) -> None:
+    def __init__(
+        self, partitioner: Partitioner, places: Sequence[TopicPartition], limits: TopicLimits
+    ) -> None:
         self.partitioner = partitioner
         self.places = places
+        self.limits = limits
+        self._easy_ms = range(0)
         self.known: dict[bytes, TopicPartition] = {}
+
+    def check(self, topic: str, record: RawRecord) -> None:
+        """Accept *record*, unless the *topic* does not take it (KFK-35).
+
+        Raises:
+            BrokerError, InvalidTimeError: It is too large, or too far from now.
+        """
+        key, value, time_ms, headers = record
+        self.limits.check_size(topic, key, value, headers)
+        self.check_times(topic, time_ms, time_ms)
+
+    def check_times(self, topic: str, first_ms: int, last_ms: int) -> None:
+        """Accept records whose times are from *first_ms* to *last_ms*.
+
+        Raises:
+            InvalidTimeError: As `check`.
+        """
+        if first_ms in self._easy_ms and last_ms in self._easy_ms:
+            return
+        for time_ms in (first_ms, last_ms):
+            self.limits.check_time(topic, time_ms)
+        if self.limits.earliest_ms == 0:  # else what is late enough now may be too early soon
+            self._easy_ms = range(self.limits.latest_ms + 1)
+
+    def easy_bytes(self, largest_bytes: int) -> int:
+        """Return how many bytes a record may have that neither the client nor the topic refuses."""
+        limit = self.limits.easy_bytes
+        return largest_bytes if limit is None else min(largest_bytes, limit)
 
     def place(self, key: bytes) -> TopicPartition:
         """Return where a record with *key* goes."""
@@ -51,7 +85,7 @@ class TaskWriter:
     def __init__(
         self,
         writer: Writer,
-        topics: Mapping[str, tuple[Partitioner, Sequence[TopicPartition]]],
+        topics: Mapping[str, tuple[Partitioner, Sequence[TopicPartition], TopicLimits]],
         task_partition: int,
     ) -> None:
         """Emit to *topics* by *writer*; records without key go by the *task_partition*."""
@@ -65,9 +99,14 @@ class TaskWriter:
         """Whether something was emitted since this was last reset."""
 
     def emit(self, topic: str, record: RawRecord, partition: int | None) -> None:
-        """Write *record*."""
-        self.has_emitted = True
+        """Write *record*.
+
+        Raises:
+            BrokerError, InvalidTimeError: The topic does not take it.
+        """
         output = self._outputs[topic]
+        output.check(topic, record)
+        self.has_emitted = True
         key, value, time_ms, headers = record
         if partition is not None:
             place = output.places[partition]
@@ -81,12 +120,17 @@ class TaskWriter:
         """Write *rows*, each to the partition that its key says.
 
         Raises:
-            NotOnColumnsError: One may be too large. Nothing is written; it is for the records to
-                say which.
+            NotOnColumnsError: One may be too large, or too far from now. Nothing is written; it is
+                for the records to say which.
         """
-        if _most_bytes(rows) > self._largest_bytes:
-            raise NotOnColumnsError(f"a record for {topic!r} may be too large")
         output = self._outputs[topic]
+        if _most_bytes(rows) > output.easy_bytes(self._largest_bytes):
+            raise NotOnColumnsError(f"a record for {topic!r} may be too large")
+        times = pc.min_max(rows.column(2)).as_py()
+        try:
+            output.check_times(topic, times["min"] or 0, times["max"] or 0)
+        except InvalidTimeError as error:
+            raise NotOnColumnsError(f"a record for {topic!r} is too far from now") from error
         places, write = output.places, self._write
         keys = rows.column(0)
         chosen = pc.if_else(
