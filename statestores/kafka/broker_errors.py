@@ -54,6 +54,10 @@ class TransactionAbortedError(BrokerError):
     retryable = True
 
 
+class StoppedWaitingError(BrokerError):
+    """The cluster does not answer, and nobody waits for it any more: the instance is stopped."""
+
+
 def error_of(raised: BaseException) -> KafkaError:
     """Return what a `KafkaException` carries."""
     found = raised.args[0] if raised.args else None

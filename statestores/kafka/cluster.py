@@ -8,11 +8,17 @@ from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCol
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec, ResourceType
 
-from statestores.kafka.broker_errors import broker_error, error_of, settings_error
+from statestores.kafka.broker_errors import (
+    StoppedWaitingError,
+    broker_error,
+    error_of,
+    settings_error,
+)
 from statestores.kafka.client_settings import CLIENT_LOGGER, ClientSettings, OffsetReset
 from statestores.kafka.client_troubles import told_troubles
 from statestores.kafka.internal_topics import InternalTopic
 from statestores.spi import TopicPartition
+from statestores.stopping import StopRequest
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -54,8 +60,8 @@ def spelled(topic_id: Uuid) -> str:
 class Cluster:
     """Any thread may use it."""
 
-    def __init__(self, settings: ClientSettings) -> None:
-        """Make the client; nothing is asked yet.
+    def __init__(self, settings: ClientSettings, stopping: StopRequest | None = None) -> None:
+        """Make the client; nothing is asked yet, and nothing twice once *stopping* is set.
 
         Raises:
             InvalidOptionError: The client refuses its settings.
@@ -65,6 +71,7 @@ class Cluster:
             self._admin = self._client()
         except KafkaException as error:
             raise settings_error(error) from error
+        self._stopping = stopping or StopRequest()
         self._deletions: list[Future[Any]] = []
 
     def _client(self) -> AdminClient:
@@ -291,7 +298,7 @@ class Cluster:
             self._deletions += self._admin.delete_records(asked).values()
 
     def _repeated(self, doing: str, ask: Callable[[], T]) -> T:
-        answer = repeated(doing, ask, self._why)
+        answer = repeated(doing, ask, self._why, self._stopping)
         self._admin.poll(0)
         self._troubles.forget()
         return answer
@@ -302,12 +309,15 @@ class Cluster:
         return self._troubles.last
 
 
-def repeated(doing: str, ask: Callable[[], T], why: Callable[[], str | None] = lambda: None) -> T:
+def repeated(
+    doing: str, ask: Callable[[], T], why: Callable[[], str | None], stopping: StopRequest
+) -> T:
     """Return what *ask* returns, which is tried again while its failure may pass.
 
     *why* is asked after each failure for what the client has said of it.
 
     Raises:
+        StoppedWaitingError: It has failed, and *stopping* is set.
         BrokerError: It fails for good, or for too long.
     """
     deadline = time.monotonic() + PATIENCE_SECONDS
@@ -318,7 +328,8 @@ def repeated(doing: str, ask: Callable[[], T], why: Callable[[], str | None] = l
             reason = why()
             if not may_pass(error_of(error)) or time.monotonic() > deadline:
                 raise broker_error(doing, error, why=reason) from error
-            time.sleep(_PAUSE_SECONDS)
+            if stopping.wait(_PAUSE_SECONDS):
+                raise StoppedWaitingError(str(broker_error(doing, error, why=reason))) from error
 
 
 _PASSING = frozenset(

@@ -14,6 +14,9 @@ ChangelogFormat: TypeAlias = Literal["rows", "frames"]
 Until: TypeAlias = Literal["stopped", "idle"]
 """When a run ends: when it is told to, or when everything that is there is processed."""
 
+_MOST_COPIES = 10_000
+"""What the client takes; no cluster has as many brokers."""
+
 
 def check_topology(topology: object) -> None:
     """Refuse what is no topology.
@@ -58,11 +61,11 @@ def check_replicas(*, replication_factor: int, standby_replicas: int) -> None:
         InvalidArgumentError: One is no ``int``, or out of its range.
     """
     if type(replication_factor) is not int or not (
-        replication_factor == -1 or replication_factor > 0
+        replication_factor == -1 or 1 <= replication_factor <= _MOST_COPIES
     ):
         raise InvalidArgumentError(
-            "replication_factor must be -1, for the brokers' own, or an int from 1, got "
-            f"{replication_factor!r}"
+            f"replication_factor must be -1, for the brokers' own, or an int from 1 to "
+            f"{_MOST_COPIES}, got {replication_factor!r}"
         )
     if type(standby_replicas) is not int or standby_replicas < 0:
         raise InvalidArgumentError(

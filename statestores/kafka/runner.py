@@ -22,6 +22,7 @@ from statestores.files.local_path import local_path
 from statestores.kafka.answering.open_stores import OpenStores
 from statestores.kafka.answering.server import begin_to_answer
 from statestores.kafka.answering.topic_membership import TopicMembership
+from statestores.kafka.broker_errors import StoppedWaitingError
 from statestores.kafka.client_settings import (
     CLIENT_LOGGER,
     ClientSettings,
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
 SNAPSHOT_INTERVAL_MS = 600_000
 """Ten minutes: what a restore reads of the changelog is what came in that time."""
 _MOST_REJOINS = 5
+_ENDED = "this instance ends without a commit: %s"
 """How often an instance joins anew without a commit in between."""
 
 
@@ -194,10 +196,17 @@ class KafkaRunner:
             BrokerError: The cluster refuses, or has not answered for a minute.
             StateStoreError: A store could not be opened, read or written.
         """
+        try:
+            return self._run()
+        except StoppedWaitingError as error:
+            CLIENT_LOGGER.warning(_ENDED, error)
+            return self.report()
+
+    def _run(self) -> KafkaProgress:
         with ExitStack() as stack:
             stack.callback(DirectoryLock.acquire(self._directory).release)
             identity = claim(self._directory, self._graph)
-            cluster = Cluster(self._settings)
+            cluster = Cluster(self._settings, self._stopping)
             plan = plan_with_topics(
                 self._graph,
                 cluster,
@@ -250,7 +259,7 @@ class KafkaRunner:
                     if fenced > _MOST_REJOINS:
                         raise
                     if self._stopping.is_set():  # what it has not committed, the next one does
-                        CLIENT_LOGGER.warning("this instance ends without a commit: %s", error)
+                        CLIENT_LOGGER.warning(_ENDED, error)
                         return self.report()
                     self._rejoins += 1
                     CLIENT_LOGGER.warning("this instance joins the group anew: %s", error)

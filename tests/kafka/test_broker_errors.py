@@ -2,17 +2,20 @@
 
 import logging
 import socket
+from pathlib import Path
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 from kafka_patience import Patience
 
 from statestores.errors import BrokerError
+from statestores.kafka import KafkaRunner
 from statestores.kafka import cluster as cluster_module
 from statestores.kafka.broker_errors import broker_error
 from statestores.kafka.client_settings import CLIENT_LOGGER, ClientSettings
 from statestores.kafka.client_troubles import ClientTroubles
 from statestores.kafka.cluster import Cluster
+from statestores.processing import Topic, Topology
 
 
 @pytest.mark.parametrize(
@@ -33,7 +36,7 @@ def test_an_error_says_what_to_do(code: int, advice: str) -> None:
 
 @pytest.mark.spec("KFK-33")
 def test_why_a_broker_is_not_reached_is_told(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """A minute of silence ended in "_TIMED_OUT: Failed while waiting for controller".
 
@@ -49,6 +52,12 @@ def test_why_a_broker_is_not_reached_is_told(
         cluster = Cluster(ClientSettings(address, {"error_cb": patience.end}))
         with pytest.raises(BrokerError, match=r"the client says: .*Connection refused; check boot"):
             cluster.partitions(["orders"])
+        # It was waited for a minute, in which nothing stopped an instance: no signal, and no call.
+        topology = Topology("orders")
+        topology.stream(Topic("orders")).to(Topic("copies"))
+        runner = KafkaRunner(topology, address, tmp_path)
+        runner.stop()
+        assert runner.run().commits == 0
 
 
 @pytest.mark.spec("KFK-33")

@@ -404,3 +404,4 @@ def test_arguments_are_judged_before_anything_is_asked(tmp_path: Path) -> None:
             )
     with pytest.raises(InvalidOptionError, match=r"'message\.max\.bytes' is a number of bytes"):
         ClientSettings("broker:9092", {"message.max.bytes": "much"}).largest_bytes  # noqa: B018
+        (InvalidArgumentError, "from 1 to 10000, got 40000", {"replication_factor": 40_000}),
