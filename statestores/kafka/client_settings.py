@@ -99,7 +99,9 @@ class ClientSettings:
             **_READS_COMMITTED,
             **chosen,
             "client.id": f"{own.get('client.id', group)}-{instance}",
-            "auto.offset.reset": offset_reset,
+            # Where the group begins is found out before; what is deleted meanwhile is passed over,
+            # and nothing behind it.
+            "auto.offset.reset": "error" if offset_reset == "error" else "earliest",
             "bootstrap.servers": self.bootstrap_servers,
             "group.id": group,
         }

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 import pytest
 from command_line import invoke
 from confluent_kafka import Consumer
+from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import NewPartitions
 from kafka_cluster import TestCluster, wait_for
 from kafka_shop import CLICKS, RATES, Shop
@@ -24,7 +25,7 @@ from statestores.errors import (
 )
 from statestores.files.directory_lock import DirectoryLock
 from statestores.kafka import KafkaRunner, run
-from statestores.kafka.client_settings import ClientSettings
+from statestores.kafka.client_settings import ClientSettings, OffsetReset
 from statestores.kafka.cluster import Cluster
 from statestores.kafka.group import membership, stay
 from statestores.kafka.run_arguments import ChangelogFormat
@@ -110,9 +111,12 @@ class _Late(Consumer):
             super().seek(partition)
 
 
-@pytest.mark.spec("KFK-25")
+@pytest.mark.spec("KFK-25", "KFK-37")
 def test_the_latest_offset_is_that_of_the_first_time(
-    cluster: TestCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cluster: TestCluster,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     """What came while nobody was there was lost, and so was what waited for the second part.
 
@@ -131,14 +135,14 @@ def test_the_latest_offset_is_that_of_the_first_time(
     by_value.group_by_key().count(ss.KeyValue("counts", key=ss.int64, value=ss.int64)).to(out)
     [internal] = [each for each in topology.build().internal_topics if "by-value" in each.name]
 
-    def attempt() -> int:
+    def attempt(offset_reset: OffsetReset = "latest") -> int:
         return run(
             topology,
             bootstrap_servers=cluster.address,
             state=tmp_path,
             backend="sqlite",
             settings=_FAST,
-            offset_reset="latest",
+            offset_reset=offset_reset,
             until="idle",
         ).processed
 
@@ -152,6 +156,17 @@ def test_the_latest_offset_is_that_of_the_first_time(
     assert attempt() == 3
 
     assert [(record.key, record.value) for record in cluster.read(out)] == [(2, 1), (2, 2)]
+
+    # What a topic has deleted before it was processed was passed over without a word, and with
+    # "latest" everything behind it too.
+    monkeypatch.undo()
+    cluster.append(orders, [Record("late", 3, 4)] * 3)
+    [deleted] = cluster.admin.delete_records([KafkaPartition(orders.name, 0, 3)]).values()
+    deleted.result()
+    with pytest.raises(OffsetOutOfRangeError, match="is 2, and its records begin at 3"):
+        attempt("error")
+    assert attempt() == 4
+    assert "its records begin at 3" in caplog.text
 
 
 @pytest.mark.spec("KFK-13")
@@ -389,6 +404,7 @@ def test_arguments_are_judged_before_anything_is_asked(tmp_path: Path) -> None:
     """
     wrong: list[tuple[type[Exception], str, dict[str, Any]]] = [
         (InvalidArgumentError, "'exactly_once', 'at_least_once'", {"guarantee": "maybe"}),
+        (InvalidArgumentError, "from 1 to 10000, got 40000", {"replication_factor": 40_000}),
         (InvalidTypeError, "progress is a function", {"progress": 5}),
         (InvalidTypeError, "a listener is a function", {"on_restore": "loud"}),
         (InvalidTypeError, "'error_cb' is a function", {"settings": {"error_cb": 5}}),
@@ -404,4 +420,3 @@ def test_arguments_are_judged_before_anything_is_asked(tmp_path: Path) -> None:
             )
     with pytest.raises(InvalidOptionError, match=r"'message\.max\.bytes' is a number of bytes"):
         ClientSettings("broker:9092", {"message.max.bytes": "much"}).largest_bytes  # noqa: B018
-        (InvalidArgumentError, "from 1 to 10000, got 40000", {"replication_factor": 40_000}),

@@ -53,6 +53,7 @@ class Membership:
         group: GroupMembers,
         writer: Writer,
         *,
+        begins_late: bool,
         is_eager: bool,
         clock_ms: Callable[[], int],
     ) -> None:
@@ -66,7 +67,7 @@ class Membership:
         self._group = group
         self._writer = writer
         self._is_eager = is_eager
-        self._begins_late = settings["auto.offset.reset"] == "latest"
+        self._begins_late = begins_late
         self._clock_ms = clock_ms
         self.is_paused = False
         """Whether nothing is read and processed, by the user's wish."""

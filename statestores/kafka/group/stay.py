@@ -105,6 +105,7 @@ class Stay:
                 self.tasks,
                 group,
                 self._writer,
+                begins_late=options.offset_reset == "latest",
                 is_eager=options.protocol == "classic" and plan.needs_co_partitioning,
                 clock_ms=options.clock_ms,
             )

@@ -21,7 +21,12 @@ from confluent_kafka import KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from statestores.arrow.progress import Progress
-from statestores.errors import BrokerError, StateStoreError, StoreClosedError
+from statestores.errors import (
+    BrokerError,
+    OffsetOutOfRangeError,
+    StateStoreError,
+    StoreClosedError,
+)
 from statestores.kafka.broker_errors import broker_error
 from statestores.kafka.client_settings import CLIENT_LOGGER, ClientSettings, OffsetReset
 from statestores.kafka.cluster import Cluster, may_pass
@@ -290,6 +295,7 @@ class Restorer:
         if known is None:
             return False
         restore.committed = dict(known)
+        self._go_on_where_something_is(known)
         begun = self._offsets.beginnings(place for place in restore.inputs if place not in known)
         restore.must_say_beginnings = self._offset_reset == "latest" and any(
             place.topic not in self._internal for place in begun
@@ -297,6 +303,29 @@ class Restorer:
         restore.next_offsets = known | begun
         restore.input_ends = self._cluster.ends(restore.inputs, committed=True)
         return True
+
+    def _go_on_where_something_is(self, known: dict[TopicPartition, int]) -> None:
+        """Move those of *known*, the group's offsets, that its topics have deleted (KFK-37).
+
+        Raises:
+            OffsetOutOfRangeError: There is one, and the reset is an error.
+        """
+        for (topic, partition), start in self._cluster.starts(known).items():
+            offset = known[TopicPartition(topic, partition)]
+            if offset >= start:
+                continue
+            what = (
+                f"the group's next offset in partition {partition} of {topic!r} is {offset}, and "
+                f"its records begin at {start}: what was between was deleted before it was "
+                "processed"
+            )
+            if self._offset_reset == "error":
+                raise OffsetOutOfRangeError(
+                    f"{what}; choose offset_reset='earliest' to go on there, or set the group's "
+                    "offsets, and have the topic keep records for longer"
+                )
+            CLIENT_LOGGER.warning("%s; have the topic keep records for longer", what)
+            known[TopicPartition(topic, partition)] = start
 
     def _assign(self) -> None:
         """Read what is left of all changelogs."""
