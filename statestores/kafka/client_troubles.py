@@ -13,6 +13,8 @@ from confluent_kafka import KafkaError
 
 from statestores.kafka.client_settings import CLIENT_LOGGER
 
+_MOST_TOLD = 100
+"""How many troubles are told until there is an answer: each may have a port in it, or a number."""
 _WHEN = re.compile(r" \(after \d+ms in state \w+[^)]*\)")
 
 
@@ -23,21 +25,24 @@ class ClientTroubles:
         """Tell *also* of everything: what the user gave as ``error_cb``."""
         self._also = also
         self._last: str | None = None
+        self._told: set[str] = set()
 
     def note(self, error: KafkaError) -> None:
-        """Keep what the client says, and log it once until it is another trouble or none."""
+        """Keep what the client says, and log it once until it is answered."""
         if self._also is not None:
             self._also(error)
         if error.code() == KafkaError._ALL_BROKERS_DOWN:  # noqa: SLF001  # it follows the reason
             return
         said = _WHEN.sub("", error.str())
-        if said != self._last:
-            self._last = said
+        self._last = said
+        if said not in self._told and len(self._told) < _MOST_TOLD:
+            self._told.add(said)
             CLIENT_LOGGER.warning("a broker is not reached, and tried again: %s", said)
 
     def forget(self) -> None:
         """Note that the client was answered."""
         self._last = None
+        self._told.clear()
 
     @property
     def last(self) -> str | None:
