@@ -275,6 +275,12 @@ class Cluster:
 
         return self._repeated("ask for the offsets of partitions", ask) if asked else {}
 
+    def descriptions(self, topics: Iterable[str]) -> "dict[str, Future[Any]]":
+        """Ask for the partitions of *topics*, which are some, for whoever does not wait."""
+        self._admin.poll(0)
+        names = TopicCollection(list(topics))
+        return self._admin.describe_topics(names, request_timeout=REQUEST_SECONDS)
+
     def members(self, group: str) -> "Future[Any]":
         """Ask for the members of *group*."""
         self._admin.poll(0)

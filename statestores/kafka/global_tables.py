@@ -3,17 +3,18 @@
 A global table's topic is its changelog: its stores commit the offsets of the topic's partitions.
 """
 
+import time
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 
-from statestores.errors import InvalidTopologyError
+from statestores.errors import InvalidTopologyError, TopologyMismatchError
 from statestores.kafka.broker_errors import broker_error
-from statestores.kafka.client_settings import ClientSettings
+from statestores.kafka.client_settings import CLIENT_LOGGER, ClientSettings
 from statestores.kafka.cluster import Cluster, may_pass
 from statestores.kafka.messages import offset_of, place_of, record_of
 from statestores.kafka.plan import Plan
@@ -28,8 +29,13 @@ from statestores.spi import Durability, StateStore, TopicPartition
 from statestores.spi.closing import Closing
 from statestores.stopping import StopRequest
 
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
 _BATCH_RECORDS = 2_000
 _WAIT_SECONDS = 0.1
+_LOOK_SECONDS = 5.0
+"""How often the topics are asked for partitions that have come."""
 
 
 class _Silent:
@@ -106,6 +112,9 @@ class GlobalTables(Closing):
         self.opened: dict[str, StateStore] = {}
         """The stores by name, for whoever reads them from another thread."""
         self._consumer: Consumer | None = None
+        self._plan, self._cluster = plan, cluster
+        self._asked: dict[str, Future[Any]] = {}
+        self._look_due = time.monotonic() + _LOOK_SECONDS
         if not plan.global_parts:
             return
         try:
@@ -150,10 +159,13 @@ class GlobalTables(Closing):
         Raises:
             ProcessingError: A record failed, and the policy is to fail.
             BrokerError: A topic cannot be read.
+            TopologyMismatchError: A topic has more partitions than were read when this began.
         """
         ended: dict[TopicPartition, int] = {}
         if self._consumer is None:
             return ended
+        if time.monotonic() >= self._look_due:
+            self._check_partitions()
         for message in consumed(self._consumer, _BATCH_RECORDS, wait_seconds):
             place = place_of(message)
             offset = offset_of(message)
@@ -167,6 +179,23 @@ class GlobalTables(Closing):
             elif not may_pass(error):
                 raise broker_error(f"read the global table {place.topic!r}", KafkaException(error))
         return ended
+
+    def _check_partitions(self) -> None:
+        """Take the answer of how many partitions there are, if it has come, and ask anew."""
+        self._look_due = time.monotonic() + _LOOK_SECONDS
+        asked, self._asked = self._asked, self._cluster.descriptions(self._tables)
+        for name, answer in asked.items():
+            try:
+                count = len(answer.result(0).partitions) if answer.done() else 0
+            except KafkaException as error:  # the next answer will do
+                CLIENT_LOGGER.debug("the partitions of %r are not known: %s", name, error)
+                continue
+            if count > self._plan.counts[name]:
+                raise TopologyMismatchError(
+                    f"the topic {name!r} of a global table has {count} partitions, and had "
+                    f"{self._plan.counts[name]} when this instance began; start again to read all "
+                    "of them"
+                )
 
     def commit(self) -> None:
         """Commit what was taken.

@@ -24,7 +24,7 @@ from statestores.errors import (
     TopologyMismatchError,
 )
 from statestores.files.directory_lock import DirectoryLock
-from statestores.kafka import KafkaRunner, run
+from statestores.kafka import KafkaRunner, global_tables, run
 from statestores.kafka.client_settings import ClientSettings, OffsetReset
 from statestores.kafka.cluster import Cluster
 from statestores.kafka.group import membership, stay
@@ -243,8 +243,15 @@ def test_internal_topics_are_made_and_compared(cluster: TestCluster, tmp_path: P
         attempt("b")
 
 
+def _grow(cluster: TestCluster, topic: Topic[Any, Any], partitions: int) -> None:
+    [created] = cluster.admin.create_partitions([NewPartitions(topic.name, partitions)]).values()
+    created.result()
+
+
 @pytest.mark.spec("KFK-1", "KFK-9", "KFK-13", "KFK-36")
-def test_what_cannot_go_on_says_so(cluster: TestCluster, tmp_path: Path) -> None:
+def test_what_cannot_go_on_says_so(
+    cluster: TestCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A directory in use, a record that fails, a store that is ahead of its changelog; growth.
 
     Partitions that came while an instance ran were restored for a minute, in which it could not be
@@ -299,12 +306,25 @@ def test_what_cannot_go_on_says_so(cluster: TestCluster, tmp_path: Path) -> None
     grown = ThreadedInstance(cluster, topology, tmp_path / "grown")
     with grown:
         grown.wait_for("running", 1)
-        [created] = cluster.admin.create_partitions([NewPartitions(numbers.name, 2)]).values()
-        created.result()
+        _grow(cluster, numbers, 2)
         wait_for(lambda: grown.failure, "a refusal")
 
     assert isinstance(grown.failure, TopologyMismatchError)
     assert str(grown.failure).startswith(f"the group assigns partition 1 of {numbers.name!r}")
+
+    monkeypatch.setattr(global_tables, "_LOOK_SECONDS", 0.1)
+    looking = Topology(cluster.name("looks"))
+    rates = looking.global_table(out, ss.KeyValue("rates", key=ss.utf8, value=ss.int64))
+    numbers = Topic(numbers.name, key=ss.utf8, value=ss.int64)
+    looking.stream(numbers).join(rates, lambda value, rate: rate, key="key")
+    wider = ThreadedInstance(cluster, looking, tmp_path / "wider")
+    with wider:
+        wider.wait_for("running", 2)
+        _grow(cluster, out, 3)
+        wait_for(lambda: wider.failure, "a refusal")
+
+    assert isinstance(wider.failure, TopologyMismatchError)
+    assert "of a global table has 3 partitions, and had 1" in str(wider.failure)
 
 
 @pytest.mark.spec("KFK-26", "KFK-35")
