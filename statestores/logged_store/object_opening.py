@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 from statestores.arrow.progress import ProgressCallback
 from statestores.arrow.restoring.restore import RestoreReport, restore
 from statestores.arrow.snapshots.object_snapshots import ObjectSnapshots
-from statestores.arrow.snapshots.reader import Snapshot
-from statestores.changelog import ChangelogOptions, changelog_partition
+from statestores.changelog import ChangelogOptions, ReadOnlyChangelog, changelog_partition
 from statestores.errors import SnapshotCorruptedError, StorageError
 from statestores.files.local_path import local_path
 from statestores.files.log_origin import LogOrigin, note_origin, read_origin
@@ -66,7 +65,9 @@ def open_in_objects(
                 ready.reader, changelog_options, committed_offset=ready.committed
             )
         )
-        restored = _restored(ready, changelog, progress)
+        restored = restore_after_snapshot(
+            ready.store, ready.snapshots, changelog, ready.logged, progress
+        )
         changelog.forget_read()
         ready.on_failure.pop_all()
     return OpenedInObjects(ready.store, changelog, ready.snapshots, restored)
@@ -92,43 +93,43 @@ def restore_from_objects(
     durability = Durability.POWER_LOSS
     with _ready(root, specification, partition, directory, backend, options, durability) as ready:
         check_committed(ready.reader, ready.committed)
-        return _restored(ready, ready.reader, progress)
+        return restore_after_snapshot(
+            ready.store, ready.snapshots, ready.reader, ready.logged, progress
+        )
 
 
-def _restored(
-    ready: "_Ready", changelog: ObjectChangelogReader, progress: ProgressCallback | None
+def restore_after_snapshot(
+    store: BytesStore,
+    snapshots: ObjectSnapshots,
+    changelog: ReadOnlyChangelog,
+    partition: TopicPartition,
+    progress: ProgressCallback | None = None,
 ) -> RestoreReport:
-    """Bring the engine that is *ready* up to *changelog*, after a snapshot if it has nothing yet.
+    """Bring *store* up to *changelog*, after one of *snapshots* if it has nothing yet.
 
     Only damage keeps a snapshot from being used, and then an older one, or the changelog alone,
     gives the same (OBJ-38).
+
+    Raises:
+        StateStoreError: As `restore`.
     """
+    is_empty = store.committed_offset(partition) is None
     for _ in range(_ATTEMPTS):
         snapshot = None
-        if ready.committed is None and (end := changelog.end_offset):
-            snapshot = ready.snapshots.newest_valid(to_offset=end - 1).snapshot
+        if is_empty and (end := changelog.end_offset):
+            snapshot = snapshots.newest_valid(to_offset=end - 1).snapshot
         try:
-            return _restored_from(ready, snapshot, changelog, progress)
+            return restore(
+                store,
+                snapshot=snapshot,
+                changelog=changelog,
+                partition=partition,
+                progress=progress,
+            )
         except (SnapshotCorruptedError, StorageError):
             if snapshot is None or snapshot.is_there:
                 raise  # otherwise it was removed while it was read
-    return _restored_from(ready, None, changelog, progress)
-
-
-def _restored_from(
-    ready: "_Ready",
-    snapshot: Snapshot | None,
-    changelog: ObjectChangelogReader,
-    progress: ProgressCallback | None,
-) -> RestoreReport:
-    """Bring the engine that is *ready* up to *changelog*, after *snapshot*."""
-    return restore(
-        ready.store,
-        snapshot=snapshot,
-        changelog=changelog,
-        partition=ready.logged,
-        progress=progress,
-    )
+    return restore(store, changelog=changelog, partition=partition, progress=progress)
 
 
 class _Ready(NamedTuple):

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Self
 
 from statestores.changelog import Frame
+from statestores.errors import OffsetOutOfRangeError
 from statestores.object_log import ObjectLog
 from statestores.object_log.view import View
 from statestores.reading.visible_log import LogBeginning, LogEnd, VisibleLog
@@ -76,6 +77,11 @@ class VisibleObjectLog(VisibleLog):
         view = self._known()
         if view.parts[self._partition].end < stop:
             view = self._look()
+            if (end := view.parts[self._partition].end) < stop:
+                raise OffsetOutOfRangeError(
+                    f"partition {self._partition} of {self.store!r} reached {stop} and now ends at "
+                    f"{end}: its changelog has been replaced"
+                )
         reader = self._log.reader_at(view, self._partition)
         for frame in reader.read_seen(start, stop):
             self._view = reader.view

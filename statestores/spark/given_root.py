@@ -85,6 +85,14 @@ class GivenRoot:
         """
         return require_local_path(str(self.place))
 
+    @property
+    def objects(self) -> ObjectStorage:
+        """The object store.
+
+        Requires: the root is in one.
+        """
+        return _storage_at(str(self.place), self.storage)
+
     def open(self) -> StateRoot:
         """Open the root.
 
@@ -145,7 +153,7 @@ class GivenRoot:
         from statestores.object_log import ObjectLog  # noqa: PLC0415  # needs pyarrow
 
         return ObjectLog(
-            storage=_storage_at(str(self.place), self.storage),
+            storage=self.objects,
             store=specification.name,
             store_kind=specification.kind,
             partitions=partitions,

@@ -16,37 +16,23 @@ import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 from statestores.arrow.file_access import reporting
-from statestores.arrow.restoring.restore import restore
-from statestores.arrow.snapshots.choice import SnapshotChoice, newest_valid_snapshot
-from statestores.arrow.snapshots.directory import list_snapshots
-from statestores.arrow.snapshots.reader import read_snapshot
-from statestores.changelog import ChangelogReader, Frame, changelog_partition
-from statestores.changelog.contract import NO_POSITION, ReadOnlyChangelog
 from statestores.errors import (
     OffsetOutOfRangeError,
-    SnapshotCorruptedError,
     StoreCorruptedError,
     StoreLockedError,
     StoreMismatchError,
-    StoreNotFoundError,
     UnsupportedFormatError,
 )
 from statestores.files.directory_lock import LOCK_FILE, DirectoryLock
-from statestores.generations import current_home
 from statestores.opening import BytesStore, open_bytes_store
-from statestores.reading.visible_changelog import VisibleChangelog
 from statestores.semantics.timestamped.store import EngineTimestampedKeyValueStore
+from statestores.spark.copied_partition import CopiedPartition, LogMark
 from statestores.spark.scratch import scratch_directory
 from statestores.spi.durability import Durability
-from statestores.spi.offsets import Position
-from statestores.spi.specification import StoreSpecification
-from statestores.state_root import PartitionDirectory
 
 _SLOTS = 64
 """More attempts of one task than this are never at work on one machine."""
@@ -73,75 +59,11 @@ class CopyOptions:
     """The backend's own options."""
 
 
-class PinnedChangelog(ReadOnlyChangelog):
-    """A changelog as it was when it ended at an offset; a committed staged write is part of it."""
-
-    def __init__(
-        self,
-        directory: PartitionDirectory,
-        specification: StoreSpecification[Any, Any],
-        end_offset: int,
-    ) -> None:
-        """Read the changelog in *directory* up to *end_offset*, which it has reached."""
-        self._log = VisibleChangelog(directory, specification)
-        self._plain = _reader(directory.changelog, specification.kind)
-        self._kind = specification.kind
-        self._end_offset = end_offset
-
-    @property
-    def store_kind(self) -> str:
-        """The kind of store."""
-        return self._kind
-
-    @property
-    def is_open(self) -> bool:
-        """Whether it can be read: always, since nothing is held open."""
-        return True
-
-    @property
-    def first_offset(self) -> int:
-        """The lowest offset that is still there."""
-        return 0 if self._plain is None else self._plain.first_offset
-
-    @property
-    def end_offset(self) -> int:
-        """The pinned end."""
-        return self._end_offset
-
-    @property
-    def position(self) -> Position:
-        """No position: frames bring their own."""
-        return NO_POSITION
-
-    def read(self, from_offset: int | None = None, to_offset: int | None = None) -> Iterator[Frame]:
-        """Yield the frames from *from_offset* up to *to_offset*, or the pinned end."""
-        start = self.first_offset if from_offset is None else from_offset
-        stop = self._end_offset if to_offset is None else to_offset
-        if self._plain is not None and stop <= self._plain.end_offset:
-            return self._plain.read(start, stop)
-        return self._log.frames(start, stop)
-
-    def check_compaction(self, start: int) -> None:
-        """Accept that the changes from *start* on were read, up to the pinned end.
-
-        Raises:
-            OffsetOutOfRangeError: A compaction dropped some for the sake of later ones.
-        """
-        self._log.check_compaction(start, self._end_offset)
-
-    def close(self) -> None:
-        """Do nothing: nothing is held open."""
-
-
 @contextmanager
 def local_copy(
-    root: Path,
-    specification: StoreSpecification[Any, Any],
-    partition: int,
-    end_offset: int,
-    copies: CopyOptions,
+    source: CopiedPartition, end_offset: int, copies: CopyOptions
 ) -> Iterator[BytesStore]:
-    """Give the store of *partition* with everything before *end_offset*, and nothing after it.
+    """Give the store of *source* with everything before *end_offset*, and nothing after it.
 
     What is pending at the end is forgotten.
 
@@ -151,14 +73,13 @@ def local_copy(
         ChangelogCorruptedError, SnapshotCorruptedError, StorageError: One cannot be read.
         UnknownBackendError, MissingDriverError, InvalidOptionError: The backend cannot be used.
     """
-    source = PartitionDirectory(current_home(root, specification.name) / str(partition))
-    name = sha256(os.fsencode(root)).hexdigest()[:16]
-    slots = _local_directory(copies) / name / specification.name / str(partition)
+    name = sha256(os.fsencode(source.place)).hexdigest()[:16]
+    slots = _local_directory(copies) / name / source.specification.name / str(source.partition)
     lock, slot = _free_slot(slots)
     try:
-        store = _opened(slot, source, specification, partition, end_offset, copies)
+        store = _opened(slot, source, end_offset, copies)
         try:
-            _bring_up(store, slot, source, partition, end_offset)
+            _bring_up(store, slot, source, end_offset)
             cursor = slot / _SWEEP_FILE
             if isinstance(store, EngineTimestampedKeyValueStore) and cursor.is_file():
                 store.sweep_from(cursor.read_bytes())
@@ -199,19 +120,14 @@ def _free_slot(slots: Path) -> tuple[DirectoryLock, Path]:
 
 
 def _opened(
-    slot: Path,
-    source: PartitionDirectory,
-    specification: StoreSpecification[Any, Any],
-    partition: int,
-    end_offset: int,
-    copies: CopyOptions,
+    slot: Path, source: CopiedPartition, end_offset: int, copies: CopyOptions
 ) -> BytesStore:
     """Open the copy in *slot*, or an empty one in place of one that is of no use."""
 
     def open_copy() -> BytesStore:
         return open_bytes_store(
             slot,
-            specification,
+            source.specification,
             backend=copies.backend,
             options=copies.options,
             durability=Durability.PROCESS_CRASH,
@@ -222,10 +138,9 @@ def _opened(
     except (StoreCorruptedError, StoreMismatchError, UnsupportedFormatError):
         _throw_away(slot)
         return open_copy()
-    committed = store.committed_offset(changelog_partition(specification.name, partition))
+    committed = store.committed_offset(source.logged)
     if committed is None or (
-        committed < end_offset
-        and _noted(slot) == (committed, _written_at_ms(source, specification, committed))
+        committed < end_offset and _noted(slot) == (committed, source.mark_at(committed))
     ):
         return store
     store.close()
@@ -233,72 +148,40 @@ def _opened(
     return open_copy()
 
 
-def _bring_up(
-    store: BytesStore, slot: Path, source: PartitionDirectory, partition: int, end_offset: int
-) -> None:
+def _bring_up(store: BytesStore, slot: Path, source: CopiedPartition, end_offset: int) -> None:
     """Replay what *store* lacks up to *end_offset*, after a snapshot where that is needed."""
-    specification = store.specification
-    logged = changelog_partition(specification.name, partition)
-    committed = store.committed_offset(logged)
+    committed = store.committed_offset(source.logged)
     if end_offset == 0 or committed == end_offset - 1:
         return
-    log = PinnedChangelog(source, specification, end_offset)
-    choice = SnapshotChoice(None, {})
-    if committed is None or log.first_offset > committed + 1:
-        choice = newest_valid_snapshot(source.snapshots, to_offset=end_offset - 1)
+    log = source.changelog(end_offset)
     (slot / _COPY_FILE).unlink(missing_ok=True)
-    loaded = committed if choice.snapshot is None else choice.snapshot.offset
-    with choice.explaining():
-        restore(store, snapshot=choice.snapshot, changelog=log, partition=logged)
+    report = source.bring_up(store, log)
+    loaded = report.from_offset if report.snapshot_offset is None else report.snapshot_offset
     log.check_compaction(0 if loaded is None else loaded + 1)
-    reached = store.committed_offset(logged)
-    if reached != end_offset - 1:
+    if report.offset != end_offset - 1:
         raise OffsetOutOfRangeError(
-            f"partition {partition} of {specification.name!r} cannot be restored to the offset "
-            f"{end_offset - 1}: its commits end at {reached}"
+            f"partition {source.partition} of {source.specification.name!r} cannot be restored to "
+            f"the offset {end_offset - 1}: its commits end at {report.offset}"
         )
-    written_at_ms = _written_at_ms(source, specification, reached)
-    if store.persistent and written_at_ms is not None:
-        _note(slot, reached, written_at_ms)
+    mark = source.mark_at(report.offset)
+    if store.persistent and mark is not None:
+        _note(slot, report.offset, mark)
 
 
-def _written_at_ms(
-    source: PartitionDirectory, specification: StoreSpecification[Any, Any], offset: int
-) -> int | None:
-    """Return when the change with *offset* was appended; without it, when its snapshot was written.
-
-    It differs between two logs at one path, one after the other. ``None`` if nothing is left
-    that would tell.
-    """
-    log = _reader(source.changelog, specification.kind)
-    if log is not None and log.first_offset <= offset < log.end_offset:
-        try:
-            return next(iter(log.read(offset, offset + 1))).appended_at_ms
-        except OffsetOutOfRangeError:
-            return None  # compacted at this moment
-    snapshot = list_snapshots(source.snapshots).get(offset)
-    if snapshot is None:
-        return None
-    try:
-        return read_snapshot(snapshot).manifest.created_at_ms
-    except (SnapshotCorruptedError, UnsupportedFormatError, StoreNotFoundError):
-        return None
-
-
-def _note(slot: Path, offset: int, written_at_ms: int) -> None:
+def _note(slot: Path, offset: int, mark: LogMark) -> None:
     """Note of which log the copy is; it need not survive a power failure."""
     path = slot / _COPY_FILE
     temporary = path.with_suffix(".tmp")
     with reporting("write", path):
-        temporary.write_text(json.dumps({"offset": offset, "written_at_ms": written_at_ms}))
+        temporary.write_text(json.dumps({"offset": offset, "log": mark}))
         temporary.replace(path)
 
 
-def _noted(slot: Path) -> tuple[int, int] | None:
+def _noted(slot: Path) -> tuple[int, LogMark] | None:
     """Return what `_note` has noted; ``None`` if it is not there, or not whole."""
     try:
         content = json.loads((slot / _COPY_FILE).read_text())
-        return content["offset"], content["written_at_ms"]
+        return content["offset"], content["log"]
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -313,20 +196,3 @@ def _throw_away(slot: Path) -> None:
                 shutil.rmtree(path)
             else:
                 path.unlink()
-
-
-def _reader(directory: Path, kind: str) -> ChangelogReader | None:
-    """Return a reader of the changelog in *directory*; ``None`` while there is none.
-
-    It is kept for the next task of this process: it goes on reading where it ended, and a log's
-    last segment is long.
-    """
-    try:
-        return _kept_reader(directory, kind)
-    except StoreNotFoundError:
-        return None
-
-
-@lru_cache(maxsize=256)
-def _kept_reader(directory: Path, kind: str) -> ChangelogReader:
-    return ChangelogReader.open(directory, kind)

@@ -15,12 +15,22 @@ from pyspark.sql import DataFrame, SparkSession
 from store_streams import run
 
 import statestores as ss
-from statestores.errors import InvalidArgumentError, StoreNotFoundError
+from statestores.errors import (
+    ChangelogCorruptedError,
+    InvalidArgumentError,
+    StorageError,
+    StoreCorruptedError,
+    StoreNotFoundError,
+)
+from statestores.object_log import driver
+from statestores.object_log.documents import pack_document
 from statestores.spark import temporal_join
+from statestores.spark.given_root import GivenRoot
 from statestores.spark.hash_placement import PLACE_COLUMN, Placement, places_of
 from statestores.spark.local_copy import CopyOptions
 from statestores.spark.temporal import frame as temporal_join_frame
 from statestores.spark.temporal.pins import TablePins, table_ends
+from statestores.storage import Found, Outcome
 
 RATES = ss.Versioned("rates", history_retention_ms=1_000_000, key=ss.utf8, value=ss.float64)
 HISTORY = [
@@ -48,13 +58,18 @@ RowsOf = Callable[[DataFrame], list[tuple[Any, ...]]]
 Row = tuple[str | None, int | None, float | None, int | None]
 
 
-def add_versions(state: Path, versions: list[tuple[str, float | None, int]]) -> None:
-    """Put versions into the store, as its owner."""
+def add_versions(
+    state: Path | str, versions: list[tuple[str, float | None, int]], engines: Path | None = None
+) -> None:
+    """Put versions into the store, as its owner; in an object store with *engines* elsewhere."""
     root = ss.StateRoot.create(state)
     root.add_store(RATES, partitions=3)
     batch = [[each for each in versions if _partition(each[0]) == number] for number in range(3)]
     for number, own in enumerate(batch):
-        with ss.open_logged_store(root, "rates", number, backend="memory") as store:
+        directory = None if engines is None else engines / str(number)
+        with ss.open_logged_store(
+            root, "rates", number, directory=directory, backend="memory"
+        ) as store:
             for key, value, time_ms in own:
                 store.store.put(key, value, time_ms)
             store.commit()
@@ -148,20 +163,37 @@ def test_a_batch_sees_the_table_as_it_was(orders: DataFrame, state: Path, rows_o
     assert rows_of(with_milliseconds(later)) == expected([*HISTORY, ("EUR", 9.0, 5_000)])
 
 
-@pytest.mark.parametrize("rows_worth", [0, 1_000_000])
+@pytest.mark.spec("OBJ-42")
 def test_in_memory_and_on_disk_are_alike(
-    state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows_worth: int
+    state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
 ) -> None:
-    """Also outside of the retention, in all partitions, with several batches."""
-    monkeypatch.setattr(temporal_join_frame, "_ROWS_WORTH", rows_worth)
+    """Also outside of the retention, in all partitions, with several batches; in objects, too."""
     old = ("EUR", 3.0, 2_000_000)
     add_versions(state, [old])
+    url = f"memory://joined/{tmp_path.name}"
+    add_versions(url, [*HISTORY, old], tmp_path / "engines")
+    # Of EUR, what was valid before the horizon at 1,000,000 is out of the retention.
+    kept = [each for each in HISTORY if each[0] != "EUR"]
+    wanted = [row for row in expected([*kept, old]) if row[0] != "EUR"]
+    late: list[Row] = [
+        ("EUR", 1_500_000, 1.3, 4_000),
+        ("EUR", 3_000_000, 3.0, 2_000_000),
+    ]
+    unknown: list[Row] = [(k, t, None, None) for k, t in ORDERS if k == "EUR"]
+    for root in (GivenRoot(state), GivenRoot(url)):
+        for rows_worth in (0, 1_000_000):
+            with subtests.test(root=root, rows_worth=rows_worth):
+                monkeypatch.setattr(temporal_join_frame, "_ROWS_WORTH", rows_worth)
+                found = joined_without_spark(root, tmp_path / "local")
+
+                assert sorted(found, key=repr) == sorted([*wanted, *late, *unknown], key=repr)
+
+
+def joined_without_spark(root: GivenRoot, local: Path) -> list[Row]:
+    """Return the orders, and two late ones, as the tasks of a batch join them."""
     join = temporal_join_frame.TemporalJoin(
         pins=TablePins(
-            root=state,
-            specification=RATES,
-            partitions=3,
-            planned=table_ends(state, RATES, 3),
+            root=root, specification=RATES, partitions=3, planned=table_ends(root, RATES, 3)
         ),
         on="key",
         at="time_ms",
@@ -169,7 +201,7 @@ def test_in_memory_and_on_disk_are_alike(
         max_age_ms=None,
         value_name="value",
         valid_from_name="valid_from",
-        copies=CopyOptions(directory=str(tmp_path / "local"), backend="sqlite"),
+        copies=CopyOptions(directory=str(local), backend="sqlite"),
     )
     placement = Placement(specification=RATES, partitions=3, key="key", keeps_nulls=True)
     found: list[Row] = []
@@ -184,16 +216,60 @@ def test_in_memory_and_on_disk_are_alike(
             starts = joined.column("valid_from").cast(pa.timestamp("ms", "UTC")).cast(pa.int64())
             columns = [joined.column(name) for name in ("key", "time_ms", "value")]
             found += zip(*(column.to_pylist() for column in [*columns, starts]), strict=True)
+    return found
 
-    # Of EUR, what was valid before the horizon at 1,000,000 is out of the retention.
-    kept = [each for each in HISTORY if each[0] != "EUR"]
-    wanted = [row for row in expected([*kept, old]) if row[0] != "EUR"]
-    late: list[Row] = [
-        ("EUR", 1_500_000, 1.3, 4_000),
-        ("EUR", 3_000_000, 3.0, 2_000_000),
-    ]
-    unknown: list[Row] = [(k, t, None, None) for k, t in ORDERS if k == "EUR"]
-    assert sorted(found, key=repr) == sorted([*wanted, *late, *unknown], key=repr)
+
+@pytest.mark.spec("OBJ-42")
+def test_what_a_micro_batch_has_pinned_stays(
+    state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
+) -> None:
+    """Whichever task asks, and however the table has grown; of the last two micro-batches."""
+    url = f"memory://pinned/{tmp_path.name}"
+    add_versions(url, HISTORY, tmp_path / "engines")
+    for root, engines in ((GivenRoot(state), None), (GivenRoot(url), tmp_path / "engines")):
+        with subtests.test(root=root):
+            pins = TablePins(root=root, specification=RATES, partitions=3, planned={})
+            first = pins.pinned("query", 0)
+            assert sum(first.values()) == len(HISTORY)
+            add_versions(root.place, [("EUR", 9.0, 5_000)], engines)
+
+            assert pins.pinned("query", 0) == first
+            assert pins.pinned("another", 0) == table_ends(root, RATES, 3) != first
+            for number in (1, 2):
+                pins.pinned("query", number)
+            assert pinned_of(root) == ["another/rates-0", "query/rates-1", "query/rates-2"]
+            other = TablePins(root=root, specification=RATES, partitions=2, planned={})
+            with pytest.raises(StoreCorruptedError, match="does not say where the 2 partitions"):
+                other.pinned("query", 2)
+    with subtests.test("damaged, and not answered"):
+        refuse_pins(GivenRoot(url), monkeypatch)
+
+
+def refuse_pins(root: GivenRoot, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Accept errors for objects that are damaged or not answered: such a batch could not repeat."""
+    pins = TablePins(root=root, specification=RATES, partitions=3, planned={})
+    storage, name = root.objects, "@pins/query/rates-2"
+    found = storage.read(name)
+    assert isinstance(found, Found)
+    for content, reason in ((found.data[:-1], "checksum"), (pack_document("seal", {}), "no pins")):
+        storage.delete(name)
+        storage.create(name, content)
+        with pytest.raises(ChangelogCorruptedError, match=reason):
+            pins.pinned("query", 2)
+    monkeypatch.setattr(driver, "_FIRST_WAIT_S", 0)
+    monkeypatch.setattr(type(storage), "create", lambda *_: Outcome.UNKNOWN)
+    with pytest.raises(StorageError, match=r"cannot write .*query/rates-3"):
+        pins.pinned("query", 3)
+
+
+def pinned_of(root: GivenRoot) -> list[str]:
+    """Return what is pinned in *root*, by query."""
+    if root.directory is not None:
+        pinned = root.directory / "@pins"
+        found = [str(path.relative_to(pinned).with_suffix("")) for path in pinned.rglob("*.json")]
+    else:
+        found = [each.name.removeprefix("@pins/") for each in root.objects.list("@pins/")]
+    return sorted(found)
 
 
 def give(directory: Path, number: int) -> None:
@@ -237,8 +313,8 @@ def test_a_stream_sees_the_table_grow_and_repeats_what_it_saw(
     assert seen[0][1] == expected(HISTORY)
     assert seen[1][1] == seen[2][1] == expected([*HISTORY, added[0]])
     assert seen[3][1] == expected([*HISTORY, *added[:3]])
-    pins = [path.name for path in (state / "@pins").rglob("*.json")]
-    assert sorted(pins) == ["rates-1.json", "rates-2.json"]
+    pins = [name.partition("/")[2] for name in pinned_of(GivenRoot(state))]
+    assert pins == ["rates-1", "rates-2"]
 
 
 def test_what_cannot_be_joined_is_refused_at_once(

@@ -25,6 +25,7 @@ from statestores.generations import current_home
 from statestores.opening import BytesStore, typed_store
 from statestores.partitioning import partitioner_by_name
 from statestores.semantics.every_kind.journal import Journal
+from statestores.spark.copied_partition import PartitionInDirectory
 from statestores.spark.hash_placement import PLACE_COLUMN, partition_of
 from statestores.spark.local_copy import local_copy
 from statestores.spark.stateful_functions.output import (
@@ -117,15 +118,18 @@ class StatefulTask:
             stores: dict[str, BytesStore] = {}
             for specification in plan.specifications:
                 end_offset = self.end_offsets[specification.name].get(partition, 0)
-                store = stack.enter_context(
-                    local_copy(plan.root, specification, partition, end_offset, plan.copies)
-                )
+                source = PartitionInDirectory(plan.root, specification, partition)
+                store = stack.enter_context(local_copy(source, end_offset, plan.copies))
                 self._snapshot(store, partition)
                 store.attach_journal(_NoCommit(changelog_partition(specification.name, partition)))
                 stores[specification.name] = store
             tables = {
                 table.name: stack.enter_context(
-                    local_copy(plan.root, table, 0, self.end_offsets[table.name][0], plan.copies)
+                    local_copy(
+                        PartitionInDirectory(plan.root, table, 0),
+                        self.end_offsets[table.name][0],
+                        plan.copies,
+                    )
                 )
                 for table in plan.tables
             }

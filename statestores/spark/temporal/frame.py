@@ -14,20 +14,19 @@ from statestores.arrow.as_of.index import AsOfIndex
 from statestores.arrow.as_of.join import join_as_of
 from statestores.arrow.schemas import VERSIONED_ROWS
 from statestores.errors import InvalidArgumentError
-from statestores.generations import current_home
 from statestores.opening import DEFAULT_BACKEND, BytesStore, typed_store
 from statestores.reading.partition_reader import PartitionReader
 from statestores.registry import load_backend
 from statestores.semantics.versioned.store import EngineVersionedStore
 from statestores.serdes.raw_serde import serde_or_raw
+from statestores.spark.copied_partition import copied_partition
+from statestores.spark.given_root import GivenRoot
 from statestores.spark.hash_placement import PLACE_COLUMN, Placement, partition_of
 from statestores.spark.local_copy import CopyOptions, local_copy
 from statestores.spark.session.worker_python import check_worker_python
-from statestores.spark.state_path import require_local_path
 from statestores.spark.stateful_functions.output import declared_schema
 from statestores.spark.temporal.pins import TablePins, table_ends
 from statestores.spi.specification import Versioned
-from statestores.state_root import PartitionDirectory, StateRoot
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -79,18 +78,17 @@ class TemporalJoin:
         table = self.pins
         partition = partition_of(first, table.partitions)
         end_offset = table.end_offset(partition)
-        with local_copy(
-            table.root, table.specification, partition, end_offset, self.copies
-        ) as store:
+        source = copied_partition(table.root, table.specification, table.partitions, partition)
+        with local_copy(source, end_offset, self.copies) as store:
             waiting, rows = [first], first.num_rows
             while rows * _ROWS_WORTH <= end_offset and (batch := next(filled, None)) is not None:
                 waiting.append(batch)
                 rows += batch.num_rows
-            source: object = typed_store(store, store.specification)
+            asked: object = typed_store(store, store.specification)
             if rows * _ROWS_WORTH > end_offset and end_offset <= _MOST_CHANGES:
-                source = self._index(store, partition, end_offset)
+                asked = self._index(store, partition, end_offset)
             for batch in chain(waiting, filled):
-                yield self.joined(source, batch.drop_columns([PLACE_COLUMN]))
+                yield self.joined(asked, batch.drop_columns([PLACE_COLUMN]))
 
     def _index(self, store: BytesStore, partition: int, end_offset: int) -> AsOfIndex:
         """Return everything that *store*, a copy at *end_offset*, answers from, in memory."""
@@ -98,9 +96,8 @@ class TemporalJoin:
         specification = table.specification
         assert isinstance(store, EngineVersionedStore)  # noqa: S101  # the specification says so
         assert isinstance(specification, Versioned)  # noqa: S101  # `temporal_join` has checked it
-        home = current_home(table.root, specification.name)
-        directory = PartitionDirectory(home / str(partition))
-        rows = PartitionReader(directory, specification).rows(
+        place = table.root.partition(specification, table.partitions, partition)
+        rows = PartitionReader(place, specification).rows(
             history=True, offset=end_offset - 1, typed=False
         )
         history = pa.Table.from_batches(rows, VERSIONED_ROWS)
@@ -141,6 +138,7 @@ def temporal_join(
     local_directory: str | PathLike[str] | None = None,
     backend: str | None = None,
     options: Mapping[str, object] | None = None,
+    storage_options: Mapping[str, object] | None = None,
 ) -> "DataFrame":
     """Return *frame* with the value that its key had in a versioned store at its time (KIP-889).
 
@@ -154,8 +152,8 @@ def temporal_join(
 
     Args:
         frame: A batch or streaming DataFrame.
-        state: The state root, on a file system that the driver and all executors share. A stream
-            writes small files into its directory ``@pins``.
+        state: The state root, on a file system that the driver and all executors share, or its URL
+            in an object store. A stream writes small files, or objects, below ``@pins`` there.
         store: The versioned store; by default the only one of the state root.
         on: The column of keys, of the type of the store's key serde; it may have nulls.
         at: The column of times: timestamps, or milliseconds since the epoch; it may have nulls.
@@ -166,17 +164,20 @@ def temporal_join(
         local_directory: Where the machines keep copies of the store; see `CopyOptions`.
         backend: The backend of these copies.
         options: The backend's own options.
+        storage_options: How the object store of a URL is reached (`StateRoot.open`); by default as
+            the environment of driver and executors says.
 
     Raises:
         StoreNotFoundError: There is no such state root or store.
         InvalidArgumentError: The store is not versioned, a column is missing or of another type,
             a name is taken, or another argument is not allowed.
-        UnknownBackendError, InvalidOptionError: The backend or the path cannot be used.
+        UnknownBackendError, InvalidOptionError: The backend, the path or *storage_options* cannot
+            be used.
         MissingDriverError: Spark's workers run in another Python, without what is needed.
     """
     check_worker_python(frame.sparkSession)
-    root = require_local_path(fspath(state))
-    entry = StateRoot.open(root).store(store)
+    root = GivenRoot.of(fspath(state), storage_options)
+    entry = root.open().store(store)
     specification = entry.specification
     if not isinstance(specification, Versioned):
         raise InvalidArgumentError(

@@ -3,9 +3,10 @@
 A task that is repeated, and a micro-batch that comes again after a crash, must see the table as
 it was the first time. A batch is pinned by the driver, in the plan. The plan of a stream is made
 once for all of its micro-batches, so there the first task of a micro-batch pins, for all of them,
-in a file that is never replaced::
+in a file or an object (OBJ-42) that is never replaced::
 
     ROOT/@pins/<query>/<store>-<batch>.json
+    URL/@pins/<query>/<store>-<batch>
 
 What another task finds there counts, whatever it would have seen itself. The pins of all but the
 last two micro-batches are removed: Spark repeats none of them.
@@ -22,27 +23,38 @@ from uuid import uuid4
 from pyspark import TaskContext
 
 from statestores.arrow.file_access import reporting
-from statestores.errors import StoreCorruptedError
+from statestores.errors import (
+    ChangelogCorruptedError,
+    CommitInDoubtError,
+    StorageError,
+    StoreCorruptedError,
+)
 from statestores.files.durable_directory import make_directory, make_durable
 from statestores.files.durable_json import read_fields, write_json
-from statestores.generations import current_home
+from statestores.files.strict_json import Fields
+from statestores.object_log.documents import pack_document, unpack_document
+from statestores.object_log.driver import run
+from statestores.object_log.names import Names
+from statestores.object_log.settling import settle
 from statestores.reading.partition_reader import PartitionReader, end_offsets
+from statestores.spark.given_root import GivenRoot
 from statestores.spark.session.query_session import QUERY_PROPERTY
 from statestores.spi.specification import StoreSpecification
-from statestores.state_root import PartitionDirectory
+from statestores.storage import Found, ObjectStorage
 
 PINS_DIRECTORY = "@pins"
 """Where streams pin what they read, in a state root. No store can have such a name."""
 
 _BATCH = "streaming.sql.batchId"
 _KEPT = 2
+_KIND = "pins"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TablePins:
     """The offsets of one table. Made to be sent to tasks."""
 
-    root: Path
+    root: GivenRoot
     """The state root."""
 
     specification: StoreSpecification[Any, Any]
@@ -58,7 +70,8 @@ class TablePins:
         """Return the end offset of *partition*, within a task.
 
         Raises:
-            StoreCorruptedError: The pins of the micro-batch are damaged.
+            StoreCorruptedError, ChangelogCorruptedError: The pins of the micro-batch are damaged.
+            UnsupportedFormatError: They are of a later release.
             StorageError: They cannot be read or written.
         """
         context = TaskContext.get()
@@ -66,52 +79,93 @@ class TablePins:
         batch = None if context is None else context.getLocalProperty(_BATCH)
         if query is None or batch is None:
             return self.planned[partition]
-        return self._pinned(self.root / PINS_DIRECTORY / query, int(batch))[partition]
+        return self.pinned(query, int(batch))[partition]
 
-    def _pinned(self, directory: Path, batch: int) -> dict[int, int]:
-        """Return the pins of a micro-batch, and make them if nobody has."""
-        name = self.specification.name
-        path = directory / f"{name}-{batch}.json"
+    def pinned(self, query: str, batch: int) -> dict[int, int]:
+        """Return the pins of micro-batch *batch* of *query*, and make them if nobody has.
+
+        Raises:
+            StoreCorruptedError, UnsupportedFormatError, StorageError: As `end_offset`.
+        """
+        directory = self.root.directory
+        if directory is None:
+            shown, fields = self._in_objects(self.root.objects, query, batch)
+        else:
+            shown, fields = self._in_directory(directory / PINS_DIRECTORY / query, batch)
+        pins = {} if fields is None else {n: fields.integer(name) for n, name in fields.numbered()}
+        if pins.keys() != set(range(self.partitions)):
+            raise StoreCorruptedError(
+                f"{shown} does not say where the {self.partitions} partitions of "
+                f"{self.specification.name!r} end; it was edited, or is of another table"
+            )
+        return pins
+
+    def _ends(self) -> dict[str, int]:
+        """Return where each partition ends now, by its number as text."""
+        ends = table_ends(self.root, self.specification, self.partitions)
+        return {str(number): end for number, end in ends.items()}
+
+    def _in_directory(self, directory: Path, batch: int) -> tuple[str, Fields | None]:
+        path = directory / f"{self.specification.name}-{batch}.json"
         fields = read_fields(path)
         if fields is None:
             make_directory(directory)
-            ends = table_ends(self.root, self.specification, self.partitions)
             proposed = directory / f"{uuid4().hex}.json"
-            write_json(proposed, {str(number): end for number, end in ends.items()})
+            write_json(proposed, self._ends())
             with reporting("write", path):
                 try:
                     os.link(proposed, path)
                 except FileExistsError:
                     pass  # another task was faster, and what it has pinned counts
                 else:
-                    self._remove_older(directory, batch)
+                    for each in directory.iterdir():
+                        if self._is_older(each.name.removesuffix(".json"), batch):
+                            each.unlink(missing_ok=True)
                 proposed.unlink()
                 make_durable(directory)
             fields = read_fields(path)
-        pins = {} if fields is None else {n: fields.integer(name) for n, name in fields.numbered()}
-        if pins.keys() != set(range(self.partitions)):
-            raise StoreCorruptedError(
-                f"{str(path)!r} does not say where the {self.partitions} partitions of {name!r} "
-                "end; it was edited, or is of another table"
-            )
-        return pins
+        return repr(str(path)), fields
 
-    def _remove_older(self, directory: Path, batch: int) -> None:
-        """Remove the pins of micro-batches that do not come again."""
-        pattern = re.compile(rf"{re.escape(self.specification.name)}-(\d+)\.json")
-        for path in directory.iterdir():
-            found = pattern.fullmatch(path.name)
-            if found is not None and int(found[1]) <= batch - _KEPT:
-                path.unlink(missing_ok=True)
+    def _in_objects(
+        self, storage: ObjectStorage, query: str, batch: int
+    ) -> tuple[str, Fields | None]:
+        directory = f"{PINS_DIRECTORY}/{query}/"
+        name = f"{directory}{self.specification.name}-{batch}"
+        names = Names(self.specification.name, storage.url)
+        found = storage.read(name)
+        if found is None:
+            proposed = pack_document(_KIND, {"ends": self._ends()})
+            try:
+                run(settle(names, name, proposed), storage)
+            except CommitInDoubtError as error:
+                raise StorageError(
+                    f"cannot write {names.shown(name)}: {storage.last_failure() or 'no answer'}; "
+                    "check the network, the credentials and their rights, and start the query again"
+                ) from error
+            found = storage.read(name)
+            for each in list(storage.list(directory)):
+                if self._is_older(each.name.removeprefix(directory), batch):
+                    storage.delete(each.name)
+        shown = names.shown(name)
+        if not isinstance(found, Found):
+            return shown, None
+        kind, fields = unpack_document(found.data, shown)
+        if kind != _KIND:
+            raise ChangelogCorruptedError(f"the object {shown} is a {kind!r}, and no pins")
+        return shown, fields.inside("ends")
+
+    def _is_older(self, name: str, batch: int) -> bool:
+        """Return whether *name* is of pins of a micro-batch that does not come again."""
+        found = re.fullmatch(rf"{re.escape(self.specification.name)}-(\d+)", name)
+        return found is not None and int(found[1]) <= batch - _KEPT
 
 
 def table_ends(
-    root: Path, specification: StoreSpecification[Any, Any], partitions: int
+    root: GivenRoot, specification: StoreSpecification[Any, Any], partitions: int
 ) -> dict[int, int]:
     """Return where each partition ends now; a staged write is before all of them or after all."""
-    home = current_home(root, specification.name)
     readers = [
-        PartitionReader(PartitionDirectory(home / str(number)), specification)
+        PartitionReader(root.partition(specification, partitions, number), specification)
         for number in range(partitions)
     ]
     return dict(enumerate(end_offsets(readers)))

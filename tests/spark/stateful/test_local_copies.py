@@ -1,6 +1,7 @@
 """The local copies of the stores of a stateful function, without Spark."""
 
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -13,97 +14,171 @@ from statestores.errors import (
     OffsetOutOfRangeError,
 )
 from statestores.semantics.key_value.store import EngineKeyValueStore
+from statestores.spark.copied_partition import copied_partition
+from statestores.spark.given_root import GivenRoot
 from statestores.spark.local_copy import CopyOptions, local_copy
 from statestores.spark.stateful_functions import task as stateful_task
-from statestores.spark.stateful_functions.plan import add_stores
 
 pytestmark = pytest.mark.usefixtures("no_descriptor_leaks")
 
 
-class TestLocalCopies:
-    """A copy is exactly at its offset, or is made anew."""
+@dataclass(frozen=True)
+class Home:
+    """A state root in a directory or an object store, and the copies of its partition 0."""
 
-    @staticmethod
-    def append(root: Path, rows: dict[str, int]) -> int:
-        """Commit rows as the owner of partition 0, and return where the changelog ends."""
-        add_stores(root, [STORE], 1)
-        with ss.open_logged_store(root, "counts", 0, backend="memory") as store:
+    root: str
+    local: Path
+
+    @property
+    def given(self) -> GivenRoot:
+        """The root, as tasks get it."""
+        return GivenRoot(self.root if "://" in self.root else Path(self.root))
+
+    def append(self, rows: dict[str, int], *, snapshot: bool = False) -> int:
+        """Commit rows as the owner, and return where the changelog ends."""
+        root = ss.StateRoot.create(self.root)
+        root.add_store(STORE, partitions=1)
+        directory = None if root.storage is None else self.local / "owner"
+        with ss.open_logged_store(root, "counts", 0, directory=directory, backend="memory") as log:
             for key, value in rows.items():
-                store.store.put(key, value)
-            store.commit()
-            return store.changelog.end_offset
+                log.store.put(key, value)
+            log.commit()
+            if snapshot:
+                log.snapshot()
+            return log.changelog.end_offset
 
-    @staticmethod
-    def content(root: Path, end_offset: int, backend: str = "sqlite") -> dict[bytes, int]:
+    def content(self, end_offset: int, backend: str = "sqlite") -> dict[bytes, int]:
         """Return what a copy at the offset has."""
-        copies = CopyOptions(directory=str(root.with_name("local")), backend=backend)
-        with local_copy(root, STORE, 0, end_offset, copies) as store:
+        copies = CopyOptions(directory=str(self.local), backend=backend)
+        with local_copy(copied_partition(self.given, STORE, 1, 0), end_offset, copies) as store:
             assert isinstance(store, EngineKeyValueStore)
             return {key: int.from_bytes(value, "big") for key, value in store.range()}
 
-    def test_what_a_compaction_dropped_is_not_left_out_of_a_copy(self, tmp_path: Path) -> None:
-        """A batch is planned, the writer overwrites a key and compacts, and a task makes its copy.
-
-        The log up to the planned end no longer had the first value of ``a``, nor the second yet:
-        the copy lacked the key, and said nothing.
-        """
-        root = tmp_path / "state"
-        self.append(root, {"a": 1})
-        planned = self.append(root, {"b": 1})
-        self.append(root, {"a": 2})
-        changelog = ss.StateRoot.open(root).partition("counts", 0).changelog
-        with FileChangelog.open(changelog, "key-value") as log:
+    def compact(self) -> None:
+        """Drop what later changes make void."""
+        root = ss.StateRoot.open(self.root)
+        if root.storage is not None:
+            root.object_log("counts").compact()
+            return
+        with FileChangelog.open(root.partition("counts", 0).changelog, "key-value") as log:
             log.seal()
             compact(log)
 
-        with pytest.raises(OffsetOutOfRangeError, match="has been compacted"):
-            self.content(root, planned)
-        assert self.content(root, planned + 1) == {b"a": 2, b"b": 1}
+    def remove(self) -> None:
+        """Remove the state root."""
+        storage = ss.StateRoot.open(self.root).storage
+        if storage is None:
+            shutil.rmtree(self.root)
+        else:
+            for each in list(storage.list("")):
+                storage.delete(each.name)
 
-    def test_it_follows(self, tmp_path: Path) -> None:
+
+@pytest.fixture
+def homes(tmp_path: Path) -> list[Home]:
+    """One of each."""
+    url = f"memory://copies/{tmp_path.name}"
+    return [
+        Home(str(tmp_path / "state"), tmp_path / "local"),
+        Home(url, tmp_path / "local-of-objects"),
+    ]
+
+
+@pytest.mark.spec("OBJ-36")
+class TestLocalCopies:
+    """A copy is exactly at its offset, or is made anew; wherever the state root is."""
+
+    def test_what_a_compaction_dropped_is_not_left_out_of_a_copy(
+        self, homes: list[Home], subtests: pytest.Subtests
+    ) -> None:
+        """A batch is planned, the writer overwrites a key and compacts, and a task makes its copy.
+
+        The log up to the planned end no longer had the first value of ``a``, nor the second yet:
+        the copy lacked the key, and said nothing. A copy that was there before the compaction, and
+        one that a task has begun and given up, are no better.
+        """
+        for home in homes:
+            with subtests.test(home.root):
+                assert home.content(home.append({"a": 1})) == {b"a": 1}
+                planned = home.append({"b": 1})
+                home.append({"a": 2})
+                home.compact()
+
+                for _ in range(2):
+                    with pytest.raises(OffsetOutOfRangeError, match="has been compacted"):
+                        home.content(planned)
+                assert home.content(planned + 1) == {b"a": 2, b"b": 1}
+
+    def test_a_snapshot_at_the_end_outlives_a_compaction(
+        self, homes: list[Home], subtests: pytest.Subtests
+    ) -> None:
+        """Nothing of the changelog was needed, and it was refused because it had been compacted."""
+        for home in homes:
+            with subtests.test(home.root):
+                planned = home.append({"a": 1, "b": 1}, snapshot=True)
+                home.append({"a": 2})
+                home.compact()
+
+                assert home.content(planned) == {b"a": 1, b"b": 1}
+
+    def test_it_follows(self, homes: list[Home], subtests: pytest.Subtests) -> None:
         """The changelog, from where it was."""
-        root = tmp_path / "state"
-        first = self.append(root, {"a": 1})
-        assert self.content(root, first) == {b"a": 1}
-        engine = next((tmp_path / "local").rglob("engine")).stat().st_ino
-        second = self.append(root, {"b": 2})
+        for home in homes:
+            with subtests.test(home.root):
+                first = home.append({"a": 1})
+                assert home.content(first) == {b"a": 1}
+                engine = next(home.local.rglob("engine")).stat().st_ino
+                second = home.append({"b": 2})
 
-        assert self.content(root, second) == {b"a": 1, b"b": 2}
-        assert next((tmp_path / "local").rglob("engine")).stat().st_ino == engine
+                assert home.content(second) == {b"a": 1, b"b": 2}
+                assert next(home.local.rglob("engine")).stat().st_ino == engine
 
-    def test_one_that_is_ahead_goes_back(self, tmp_path: Path) -> None:
+    def test_one_that_is_ahead_goes_back(
+        self, homes: list[Home], subtests: pytest.Subtests
+    ) -> None:
         """For a micro-batch that comes again."""
-        root = tmp_path / "state"
-        first = self.append(root, {"a": 1})
-        second = self.append(root, {"a": 2})
-        assert self.content(root, second) == {b"a": 2}
+        for home in homes:
+            with subtests.test(home.root):
+                first = home.append({"a": 1})
+                second = home.append({"a": 2})
+                assert home.content(second) == {b"a": 2}
 
-        assert self.content(root, first) == {b"a": 1}
-        assert self.content(root, 0) == {}
-        assert self.content(root, second) == {b"a": 2}
+                assert home.content(first) == {b"a": 1}
+                assert home.content(0) == {}
+                assert home.content(second) == {b"a": 2}
 
-    def test_one_of_another_state_root_is_thrown_away(self, tmp_path: Path) -> None:
+    @pytest.mark.spec("OBJ-18")
+    def test_one_of_another_state_root_is_thrown_away(
+        self, homes: list[Home], subtests: pytest.Subtests
+    ) -> None:
         """The user removed a state root and made another at its place, and got the old counts."""
-        root = tmp_path / "state"
-        assert self.content(root, self.append(root, {"old": 1})) == {b"old": 1}
-        shutil.rmtree(root)
-        self.append(root, {"new": 1})
+        for home in homes:
+            with subtests.test(home.root):
+                old = home.append({"old": 1})
+                assert home.content(old) == {b"old": 1}
+                home.remove()
+                new = home.append({"new": 1})
 
-        assert self.content(root, self.append(root, {"newer": 2})) == {b"new": 1, b"newer": 2}
+                with pytest.raises(OffsetOutOfRangeError, match="has been replaced"):
+                    home.content(new + 1)  # as far as the first one would have come
+                assert home.content(home.append({"newer": 2})) == {b"new": 1, b"newer": 2}
 
-    def test_a_damaged_one_is_thrown_away(self, tmp_path: Path) -> None:
+    def test_a_damaged_one_is_thrown_away(
+        self, homes: list[Home], subtests: pytest.Subtests
+    ) -> None:
         """Also one that another backend has written, or of which the note is gone."""
-        root = tmp_path / "state"
-        end = self.append(root, {"a": 1})
-        assert self.content(root, end) == {b"a": 1}
-        for path in (tmp_path / "local").rglob("engine/*"):
-            if path.suffix == ".db" or path.name.endswith("sqlite"):
-                path.write_bytes(b"damaged" * 1000)
-        assert self.content(root, end) == {b"a": 1}
-        assert self.content(root, end, backend="leveldb") == {b"a": 1}
-        next((tmp_path / "local").rglob("copy.json")).write_text("{")
+        for home in homes:
+            with subtests.test(home.root):
+                end = home.append({"a": 1})
+                assert home.content(end) == {b"a": 1}
+                for path in home.local.rglob("engine/*"):
+                    if path.suffix == ".db" or path.name.endswith("sqlite"):
+                        path.write_bytes(b"damaged" * 1000)
+                assert home.content(end) == {b"a": 1}
+                assert home.content(end, backend="leveldb") == {b"a": 1}
+                next(home.local.rglob("copy.json")).write_text("{")
 
-        assert self.content(root, end) == {b"a": 1}
+                assert home.content(end) == {b"a": 1}
 
     def test_it_begins_with_a_snapshot(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
