@@ -7,6 +7,7 @@ from uuid import UUID
 from statestores.errors import InvalidArgumentError, SerializationError
 from statestores.serdes.raw_serde import serde_or_raw
 from statestores.serdes.rows import RowSerde, SortedRowSerde
+from statestores.serdes.rows.cells import CellError
 from statestores.spi.serde import Serde
 from statestores.spi.specification import StoreSpecification
 
@@ -36,9 +37,10 @@ def parse_key(text: str, specification: StoreSpecification[Any, Any], *, is_hex:
         if isinstance(error, InvalidArgumentError):
             raise
         hint = " (a text is in quotes there)" if serde.name in {"json", "msgpack"} else ""
+        reason = f": {error.__cause__}" if isinstance(error.__cause__, CellError) else ""
         raise InvalidArgumentError(
-            f"the store's keys are {_NAMES.get(serde.name, serde.name)}{hint}, got {text!r}; give "
-            "one, as a JSON object if it has fields, or the key's bytes as hex:..."
+            f"the store's keys are {_NAMES.get(serde.name, serde.name)}{hint}, got {text!r}{reason}"
+            "; give one, as a JSON object if it has fields, or the key's bytes as hex:..."
         ) from error
 
 

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyarrow import parquet
 from row_schemas import schemas, values_of
 
 from statestores.errors import InvalidArgumentError, SerializationError
@@ -49,7 +50,7 @@ GOLDEN = (
 """The bytes of `ROW`; see `test_the_bytes_stay`."""
 
 
-@pytest.mark.spec("SRD-35", "SRD-6", "SRD-1")
+@pytest.mark.spec("SRD-35", "SRD-6", "SRD-1", "SRD-45")
 @given(st.data())
 def test_any_rows_come_back_from_their_bytes(data: st.DataObject) -> None:
     """One by one and as columns, which have the same bytes; whatever the schema."""
@@ -62,6 +63,7 @@ def test_any_rows_come_back_from_their_bytes(data: st.DataObject) -> None:
     encoded = serde.encode_array(column)
     decoded = serde.decode_array(pa.array(written, pa.binary()))
     decoded.validate(full=True)
+    parquet.write_table(pa.table({"row": decoded}), pa.BufferOutputStream())  # which may refuse it
 
     assert [None if each is None else serde.decode(each) for each in written] == rows
     assert encoded.to_pylist() == written

@@ -29,6 +29,7 @@ from statestores.semantics.versioned.rows import (
 from statestores.semantics.versioned.store import EngineVersionedStore
 from statestores.semantics.versioned.view import VersionedView
 from statestores.serdes.raw_serde import raw, serde_or_raw
+from statestores.serdes.rows.hidden_nulls import without_hidden_nulls
 from statestores.spi.records import VersionedRecord
 from statestores.spi.stores.versioned import ReadOnlyVersionedStore
 
@@ -86,7 +87,7 @@ class _Answers:
         starts = [lot.starts for lot in self._lots] or [np.empty(0, np.int64)]
         ends = pa.concat_arrays([lot.ends for lot in self._lots] or [pa.array([], _TIME)])
         return Found(
-            decode(values.take(chosen).cast(pa.binary())).take(order),
+            without_hidden_nulls(decode(values.take(chosen).cast(pa.binary())).take(order)),
             pa.array(np.concatenate(starts)).take(chosen).take(order),
             ends.take(chosen).take(order),
         )

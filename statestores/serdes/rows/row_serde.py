@@ -14,6 +14,7 @@ from statestores.serdes.rows.column_decoding import decode_structs
 from statestores.serdes.rows.column_encoding import encode_structs
 from statestores.serdes.rows.column_leaves import LeafError
 from statestores.serdes.rows.evolution import why_not_evolved
+from statestores.serdes.rows.hidden_nulls import without_hidden_nulls
 from statestores.serdes.rows.plain_values import row_from_plain
 from statestores.serdes.rows.row_bytes import decode_row, encode_row
 from statestores.serdes.rows.schema import (
@@ -200,7 +201,7 @@ def structs_decoded(
     def decode(array: Any) -> Any:
         binary = as_binary(array, serde)
         try:
-            return columns(binary)
+            return without_hidden_nulls(columns(binary))
         except (LeafError, pyarrow().ArrowException) as error:
             raise _told_by_one(serde, one, binary, error) from error
 
