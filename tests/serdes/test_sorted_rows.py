@@ -140,21 +140,19 @@ def test_bytes_of_anybody_are_refused_or_are_a_key(data: st.DataObject) -> None:
 
 
 @pytest.mark.spec("SRD-42")
-@pytest.mark.parametrize(
-    ("schema", "words"),
-    [
+def test_what_has_no_order_is_no_key(subtests: pytest.Subtests) -> None:
+    """It is found when the serde is made, and in a name that somebody has written."""
+    for schema, words in (
         ("a: int64, tags: list<string>", "the field 'tags' is list<string>, which has no order"),
         ("a: struct<m: map<string, int8>>", "the field 'a.m' is map<string, int8>, which has no"),
-    ],
-)
-def test_what_has_no_order_is_no_key(schema: str, words: str) -> None:
-    """It is found when the serde is made, and in a name that somebody has written."""
-    with pytest.raises(InvalidArgumentError) as raised:
-        row_sorted(schema)
-    with pytest.raises(InvalidArgumentError, match="no order"):
-        serde_by_name(f"row_sorted<{schema}>")
+    ):
+        with subtests.test(schema):
+            with pytest.raises(InvalidArgumentError) as raised:
+                row_sorted(schema)
+            with pytest.raises(InvalidArgumentError, match="no order"):
+                serde_by_name(f"row_sorted<{schema}>")
 
-    assert words in str(raised.value)
+            assert words in str(raised.value)
 
 
 @pytest.mark.spec("SRD-43")

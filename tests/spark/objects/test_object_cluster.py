@@ -1,55 +1,137 @@
-"""Executors that share an object store and nothing else: killed, and every row is there once."""
+"""Executors that share an object store and nothing else: killed, and every row is there once.
+
+Here and in no other test is there a cluster: driver, master, workers and executors are processes of
+their own, and each executor has its own working and scratch directories.
+"""
 
 import json
 import signal
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import asdict
 from pathlib import Path
 
 import object_cluster
 import pytest
-from object_cluster import ROWS, copy, environment
-from pyspark.sql import SparkSession
+from object_cluster import ROWS_AT_ONCE, Life, environment, expected_copies
 from s3 import SECRET, Bucket
-from store_streams import needs_limits, run
+from stateful_words import state_of
+from store_streams import needs_limits
 
 import statestores as ss
+from statestores.reading.partition_places import place_of
+from statestores.reading.partition_reader import PartitionReader
+
+LIVES = 5
+"""Of a soak run, all but the last of which end with a killed driver."""
+
+TIMES = 5
+"""How often executors are killed in each of them."""
+
+AT_ONCE = 2
+"""How many of the three are killed then: 54 kills in all."""
+
+
+def live(bucket: Bucket, directory: Path, life: Life) -> tuple[int, str]:
+    """Run one life; return how it ended, and what all of them have said."""
+    assert object_cluster.__file__ is not None
+    directory.mkdir(exist_ok=True)
+    log = directory / "log"
+    with log.open("ab") as output:
+        ended = subprocess.run(
+            [
+                *(sys.executable, object_cluster.__file__, bucket.root, str(directory)),
+                *(json.dumps(bucket.spark_options), json.dumps(asdict(life))),
+            ],
+            env=environment(directory),
+            cwd=directory,
+            start_new_session=True,
+            stdout=output,
+            stderr=output,
+            timeout=1_800,
+            check=False,
+        )
+    said = log.read_text("utf-8", "replace")
+    assert SECRET not in said
+    return ended.returncode, said
+
+
+def changes_and_content(bucket: Bucket, store: str) -> tuple[Counter[str], dict[str, int]]:
+    """Return how often each key of *store* was written, and what it has."""
+    root = ss.StateRoot.open(bucket.root, storage_options=bucket.options)
+    entry = root.store(store)
+    readers = [
+        PartitionReader(place_of(root, store, number), entry.specification)
+        for number in range(entry.partitions)
+    ]
+    changes = [row for each in readers for batch in each.changes() for row in batch.to_pylist()]
+    content = [row for each in readers for batch in each.rows() for row in batch.to_pylist()]
+    return Counter(row["key"] for row in changes), {row["key"]: row["value"] for row in content}
+
+
+def check_copies(bucket: Bucket, rows: int) -> None:
+    """Accept a copy that has each of *rows* once, in its changes and in its content."""
+    expected = expected_copies(rows)
+    written, content = changes_and_content(bucket, "copies")
+
+    assert written == dict.fromkeys(expected, 1)
+    assert content == expected
+
+
+@needs_limits
+@pytest.mark.spec("OBJ-26", "OBJ-27", "OBJ-28", "OBJ-31", "OBJ-42")
+@pytest.mark.timeout(1_900)
+def test_a_killed_executor(bucket: Bucket, tmp_path: Path, subtests: pytest.Subtests) -> None:
+    """A write, a read, joins, and a stream both ways on three executors, of which one is killed."""
+    life = Life(rows=3 * ROWS_AT_ONCE, executors_die_after=(1,))
+    ended, said = live(bucket, tmp_path / "life", life)
+
+    assert ended == 0, said
+    assert said.count("killed an executor") == 1
+    with subtests.test("what was written in a batch"):
+        written, content = changes_and_content(bucket, "words")
+        assert written == dict.fromkeys(content, 1)
+        assert content == {str(number): number for number in range(life.rows)}
+    with subtests.test("what was copied by a stream"):
+        check_copies(bucket, life.rows)
+    with subtests.test("what the stream has pinned"):
+        pinned = [each.name for each in bucket.storage().list("@pins/")]
+        assert sorted(name.rpartition("/")[2] for name in pinned) == ["rates-1", "rates-2"]
 
 
 @needs_limits
 @pytest.mark.soak
-@pytest.mark.spec("OBJ-26", "OBJ-27", "OBJ-28", "OBJ-31")
-@pytest.mark.timeout(900)
-def test_killed_executors_and_a_killed_driver(
-    spark: SparkSession, bucket: Bucket, reached: dict[str, str], tmp_path: Path
+@pytest.mark.spec("OBJ-26", "OBJ-27", "OBJ-28", "OBJ-31", "OBJ-42")
+@pytest.mark.timeout(14_400)
+def test_killed_executors_and_killed_drivers(
+    bucket: Bucket, tmp_path: Path, subtests: pytest.Subtests
 ) -> None:
-    """A copy of a store, as a stream, goes on elsewhere from where its cluster was killed."""
-    assert object_cluster.__file__ is not None
-    checkpoint, log = str(tmp_path / "checkpoint"), tmp_path / "log"
-    command = [sys.executable, object_cluster.__file__, bucket.root, checkpoint]
-    with log.open("wb") as output:
-        ended = subprocess.run(
-            [*command, json.dumps(reached)],
-            env=environment(tmp_path / "spark-home"),
-            cwd=tmp_path,
-            start_new_session=True,
-            stdout=output,
-            stderr=output,
-            timeout=800,
-            check=False,
+    """A joined copy, and counts by a function, go on each time from where they were killed."""
+    batches, rows, said = tuple(range(1, TIMES + 1)), 0, ""
+    for number in range(LIVES):
+        is_last = number == LIVES - 1
+        life = Life(
+            first=rows,
+            rows=rows + (TIMES + 2) * ROWS_AT_ONCE,
+            executors_die_after=batches,
+            dying_at_once=AT_ONCE,
+            driver_dies_after=None if is_last else TIMES + 1,
+            counts=True,
         )
-    said = log.read_text("utf-8", "replace")
-    assert ended.returncode == -signal.SIGKILL, said
-    assert SECRET not in said
-    assert said.count("Lost executor") >= 2
-    run(copy(spark, bucket.root, checkpoint, reached))
+        ended, said = live(bucket, tmp_path / "life", life)
+        assert ended == (0 if is_last else -signal.SIGKILL), said
+        rows = life.rows
+        written, content = changes_and_content(bucket, "copies")
+        assert set(written.values()) == {1}
+        assert content.items() <= expected_copies(rows).items()
 
-    root = ss.StateRoot.open(bucket.root, storage_options=bucket.options)
-    for store in ("words", "copies"):
-        changes = spark.read.format("statestores").options(
-            storeName=store, readChangeFeed="true", **reached
-        )
-        counted = Counter(row.key for row in changes.load(bucket.root).collect())
-        assert counted == Counter({str(number): 1 for number in range(ROWS)})
-        assert root.object_log(store).vacuum() is not None
+    assert said.count("killed an executor") == LIVES * TIMES * AT_ONCE
+    with subtests.test("what was copied by a stream"):
+        check_copies(bucket, rows)
+    with subtests.test("what a function has counted"):
+        counted = Counter(str(number % object_cluster.WORDS) for number in range(rows))
+        assert state_of(tmp_path / "life" / "counted") == counted
+    with subtests.test("what can never count is removed"):
+        root = ss.StateRoot.open(bucket.root, storage_options=bucket.options)
+        assert root.object_log("copies").vacuum() is not None
