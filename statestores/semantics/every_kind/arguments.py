@@ -53,7 +53,7 @@ def check_keys(keys: list[Any]) -> None:
     Raises:
         InvalidTypeError: A key is of another type.
     """
-    if not {type(key) for key in keys} <= {bytes}:
+    if not set(map(type, keys)) <= {bytes}:
         for key in keys:
             check_key(key)
 
@@ -64,7 +64,7 @@ def check_values(values: list[Any]) -> None:
     Raises:
         InvalidTypeError: A value is of another type.
     """
-    if not {type(value) for value in values} <= {bytes, type(None)}:
+    if not set(map(type, values)) <= {bytes, type(None)}:
         for value in values:
             check_value(value)
 

@@ -103,18 +103,27 @@ class VersionedView:
     ) -> list[VersionedRecord[bytes] | None]:
         """Return `get` of each key at its time; all latest rows come from one read."""
         rows = self.latest_rows(keys)
-        records = []
+        pending, reader, horizon_ms = self._pending, self._reader, self.horizon_ms
+        records: list[VersionedRecord[bytes] | None] = []
+        record: VersionedRecord[bytes] | None
         for key, as_of_ms, row in zip(keys, times_ms, rows, strict=True):
-            if key in self._pending:
+            if key in pending:
                 record = self.get(key, as_of_ms)
             elif row is None:
                 record = None
             else:
-                latest = read_latest(row)
-                if as_of_ms is None or latest.valid_from_ms <= as_of_ms:
-                    record = _record(latest)
+                # `read_latest`, `_record` and `get_superseded`, written out: each makes a tuple.
+                header: int = unpack_header(row)[0]
+                if as_of_ms is None or header & ~DELETED <= as_of_ms:
+                    if header >= DELETED:
+                        record = None
+                    else:
+                        record = new_tuple(VersionedRecord, (row[HEADER_BYTES:], header, None))
+                elif as_of_ms < horizon_ms:
+                    self.below_horizon += 1
+                    record = None
                 else:
-                    record = self.get_superseded(key, as_of_ms)
+                    record = stored_superseded(reader, key, as_of_ms)
             records.append(record)
         return records
 
@@ -122,9 +131,14 @@ class VersionedView:
         """Return the stored row of the latest version of each of *keys*, ``None`` for none."""
         cached = self._cached
         if not cached:
-            return self._reader.get_many([data_key(key) for key in keys])
-        read = iter(self._reader.get_many([data_key(key) for key in keys if key not in cached]))
-        return [cached[key] if key in cached else next(read) for key in keys]
+            return self._reader.get_many([DATA + key for key in keys])
+        rows = list(map(cached.get, keys))
+        if None in rows:  # of those that are known not to be there it is asked again
+            places = [place for place, row in enumerate(rows) if row is None]
+            stored = self._reader.get_many([DATA + keys[place] for place in places])
+            for place, row in zip(places, stored, strict=True):
+                rows[place] = row
+        return rows
 
     def get_superseded(self, key: bytes, as_of_ms: int) -> VersionedRecord[bytes] | None:
         """Return the version valid at *as_of_ms*. Requires: the latest one starts later."""
