@@ -8,7 +8,6 @@ ended, and is asked when somebody wants to know.
 import threading
 from collections import deque
 from collections.abc import Generator
-from inspect import GEN_CLOSED, getgeneratorstate
 from time import time_ns
 from typing import Any, TypeAlias, TypeVar
 from weakref import ref
@@ -24,7 +23,8 @@ _FORGET_FROM = 64
 
 def _is_open(opened: _Opened) -> bool:
     iterator = opened[0]()
-    return iterator is not None and getgeneratorstate(iterator) != GEN_CLOSED
+    # What `inspect.getgeneratorstate` asks, in a tenth of its time; every generator has it.
+    return iterator is not None and iterator.gi_frame is not None  # type: ignore[attr-defined]
 
 
 class OpenIterators:

@@ -22,6 +22,7 @@ from statestores.spi import (
     WindowRecord,
 )
 from statestores_mutants.registry import mutant
+from statestores_mutants.zoo.session import CalledPuts as CalledSessionPuts
 from statestores_mutants.zoo.window import CalledPuts
 
 _LONG_BYTES = 255
@@ -82,7 +83,7 @@ class _ShortNumbers(RetainedRows):
 
 
 @mutant("SES-2", "SES-11", "SES-13")
-class LongSessionKeysAreCut(EngineSessionStore):
+class LongSessionKeysAreCut(CalledSessionPuts):
     """Of a key of a session, the first 255 bytes are stored.
 
     Imitates a column of type `VARCHAR(255)` in a database that cuts instead of refusing.
@@ -161,7 +162,7 @@ class WindowEndsAreDoubles(EngineWindowStore):
 
 
 @mutant("SES-3", "SES-8")
-class SessionEndsAreDoubles(EngineSessionStore):
+class SessionEndsAreDoubles(CalledSessionPuts):
     """The end of a session loses its last bits above 2^53.
 
     Imitates pandas, which turns a column of integers with a gap in it into floats.
@@ -233,7 +234,7 @@ class WideWindowsLiveLonger(EngineWindowStore):
 
 
 @mutant("SES-3", "COM-20", "COM-40")
-class LoadedSessionsLeaveTheDoorOpen(EngineSessionStore):
+class LoadedSessionsLeaveTheDoorOpen(CalledSessionPuts):
     """After a load, late sessions are accepted until a put moves stream time.
 
     Imitates a restored task of Kafka Streams, whose observed stream time begins anew.

@@ -2,6 +2,7 @@
 
 from collections.abc import Generator, Iterable, Iterator
 
+from statestores.semantics.every_kind.arguments import check_key, check_session, check_value
 from statestores.semantics.retained.session import EngineSessionStore
 from statestores.semantics.rows.progress import NO_STREAM_TIME
 from statestores.spi import Durability, Engine, Session, SessionRecord
@@ -11,6 +12,16 @@ Record = SessionRecord[bytes, bytes]
 Records = Iterator[Record]
 Opened = Generator[Record, None, None]
 Rows = Iterable[tuple[bytes, bytes]]
+
+
+class CalledPuts(EngineSessionStore):
+    """A store whose puts call `_put_checked` and `_put`, and do not have them written out."""
+
+    def put(self, key: bytes, start_ms: int, end_ms: int, value: bytes | None) -> bool:
+        check_key(key)
+        check_value(value)
+        check_session(start_ms, end_ms)
+        return self._put_checked(key, start_ms, end_ms, value)
 
 
 @mutant("SES-3", "SES-8")
@@ -29,7 +40,7 @@ class SessionsEndOneMillisecondLate(EngineSessionStore):
 
 
 @mutant("SES-3", "SES-8")
-class RetentionIsCountedFromTheStart(EngineSessionStore):
+class RetentionIsCountedFromTheStart(CalledPuts):
     """A session that began below the horizon is refused, however late it ends.
 
     Imitates KAFKA-8315's family: a record is late by the time of its beginning.
@@ -43,7 +54,7 @@ class RetentionIsCountedFromTheStart(EngineSessionStore):
 
 
 @mutant("SES-4")
-class StreamTimeIsTheHighestStart(EngineSessionStore):
+class StreamTimeIsTheHighestStart(CalledPuts):
     """The start of a session moves stream time, not its end.
 
     Imitates a put that was written for windows.
@@ -102,7 +113,7 @@ class RemovalForgetsTheOtherEnd(EngineSessionStore):
 
 
 @mutant("SES-2", "SES-7")
-class PutsReplaceTheSessionOfTheirStart(EngineSessionStore):
+class PutsReplaceTheSessionOfTheirStart(CalledPuts):
     """A put replaces a session of the key with the same start and another end.
 
     Imitates a session that grows in place, which the caller is to remove himself.
@@ -118,7 +129,7 @@ class PutsReplaceTheSessionOfTheirStart(EngineSessionStore):
 
 
 @mutant("SES-7", "SES-2")
-class ContainedSessionsAreSwallowed(EngineSessionStore):
+class ContainedSessionsAreSwallowed(CalledPuts):
     """A put removes the sessions of the key that lie within it.
 
     Imitates a store that merges: who merges is the caller, and he may not want to.

@@ -4,11 +4,8 @@ from collections.abc import Generator, Iterable, Iterator
 
 from statestores.semantics.every_kind.arguments import check_key, check_time, check_value
 from statestores.semantics.retained.rows import Row
-from statestores.semantics.retained.window import (
-    CommittedWindows,
-    EngineWindowStore,
-    UncommittedWindows,
-)
+from statestores.semantics.retained.window import EngineWindowStore
+from statestores.semantics.retained.window_reads import CommittedWindows, UncommittedWindows
 from statestores.semantics.rows.progress import NO_STREAM_TIME
 from statestores.spi import Durability, Engine, Isolation, ReadOnlyWindowStore, Window, WindowRecord
 from statestores.spi.records import Changes
@@ -310,7 +307,12 @@ class FetchShowsWhatIsStillStored(EngineWindowStore):
     Imitates expiry by segments (KAFKA-10322): reads see what the cleaner has not reached.
     """
 
-    def _visible_value(self, data_key: bytes, time_ms: int) -> bytes | None:
+    def fetch(self, key: bytes, start_ms: int) -> bytes | None:
+        found = super().fetch(key, start_ms)
+        if found is not None or self._rows.has_number:
+            return found
+        self._gather()
+        data_key = self._rows.data_key(key, start_ms)
         if data_key in self._pending:
             return self._pending[data_key]
         return self._engine.get(data_key)

@@ -1,12 +1,13 @@
 """Window stores whose commits remove other rows than those that have expired, or other amounts."""
 
+from statestores.semantics.retained.column_rows import RetainedBatch
 from statestores.semantics.retained.progress import RetainedProgress
 from statestores.semantics.retained.rows import RetainedRows, index_above
 from statestores.semantics.retained.window import EngineWindowStore
 from statestores.spi.engine import EngineReader
 from statestores_mutants.registry import mutant
 
-Rows = dict[bytes, bytes | None]
+Rows = RetainedBatch
 
 
 class _Removal(RetainedProgress):

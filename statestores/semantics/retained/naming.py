@@ -10,7 +10,7 @@ one group (`name_groups`), unless this opening has named it before. Invariants:
   opening each row is named twice at most, however often it is put.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from statestores.semantics.retained.name_groups import (
     FEWEST_NAMES,
@@ -71,48 +71,97 @@ class Naming:
         self._frontier: int | None = None
         self._spans: dict[int, set[bytes]] = {}
         self._bytes = 0
-        self._staged: list[tuple[int, list[bytes]]] = []
+        self._staged: list[tuple[int, list[bytes], int]] = []
         self._staged_bytes = 0
 
     def committed(self) -> None:
         """Remember what the last batch named: it is committed."""
-        for span, names in self._staged:
+        for span, names, size in self._staged:
             if self._frontier is None or span > self._frontier:
                 self._spans.setdefault(span, set()).update(names)
-                self._bytes += _size_of(names)
+                self._bytes += size
         self._staged = []
+
+    @staticmethod
+    def has_groups_for(rows: int) -> bool:
+        """Return whether a commit of so many *rows* may name them in groups."""
+        return rows >= _FEWEST_ROWS
 
     def batch_of(
         self,
         pending: Mapping[bytes, bytes | None],
+        bounds_ms: tuple[int, int] | None,
         horizon_ms: int,
         committed_ms: int,
         first_group: int,
     ) -> tuple[Rows, int, int]:
         """Return the rows that *pending* ones change, with those of the index.
 
+        Their times are within *bounds_ms*, if that is known: then few commits need look at each.
         What has expired before it is committed is left out. *committed_ms* is stream time as of the
         last commit: no stored row has a later time. Groups are numbered from *first_group* on, and
         the number of the next one is returned too, and the lowest time in the index.
         """
-        next_group = first_group
+        self._begin_batch(committed_ms)
+        batch = dict(pending)
+        if not self.has_groups_for(len(batch)):
+            lowest = self._name_each(batch, horizon_ms)
+            return batch, first_group, int.from_bytes(lowest)
+        by_span = self._at_once(batch, bounds_ms, horizon_ms)
+        if by_span is None:
+            by_span = self._by_span(batch, pending, horizon_ms)
+        time_ms = None if bounds_ms is None or bounds_ms[0] < bounds_ms[1] else bounds_ms[0]
+        index, next_group, lowest = self._index_of(by_span, batch, time_ms, horizon_ms, first_group)
+        batch.update(index)
+        return batch, next_group, int.from_bytes(lowest)
+
+    def index_of(
+        self,
+        keys_by_time: Sequence[tuple[int, list[bytes]]],
+        horizon_ms: int,
+        committed_ms: int,
+        first_group: int,
+    ) -> tuple[Rows, int, int]:
+        """Return the rows of the index for the keys of visible rows, none of which is a deletion.
+
+        Requires: no key comes twice, and `has_groups_for` so many. The rest as of `batch_of`.
+        """
+        self._begin_batch(committed_ms)
+        by_span: dict[int, list[bytes]] = {}
+        for time_ms, keys in keys_by_time:
+            span = time_ms // self._span_ms
+            by_span[span] = by_span[span] + keys if span in by_span else keys
+        only_ms = keys_by_time[0][0] if len(keys_by_time) == 1 else None
+        index, next_group, lowest = self._index_of(by_span, {}, only_ms, horizon_ms, first_group)
+        return index, next_group, int.from_bytes(lowest)
+
+    def _begin_batch(self, committed_ms: int) -> None:
         self._staged, self._staged_bytes = [], 0
         if self._frontier is None:
             self._frontier = committed_ms // self._span_ms
-        batch = dict(pending)
-        if len(batch) < _FEWEST_ROWS:
-            lowest = self._name_each(batch, horizon_ms)
-            return batch, first_group, int.from_bytes(lowest)
-        by_span = self._by_span(batch, pending, horizon_ms)
+
+    def _index_of(
+        self,
+        by_span: Mapping[int, list[bytes]],
+        batch: Rows,
+        time_ms: int | None,
+        horizon_ms: int,
+        next_group: int,
+    ) -> tuple[Rows, int, bytes]:
+        """Return rows of the index, the number of the next group, and the lowest time.
+
+        All rows are of *time_ms*, unless it is ``None``. *batch* has those that are deleted.
+        """
         if self._spans:
             self._drop_expired(horizon_ms)
+        only = None if time_ms is None else pack_time(time_ms)
         has_deletions = None in batch.values()
         index: Rows = {}
         lowest = NEVER
         for span, keys in by_span.items():
             fresh, single = self._divided(span, keys, batch, has_deletions=has_deletions)
             for part in groups_of(fresh) if fresh else ():
-                time = self._rows.highest_time(part)
+                time = only or self._rows.highest_time(part)
                 index[group_key(time, next_group)] = pack_names(part)
                 next_group += 1
                 lowest = min(lowest, time)
@@ -124,8 +173,7 @@ class Naming:
                         if batch[data_key] is None:
                             index[index_key] = None
                 lowest = min(lowest, min(index_keys)[1 : 1 + TIME_BYTES])
-        batch.update(index)
-        return batch, next_group, int.from_bytes(lowest)
+        return index, next_group, lowest
 
     def _name_each(self, batch: Rows, horizon_ms: int) -> bytes:
         """Add a row of the index for each in *batch*; return the lowest time in the index."""
@@ -141,6 +189,15 @@ class Naming:
                 if time < lowest:  # noqa: PLR1730  # a call costs a tenth
                     lowest = time
         return lowest
+
+    def _at_once(
+        self, batch: Rows, bounds_ms: tuple[int, int] | None, horizon_ms: int
+    ) -> dict[int, list[bytes]] | None:
+        """Return what `_by_span` does, if all rows are known to be visible and of one span."""
+        if bounds_ms is None or bounds_ms[0] <= horizon_ms:
+            return None
+        span = bounds_ms[0] // self._span_ms
+        return {span: list(batch)} if bounds_ms[1] // self._span_ms == span else None
 
     def _by_span(
         self, batch: Rows, pending: Mapping[bytes, bytes | None], horizon_ms: int
@@ -194,8 +251,9 @@ class Naming:
             return [], single + fresh
         self._named += len(fresh)
         if self._most_bytes is not None:
-            self._staged.append((span, fresh))
-            self._staged_bytes += _size_of(fresh)
+            size = _size_of(fresh)
+            self._staged.append((span, fresh, size))
+            self._staged_bytes += size
             self._make_room(span, self._most_bytes)
         return fresh, single
 

@@ -12,6 +12,7 @@ from struct import Struct, error
 
 from statestores.errors import StoreCorruptedError
 from statestores.failpoints import reach
+from statestores.semantics.retained.column_rows import RetainedBatch
 from statestores.semantics.retained.name_groups import is_group, unpack_names
 from statestores.semantics.retained.rows import RetainedRows, index_above, index_time
 from statestores.semantics.rows.layout import HISTORY, PROGRESS_ROW, after_prefix
@@ -76,7 +77,7 @@ class RetainedProgress:
         self,
         reader: EngineReader,
         rows: RetainedRows,
-        batch: dict[bytes, bytes | None],
+        batch: RetainedBatch,
         horizon_ms: int,
     ) -> None:
         """Add the removal of rows up to *horizon_ms* to *batch*, that of a commit."""

@@ -29,7 +29,7 @@ _ABSENT = object()
 new_record = tuple.__new__
 """Makes a named tuple without its own ``__new__``, a function of Python: half the time of a row."""
 
-_ROWS_AHEAD = 32
+ROWS_AHEAD = 32
 """Rows of a range that are read at the call. A range with fewer needs no iterator."""
 
 
@@ -73,6 +73,12 @@ class RetainedReads(ABC):
         them have been read.
         """
 
+    def _visible_rows_of(
+        self, key: bytes, first_ms: int | None, last_ms: int | None, *, reverse: bool
+    ) -> Iterable[Row]:
+        """Return what `_visible_rows` does, of one *key*."""
+        return self._visible_rows(key, key, first_ms, last_ms, reverse=reverse)
+
     def _selected(
         self,
         reader: EngineReader,
@@ -87,7 +93,7 @@ class RetainedReads(ABC):
         They are from *bounds*, and of *times_ms* where these do not follow from the bounds.
         """
         # Most ranges are short, and then this is one call of the engine and no iterator.
-        ahead, others = reader.scan_ahead(*bounds, _ROWS_AHEAD, reverse=reverse)
+        ahead, others = reader.scan_ahead(*bounds, ROWS_AHEAD, reverse=reverse)
         rows: Iterable[Row] = ahead if others is None else chain(ahead, others)
         if overlay:
             rows = merge(iter(rows), overlay, reverse=reverse)

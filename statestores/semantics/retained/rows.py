@@ -26,6 +26,9 @@ _SUFFIX_AND_NUMBER = Struct(">HQQ")
 
 pack_time = _TIME.pack
 
+pack_suffix_and_number = _SUFFIX_AND_NUMBER.pack
+"""Returns the end of a key with a number: 0, the time and the number."""
+
 unpack_time_from = _TIME.unpack_from
 """Returns the time at a place in the key of a row. Faster than a slice and a number of it."""
 
@@ -83,6 +86,13 @@ class RetainedRows:
             packed = {time_ms: time_ms.to_bytes(SUFFIX_BYTES) for time_ms in set(times_ms)}
             suffixes = map(packed.__getitem__, times_ms)
         return list(map(add, map(DATA.__add__, escaped), suffixes))
+
+    def data_keys_at(self, keys: list[bytes], time_ms: int) -> list[bytes]:
+        """Return the keys of rows without a number, all with the same time."""
+        suffix = time_ms.to_bytes(SUFFIX_BYTES)
+        if b"\x00" in b"".join(keys):
+            keys = [escape(key) for key in keys]
+        return [DATA + key + suffix for key in keys]
 
     def index_key(self, data_key: bytes) -> bytes:
         """Return the key in the index of the row *data_key*, where it is named alone."""

@@ -5,7 +5,7 @@ pending row was visible when it was put, so its time is above the cursor of the 
 """
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import ClassVar
@@ -13,21 +13,19 @@ from typing import ClassVar
 from statestores.errors import InvalidArgumentError
 from statestores.semantics.every_kind.arguments import (
     check_changes,
-    check_reverse,
     check_time,
     check_times,
 )
 from statestores.semantics.every_kind.sorted_rows import SortedRows
-from statestores.semantics.every_kind.timed_store import TimedStore
+from statestores.semantics.retained.column_rows import RetainedBatch
 from statestores.semantics.retained.naming import Naming
+from statestores.semantics.retained.owner_reads import OwnerReads
 from statestores.semantics.retained.progress import RetainedProgress, read_retained_progress
-from statestores.semantics.retained.reads import (
-    PendingRows,
-    RetainedReads,
-    visible_times,
-)
-from statestores.semantics.retained.rows import RetainedRows, Row
+from statestores.semantics.retained.reads import PendingRows
+from statestores.semantics.retained.rows import RetainedRows
+from statestores.semantics.retained.rows_of_keys import RowsOfKeys
 from statestores.semantics.rows.closed_rows import ClosedRows
+from statestores.semantics.rows.commit_batch import CommitBatch
 from statestores.semantics.rows.content_chunks import (
     FIRST_CHUNK_ROWS,
     frozen_content,
@@ -51,10 +49,8 @@ from statestores.spi.specification import StoreSpecification
 from statestores.spi.stores.store import CommittedContent
 from statestores.spi.values import as_list
 
-_ABSENT = object()
 
-
-class EngineRetainedStore(RetainedReads, TimedStore):
+class EngineRetainedStore(OwnerReads):
     """A store of rows with a retention, over any engine."""
 
     _times_bytes: ClassVar[int]
@@ -75,6 +71,11 @@ class EngineRetainedStore(RetainedReads, TimedStore):
         self._naming = Naming(rows, retention_ms, remembered_bytes)
         self._buffer = WriteBuffer()
         self._pending: dict[bytes, bytes | None] = self._buffer.rows
+        self._of_keys = RowsOfKeys(self._pending, rows.suffix_bytes)
+        self._bounded_rows = 0
+        """Of so many pending rows the times are from `_lowest` to `_highest`. If there are more, it
+        is not known; there are never fewer."""
+        self._lowest = self._highest = 0
         self._stream_time = self._progress.stream_time_ms
         self._horizon = self._stream_time - retention_ms
         self._next_sequence = self._progress.next_sequence
@@ -116,26 +117,48 @@ class EngineRetainedStore(RetainedReads, TimedStore):
         self._puts += self._put_step
         return True
 
-    def _takes_all(self, times_ms: list[int]) -> bool:
-        """Return whether rows with *times_ms* are accepted in whatever order they are put."""
+    def _bounds_if_accepted(self, times_ms: Collection[int]) -> tuple[int, int] | None:
+        """Return the bounds of *times_ms* if rows with them are accepted in whatever order.
+
+        ``None`` if some may be too late, and if there are none.
+        """
         if not times_ms:
-            return False
-        highest = max(times_ms)
-        return min(times_ms) > max(self._stream_time, highest) - self._retention_ms
+            return None
+        lowest, highest = min(times_ms), max(times_ms)
+        if lowest <= max(self._stream_time, highest) - self._retention_ms:
+            return None
+        return lowest, highest
 
     def _put_rows(
         self,
         data_keys: list[bytes],
         values: list[bytes | None],
-        times_ms: list[int],
+        bounds: tuple[int, int],
         key_bytes: int,
     ) -> int:
         """Put rows, all of which are accepted; return how many. Their keys have *key_bytes*."""
-        self._pending.update(zip(data_keys, values, strict=True))
-        reached = max(times_ms)
-        if reached > self._stream_time:
-            self._advance_stream_time(reached)
-        count = len(data_keys)
+        self._take_rows(zip(data_keys, values, strict=True), bounds)
+        return self._count_puts(len(data_keys), values, bounds[1], key_bytes)
+
+    def _take_rows(
+        self, rows: Iterable[tuple[bytes, bytes | None]], bounds: tuple[int, int]
+    ) -> None:
+        """Add *rows* to the pending ones; *bounds* are those of their times."""
+        pending, (lowest, highest) = self._pending, bounds
+        bounded = self._bounded_rows
+        is_bounded = len(pending) == bounded
+        pending.update(rows)
+        if is_bounded:
+            if bounded:
+                lowest, highest = min(lowest, self._lowest), max(highest, self._highest)
+            self._lowest, self._highest, self._bounded_rows = lowest, highest, len(pending)
+
+    def _count_puts(
+        self, count: int, values: list[bytes | None], reached_ms: int, key_bytes: int
+    ) -> int:
+        """Note that *count* rows up to the time *reached_ms* are pending; return their number."""
+        if reached_ms > self._stream_time:
+            self._advance_stream_time(reached_ms)
         self._uncommitted_bytes += key_bytes + count * self._times_bytes
         self._uncommitted_bytes += total_bytes(values)
         self._puts += count * self._put_step
@@ -145,56 +168,15 @@ class EngineRetainedStore(RetainedReads, TimedStore):
         self._stream_time = time_ms
         self._horizon = time_ms - self._retention_ms
 
-    # Reads.
-
-    @property
-    def _owner(self) -> "EngineRetainedStore":
-        return self
-
-    def _visible_value(self, data_key: bytes, time_ms: int) -> bytes | None:
-        value = self._pending.get(data_key, _ABSENT)
-        if time_ms <= self._horizon:
-            self._below_horizon += 1
-            return None
-        if value is _ABSENT:
-            self._engine_gets += 1
-            return self._engine_get(data_key)
-        return value  # type: ignore[return-value]  # a pending value, since it is not _ABSENT
-
-    def _visible_rows(
-        self,
-        first_key: bytes | None,
-        last_key: bytes | None,
-        first_ms: int | None,
-        last_ms: int | None,
-        *,
-        reverse: bool,
-    ) -> Iterable[Row]:
-        check_reverse(reverse)
-        if not self._open:
-            self.check_open()
-        horizon = self._horizon
-        times = low_ms, high_ms = visible_times(first_ms, last_ms, horizon)
-        if high_ms <= horizon:
-            self._below_horizon += 1
-        start, stop = self._rows.bounds(first_key, last_key, low_ms, high_ms)
-        rows, _ = self._selected(
-            self._engine,
-            (start, stop),
-            self._buffer.slice(start, stop, reverse=reverse) if self._pending else [],
-            None if first_key is not None and first_key == last_key else times,
-            reverse=reverse,
-        )
-        return rows
+    # Changes.
 
     def uncommitted_rows(self) -> tuple[PendingRows, int]:
         """Return the pending rows, live, and their stream time: for facades."""
         return self._pending, self._stream_time
 
-    # Changes.
-
     def pending_changes(self) -> Changes:
         self.check_open()
+        self._gather()
         # In time order none of them has expired when it is replayed, whatever comes in between.
         rows = sorted(self._pending.items(), key=lambda row: self._rows.time_of(row[0]))
         return self._changes(*self._columns(rows))
@@ -203,6 +185,7 @@ class EngineRetainedStore(RetainedReads, TimedStore):
         self.check_open()
         check_changes(changes)
         keys, values, times, numbers = self._checked_columns(changes)
+        self._gather()
         with self.replaying():
             for row in zip(*self._keyed(keys, times, numbers), values, times, strict=True):
                 data_key, size, value, time_ms = row
@@ -215,6 +198,7 @@ class EngineRetainedStore(RetainedReads, TimedStore):
         keys, values, times, numbers = self._checked_columns(changes)
         if stream_time_ms is not None:
             check_time("stream_time_ms", stream_time_ms)
+        self._gather()
         data_keys, sizes = self._keyed(keys, times, numbers)
         self._pending.update(zip(data_keys, values, strict=True))
         self._uncommitted_bytes += sum(sizes) + sum(map(len, filter(None, values)))
@@ -281,16 +265,14 @@ class EngineRetainedStore(RetainedReads, TimedStore):
     def _forget_cached(self) -> None:
         self._naming.forget()
 
-    def _pending_rows(self) -> dict[bytes, bytes | None]:
+    def _pending_rows(self) -> CommitBatch:
         progress = replace(
             self._progress,
             stream_time_ms=self._stream_time,
             next_sequence=self._next_sequence,
         )
         horizon = self._horizon
-        batch, progress.next_group, floor = self._naming.batch_of(
-            self._pending, horizon, self._progress.stream_time_ms, self._progress.next_group
-        )
+        batch, progress.next_group, floor = self._named_rows(horizon)
         if progress.next_group and not self._progress.next_group:
             batch[FORMAT_ROW] = pack_format_version(GROUPED_FORMAT_VERSION)
         progress.remove_expired(self._engine, self._rows, batch, horizon)
@@ -301,6 +283,17 @@ class EngineRetainedStore(RetainedReads, TimedStore):
                 warn_of_another_unit(self.name, self._stream_time)
         self._next_progress = progress
         return batch
+
+    def _named_rows(self, horizon_ms: int) -> tuple[RetainedBatch, int, int]:
+        """Return what is pending and visible, and what names it, as `Naming.batch_of` does."""
+        self._gather()
+        return self._naming.batch_of(
+            self._pending,
+            (self._lowest, self._highest) if self._bounded_rows == len(self._pending) else None,
+            horizon_ms,
+            self._progress.stream_time_ms,
+            self._progress.next_group,
+        )
 
     def _progress_rows(self, rows: SortedRows) -> dict[bytes, bytes | None]:
         self._next_progress = progress = replace(
@@ -319,7 +312,14 @@ class EngineRetainedStore(RetainedReads, TimedStore):
         self._advance_stream_time(self._progress.stream_time_ms)
         self._next_sequence = self._progress.next_sequence
         buffer = WriteBuffer()
-        self._buffer, self._pending = buffer, buffer.rows  # one line: no interrupt in between
+        of_keys = RowsOfKeys(buffer.rows, self._rows.suffix_bytes)
+        # One statement: no interrupt in between.
+        self._buffer, self._pending, self._of_keys, self._bounded_rows = (
+            buffer,
+            buffer.rows,
+            of_keys,
+            0,
+        )
 
     def _close_pending(self, closed: ClosedRows) -> None:
         self._pending = closed

@@ -1,138 +1,62 @@
-"""The window store over an engine, and its facades: rows whose time is the window's start."""
+"""The window store over an engine: rows whose time is the window's start."""
 
-from collections.abc import Generator, Iterable, Iterator, Sequence
-from typing import Any, ClassVar, cast
+from collections.abc import Sequence
+from typing import ClassVar
 
 from statestores.errors import InvalidArgumentError
 from statestores.semantics.every_kind.arguments import (
     MAX_TIME_MS,
     check_key,
-    check_key_range,
     check_keys,
     check_lengths,
     check_time,
-    check_time_range,
     check_times,
     check_value,
     check_values,
     isolation_of,
 )
-from statestores.semantics.every_kind.engine_store import EngineStore
+from statestores.semantics.retained.column_rows import ColumnRows, RetainedBatch
 from statestores.semantics.retained.reads import (
-    CommittedRetained,
-    RetainedReads,
-    Uncommitted,
-    UncommittedRetained,
-    new_record,
+    PendingRows,
 )
 from statestores.semantics.retained.rows import (
     SUFFIX_BYTES,
     RetainedRows,
-    Row,
     unnumbered_key,
-    unpack_time_from,
+)
+from statestores.semantics.retained.rows_by_start import (
+    PendingWindows,
+    RowsByStart,
+    flat_rows,
 )
 from statestores.semantics.retained.store import EngineRetainedStore, times_of
+from statestores.semantics.retained.window_reads import (
+    CommittedWindows,
+    UncommittedWindows,
+    WindowReads,
+)
+from statestores.semantics.rows.closed_rows import ClosedRows
 from statestores.semantics.rows.layout import DATA
 from statestores.semantics.rows.row_cache import DEFAULT_READ_CACHE_BYTES
 from statestores.spi.durability import Durability
 from statestores.spi.engine import Engine
-from statestores.spi.records import Changes, WindowRecord
+from statestores.spi.records import Changes
 from statestores.spi.stores.store import Isolation, Values
 from statestores.spi.stores.window import ReadOnlyWindowStore, WindowStore
 from statestores.spi.values import as_list
 from statestores.spi.window_specification import Window
 
+_FEWEST_AT_ONCE = 8
+"""Fewer rows of one start are not worth a dictionary of it."""
 
-class WindowReads(RetainedReads, ReadOnlyWindowStore[bytes, bytes]):
-    """The reads of a window store, for the owner and for facades alike."""
+_FEW_ROWS = 16
+"""So many pending rows, of starts that did not come again at once, join the others as they are."""
 
-    _window_size_ms: int
+_MOST_STARTS = 64
+"""So many starts are remembered of puts that became rows: hopping windows take turns."""
 
-    def fetch(self, key: bytes, start_ms: int) -> bytes | None:
-        if type(key) is not bytes:
-            check_key(key)
-        if type(start_ms) is not int or not 0 <= start_ms <= MAX_TIME_MS:
-            check_time("start_ms", start_ms)
-        if not self._rows.has_number:
-            return self._visible_value(unnumbered_key(key, start_ms), start_ms)
-        rows = self._visible_rows(key, key, start_ms, start_ms, reverse=True)
-        return next((value for _, value in rows), None)
-
-    def fetch_range(
-        self,
-        key: bytes,
-        first_ms: int | None = None,
-        last_ms: int | None = None,
-        *,
-        reverse: bool = False,
-    ) -> Iterator[WindowRecord[bytes, bytes]]:
-        if type(key) is not bytes:
-            check_key(key)
-        check_time_range(first_ms, last_ms)
-        rows = self._visible_rows(key, key, first_ms, last_ms, reverse=reverse)
-        return self._owner.count_iterator(self._records(rows, key))
-
-    def fetch_all(
-        self,
-        first_ms: int | None = None,
-        last_ms: int | None = None,
-        first_key: bytes | None = None,
-        last_key: bytes | None = None,
-        *,
-        reverse: bool = False,
-    ) -> Iterator[WindowRecord[bytes, bytes]]:
-        check_time_range(first_ms, last_ms)
-        check_key_range(first_key, last_key)
-        rows = self._visible_rows(first_key, last_key, first_ms, last_ms, reverse=reverse)
-        return self._owner.count_iterator(self._records(rows))
-
-    def _records(
-        self, rows: Iterable[Row], key: bytes | None = None
-    ) -> Generator[WindowRecord[bytes, bytes], None, None]:
-        """Yield *rows*, which are of *key* if it is given, as long as the store is open."""
-        owner, of, size_ms = self._owner, self._rows, self._window_size_ms
-        key_of, time_at, time_of = of.key_of, -of.time_from_end, unpack_time_from
-        new, at_most = new_record, MAX_TIME_MS
-        record = cast("type[WindowRecord[bytes, bytes]]", WindowRecord)
-        for data_key, value in rows:
-            if not owner._open:  # noqa: SLF001  # `is_open` is a call, for each row
-                owner.check_open()
-            (start_ms,) = time_of(data_key, time_at)
-            end_ms = start_ms + size_ms
-            if end_ms > at_most:  # noqa: PLR1730  # a call costs a tenth
-                end_ms = at_most
-            yield new(record, (key or key_of(data_key), start_ms, end_ms, value))
-        owner.check_open()
-
-
-class CommittedWindows(CommittedRetained, WindowReads):
-    """A window store as its last commit left it."""
-
-    def __init__(
-        self,
-        store: EngineStore[Any, Any],
-        engine: Engine,
-        rows: RetainedRows,
-        specification: Window[Any, Any],
-    ) -> None:
-        super().__init__(store, engine, rows, specification.retention_ms)
-        self._window_size_ms = specification.window_size_ms
-
-
-class UncommittedWindows(UncommittedRetained, WindowReads):
-    """A window store with the writer's pending windows."""
-
-    def __init__(
-        self,
-        store: EngineStore[Any, Any],
-        engine: Engine,
-        rows: RetainedRows,
-        specification: Window[Any, Any],
-        uncommitted: Uncommitted,
-    ) -> None:
-        super().__init__(store, engine, rows, specification.retention_ms, uncommitted)
-        self._window_size_ms = specification.window_size_ms
+_OFTEN = 2
+"""A start that comes so often, on average, is packed once for all of its rows."""
 
 
 class EngineWindowStore(EngineRetainedStore, WindowReads, WindowStore[bytes, bytes]):
@@ -156,6 +80,17 @@ class EngineWindowStore(EngineRetainedStore, WindowReads, WindowStore[bytes, byt
         super().__init__(engine, specification, durability, rows, retention_ms, remembered_bytes)
         self._window = specification
         self._window_size_ms = specification.window_size_ms
+        self._by_start: RowsByStart = {}
+        self._newest_rows: dict[bytes, bytes | None] = {}
+        self._newest_start: int | None = None
+        """The start of `_newest_rows`, which are in `_by_start`; then the put was not too late."""
+        self._starts: set[int] = set()
+        """Starts of a few puts that became rows; the next put with one of them begins a
+        dictionary."""
+        self._latest_start: int | None = None
+        """The start of the last such put that moved stream time."""
+        self._is_watched = False
+        """Whether a facade may look at pending writes: then all of them are rows at once."""
 
     # Writes.
 
@@ -164,23 +99,65 @@ class EngineWindowStore(EngineRetainedStore, WindowReads, WindowStore[bytes, byt
             check_key(key)
         if value is not None and type(value) is not bytes:
             check_value(value)
-        if type(window_start_ms) is not int or not 0 <= window_start_ms <= MAX_TIME_MS:
-            check_time("window_start_ms", window_start_ms)
-        if self._rows.has_number:
-            return self._put_checked(key, value, window_start_ms)
-        # `_put_checked`, written out: its calls are a third of a put.
-        if window_start_ms <= self._horizon:
-            self.check_open()
-            self._dropped += self._put_step
-            return False
-        data_key = DATA + key.replace(b"\x00", b"\x00\xff") + window_start_ms.to_bytes(SUFFIX_BYTES)
-        self._pending[data_key] = value
-        if window_start_ms > self._stream_time:
-            self._advance_stream_time(window_start_ms)
+        if type(window_start_ms) is int and window_start_ms == self._newest_start:
+            self._newest_rows[key] = value
+        else:
+            if type(window_start_ms) is not int or not 0 <= window_start_ms <= MAX_TIME_MS:
+                check_time("window_start_ms", window_start_ms)
+            if self._rows.has_number:
+                return self._put_checked(key, value, window_start_ms)
+            if window_start_ms <= self._horizon:
+                self.check_open()
+                self._dropped += self._put_step
+                return False
+            if window_start_ms > self._stream_time and not self._by_start:
+                # `unnumbered_key`, written out. Nothing has this start yet, and perhaps nothing
+                # comes with it again.
+                escaped = key.replace(b"\x00", b"\x00\xff")
+                self._pending[DATA + escaped + window_start_ms.to_bytes(SUFFIX_BYTES)] = value
+                self._latest_start = window_start_ms
+            else:
+                self._put_by_start(key, value, window_start_ms)
+            if window_start_ms > self._stream_time:
+                self._advance_stream_time(window_start_ms)
         size = len(key) + self._times_bytes
         self._uncommitted_bytes += size if value is None else size + len(value)
         self._puts += self._put_step
         return True
+
+    def _put_by_start(self, key: bytes, value: bytes | None, start_ms: int) -> None:
+        """Have a window pending under its start, if that comes again, or else as a row."""
+        if self._is_watched and self._by_start:
+            self._gather()
+        rows = self._by_start.get(start_ms)
+        starts = self._starts
+        if rows is not None:
+            rows[key] = value
+            # One line: no interrupt in between. And then the look at facades, see `read_only`.
+            self._newest_rows, self._newest_start = rows, start_ms
+            if self._is_watched:
+                self._newest_start = None
+        elif self._is_watched or (start_ms != self._latest_start and start_ms not in starts):
+            self._pending[unnumbered_key(key, start_ms)] = value
+            if len(starts) >= _MOST_STARTS:
+                starts.clear()
+            starts.add(start_ms)
+        else:
+            self._by_start[start_ms] = {key: value}
+
+    def _advance_stream_time(self, time_ms: int) -> None:
+        self._newest_start = None  # it may be too late from now on
+        self._stream_time = time_ms
+        self._horizon = time_ms - self._retention_ms
+
+    def _gather(self) -> None:
+        self._latest_start = None
+        self._starts.clear()  # who reads ranges between puts would have to do this each time
+        if self._by_start:
+            by_start = self._by_start
+            self._newest_start = None
+            self._take_rows(flat_rows(self._rows, by_start), (min(by_start), max(by_start)))
+            self._by_start = {}
 
     def put_many(
         self, keys: Values[bytes], values: Values[bytes | None], window_starts_ms: Values[int]
@@ -196,17 +173,35 @@ class EngineWindowStore(EngineRetainedStore, WindowReads, WindowStore[bytes, byt
 
     def _put_columns(self, keys: list[bytes], values: list[bytes | None], starts: list[int]) -> int:
         """Put columns that were checked, as one where none of it can be too late."""
-        if self._rows.has_number or not self._takes_all(starts):
+        distinct = set(starts)
+        bounds = None if self._rows.has_number else self._bounds_if_accepted(distinct)
+        if bounds is None:
             return sum(map(self._put_checked, keys, values, starts))
-        data_keys = [
-            DATA + key.replace(b"\x00", b"\x00\xff") + start_ms.to_bytes(SUFFIX_BYTES)
-            for key, start_ms in zip(keys, starts, strict=True)
-        ]
-        return self._put_rows(data_keys, values, starts, sum(map(len, keys)))
+        key_bytes = sum(map(len, keys))
+        if len(distinct) > 1 or len(keys) < _FEWEST_AT_ONCE or self._is_watched:
+            self._gather()
+            if len(distinct) * _OFTEN > len(keys):
+                data_keys = [
+                    DATA + key.replace(b"\x00", b"\x00\xff") + start_ms.to_bytes(SUFFIX_BYTES)
+                    for key, start_ms in zip(keys, starts, strict=True)
+                ]
+            else:
+                data_keys = self._rows.data_keys(keys, starts)
+            return self._put_rows(data_keys, values, bounds, key_bytes)
+        start_ms = starts[0]
+        columns = zip(keys, values, strict=True)
+        rows = self._by_start.get(start_ms)
+        if rows is None:
+            rows = self._by_start[start_ms] = dict(columns)
+        else:
+            rows.update(columns)
+        self._starts.add(start_ms)
+        return self._count_puts(len(keys), values, start_ms, key_bytes)
 
     def _put_checked(self, key: bytes, value: bytes | None, start_ms: int) -> bool:
         size = len(key) + self._times_bytes
         if not self._rows.has_number:
+            self._gather()
             return self._put(unnumbered_key(key, start_ms), value, start_ms, size)
         if value is None:
             self.check_open()
@@ -217,15 +212,48 @@ class EngineWindowStore(EngineRetainedStore, WindowReads, WindowStore[bytes, byt
             self._next_sequence += 1
         return accepted
 
+    # Reads.
+
+    def fetch(self, key: bytes, start_ms: int) -> bytes | None:
+        if type(key) is not bytes:
+            check_key(key)
+        if type(start_ms) is not int or not 0 <= start_ms <= MAX_TIME_MS:
+            check_time("start_ms", start_ms)
+        if self._rows.has_number:
+            return super().fetch(key, start_ms)
+        if start_ms in self._by_start and key in (rows := self._by_start[start_ms]):
+            found = rows[key]
+        else:
+            # `_visible_value`, written out: its calls are a tenth of a fetch.
+            data_key = DATA + key.replace(b"\x00", b"\x00\xff") + start_ms.to_bytes(SUFFIX_BYTES)
+            if data_key in self._pending:
+                found = self._pending[data_key]
+            elif start_ms > self._horizon:
+                self._engine_gets += 1
+                found = self._engine_get(data_key)
+        if start_ms > self._horizon:
+            return found
+        self._below_horizon += 1
+        return None
+
     def read_only(
         self, isolation: Isolation | str = Isolation.READ_COMMITTED
     ) -> ReadOnlyWindowStore[bytes, bytes]:
         self.check_open()
         if isolation_of(isolation) is Isolation.READ_COMMITTED:
             return CommittedWindows(self, self._engine, self._rows, self._window)
+        # In this order, and `put` in the other: no later put is kept from becoming a row.
+        self._is_watched = True
+        self._newest_start = None
         return UncommittedWindows(
             self, self._engine, self._rows, self._window, self.uncommitted_rows
         )
+
+    def uncommitted_rows(self) -> tuple[PendingRows, int]:
+        by_start, stream_time_ms = self._by_start, self._stream_time
+        if by_start:
+            return PendingWindows(self._rows, by_start, self._pending), stream_time_ms
+        return self._pending, stream_time_ms
 
     # Changes.
 
@@ -265,6 +293,62 @@ class EngineWindowStore(EngineRetainedStore, WindowReads, WindowStore[bytes, byt
                 f"the changes carry a deletion, and {self.name!r} retains duplicates: it has none"
             )
         return keys, values, starts, sequences
+
+    # What the common part asks for.
+
+    def _has_pending_writes(self) -> bool:
+        return bool(self._by_start or self._pending)
+
+    def _named_rows(self, horizon_ms: int) -> tuple[RetainedBatch, int, int]:
+        columns = self._columns_to_commit(horizon_ms)
+        if columns is None:
+            latest_start, starts = self._latest_start, self._starts.copy()
+            found = super()._named_rows(horizon_ms)
+            self._latest_start, self._starts = latest_start, starts  # a commit ends no window
+            return found
+        keys_by_start, values = columns
+        batch = ColumnRows([key for _, keys in keys_by_start for key in keys], values)
+        index, next_group, lowest = self._naming.index_of(
+            keys_by_start, horizon_ms, self._progress.stream_time_ms, self._progress.next_group
+        )
+        batch.update(index)
+        return batch, next_group, lowest
+
+    def _columns_to_commit(
+        self, horizon_ms: int
+    ) -> tuple[list[tuple[int, list[bytes]]], list[bytes | None]] | None:
+        """Return the keys of visible rows by their starts, and the values in the same order.
+
+        ``None`` if they are not worth it, or windows are deleted.
+        """
+        by_start = self._by_start
+        if not by_start or len(self._pending) > _FEW_ROWS:
+            return None
+        of = self._rows
+        keys: list[tuple[int, list[bytes]]] = []
+        values: list[bytes | None] = []
+        for start_ms, rows in by_start.items():
+            if start_ms > horizon_ms:
+                keys.append((start_ms, of.data_keys_at(list(rows), start_ms)))
+                values += rows.values()
+        for data_key, value in self._pending.items():
+            start_ms = of.time_of(data_key)
+            if start_ms > horizon_ms and of.key_of(data_key) not in by_start.get(start_ms, ()):
+                keys.append((start_ms, [data_key]))
+                values.append(value)
+        if None in values or not self._naming.has_groups_for(len(values)):
+            return None
+        return keys, values
+
+    def _forget_pending(self, *, committed: bool) -> None:
+        self._newest_start = None
+        self._by_start = {}
+        super()._forget_pending(committed=committed)
+
+    def _close_pending(self, closed: ClosedRows) -> None:
+        self._newest_start = None
+        self._by_start = closed
+        super()._close_pending(closed)
 
     def _take_note_of(self, numbers: list[int]) -> None:
         self._next_sequence = max(self._next_sequence, max(numbers, default=-1) + 1)

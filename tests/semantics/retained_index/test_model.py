@@ -117,6 +117,31 @@ class Life(RuleBasedStateMachine):
             self.model.put(KEYS[key], time_ms, number, value)
         self.now = times[-1]
 
+    @rule(
+        counts=st.lists(st.integers(1, 12), min_size=1, max_size=4),
+        at_once=st.booleans(),
+        fault=st.sampled_from([None, None, *Moment]),
+    )
+    def put_windows_and_commit(
+        self, counts: list[int], fault: Moment | None, *, at_once: bool
+    ) -> None:
+        """Commit windows, one after the other, that no read has made rows of before."""
+        for count in counts:
+            keys = [b"a\x00" + b"%d" % number for number in range(count)]
+            if at_once and self.kind == "window":
+                times, values = [self.now] * count, keys[::-1]
+                assert self.store.put_many(keys, list(values), times) == count
+                for key, value in zip(keys, values, strict=True):
+                    self.model.put(key, self.now, 0, value)
+            else:
+                for key in keys:
+                    self.put_one(key, self.now, b"%d" % count)
+            self.now += 3
+        if fault is None:
+            self.commit()
+        else:
+            self.fail(fault)
+
     @rule()
     def commit(self) -> None:
         """Commit; then the rows are what the layout says."""

@@ -1,0 +1,86 @@
+"""Rows of a commit that come as columns: they need no dictionary to reach an engine."""
+
+from collections.abc import ItemsView, Iterator, Mapping, ValuesView
+from itertools import chain
+from typing import TypeAlias, cast
+
+from statestores.semantics.rows.commit_batch import RowBatch
+
+
+class ColumnRows(RowBatch):
+    r"""A column of keys and one of rows, and rows of other namespaces: the batch of a commit.
+
+    >>> batch = ColumnRows([b"\x02key"], [b"value"])
+    >>> batch[b"\x01row"] = b"1"
+    >>> list(batch.items())
+    [(b'\x02key', b'value'), (b'\x01row', b'1')]
+    """
+
+    __slots__ = ("_by_key", "_keys", "_others", "_rows")
+
+    def __init__(self, keys: list[bytes], rows: list[bytes | None]) -> None:
+        """Take columns of equal length. Requires: no key comes twice."""
+        self._keys = keys
+        self._rows = rows
+        self._others: dict[bytes, bytes | None] = {}
+        self._by_key: dict[bytes, bytes | None] | None = None
+
+    def __setitem__(self, row_key: bytes, row: bytes | None) -> None:
+        """Add a row that is not in the columns."""
+        self._others[row_key] = row
+
+    def update(self, rows: Mapping[bytes, bytes | None]) -> None:
+        """Add rows that are not in the columns."""
+        self._others.update(rows)
+
+    def __getitem__(self, row_key: bytes) -> bytes | None:
+        if row_key in self._others:
+            return self._others[row_key]
+        if self._by_key is None:  # somebody looks for single rows, which no commit does that ends
+            self._by_key = dict(zip(self._keys, self._rows, strict=True))
+        return self._by_key[row_key]
+
+    def __iter__(self) -> Iterator[bytes]:
+        return chain(self._keys, self._others)
+
+    def __len__(self) -> int:
+        return len(self._keys) + len(self._others)
+
+    def items(self) -> ItemsView[bytes, bytes | None]:
+        return _Pairs(self)
+
+    def values(self) -> ValuesView[bytes | None]:
+        return _Rows(self)
+
+    def pairs(self) -> Iterator[tuple[bytes, bytes | None]]:
+        """Iterate over keys and rows."""
+        return chain(zip(self._keys, self._rows, strict=True), self._others.items())
+
+    def rows(self) -> Iterator[bytes | None]:
+        """Iterate over the rows."""
+        return chain(self._rows, self._others.values())
+
+
+class _Pairs(ItemsView[bytes, bytes | None]):
+    """Keys and rows: the mix-in's own iterator looks each of them up."""
+
+    _mapping: ColumnRows
+
+    def __iter__(self) -> Iterator[tuple[bytes, bytes | None]]:
+        return self._mapping.pairs()
+
+
+class _Rows(ValuesView[bytes | None]):
+    """The rows: likewise."""
+
+    _mapping: ColumnRows
+
+    def __contains__(self, row: object) -> bool:
+        return row in cast("Iterator[object]", self._mapping.rows())
+
+    def __iter__(self) -> Iterator[bytes | None]:
+        return self._mapping.rows()
+
+
+RetainedBatch: TypeAlias = dict[bytes, bytes | None] | ColumnRows
+"""The rows of a commit, of which those that expire may still be deleted."""
