@@ -8,7 +8,15 @@ import pytest
 
 import statestores as ss
 from statestores.errors import InvalidArgumentError, InvalidTopologyError, ProcessingError
-from statestores.processing import BatchContext, BatchProcessor, Record, Topic, Topology
+from statestores.processing import (
+    BatchContext,
+    BatchProcessor,
+    DeadLetter,
+    ErrorPolicy,
+    Record,
+    Topic,
+    Topology,
+)
 from statestores_conformance.many_cases import for_each
 
 IN = Topic("in", key=ss.utf8, value=ss.int64)
@@ -129,6 +137,47 @@ def test_a_batch_at_which_a_processor_fails_stops_the_task() -> None:
 
         with pytest.raises(ProcessingError, match="'Totals' failed at 'in', partition 0, offset 1"):
             driver.topic("in").pipe_all([Record("a", value, 1) for value in (1, -1, 2)])
+
+
+@pytest.mark.spec("PRC-17", "PRC-19", "PRC-104")
+def test_what_fails_behind_a_batch_is_said_of_its_record(subtests: pytest.Subtests) -> None:
+    """The letter had the last record of the batch, and the one that had failed was nowhere."""
+
+    def refusing(value: int) -> int:
+        if value in (6, 10):
+            raise ValueError(value)
+        return value
+
+    def texted(total: int) -> Any:
+        return "no" if total in (4, 9) else total
+
+    def mapped(errors: Any) -> Topology:
+        topology = Topology("mapped", errors=errors)
+        made = topology.stream(IN).batches(_doubled_odd, key=ss.utf8, value=ss.int64)
+        made.map_values(refusing, value=ss.int64).to(OUT)
+        return topology
+
+    def processed(errors: Any) -> Topology:
+        topology = Topology("processed", errors=errors)
+        made = topology.stream(IN).process_batches(Totals, key=ss.utf8, value=ss.int64)
+        made.map_values(texted, value=ss.int64).to(OUT)
+        return topology
+
+    dead = DeadLetter(Topic("dead"))
+    for make, errors in ((mapped, dead), (processed, ErrorPolicy(encode=dead))):
+        for size in (1, 12):
+            with subtests.test(make.__name__, size=size), make(errors).test() as driver:
+                driver.to_batches(size, least_column_rows=1)
+                driver.topic("in").pipe_all(INPUTS)
+                letters = driver.topic("dead").read_bytes()
+                said = [dict(each.headers)["__streams.errors.offset"] for each in letters]
+
+                assert [each.time_ms for each in letters] == [3, 5]
+                assert said == [b"3", b"5"]
+    with subtests.test("to fail"), mapped("fail").test() as driver:
+        driver.to_batches(12, least_column_rows=1)
+        with pytest.raises(ProcessingError, match="'in', partition 0, offset 3: ValueError"):
+            driver.topic("in").pipe_all(INPUTS)
 
 
 @pytest.mark.spec("PRC-80")

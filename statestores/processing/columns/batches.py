@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from statestores.errors import InvalidTimeError, InvalidTypeError
 from statestores.processing.batch_processor import BatchProcessor
-from statestores.processing.columns.column import Column, NotOnColumnsError, is_exact
+from statestores.processing.columns.column import Column, NotOnColumnsError, Numbers, is_exact
 from statestores.processing.columns.rows import RecordColumns
 from statestores.processing.columns.task_rows import TaskRows
 from statestores.processing.operators.operator import Operator, Receive, TaskServices
@@ -195,11 +195,75 @@ class _Context(TaskContext):
         self._give(record)
 
 
-def batches_mapped(operator: MapBatches, columns: RecordColumns, task: TaskRows) -> RecordColumns:
+class Mapped(NamedTuple):
+    """What a function of batches has made, and the task that knows of which record each is."""
+
+    columns: RecordColumns
+    """The records; *rows* are their own places."""
+
+    task: TaskRows
+    """The task as the steps behind see it."""
+
+
+class _Origins:
+    """A task at what a function of batches has made of a batch.
+
+    Only when a step behind asks for the place of a record is looked up of which it was made: the
+    function, which is one of records, is called for each by itself (PRC-104).
+    """
+
+    def __init__(
+        self, operator: MapBatches, given: RecordColumns, count: int, task: TaskRows
+    ) -> None:
+        """Stand for *task*, where *operator* has made *count* records of those *given*."""
+        self._operator = operator
+        self._given = given
+        self._count = count
+        self._task = task
+        self._rows: Numbers | None = None
+        self.wall_ms = task.wall_ms
+        self.store, self.observed_time = task.store, task.observed_time
+        self.time_queue, self.emit_rows = task.time_queue, task.emit_rows
+
+    def at(self, row: int) -> None:
+        """Be at the record of which *row* was made."""
+        self._task.at(int(self._origins()[row]))
+
+    def drop_rows(self, operator: str, reason: str, rows: Numbers) -> None:
+        """Count rows that go no further, each at the record of which it was made."""
+        if len(rows):
+            self._task.drop_rows(operator, reason, self._origins()[rows])
+
+    def _origins(self) -> Numbers:
+        """Return the row of the input of which each record was made.
+
+        That is the last one of the batch where the function gives other records for it as a whole.
+        """
+        if self._rows is None:
+            rows, counts = self._given.rows, self._counts()
+            is_of_records = sum(counts) == self._count
+            self._rows = (
+                np.repeat(rows, counts) if is_of_records else np.full(self._count, rows[-1])
+            )
+        return self._rows
+
+    def _counts(self) -> list[int]:
+        """Return how many records are made of each; none of any where the function fails alone."""
+        serdes, function = self._operator.serdes, self._operator.function
+        try:
+            return [
+                len(serdes.columns([function(serdes.batch_of(record))], 0))
+                for _, record in self._given.items()
+            ]
+        except Exception:  # noqa: BLE001  # what it has made of all of them stands
+            return [0] * len(self._given)
+
+
+def batches_mapped(operator: MapBatches, columns: RecordColumns, task: TaskRows) -> Mapped:
     """Give on what the function makes of all records at once."""
-    del task
-    found = operator.function(operator.serdes.batch(columns))
-    return operator.serdes.columns([found], int(columns.rows[-1]))
+    found = operator.serdes.columns([operator.function(operator.serdes.batch(columns))], 0)
+    found.rows = np.arange(len(found))
+    return Mapped(found, _Origins(operator, columns, len(found), task))
 
 
 def batches_processed(

@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 from statestores.processing.columns.aggregates import aggregated, kept, versions_kept
 from statestores.processing.columns.batches import (
     MapBatches,
+    Mapped,
     ProcessBatches,
     batches_mapped,
     batches_processed,
@@ -63,7 +64,7 @@ from statestores.processing.operators.tables import (
 from statestores.processing.operators.windowed import TimeWindowed
 from statestores.processing.topology import Node, SubTopology
 
-Handler: TypeAlias = Callable[[Any, Any, TaskRows], Columns | None]
+Handler: TypeAlias = Callable[[Any, Any, TaskRows], Columns | Mapped | None]
 """Does what an operator does, on columns; or raises before it has changed anything."""
 
 HANDLERS: Mapping[type[Operator], Handler] = {
@@ -136,6 +137,8 @@ class ColumnWay:
                     raise  # its stores may have been changed
                 self.declined[f"{type(error).__name__}: {error}"] += 1
             else:
+                if isinstance(found, Mapped):
+                    found, task = found
                 if found is not None:
                     for child in self.children:
                         child.take(found, task)
@@ -175,8 +178,8 @@ class ColumnEntry:
                 node, below, operators, ways, part.topics_read
             ):
                 handler = _OF_RUNS[type(operator)]
-            if type(operator) is ProcessBatches and ways[node.name] != operator.receive:
-                handler = None  # one that fails drops its record, and nothing else
+            if type(operator) is ProcessBatches and _may_go_on(node, below, operators, ways):
+                handler = None  # what fails drops its record, and nothing else
             least = 1 if _has_expression(operator) or is_run else least_rows
             if isinstance(operator, Pass):
                 handler = _passed
@@ -206,6 +209,20 @@ def _gives_updates(operator: Operator) -> bool:
     if isinstance(operator, (TimeWindowed, SessionWindowed)):
         return not operator.emission.on_close
     return type(operator) in (Aggregate, TableSource)
+
+
+def _may_go_on(
+    node: Node,
+    below: Mapping[str, list[Node]],
+    operators: Mapping[str, Operator],
+    ways: Mapping[str, Receive],
+) -> bool:
+    """Whether a record at which *node* or a step behind it fails does not stop the task."""
+    operator = operators[node.name]
+    is_guarded = not isinstance(operator, Pass) and ways[node.name] != operator.receive
+    return is_guarded or any(
+        _may_go_on(child, below, operators, ways) for child in below[node.name]
+    )
 
 
 def _passed(operator: Operator, columns: Any, task: TaskRows) -> Any:
