@@ -72,11 +72,12 @@ def reduced(ufunc: np.ufunc) -> Kernel:
 
     def kernel(groups: Groups, before: Aggregates, values: Any) -> Aggregates:
         numbers = _numbers(values)
+        present = numbers_of([each for each in before if each is not None] or numbers[:1].tolist())
+        if present.dtype != numbers.dtype:
+            raise NotOnColumnsError("aggregates and values are of different types")
         if numbers.dtype == np.float64 and ufunc in (np.minimum, np.maximum):
             _check_order(numbers)
-        present = [each for each in before if each is not None]
-        if present and numbers_of(present).dtype != numbers.dtype:
-            raise NotOnColumnsError("aggregates and values are of different types")
+            _check_order(present)
         is_new = np.array([each is None for each in before], np.bool_)
         start = np.array([0 if each is None else each for each in before], numbers.dtype)
         firsts = groups.firsts[is_new]
