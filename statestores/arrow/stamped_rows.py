@@ -5,7 +5,7 @@ two that the store's engine takes, its key and itself. Many rows are put in the 
 which is what engines of sorted rows take best.
 """
 
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from statestores.semantics.every_kind.arguments import check_time
 from statestores.semantics.rows.layout import DATA
 from statestores.semantics.rows.progress import NO_STREAM_TIME
-from statestores.semantics.timestamped.rows import HEADER_BYTES, NO_TIMESTAMP, pack_timestamp
+from statestores.semantics.timestamped.rows import HEADER_BYTES, NO_TIMESTAMP
 from statestores.semantics.timestamped.store import EngineTimestampedKeyValueStore
 from statestores.serdes.arrow_columns import binary_data, binary_offsets
 from statestores.spi.write_order import ORDERED_FROM
@@ -28,7 +28,6 @@ _Bytes: TypeAlias = npt.NDArray[np.uint8]
 _BINARY = pa.binary()
 _NOTHING = pa.array([b""], _BINARY)[0]
 _NAMESPACE = pa.array([DATA], _BINARY)[0]
-_NO_NUMBER = pack_timestamp(NO_TIMESTAMP) + bytes(HEADER_BYTES)
 
 
 class Numbers(NamedTuple):
@@ -78,19 +77,20 @@ class StampedRows:
 
     def numbers(self) -> Numbers | None:
         """Return the values as whole numbers, if all of them are of eight bytes."""
-        rows = self._rows
-        absent = np.zeros(len(rows), np.bool_)
-        if None in rows:
-            absent = np.array([row is None for row in rows], np.bool_)
-            rows = [_NO_NUMBER if row is None else row for row in rows]
-        present = cast("list[bytes]", rows)  # None is replaced
-        if set(map(len, present)) != {2 * HEADER_BYTES}:
+        rows = pa.array(self._rows, _BINARY)
+        offsets = binary_offsets(rows)
+        widths = np.diff(offsets)
+        present = widths == 2 * HEADER_BYTES
+        if int(present.sum()) != len(rows) - rows.null_count:
             return None
-        table = np.frombuffer(b"".join(present), ">i8").reshape(len(rows), 2).astype(np.int64)
+        data = binary_data(rows)[offsets[0] : offsets[-1]].view(">i8").reshape(-1, 2)
+        table = np.empty((len(rows), 2), np.int64)
+        table[:] = NO_TIMESTAMP, 0
+        table[present] = data
         if self._order is not None:
             places = _inverse(self._order)
-            table, absent = table[places], absent[places]
-        return Numbers(table[:, 1], table[:, 0], absent)
+            table, present = table[places], present[places]
+        return Numbers(table[:, 1], table[:, 0], ~present)
 
     def put_numbers(self, values: Times, times: Times) -> None:
         """Put whole numbers: `put` of what `statestores.serdes.int64` makes of them.
@@ -99,13 +99,15 @@ class StampedRows:
             InvalidArgumentError, StoreClosedError: See `put`.
         """
         check_time("timestamp_ms", int(times.min(initial=0)))
-        table = np.stack([times, values], axis=1)
         if self._order is not None:
-            table = table[self._order.to_numpy()]
-        stored = table.astype(">i8")
+            order = self._order.to_numpy()
+            values, times = values[order], times[order]
+        stored = np.empty((len(times), 2), ">i8")
+        stored[:, 0], stored[:, 1] = times, values
         rows = stored.view(f"V{2 * HEADER_BYTES}").reshape(-1).tolist()
         lengths = np.full(len(rows), HEADER_BYTES, np.int32)
-        self._put(rows, _binary(lengths, stored[:, 1].copy().view(np.uint8), None), table[:, 0])
+        data = values.astype(">i8").view(np.uint8)
+        self._put(rows, _binary(lengths, data, None), times)
 
     def _parted(self) -> tuple[pa.Array, Times]:
         """Return values and times, in the order in which keys were given."""

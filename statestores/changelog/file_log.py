@@ -293,9 +293,10 @@ class FileChangelog(FrameAppends):
             return
         lock = DirectoryLock.acquire(self._directory)
         try:
-            news = read_on(list_segments(self._directory), self._end.tail)
-            if news is not None:
-                self._end.move(*news)
+            if not self._end.is_as_left():
+                news = read_on(list_segments(self._directory), self._end.tail)
+                if news is not None:
+                    self._end.move(*news)
         except BaseException:
             lock.release()
             raise

@@ -189,6 +189,19 @@ class LogAppender:
             raise
         active.close()
 
+    def is_as_left(self) -> bool:
+        """Return whether nobody else has appended, begun another segment, or removed this one.
+
+        Requires: the lock is held, so nobody does so meanwhile.
+
+        Raises:
+            StorageError: The directory cannot be read.
+        """
+        tail, active = self._tail, self._active
+        following = self._directory / segment_name(tail.end_offset)
+        has_frames = tail.end_offset > tail.first_offset
+        return active.is_of_size(tail.start) and not (has_frames and may_be_there(following))
+
     def move(self, tail: Tail, frames_at: int) -> None:
         """Go to *tail*, as far as somebody else has written meanwhile.
 

@@ -113,6 +113,20 @@ class ActiveSegment:
                 self.discard()
             raise
 
+    def is_of_size(self, size: int) -> bool:
+        """Return whether the file of its name is this one still, and has *size* bytes.
+
+        Raises:
+            StorageError: It cannot be told.
+        """
+        try:
+            named, opened = self.path.stat(), os.fstat(self._descriptor)
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            raise storage_error("read", self.path, error) from error
+        return os.path.samestat(named, opened) and named.st_size == size
+
     def append(self, parts: Sequence[bytes | pa.Buffer], *, durable: bool = False) -> None:
         """Append *parts*, one frame; when it raises, either none of it stays or `end` is past it.
 

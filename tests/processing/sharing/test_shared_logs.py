@@ -110,3 +110,11 @@ def test_a_paused_log_takes_no_appends(tmp_path: Path) -> None:
         log.resume()
 
         assert log.append_batch(rows).first == 1
+        log.pause()
+        with FileChangelog.open(tmp_path, RECORDS) as other:
+            other.seal()  # the segment that it knows is as it was, and no longer the last
+        log.resume()
+
+        assert log.append_batch(rows).first == 2
+        assert [frame.base_offset for frame in log.read()] == [0, 1, 2]
+        assert [each.first_offset for each in log.segments()] == [0, 2]
