@@ -399,6 +399,29 @@ def test_what_fails_on_columns_is_said_of_its_record() -> None:
         assert "64 bits" in str(driver.declined_columns)
 
 
+@pytest.mark.spec("PRC-9", "PRC-57")
+def test_an_aggregate_that_the_store_refuses_on_the_way_fails(subtests: pytest.Subtests) -> None:
+    """The least of infinity and 1 was 1 in a batch, as if JSON took infinity: nothing was said."""
+    floats = Topic("floats", key=ss.utf8, value=ss.float64)
+    store = ss.KeyValue("store", key=ss.utf8, value=ss.json)
+    frames = ss.Window("store", retention_ms=50, window_size_ms=10, key=ss.utf8, value=ss.json)
+    for is_windowed, size in itertools.product((False, True), (1, 3)):
+        topology = Topology("lowest", errors="skip")
+        group: Any = topology.stream(floats).group_by_key()
+        (group.window(tumbling(10)) if is_windowed else group).min(
+            "value", frames if is_windowed else store
+        )
+        with subtests.test(is_windowed=is_windowed, size=size), topology.test() as driver:
+            driver.to_batches(size, least_column_rows=1)
+            driver.topic("floats").pipe_all(
+                [Record("a", value, 1) for value in (float("inf"), 2.0, 1.0)]
+            )
+            found = driver.store("store")
+
+            assert (found.fetch("a", 0) if is_windowed else found.get("a")) == 1.0
+            assert driver.dropped_total == 1
+
+
 @pytest.mark.spec("PRC-58")
 def test_an_expression_is_checked_when_it_is_written() -> None:
     """A field that is not there, or has no Arrow type, is told before anything runs."""

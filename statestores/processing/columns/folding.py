@@ -5,20 +5,26 @@ Each aggregate is what the fold gives record by record. Nothing is read or writt
 
 from dataclasses import dataclass
 from itertools import repeat
+from math import isfinite
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from statestores.arrow.stamped_rows import Numbers as StampedNumbers
 from statestores.processing.columns.column import Column, NotOnColumnsError, Numbers, numbers_of
 from statestores.processing.columns.groups import Groups
 from statestores.processing.columns.kernels import kernel_of
 from statestores.processing.operators.fold import Fold
-from statestores.serdes import int64
+from statestores.serdes import float64, int64, int64_sorted, json, msgpack
+from statestores.serdes.mean_serde import MEANS
 from statestores.spi import Serde
 
 NO_TIME = -1
+
+_TAKE_ALL = (int64, int64_sorted, float64, MEANS)
+"""Serdes that take every number of their type, of 64 bits as kernels have them."""
 
 _SAFE = float(1 << 62)
 _NOTHING = int64.encode(0)
@@ -110,13 +116,28 @@ def last_folded(
         NotOnColumnsError: The fold's kernel cannot, or an aggregate is deleted.
     """
     before = Column.decoded(stored.values, serde)
-    if fold.kernel is None:
+    if fold.kernel is None or not _takes_each(serde, values):
         updates = one_by_one(fold, groups, times, values, stored, serde)
         last = updates.new.take(groups.lasts)
         return Lasts(before, last, updates.stored, updates.times[groups.lasts])
     found = kernel_of(fold.kernel)(groups, before.objects(), values) if len(times) else []
     after = Column(None, objects=found)
     return Lasts(before, after, after.encoded(serde), groups.greatest(times, stored.times))
+
+
+def _takes_each(serde: Serde[Any], values: Any) -> bool:
+    """Whether *serde* takes what *values* make on the way if it takes what they make in the end.
+
+    A store sees what is there after each record, and one that *serde* refuses is not put: JSON has
+    no infinity, which the least of several values may have been first.
+    """
+    if any(serde == each for each in _TAKE_ALL):
+        return True
+    if serde not in (json, msgpack):
+        return False
+    if isinstance(values, pa.Array):
+        return not pa.types.is_floating(values.type) or bool(pc.all(pc.is_finite(values)).as_py())
+    return all(type(each) is not float or isfinite(each) for each in values or ())
 
 
 def folded(
