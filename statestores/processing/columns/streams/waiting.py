@@ -74,7 +74,7 @@ def waiting_after(
         True: window.after_ms + window.grace_ms,
         False: window.before_ms + window.grace_ms,
     }
-    triggers = np.flatnonzero(rows.joins & (rows.times == rows.now))
+    triggers = np.flatnonzero(rows.times == rows.now)  # whatever comes of the row itself
     places = np.flatnonzero(waits)
     kept = task.store(waiting).get(b"n")
     first = 0 if kept is None else int.from_bytes(kept, "big") + 1
