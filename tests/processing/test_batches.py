@@ -422,6 +422,26 @@ def test_an_aggregate_that_the_store_refuses_on_the_way_fails(subtests: pytest.S
             assert driver.dropped_total == 1
 
 
+@pytest.mark.spec("PRC-9", "PRC-57")
+def test_the_last_times_that_there_are_go_record_by_record(subtests: pytest.Subtests) -> None:
+    """The window of the last one ended at -2**63 in a batch; record by record it has no bytes."""
+    last_ms = (1 << 63) - 1
+    for at in (lambda record: record, lambda record: record.with_time(last_ms)):
+        topology = Topology("last", errors="skip")
+        stream: Any = topology.stream(IN).map(at, key=ss.utf8, value=ss.int64)
+        table = stream.group_by_key().window(tumbling(10)).count(WINDOWS)
+        table.to(Topic("out", key=windowed(ss.utf8), value=ss.int64))
+        found = []
+        for size in (1, 3):
+            with topology.test() as driver:
+                driver.to_batches(size, least_column_rows=1)
+                driver.topic("in").pipe_all([Record("a", 1, last_ms - n) for n in (9, 1, 0)])
+                found.append((driver.topic("out").read_all(), driver.dropped_total))
+        with subtests.test():
+            assert found[0] == found[1]
+            assert found[0][1] >= 2
+
+
 @pytest.mark.spec("PRC-58")
 def test_an_expression_is_checked_when_it_is_written() -> None:
     """A field that is not there, or has no Arrow type, is told before anything runs."""

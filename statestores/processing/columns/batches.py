@@ -13,7 +13,13 @@ import pyarrow.compute as pc
 
 from statestores.errors import InvalidTimeError, InvalidTypeError
 from statestores.processing.batch_processor import BatchProcessor
-from statestores.processing.columns.column import Column, NotOnColumnsError, Numbers, is_exact
+from statestores.processing.columns.column import (
+    BOUND_MS,
+    Column,
+    NotOnColumnsError,
+    Numbers,
+    is_exact,
+)
 from statestores.processing.columns.rows import RecordColumns
 from statestores.processing.columns.task_rows import TaskRows
 from statestores.processing.operators.operator import Operator, Receive, TaskServices
@@ -262,6 +268,8 @@ class _Origins:
 def batches_mapped(operator: MapBatches, columns: RecordColumns, task: TaskRows) -> Mapped:
     """Give on what the function makes of all records at once."""
     found = operator.serdes.columns([operator.function(operator.serdes.batch(columns))], 0)
+    if found.last_ms >= BOUND_MS:
+        raise NotOnColumnsError("a time is too late for sums of times")
     found.rows = np.arange(len(found))
     return Mapped(found, _Origins(operator, columns, len(found), task))
 

@@ -32,6 +32,11 @@ _PYTHON: dict[pa.DataType, type] = {
 """The type of the values that the serdes of those arrays take: no other one, though Arrow would."""
 
 
+BOUND_MS = 1 << 62
+"""From this time on, a time and the span of a window may need more than 64 bits: such a batch goes
+record by record."""
+
+
 class NotOnColumnsError(Exception):
     """Something cannot be done on columns exactly as on records. The runtime then uses records."""
 

@@ -13,7 +13,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from statestores.changelog.rows import RECORD_ROWS
-from statestores.processing.columns.column import Column, Flags, NotOnColumnsError, Numbers
+from statestores.processing.columns.column import (
+    BOUND_MS,
+    Column,
+    Flags,
+    NotOnColumnsError,
+    Numbers,
+)
 from statestores.processing.columns.expressions import OnColumns
 from statestores.processing.columns.rows import (
     ChangeColumns,
@@ -57,6 +63,8 @@ def decoded(source: Source, batch: pa.RecordBatch) -> RecordColumns:
         columns.times = _extracted(source.time, columns)
     if len(columns) and columns.times.min() < 0:
         raise NotOnColumnsError("a time is before the epoch")
+    if columns.last_ms >= BOUND_MS:
+        raise NotOnColumnsError("a time is too late for sums of times")
     return columns
 
 
@@ -143,8 +151,8 @@ def _records(origins: RecordColumns, made: list[Any], rows: Numbers) -> RecordCo
     for each in records:
         if each.headers:
             check_headers(each.headers)
-    if not all(type(each.time_ms) is int and 0 <= each.time_ms <= _MAX_TIME_MS for each in records):
-        raise NotOnColumnsError("a record was made with a time that is none")
+    if not all(type(each.time_ms) is int and 0 <= each.time_ms < BOUND_MS for each in records):
+        raise NotOnColumnsError("a record was made with a time that is none, or too late for sums")
     return columns_of(records, rows)
 
 
