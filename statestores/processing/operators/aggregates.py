@@ -53,6 +53,8 @@ class Aggregate(Operator):
             if seen_ms is not None and seen_ms > time_ms:
                 time_ms = seen_ms
         self._put(name, None if new is None else self._encode(new), time_ms)
+        if self.is_leaf:
+            return
         if self._result is not None:
             new, old = _of(self._result, new), _of(self._result, old)
         self.forward(new_tuple(Change, (key, new, old, time_ms, headers, True)))
