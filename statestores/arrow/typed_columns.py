@@ -9,18 +9,27 @@ from statestores.errors import InvalidArgumentError
 from statestores.serdes.raw_serde import serde_or_raw
 from statestores.serdes.rows.completing import completed
 from statestores.serdes.rows.row_serde import RowSerde
-from statestores.spi.kinds import DERIVED_COLUMNS
+from statestores.spi.kinds import DERIVED_COLUMNS, TIME_COLUMNS
 from statestores.spi.specification import StoreSpecification
 
 _MILLISECONDS = pa.timestamp("ms")
 
+TIMESTAMP = pa.timestamp("ms", "UTC")
+"""The type of a time in typed rows. It holds every time that a store takes."""
+
 
 def typed_schema(specification: StoreSpecification[Any, Any]) -> pa.Schema:
-    """Return the row schema of a store's kind with its serdes' types for key and value."""
-    return _with_types(
-        row_schema(specification.kind),
-        serde_or_raw(specification.key).arrow_type(),
-        serde_or_raw(specification.value).arrow_type(),
+    """Return the row schema of a store's kind with its serdes' types, and times as timestamps."""
+    types = {
+        **dict.fromkeys(TIME_COLUMNS, TIMESTAMP),
+        "key": serde_or_raw(specification.key).arrow_type(),
+        "value": serde_or_raw(specification.value).arrow_type(),
+    }
+    return pa.schema(
+        [
+            field.with_type(types.get(field.name, field.type))
+            for field in row_schema(specification.kind)
+        ]
     )
 
 
@@ -29,13 +38,18 @@ def decode_rows(
 ) -> pa.RecordBatch:
     """Return *rows* with keys and values decoded by the serdes of *specification*.
 
+    Their schema is `typed_schema`: times are timestamps.
+
     Raises:
         SerializationError: A key or value is not the serde's.
     """
-    columns = list(rows.columns)
-    columns[0] = serde_or_raw(specification.key).decode_array(columns[0])
-    columns[1] = serde_or_raw(specification.value).decode_array(columns[1])
-    return pa.RecordBatch.from_arrays(columns, schema=typed_schema(specification))
+    schema = typed_schema(specification)
+    columns = [
+        serde_or_raw(specification.key).decode_array(rows.column("key")),
+        serde_or_raw(specification.value).decode_array(rows.column("value")),
+        *(rows.column(field.name).cast(field.type) for field in list(schema)[2:]),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def encode_rows(
@@ -117,9 +131,3 @@ def time_column(column: pa.Array, field: pa.Field) -> pa.Array:
     if column.null_count and not field.nullable:
         raise InvalidArgumentError(f"the column {name!r} has nulls, and every row needs a time")
     return column
-
-
-def _with_types(schema: pa.Schema, key: pa.DataType, value: pa.DataType) -> pa.Schema:
-    return schema.set(0, schema.field("key").with_type(key)).set(
-        1, schema.field("value").with_type(value)
-    )

@@ -1,5 +1,6 @@
 """Rows in Arrow and Parquet files, and back."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -61,11 +62,15 @@ def typed_store(open_store: Any) -> Any:
     return store
 
 
+def _time(milliseconds: int) -> datetime:
+    return datetime(1970, 1, 1, 0, 0, 0, milliseconds * 1_000, UTC)
+
+
 _TYPED_ROWS = [
-    {"key": "b", "value": 3, "valid_from": 10, "valid_to": 30},
-    {"key": "b", "value": None, "valid_from": 30, "valid_to": None},
-    {"key": "ä", "value": 1, "valid_from": 10, "valid_to": 20},
-    {"key": "ä", "value": 2, "valid_from": 20, "valid_to": None},
+    {"key": "b", "value": 3, "valid_from": _time(10), "valid_to": _time(30)},
+    {"key": "b", "value": None, "valid_from": _time(30), "valid_to": None},
+    {"key": "ä", "value": 1, "valid_from": _time(10), "valid_to": _time(20)},
+    {"key": "ä", "value": 2, "valid_from": _time(20), "valid_to": None},
 ]
 
 
@@ -87,7 +92,10 @@ def test_an_exported_file_holds_the_committed_rows(
 def test_a_typed_file_has_the_types_of_the_serdes(
     typed_store: Any, tmp_path: Path, name: str
 ) -> None:
-    """Text and numbers, from the store and from its snapshot."""
+    """Text and numbers, from the store and from its snapshot; times are timestamps.
+
+    They were int64, so that DuckDB or pandas showed 1372896000000 for the 4th of July 2013.
+    """
     snapshot = read_snapshot(write_snapshot(typed_store, tmp_path / "s").path)
     for source in (typed_store, snapshot):
         export_file(source, tmp_path / name, typed=True)

@@ -13,8 +13,10 @@ import pytest
 
 import statestores as ss
 from statestores.arrow import export_file, import_file
+from statestores.arrow.files.importing import open_rows_file
 from statestores.changelog import FileChangelog, compact
 from statestores.reading.partition_reader import PartitionReader
+from statestores.spi.kinds import KINDS
 
 KEYS = [b"a", b"a\x00", b"b", b"", b"\xff\xff", "ключ".encode()]
 INPUT = ss.TopicPartition("events", 0)
@@ -190,21 +192,28 @@ def _check(
 def test_exported_and_imported_alike(
     root: ss.StateRoot, case: str, suffix: str, tmp_path: Path
 ) -> None:
-    """A file of the rows makes the same store in another backend."""
+    """A file of the rows makes the same store in another backend, of bytes or of typed columns."""
     specification, write, show, _ = CASES[case]
+    times = {column.row_name for column in KINDS[specification.kind].numbers if column.is_time}
     with ss.open_logged_store(root, "store", backend="memory") as logged:
         for _ in _run(logged, write, commits=30, seed=3):
             pass
         shown = show(logged.store)
         stream_time_ms = logged.store.stream_time_ms
-        export_file(logged.store, tmp_path / f"rows{suffix}")
+        for typed in (False, True):
+            export_file(logged.store, tmp_path / f"{typed}{suffix}", typed=typed)
 
-    with ss.open_store(tmp_path / "copy", specification, backend="sqlite") as copy:
-        accepted = import_file(copy, tmp_path / f"rows{suffix}")
-        assert show(copy) == shown
-        assert accepted == len(shown)
-        newest: Any = copy
-        assert newest.stream_time_ms <= stream_time_ms
+    for typed in (False, True):
+        file = tmp_path / f"{typed}{suffix}"
+        with open_rows_file(file) as rows:
+            stamps = {column.name for column in rows.schema if pa.types.is_timestamp(column.type)}
+        assert stamps == (times if typed else set())
+        with ss.open_store(tmp_path / f"copy-{typed}", specification, backend="sqlite") as copy:
+            accepted = import_file(copy, file)
+            assert show(copy) == shown
+            assert accepted == len(shown)
+            newest: Any = copy
+            assert newest.stream_time_ms <= stream_time_ms
 
 
 @pytest.mark.spec("LOG-2", "LOG-24")

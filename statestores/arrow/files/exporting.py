@@ -23,7 +23,8 @@ _COMPRESSION = pa.ipc.IpcWriteOptions(compression="lz4")
 def export_table(source: RowSource, *, typed: bool = False) -> pa.Table:
     """Return all rows of *source*, a store's committed content or a snapshot, in memory.
 
-    *typed* gives keys and values in the types of the serdes, and in bytes otherwise.
+    *typed* gives keys and values in the types of the serdes and times as timestamps; otherwise
+    they are bytes and int64 milliseconds.
 
     Raises:
         StoreMismatchError: The store is half restored.
@@ -46,8 +47,8 @@ def export_file(
     """Write the rows of *source* into the file *path*; return how many there are.
 
     The rows are those of one commit, and the file appears whole or not at all; an existing one is
-    replaced. Memory is that of a batch. *file_format* follows from the name when it is not
-    given. `import_file` reads it back.
+    replaced. Memory is that of a batch. *typed* is as for `export_table`. *file_format* follows
+    from the name when it is not given. `import_file` reads it back.
 
     Raises:
         InvalidArgumentError: The format is unknown, or cannot be told from the name.
