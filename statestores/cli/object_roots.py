@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from statestores.arrow.snapshots.object_snapshots import ObjectSnapshots
+from statestores.cli.columns import Column
 from statestores.cli.facts import Facts, offsets_facts
-from statestores.cli.output import Column
 from statestores.object_log import ObjectLog
 from statestores.reading.change_feed import described
 from statestores.spi.specification import StoreSpecification

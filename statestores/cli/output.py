@@ -9,47 +9,23 @@ import csv
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 from rich.text import Text
 
+from statestores.cli.columns import Column, table_of
 from statestores.errors import InvalidArgumentError
-from statestores.text.times import format_time
 from statestores.text.values import as_json, as_text, dump_json
 
 if TYPE_CHECKING:  # Arrow is an extra that not every command needs
     from statestores.arrow.progress import Progress as RowProgress
     from statestores.arrow.progress import ProgressCallback
 
-_CELL_CHARACTERS = 200
-"""Longer cells are cut in tables, and in tables only."""
-
 _TABLE_ROWS = 200
 """Rows of one table: its widths are known only when all of its rows are there."""
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """One column of rows."""
-
-    name: str
-    """The name of the field in JSON; it does not change between releases."""
-
-    title: str
-    """The heading."""
-
-    text: Callable[[Any], str] = as_text
-    """How a cell is shown to people. ``None`` is shown as nothing."""
-
-
-def time_column(name: str, title: str) -> Column:
-    """Return a column of times: ISO 8601 for people, milliseconds in JSON."""
-    return Column(name, title, format_time)
 
 
 def named(columns: Sequence[Column], rows: Iterable[tuple[Any, ...]]) -> list[dict[str, Any]]:
@@ -189,14 +165,16 @@ class Output:
         for count, row in enumerate(rows, 1):
             if count == 1:
                 self.line("\t".join(column.title for column in columns))
-            self.line("\t".join(_cells(columns, row)))
+            self.line("\t".join(map(Column.shown, columns, row)))
         return count
 
     def _tables(self, columns: Sequence[Column], rows: Iterable[tuple[Any, ...]]) -> int:
         count = 0
         remaining = iter(rows)
         for row in remaining:
-            table = table_of(columns, chain([row], islice(remaining, _TABLE_ROWS - 1)))
+            table = table_of(
+                columns, chain([row], islice(remaining, _TABLE_ROWS - 1)), self._console.width
+            )
             count += table.row_count
             self._console.print(table, soft_wrap=False)
         return count
@@ -261,32 +239,9 @@ class Output:
             self._remarks = remarks
 
 
-def table_of(columns: Sequence[Column], rows: Iterable[tuple[Any, ...]]) -> Table:
-    """Return *rows* as a table for people, in which long cells are cut."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        table.add_column(column.title, overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(_cut(cell)) for cell in _cells(columns, row)))
-    return table
-
-
-def _cells(columns: Sequence[Column], row: tuple[Any, ...]) -> list[str]:
-    return [
-        "" if cell is None else column.text(cell) for column, cell in zip(columns, row, strict=True)
-    ]
-
-
 def _csv_cell(cell: object) -> object:
     """Return *cell* as JSON has it, lists and objects as a JSON text; ``None`` is empty."""
     if isinstance(cell, bool):
         return dump_json(cell)
     plain = as_json(cell)
     return dump_json(plain) if isinstance(plain, dict | list) else plain
-
-
-def _cut(text: str) -> str:
-    """Return *text*, or its beginning and its length."""
-    if len(text) <= _CELL_CHARACTERS:
-        return text
-    return f"{text[:_CELL_CHARACTERS]}… ({len(text):,} characters)"

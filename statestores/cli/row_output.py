@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 from typing import Any
 
+from statestores.cli.columns import Column
 from statestores.cli.decoding import Decoder
-from statestores.cli.output import Column, Output
+from statestores.cli.output import Output
 from statestores.cli.time_columns import TIME_COLUMNS, times_of
 from statestores.reading.records import Record
 from statestores.spi.specification import StoreSpecification

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from statestores.cli.output import Column, time_column
+from statestores.cli.columns import Column, time_column
 from statestores.reading.records import Record
 from statestores.spi.kinds import END_OF_ROW, KINDS
 from statestores.spi.specification import StoreSpecification

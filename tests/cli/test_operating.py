@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -116,14 +117,24 @@ def test_top_says_how_fast_changelogs_grow(state: Path, succeed: Run) -> None:
 def test_top_draws_a_table_on_a_terminal(
     state: Path, succeed: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Anew for each look, and as often as it is told."""
+    """Anew for each look, as often as it is told, and readable on 80 columns.
+
+    There headings were "partit" above "ion", times had five lines, and columns without a word in
+    them took the room.
+    """
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setenv("COLUMNS", "160")
-    drawn = succeed("top", state, "--count", "2", "--interval", "0.1").out
+    for width in ("160", "80"):
+        monkeypatch.setenv("COLUMNS", width)
+        drawn = succeed("top", state, "--count", "2", "--interval", "0.1").out
+        lines = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", drawn).splitlines()
 
-    assert drawn.count("changes/s") >= 2
-    assert "\t" not in drawn
+        assert drawn.count("changes/s") >= 2
+        assert "\t" not in drawn
+        assert all(len(line) <= int(width) for line in lines)
+        headings = " ".join(lines).split()
+        assert {"partition", "condition", "changelog", "snapshot"} <= {*headings}
+        assert "detail" not in headings
 
 
 def test_shells_complete_commands() -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from command_line import invoke
 
+from statestores.cli.columns import Column
 from statestores.cli.operating import du, lag, top
 from statestores.cli.operating.ailments import AILMENTS
-from statestores.cli.output import Column
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "operating.md").read_text(encoding="utf-8")

@@ -1,7 +1,8 @@
 """The command `backends`: which engines there are, and which can be used here."""
 
 from statestores.cli.arguments import CsvOption, JsonOption
-from statestores.cli.output import Column, Output, named
+from statestores.cli.columns import Column
+from statestores.cli.output import Output, named
 from statestores.errors import MissingDriverError, StateStoreError
 from statestores.registry import available_backends
 from statestores.spi.engine import Engine

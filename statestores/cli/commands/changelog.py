@@ -23,10 +23,11 @@ from statestores.cli.change_sources import (
     read_changes,
     sources_at,
 )
+from statestores.cli.columns import Column, time_column
 from statestores.cli.decoding import Decoder
 from statestores.cli.locations import locate_store
 from statestores.cli.object_roots import object_partitions
-from statestores.cli.output import Column, Output, time_column
+from statestores.cli.output import Output
 from statestores.errors import InvalidArgumentError
 from statestores.reading.key_text import HEX, TEXT, parse_hex, parse_key
 from statestores.stopping import StopRequest, stopped_by_signals

@@ -9,8 +9,9 @@ from statestores.cli.arguments import (
     StoreOption,
     StoreOrPartitionArgument,
 )
+from statestores.cli.columns import Column
 from statestores.cli.locations import locate_store, partitions_at
-from statestores.cli.output import Column, Output
+from statestores.cli.output import Output
 from statestores.errors import InvalidArgumentError
 from statestores.reading.locations import Partition
 from statestores.state_root import StateRoot

@@ -16,8 +16,9 @@ from statestores.cli.arguments import (
     RawOption,
     StoreOption,
 )
+from statestores.cli.columns import Column
 from statestores.cli.decoding import Decoder
-from statestores.cli.output import Column, Output
+from statestores.cli.output import Output
 from statestores.cli.store_views import find_key
 from statestores.cli.time_columns import TIME_COLUMNS, times_of
 from statestores.errors import InvalidArgumentError

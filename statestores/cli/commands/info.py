@@ -12,6 +12,7 @@ from statestores.cli.arguments import (
     StoreOption,
     parse_backend_options,
 )
+from statestores.cli.columns import Column
 from statestores.cli.facts import (
     Facts,
     changelog_facts,
@@ -21,7 +22,7 @@ from statestores.cli.facts import (
 )
 from statestores.cli.locations import choose_stores, locate_store
 from statestores.cli.object_roots import PARTITION_COLUMNS, object_partitions
-from statestores.cli.output import Column, Output
+from statestores.cli.output import Output
 from statestores.errors import InvalidArgumentError
 from statestores.reading.locations import (
     ChangelogDirectory,

@@ -1,7 +1,8 @@
 """The command `orphans`: what lies among local engines and belongs to no store."""
 
 from statestores.cli.arguments import CsvOption, JsonOption, LocalOption, RootArgument
-from statestores.cli.output import Column, Output
+from statestores.cli.columns import Column
+from statestores.cli.output import Output
 from statestores.state_root import StateRoot
 from statestores.tasks.local_directory import LocalDirectory
 

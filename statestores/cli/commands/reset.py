@@ -6,7 +6,8 @@ from typing import Annotated
 import typer
 
 from statestores.cli.arguments import JsonOption
-from statestores.cli.output import Column, Output
+from statestores.cli.columns import Column
+from statestores.cli.output import Output
 from statestores.cli.topology_module import TopologyArgument, load_topology
 from statestores.processing.local.resetting import Reset, plan_reset
 

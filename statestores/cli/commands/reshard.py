@@ -5,7 +5,8 @@ from typing import Annotated
 import typer
 
 from statestores.cli.arguments import JsonOption, RootArgument
-from statestores.cli.output import Column, Output
+from statestores.cli.columns import Column
+from statestores.cli.output import Output
 from statestores.resharding import ReshardReport, plan_reshard
 from statestores.resharding import reshard as reshard_store
 from statestores.text.sizes import format_bytes

@@ -23,7 +23,8 @@ from statestores.cli.arguments import (
     RootArgument,
     parse_backend_options,
 )
-from statestores.cli.output import Column, Output
+from statestores.cli.columns import Column
+from statestores.cli.output import Output
 from statestores.errors import InvalidArgumentError, StateStoreError
 from statestores.logged_store import join_changelog
 from statestores.logged_store.object_opening import restore_from_objects

@@ -13,8 +13,9 @@ from statestores.cli.arguments import (
     StoreOrPartitionArgument,
     parse_backend_options,
 )
+from statestores.cli.columns import Column
 from statestores.cli.locations import locate_store, partitions_at
-from statestores.cli.output import Column, Output
+from statestores.cli.output import Output
 from statestores.errors import StoreNotFoundError
 from statestores.logged_store import open_logged_store
 from statestores.opening import open_existing

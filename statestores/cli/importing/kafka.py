@@ -14,6 +14,7 @@ from statestores.cli.arguments import (
     optional_duration,
     parse_backend_options,
 )
+from statestores.cli.columns import Column
 from statestores.cli.importing.taking_over import (
     BackendNameOption,
     DryRunOption,
@@ -22,7 +23,7 @@ from statestores.cli.importing.taking_over import (
     ToOption,
     ValueSerdeOption,
 )
-from statestores.cli.output import Column, Output, named
+from statestores.cli.output import Output, named
 from statestores.errors import InvalidArgumentError
 from statestores.migration import (
     ImportedPartition,

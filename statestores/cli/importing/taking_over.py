@@ -7,7 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from statestores.cli.arguments import optional_duration
-from statestores.cli.output import Column, Output, named
+from statestores.cli.columns import Column
+from statestores.cli.output import Output, named
 from statestores.errors import InvalidArgumentError
 from statestores.migration.peers.importing import PeerPlan, import_peer_state, plan_peer_import
 from statestores.migration.peers.source import PeerState, PeerStore

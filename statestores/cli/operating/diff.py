@@ -16,9 +16,10 @@ from statestores.cli.arguments import (
     RawOption,
     StoreOption,
 )
+from statestores.cli.columns import Column, time_column
 from statestores.cli.decoding import Decoder
 from statestores.cli.operating.side import Side, side_differences
-from statestores.cli.output import Column, Output, time_column
+from statestores.cli.output import Output
 from statestores.cli.sentences import complain
 from statestores.errors import InvalidArgumentError, StateStoreError
 from statestores.verification.content import PLACES, Row

@@ -7,11 +7,12 @@ from typing import Annotated, Any, TypeAlias
 import typer
 
 from statestores.cli.arguments import CsvOption, JsonOption, LocalOption, StoreOption
+from statestores.cli.columns import Column
 from statestores.cli.facts import size_of
 from statestores.cli.locations import choose_stores
 from statestores.cli.object_roots import sizes_of_objects
 from statestores.cli.operating.root_partitions import locate_root
-from statestores.cli.output import Column, Output
+from statestores.cli.output import Output
 from statestores.errors import InvalidArgumentError
 from statestores.reading.locations import Partition, Root
 from statestores.staging.write_intent import staging_directory

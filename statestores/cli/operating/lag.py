@@ -12,10 +12,11 @@ from statestores.cli.arguments import (
     StoreOption,
     parse_backend_options,
 )
+from statestores.cli.columns import Column, time_column
 from statestores.cli.operating.partition_lag import PartitionLag, lag_of
 from statestores.cli.operating.remote_lag import remote_lags
 from statestores.cli.operating.root_partitions import locate_root, root_partitions
-from statestores.cli.output import Column, Output, time_column
+from statestores.cli.output import Output
 from statestores.errors import InvalidArgumentError
 
 _BEHIND = 1
@@ -31,8 +32,8 @@ COLUMNS = (
     Column("lag", "lag"),
     Column("since_snapshot", "since snapshot"),
     time_column("last_write_ms", "last write"),
-    Column("owner", "opened by"),
-    Column("detail", "detail"),
+    Column("owner", "opened by", if_any=True),
+    Column("detail", "detail", if_any=True),
 )
 """What is known of the partitions of a directory."""
 

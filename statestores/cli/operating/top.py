@@ -10,11 +10,12 @@ import typer
 from rich.live import Live
 
 from statestores.cli.arguments import CsvOption, JsonOption, LocalOption, StoreOption
+from statestores.cli.columns import Column, table_of, time_column
 from statestores.cli.facts import size_of
 from statestores.cli.operating.lag import owner_words
 from statestores.cli.operating.partition_lag import PartitionLag, lag_of
 from statestores.cli.operating.root_partitions import locate_root, root_partitions
-from statestores.cli.output import Column, Output, table_of, time_column
+from statestores.cli.output import Output
 from statestores.stopping import StopRequest, stopped_by_signals
 from statestores.text.sizes import format_bytes
 
@@ -27,13 +28,13 @@ COLUMNS = (
     Column("store", "store"),
     Column("partition", "partition"),
     Column("condition", "condition"),
-    Column("owner", "opened by"),
+    Column("owner", "opened by", if_any=True),
     Column("end_offset", "end offset"),
     Column("changes_per_second", "changes/s", lambda rate: f"{rate:,.0f}"),
     Column("since_snapshot", "since snapshot"),
     Column("changelog_bytes", "changelog", format_bytes),
     time_column("last_write_ms", "last write"),
-    Column("detail", "detail"),
+    Column("detail", "detail", if_any=True),
 )
 """What is shown of each partition. No engine is opened for it."""
 
@@ -92,7 +93,7 @@ def top(
                 output.rows(COLUMNS, rows)
                 sys.stdout.flush()
             else:
-                screen.update(table_of(COLUMNS, rows), refresh=True)
+                screen.update(table_of(COLUMNS, rows, output.console.width), refresh=True)
             look += 1
             if looks is not None and look >= looks:
                 break

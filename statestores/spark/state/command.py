@@ -12,7 +12,8 @@ import typer
 from pyspark.sql import SparkSession
 
 from statestores.cli.arguments import JsonOption, parse_pairs
-from statestores.cli.output import Column, Output
+from statestores.cli.columns import Column
+from statestores.cli.output import Output
 from statestores.cli.sentences import run_command
 from statestores.errors import InvalidOptionError
 from statestores.spark.session.java_runtime import ensure_java
