@@ -2,8 +2,9 @@
 
 `make try-release` tries what `make release` has left in dist/, with the Pythons of this machine,
 and runs a few lines for each extra. The wheel is installed with every extra; the sdist is built on
-each Python, with none, and has to install the files that the wheel has. Dependencies, and what
-builds the sdist, come from wherever pip is told to take them from.
+each Python, with none, and has to install the files that the wheel has. With what the page
+docs/first-hour.md installs, all of the page is done, up to the read by Spark. Dependencies, and
+what builds the sdist, come from wherever pip is told to take them from.
 """
 
 import argparse
@@ -19,6 +20,8 @@ import time
 import zipfile
 from collections.abc import Iterable
 from pathlib import Path
+
+import first_hour
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -88,6 +91,9 @@ SMOKE = {
 SDIST = "(sdist)"
 """What the sdist's try is called where others have the name of their extra."""
 
+FIRST_HOUR = "(first hour)"
+"""The same of the page for newcomers."""
+
 
 def main() -> int:
     """Try every extra on every Python; return the exit code."""
@@ -95,7 +101,10 @@ def main() -> int:
     parser.add_argument("--release", type=Path, default=ROOT / "dist")
     parser.add_argument("--python", action="append", help="this Python; repeatable")
     parser.add_argument(
-        "--extra", action="append", choices=sorted({*SMOKE, SDIST}), help="this extra alone"
+        "--extra",
+        action="append",
+        choices=sorted({*SMOKE, SDIST, FIRST_HOUR}),
+        help="this extra alone",
     )
     parser.add_argument("--results", type=Path, default=ROOT / "build" / "try-release.jsonl")
     wanted = parser.parse_args()
@@ -106,7 +115,7 @@ def main() -> int:
     failed = 0
     with wanted.results.open("w", encoding="utf-8") as results:
         for python in pythons:
-            for extra in wanted.extra or (*SMOKE, SDIST):
+            for extra in wanted.extra or (*SMOKE, SDIST, FIRST_HOUR):
                 outcome = _try(python, wheel, sdist, extra)
                 failed += outcome["problem"] is not None
                 results.write(json.dumps(outcome) + "\n")
@@ -149,10 +158,12 @@ def _try(python: str, wheel: Path, sdist: Path, extra: str) -> dict[str, object]
         environment, work = place / "environment", place / "work"
         work.mkdir()
         inside = str(environment / "bin" / "python")
+        page = first_hour.read_page()
+        extras = page.extras if extra == FIRST_HOUR else extra
         requirement, lines = (
             (str(sdist.resolve()), SMOKE[""])
             if extra == SDIST
-            else (f"statestores[{extra}] @ {wheel.resolve().as_uri()}", SMOKE[extra])
+            else (f"statestores[{extras}] @ {wheel.resolve().as_uri()}", SMOKE.get(extra, ""))
         )
         steps = {
             "environment": [python, "-m", "venv", str(environment)],
@@ -168,6 +179,9 @@ def _try(python: str, wheel: Path, sdist: Path, extra: str) -> dict[str, object]
             if done.returncode:
                 problem = f"{name}: {(done.stderr or done.stdout).strip()[-300:]}"
                 break
+        if extra == FIRST_HOUR and problem is None:
+            print(f"  {time.monotonic() - began:5.1f} s  to install {page.extras}", flush=True)
+            problem = first_hour.follow(page, work, _container_like(place, environment))
         if extra == SDIST and problem is None:
             problem = differing(_built(wheel), _installed(environment))
         size = sum(file.stat().st_size for file in environment.rglob("*") if file.is_file())
@@ -219,6 +233,15 @@ def differing(wheel: dict[str, str], sdist: dict[str, str]) -> str | None:
     """Say in which files what was built from the sdist differs from the wheel, if in any."""
     names = sorted(name for name, _ in wheel.items() ^ sdist.items())
     return f"the wheel has other files than the sdist: {', '.join(names)[:250]}" if names else None
+
+
+def _container_like(place: Path, environment: Path) -> dict[str, str]:
+    """Return an environment as a bare machine has it, in which *environment* was activated."""
+    others = first_hour.without_java(place / "bin")
+    clean = {name: text for name, text in _clean().items() if not name.startswith("JAVA")}
+    home = {"HOME": str(place), "XDG_CACHE_HOME": str(place / "cache")}
+    # As `activate` sets it; Spark's workers are Pythons of the same environment.
+    return {**clean, **home, "PATH": f"{environment / 'bin'}:{others}"}
 
 
 def _clean() -> dict[str, str]:
