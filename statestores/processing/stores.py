@@ -4,12 +4,10 @@ Aggregates and tables keep a timestamp with each value, whether their declaratio
 and who asks for the declared store gets the declared values.
 """
 
-from collections.abc import Callable, Iterator
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 from statestores.errors import InvalidTypeError
 from statestores.serdes import raw, register_serde
-from statestores.serdes.mean_serde import Mean
 from statestores.serdes.stamped_serde import StampedSerde
 from statestores.spi import (
     KeyValue,
@@ -17,10 +15,12 @@ from statestores.spi import (
     Session,
     StoreSpecification,
     TimestampedKeyValue,
-    TimestampedValue,
     Versioned,
     Window,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -126,47 +126,3 @@ def store_below(store: Any) -> Any:
     """Return the store of bytes below *store*, a typed one or a processor's."""
     whole = getattr(store, "whole_store", store)
     return getattr(whole, "store_of_bytes", whole)
-
-
-class PlainView:
-    """A store as it was declared, over the one that keeps timestamps; for reading."""
-
-    def __init__(self, store: Any) -> None:
-        """Read *store*."""
-        self._store = store
-
-    def get(self, key: Any, *as_of_ms: int) -> Any:
-        """Return the value of *key*, of a versioned store the version; ``None`` without one."""
-        return plain(self._store.get(key, *as_of_ms))
-
-    def range(self, first: Any = None, last: Any = None, **more: Any) -> Iterator[Any]:
-        """Iterate over the keys from *first* to *last*, with their values."""
-        for key, value in self._store.range(first, last, **more):
-            yield key, plain(value)
-
-    def all(self) -> Iterator[Any]:
-        """Iterate over all keys, with their values."""
-        return self.range()
-
-    def fetch(self, key: Any, start_ms: int) -> Any:
-        """Return the value of *key* in the window that starts then."""
-        return plain(self._store.fetch(key, start_ms))
-
-    def fetch_range(self, *arguments: Any, **more: Any) -> Iterator[Any]:
-        """Iterate over the windows of a key."""
-        for window in self._store.fetch_range(*arguments, **more):
-            yield window._replace(value=plain(window.value))
-
-    def fetch_all(self, *arguments: Any, **more: Any) -> Iterator[Any]:
-        """Iterate over the windows of many keys."""
-        for window in self._store.fetch_all(*arguments, **more):
-            yield window._replace(value=plain(window.value))
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._store, name)
-
-
-def plain(value: Any) -> Any:
-    """Return a value without its timestamp, and a mean as the number that it is."""
-    from_store = value.value if isinstance(value, TimestampedValue) else value
-    return from_store.mean if isinstance(from_store, Mean) else from_store

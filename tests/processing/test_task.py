@@ -282,8 +282,7 @@ def test_cogrouped_windows_are_closed_by_each_of_their_streams() -> None:
 
 
 @pytest.mark.spec("PRC-34", "PRC-38")
-@pytest.mark.parametrize("moving", [Record(None, "no key", 100), Record("k", None, 100)])
-def test_whatever_moves_time_lets_others_come_out_alone(moving: Record[Any, Any]) -> None:
+def test_whatever_moves_time_lets_others_come_out_alone(subtests: pytest.Subtests) -> None:
     """A record that a join does not match moved its time, and nothing came out by that.
 
     What had waited long enough did so until a record with a key and a value was no earlier.
@@ -292,12 +291,13 @@ def test_whatever_moves_time_lets_others_come_out_alone(moving: Record[Any, Any]
     left, right = topology.stream(LINES), topology.stream(Topic("r", key=ss.utf8, value=ss.utf8))
     joined = left.join(right, lambda one, other: [one, other], within=within(5), how="left")
     joined.to(OUT)
-    with topology.test() as driver:
-        driver.topic("lines").pipe("x", key="k", time_ms=1)
-        driver.topic("lines").pipe(moving.value, key=moving.key, time_ms=moving.time_ms)
-        found = driver.topic("out").read_all()
+    for moving in (Record(None, "no key", 100), Record("k", None, 100)):
+        with subtests.test(repr(moving)), topology.test() as driver:
+            driver.topic("lines").pipe("x", key="k", time_ms=1)
+            driver.topic("lines").pipe(moving.value, key=moving.key, time_ms=moving.time_ms)
+            found = driver.topic("out").read_all()
 
-    assert found[0] == ("k", ["x", None], 1, ())
+            assert found[0] == ("k", ["x", None], 1, ())
 
 
 @pytest.mark.spec("PRC-30")

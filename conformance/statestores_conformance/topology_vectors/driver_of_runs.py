@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from statestores.errors import StoreNotFoundError
 from statestores.processing import Record, Topology
-from statestores.processing.stores import PlainView
+from statestores.processing.testing.declared_view import DeclaredView
 from statestores.serdes import register_serde
 from statestores_conformance.topology_vectors.case_driver import keeps_stamps
 from statestores_conformance.topology_vectors.vocabulary import NeutralKeySerde
@@ -83,7 +83,7 @@ class DriverOfRuns(ABC):
         if name not in self._stores:
             self._stores[name] = self._open_store(name)
         store = self._stores[name]
-        return PlainView(store) if keeps_stamps(self._graph, name) and not stamped else store
+        return DeclaredView(store) if keeps_stamps(self._graph, name) and not stamped else store
 
     def _begin(self) -> None:
         """Run once, if that has not been done."""

@@ -10,7 +10,7 @@ from os import PathLike
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar, overload
 
 from statestores.errors import (
     InvalidArgumentError,
@@ -21,11 +21,27 @@ from statestores.errors import (
 from statestores.partitioning import partitioner_by_name
 from statestores.processing.record import RawRecord
 from statestores.processing.runtime import TaskCounts
-from statestores.processing.stores import PlainView
+from statestores.processing.testing.declared_view import as_declared
 from statestores.processing.testing.driver_task import DriverTask
 from statestores.processing.testing.topic_handle import TopicHandle
 from statestores.processing.topology import Graph
 from statestores.processing.windows import check_count, check_duration
+from statestores.spi import (
+    KeyValue,
+    ReadOnlyKeyValueStore,
+    ReadOnlySessionStore,
+    ReadOnlyTimestampedKeyValueStore,
+    ReadOnlyVersionedStore,
+    ReadOnlyWindowStore,
+    Session,
+    StoreSpecification,
+    TimestampedKeyValue,
+    Versioned,
+    Window,
+)
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 _MOST_FOLLOWING = 100_000
 """Records that one call may lead to in topics that the topology reads; beyond, it has no end."""
@@ -122,17 +138,42 @@ class TestDriver:
                 f"{', '.join(self._topics)}"
             ) from error
 
-    def store(self, name: str, partition: int = 0, *, stamped: bool = False) -> Any:
+    @overload
+    def store(
+        self, name: TimestampedKeyValue[K, V], partition: int = 0
+    ) -> ReadOnlyTimestampedKeyValueStore[K, V]: ...
+    @overload
+    def store(self, name: KeyValue[K, V], partition: int = 0) -> ReadOnlyKeyValueStore[K, V]: ...
+    @overload
+    def store(self, name: Versioned[K, V], partition: int = 0) -> ReadOnlyVersionedStore[K, V]: ...
+    @overload
+    def store(self, name: Window[K, V], partition: int = 0) -> ReadOnlyWindowStore[K, V]: ...
+    @overload
+    def store(self, name: Session[K, V], partition: int = 0) -> ReadOnlySessionStore[K, V]: ...
+    @overload
+    def store(self, name: str, partition: int = 0, *, stamped: bool = False) -> Any: ...
+    def store(
+        self,
+        name: str | StoreSpecification[Any, Any],
+        partition: int = 0,
+        *,
+        stamped: bool = False,
+    ) -> Any:
         """Return the store *name* of a partition, for reading, as it was declared.
 
-        Aggregates and tables keep a timestamp with each value; with *stamped* it is shown.
+        By its specification instead of its name, a type checker knows what it is. Aggregates and
+        tables keep a timestamp with each value; with *stamped*, or by a `TimestampedKeyValue`, it
+        is shown.
 
         Raises:
             StoreNotFoundError: There is none of that name.
+            StoreMismatchError: It is of another kind, or of other keys, than the specification.
             StoreClosedError: The driver is closed.
         """
         self._check_open()
         self.settle()
+        wanted = name if isinstance(name, StoreSpecification) else None
+        name = name.name if isinstance(name, StoreSpecification) else name
         for task in self._tasks:
             if name in task.stores and task.runtime.task_partition == partition:
                 kinds = {
@@ -140,9 +181,12 @@ class TestDriver:
                     for node in task.part.nodes
                     if any(store.name == name for store in node.stores)
                 }
-                keeps_stamps = bool(kinds - {"process"})
-                store = task.stores[name]
-                return PlainView(store) if keeps_stamps and not stamped else store
+                return as_declared(
+                    task.stores[name],
+                    wanted,
+                    keeps_stamps=bool(kinds - {"process"}),
+                    stamped=stamped,
+                )
         raise StoreNotFoundError(
             f"the topology {self.graph.name!r} has no store {name!r} in partition {partition}; it "
             f"has: {', '.join(self.graph.stores) or 'none'}"
