@@ -51,6 +51,16 @@ def test_a_topology_is_described_as_text_and_as_a_diagram(run: Run, module: str)
 
     assert (text.code, text.out) == (0, shop.describe())
     assert (diagram.code, diagram.out) == (0, shop.mermaid())
+    document = run("describe", f"{module}:shop", "--json").document
+    steps = {step["step"]: step for part in document["parts"] for step in part["steps"]}
+    assert [each["store"] for each in document["stores"]] == [
+        store.describe() for store in shop.build().stores.values()
+    ]
+    assert [topic["topic"] for topic in document["topics"]] == list(shop.build().topics)
+    assert {name: step["kind"] for name, step in steps.items()} == {
+        node.name: node.kind for node in shop.build().nodes
+    }
+    assert run("describe", f"{module}:shop", "--json", "--mermaid").code == 2
 
 
 def test_a_topology_is_run_until_its_input_is_processed(

@@ -102,6 +102,7 @@ import-database taken.db {table}
 import-database taken.db {table} --dry-run
 import-kafka kafka/fixture --dry-run
 import-kafka kafka/fixture --to taken --store plain --backend sqlite
+describe {module}:shop
 run {module}:shop --local data --until-idle
 reset {module}:shop --local data
 new-backend mine
@@ -140,11 +141,15 @@ def fields_printed(printed: str) -> set[str]:
         documents = [json.loads(line) for line in printed.splitlines()]
     rows = [row for each in documents for row in (each if isinstance(each, list) else [each])]
     inner = [each for row in rows for field in _LISTS for each in listed(row.get(field))]
+    inner += [step for each in inner if isinstance(each, dict) for step in each.get("steps", ())]
     inner += [row["engine"] for row in rows if isinstance(row.get("engine"), dict)]
     return {name for row in (*rows, *inner) if isinstance(row, dict) for name in row}
 
 
-_LISTS = ("checks", "ignored", "partitions", "sessions", "stores", "symptoms", "windows")
+_LISTS = (
+    *("checks", "ignored", "partitions", "parts", "sessions", "stores", "symptoms", "topics"),
+    "windows",
+)
 """Fields with a list of rows, whose fields are listed too; `partitions` may be a number."""
 
 

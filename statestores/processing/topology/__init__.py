@@ -4,12 +4,13 @@ from statestores.processing.topology.checks import build_graph
 from statestores.processing.topology.comparison import check_upgrade, describe, differences
 from statestores.processing.topology.graph import Graph, SubTopology
 from statestores.processing.topology.node import Node
-from statestores.processing.topology.printing import as_mermaid, as_text
+from statestores.processing.topology.printing import as_document, as_mermaid, as_text
 
 __all__ = [
     "Graph",
     "Node",
     "SubTopology",
+    "as_document",
     "as_mermaid",
     "as_text",
     "build_graph",

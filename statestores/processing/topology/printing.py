@@ -1,4 +1,6 @@
-"""A built topology in words, and as a Mermaid diagram."""
+"""A built topology in words, as plain values, and as a Mermaid diagram."""
+
+from typing import Any
 
 from statestores.processing.topology.graph import Graph
 from statestores.processing.topology.node import Node
@@ -27,6 +29,47 @@ def _line(node: Node) -> str:
     if node.parents:
         words.append("<- " + ", ".join(node.parents))
     return " ".join(words)
+
+
+def as_document(graph: Graph) -> dict[str, Any]:
+    """Return the topology as plain values: what `as_text` says, and what topics and stores are."""
+    internal = {topic.name for topic in graph.internal_topics}
+    return {
+        "name": graph.name,
+        "parts": [
+            {
+                "part": part.name,
+                "global": part.is_global,
+                "steps": [_document(node) for node in part.nodes],
+            }
+            for part in graph.sub_topologies
+        ],
+        "stores": [{"store": dict(store.describe())} for store in graph.stores.values()],
+        "topics": [
+            {
+                "topic": topic.name,
+                "key": topic.key.name,
+                "value": topic.value.name,
+                "partitions": topic.partitions,
+                "partitioner": topic.partitioner,
+                "internal": topic.name in internal,
+            }
+            for topic in graph.topics.values()
+        ],
+    }
+
+
+def _document(node: Node) -> dict[str, Any]:
+    return {
+        "step": node.name,
+        "kind": node.kind,
+        "settings": dict(node.settings),
+        "reads": None if node.reads is None else node.reads.name,
+        "writes": None if node.writes is None else node.writes.name,
+        "keeps": [store.name for store in node.stores],
+        "looks_into": list(node.global_stores),
+        "after": list(node.parents),
+    }
 
 
 def as_mermaid(graph: Graph) -> str:
