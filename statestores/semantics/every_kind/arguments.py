@@ -28,7 +28,7 @@ def check_key(key: object) -> None:
     """
     if type(key) is not bytes:
         raise InvalidTypeError(
-            "a key is bytes, got None"
+            "a key cannot be None: every row needs one"
             if key is None
             else f"a key is bytes, got {shown(key)}; encode it, or open the store with a key serde"
         )
