@@ -262,9 +262,9 @@ docs-types: $(STAMP) $(DOCS_STAMP) ## Check the programs of README and docs with
 release: $(STAMP) ## Build what HEAD is into dist/: sdist, wheel, checksums, SBOM, provenance, an index
 	@$(BIN)/python tools/release.py $(RELEASE_ARGS)
 
-# Ten minutes or more, most of it spent downloading.
+# Ten minutes or more for each Python, most of it spent downloading.
 .PHONY: try-release
-try-release: $(STAMP) ## Install dist/ into bare environments: sdist, each extra alone, each Python (TRY_ARGS)
+try-release: $(STAMP) ## Install dist/ into bare environments: sdist, each extra alone, the first hour (TRY_ARGS)
 	@$(BIN)/python tools/try_release.py $(TRY_ARGS)
 
 .PHONY: clean
