@@ -316,7 +316,10 @@ class Cluster:
 
 
 def repeated(
-    doing: str, ask: Callable[[], T], why: Callable[[], str | None], stopping: StopRequest
+    doing: str,
+    ask: Callable[[], T],
+    why: Callable[[], str | None] = lambda: None,
+    stopping: StopRequest | None = None,
 ) -> T:
     """Return what *ask* returns, which is tried again while its failure may pass.
 
@@ -326,6 +329,7 @@ def repeated(
         StoppedWaitingError: It has failed, and *stopping* is set.
         BrokerError: It fails for good, or for too long.
     """
+    stopping = stopping or StopRequest()
     deadline = time.monotonic() + PATIENCE_SECONDS
     while True:
         try:
