@@ -1,7 +1,8 @@
 """Executors that share an object store and nothing else: killed, and every row is there once.
 
 Here and in no other test is there a cluster: driver, master, workers and executors are processes of
-their own, and each executor has its own working and scratch directories.
+their own, and each executor has its own working and scratch directories. With other tests beside
+them on two processors they take a quarter of an hour, by the clocks of Spark that nobody can set.
 """
 
 import json
@@ -80,6 +81,7 @@ def check_copies(bucket: Bucket, rows: int) -> None:
 
 
 @needs_limits
+@pytest.mark.soak
 @pytest.mark.spec("OBJ-26", "OBJ-27", "OBJ-28", "OBJ-31", "OBJ-42")
 @pytest.mark.timeout(1_900)
 def test_a_killed_executor(bucket: Bucket, tmp_path: Path, subtests: pytest.Subtests) -> None:
