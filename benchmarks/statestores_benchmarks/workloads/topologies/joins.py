@@ -236,7 +236,10 @@ def _alternating(keys: list[bytes], least_rows: int, wait_ms: int, path: Path) -
             Record(key, float(at), at * _STEP_MS) for at, key in enumerate(reversed(keys))
         )
         topics.topic(_ORDERS).append(
-            Record(key, float(at), at * _STEP_MS + 1) for at, key in enumerate(keys)
+            [
+                *(Record(key, float(at), at * _STEP_MS + 1) for at, key in enumerate(keys)),
+                Record(b"nobody", 0.0, len(keys) * _STEP_MS + wait_ms),  # the last have waited
+            ]
         )
     topology = Topology("joining")
     orders: Any = topology.stream(_ORDERS)
