@@ -1,12 +1,13 @@
 """Where the group goes on: what it has committed, and where it begins what it has not."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 from confluent_kafka import Consumer, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 
+from statestores.errors import OffsetOutOfRangeError
 from statestores.kafka.broker_errors import broker_error, error_of
-from statestores.kafka.client_settings import OffsetReset
+from statestores.kafka.client_settings import CLIENT_LOGGER, OffsetReset
 from statestores.kafka.cluster import Cluster, may_pass
 from statestores.spi import TopicPartition
 
@@ -57,6 +58,31 @@ class GroupOffsets:
             for found in committed
             if found.offset >= 0
         }
+
+    def with_records(self, committed: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Return the next offsets, moved to the first record where theirs are deleted (KFK-37).
+
+        Raises:
+            OffsetOutOfRangeError: There are such, and the reset is an error.
+            BrokerError: The cluster does not answer.
+        """
+        known = dict(committed)
+        for place, start in self._cluster.starts(known).items():
+            if known[place] >= start:
+                continue
+            what = (
+                f"the group's next offset in partition {place.partition} of {place.topic!r} is "
+                f"{known[place]}, and its records begin at {start}: what was between was deleted "
+                "before it was processed"
+            )
+            if self._offset_reset == "error":
+                raise OffsetOutOfRangeError(
+                    f"{what}; choose offset_reset='earliest' to go on there, or set the group's "
+                    "offsets, and have the topic keep records for longer"
+                )
+            CLIENT_LOGGER.warning("%s; have the topic keep records for longer", what)
+            known[place] = start
+        return known
 
     def beginnings(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Return where *places* begin of which nothing is committed.

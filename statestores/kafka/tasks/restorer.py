@@ -23,7 +23,6 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from statestores.arrow.progress import Progress
 from statestores.errors import (
     BrokerError,
-    OffsetOutOfRangeError,
     StateStoreError,
     StoreClosedError,
 )
@@ -294,8 +293,8 @@ class Restorer:
         known = self._offsets.committed(restore.inputs)
         if known is None:
             return False
-        restore.committed = dict(known)
-        self._go_on_where_something_is(known)
+        restore.committed = known
+        known = self._offsets.with_records(known)
         begun = self._offsets.beginnings(place for place in restore.inputs if place not in known)
         restore.must_say_beginnings = self._offset_reset == "latest" and any(
             place.topic not in self._internal for place in begun
@@ -303,29 +302,6 @@ class Restorer:
         restore.next_offsets = known | begun
         restore.input_ends = self._cluster.ends(restore.inputs, committed=True)
         return True
-
-    def _go_on_where_something_is(self, known: dict[TopicPartition, int]) -> None:
-        """Move those of *known*, the group's offsets, that its topics have deleted (KFK-37).
-
-        Raises:
-            OffsetOutOfRangeError: There is one, and the reset is an error.
-        """
-        for (topic, partition), start in self._cluster.starts(known).items():
-            offset = known[TopicPartition(topic, partition)]
-            if offset >= start:
-                continue
-            what = (
-                f"the group's next offset in partition {partition} of {topic!r} is {offset}, and "
-                f"its records begin at {start}: what was between was deleted before it was "
-                "processed"
-            )
-            if self._offset_reset == "error":
-                raise OffsetOutOfRangeError(
-                    f"{what}; choose offset_reset='earliest' to go on there, or set the group's "
-                    "offsets, and have the topic keep records for longer"
-                )
-            CLIENT_LOGGER.warning("%s; have the topic keep records for longer", what)
-            known[TopicPartition(topic, partition)] = start
 
     def _assign(self) -> None:
         """Read what is left of all changelogs."""
