@@ -37,6 +37,7 @@ class _Output:
         self.partitioner = partitioner
         self.places = places
         self.limits = limits
+        self._easy_bytes = limits.easy_bytes
         self._easy_ms = range(0)
         self.known: dict[bytes, TopicPartition] = {}
 
@@ -47,8 +48,11 @@ class _Output:
             BrokerError, InvalidTimeError: It is too large, or too far from now.
         """
         key, value, time_ms, headers = record
-        self.limits.check_size(topic, key, value, headers)
-        self.check_times(topic, time_ms, time_ms)
+        easy = self._easy_bytes
+        if easy is not None and (headers or len(key or b"") + len(value or b"") > easy):
+            self.limits.check_size(topic, key, value, headers)
+        if time_ms not in self._easy_ms:
+            self.check_times(topic, time_ms, time_ms)
 
     def check_times(self, topic: str, first_ms: int, last_ms: int) -> None:
         """Accept records whose times are from *first_ms* to *last_ms*.
@@ -65,8 +69,8 @@ class _Output:
 
     def easy_bytes(self, largest_bytes: int) -> int:
         """Return how many bytes a record may have that neither the client nor the topic refuses."""
-        limit = self.limits.easy_bytes
-        return largest_bytes if limit is None else min(largest_bytes, limit)
+        easy = self._easy_bytes
+        return largest_bytes if easy is None else min(largest_bytes, easy)
 
     def place(self, key: bytes) -> TopicPartition:
         """Return where a record with *key* goes."""

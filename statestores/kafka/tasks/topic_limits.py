@@ -55,7 +55,10 @@ class TopicLimits:
 
     @property
     def easy_bytes(self) -> int | None:
-        """Up to how many bytes of key, value and headers no record is too large."""
+        """Up to how many bytes of key and value no record without headers is too large.
+
+        ``None`` where it is not known what is.
+        """
         if self.largest_bytes is None or self.is_compressed:
             return None
         return self.largest_bytes - _UNCOUNTED_BYTES
@@ -94,12 +97,11 @@ class TopicLimits:
     ) -> None:
         """Accept a record, unless it is too large for *topic* also where it is sent alone.
 
+        Requires: there are `easy_bytes`; a record within them need not be asked about.
+
         Raises:
             BrokerError: It is.
         """
-        easy = self.easy_bytes
-        if easy is None or (not headers and len(key or b"") + len(value or b"") <= easy):
-            return
         size = _batch_bytes(key, value, headers)
         if self.largest_bytes is not None and size > self.largest_bytes:
             raise BrokerError(
