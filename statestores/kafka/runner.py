@@ -67,8 +67,8 @@ if TYPE_CHECKING:
 SNAPSHOT_INTERVAL_MS = 600_000
 """Ten minutes: what a restore reads of the changelog is what came in that time."""
 _MOST_REJOINS = 5
-_ENDED = "this instance ends without a commit: %s"
 """How often an instance joins anew without a commit in between."""
+_ENDED = "this instance ends without a commit: %s"
 
 
 class KafkaRunner:

@@ -21,11 +21,7 @@ from confluent_kafka import KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from statestores.arrow.progress import Progress
-from statestores.errors import (
-    BrokerError,
-    StateStoreError,
-    StoreClosedError,
-)
+from statestores.errors import BrokerError, StateStoreError, StoreClosedError
 from statestores.kafka.broker_errors import broker_error
 from statestores.kafka.client_settings import CLIENT_LOGGER, ClientSettings, OffsetReset
 from statestores.kafka.cluster import Cluster, may_pass

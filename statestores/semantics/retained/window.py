@@ -16,19 +16,9 @@ from statestores.semantics.every_kind.arguments import (
     isolation_of,
 )
 from statestores.semantics.retained.column_rows import ColumnRows, RetainedBatch
-from statestores.semantics.retained.reads import (
-    PendingRows,
-)
-from statestores.semantics.retained.rows import (
-    SUFFIX_BYTES,
-    RetainedRows,
-    unnumbered_key,
-)
-from statestores.semantics.retained.rows_by_start import (
-    PendingWindows,
-    RowsByStart,
-    flat_rows,
-)
+from statestores.semantics.retained.reads import PendingRows
+from statestores.semantics.retained.rows import SUFFIX_BYTES, RetainedRows, unnumbered_key
+from statestores.semantics.retained.rows_by_start import PendingWindows, RowsByStart, flat_rows
 from statestores.semantics.retained.store import EngineRetainedStore, times_of
 from statestores.semantics.retained.window_reads import (
     CommittedWindows,
