@@ -29,14 +29,20 @@ def local_path(path: str | PathLike[str], what: str = "path") -> Path:
 
     Raises:
         InvalidTypeError: It is neither a ``str`` nor a path-like object of one.
-        InvalidArgumentError: It is a URL, has a NUL character, which no path has, or is not UTF-8
-            and so not accepted by Arrow and the engines' drivers.
+        InvalidArgumentError: It is empty, which would be the working directory, is a URL, has a NUL
+            character, which no path has, or is not UTF-8 and so not accepted by Arrow and the
+            engines' drivers.
     """
     text: object = path if isinstance(path, str) else None
     if isinstance(path, PathLike):
         text = os.fspath(path)
     if not isinstance(text, str):
         raise InvalidTypeError(f"{what} must be a str or a PathLike of one, got {path!r}")
+    if not text:
+        raise InvalidArgumentError(
+            f"{what} is empty; say '.' if the working directory is meant, and look for a variable "
+            "that is not set if it is not"
+        )
     try:
         text.encode()
     except UnicodeEncodeError as error:

@@ -30,8 +30,12 @@ def require_local_path(path: str) -> Path:
     """Return *path* as an absolute path of this machine.
 
     Raises:
-        InvalidOptionError: It is of another file system.
+        InvalidOptionError: It is empty, or of another file system.
     """
+    if not path:
+        raise InvalidOptionError(
+            "the path of a state root is empty; say '.' if the working directory is meant"
+        )
     local = local_path(path)
     if is_storage_url(path):
         raise InvalidOptionError(

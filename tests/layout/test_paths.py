@@ -49,7 +49,7 @@ TAKERS: dict[str, Callable[[str], object]] = {
 def test_a_path_is_one_of_this_machine(
     taker: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A URL, a NUL character, bytes and None are refused, and nothing is made."""
+    """A URL, a NUL character, nothing, bytes and None are refused, and nothing is made."""
     monkeypatch.chdir(tmp_path)
     take: Callable[..., object] = TAKERS[taker]
     for url in OTHER_URLS if taker in TAKES_OBJECT_STORES else URLS:
@@ -57,6 +57,9 @@ def test_a_path_is_one_of_this_machine(
             take(url)
     with pytest.raises(InvalidArgumentError, match="NUL"):
         take("a\0b")
+    # A variable that is not set: a store was made in the working directory.
+    with pytest.raises(InvalidArgumentError, match="is empty"):
+        take("")
     for wrong in (None, b"bytes", 7, ["list"]):
         with pytest.raises(InvalidTypeError, match="PathLike"):
             take(wrong)
