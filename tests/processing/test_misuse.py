@@ -82,6 +82,12 @@ class _Forwarding(Processor[str, Any, str, Any]):
         self.forward(record)
 
 
+def _own_letters() -> Topology:
+    made = Topology("shop", errors=DeadLetter(Topic("dead")))
+    made.stream(Topic("dead"))
+    return made
+
+
 _MISUSES: dict[str, tuple[Callable[[Any], Any], type[Exception], str]] = {
     # The second time= was ignored, without a word.
     "two times of one topic": (_two_times, InvalidTopologyError, "with two times"),
@@ -109,6 +115,12 @@ _MISUSES: dict[str, tuple[Callable[[Any], Any], type[Exception], str]] = {
         lambda shop: Topology("shop", errors=DeadLetter("dead")),  # type: ignore[arg-type]
         InvalidTypeError,
         r"Topic\('dead'\)",
+    ),
+    # A letter that fails became a letter again, without end.
+    "its own dead letters": (
+        lambda _: _own_letters().build(),
+        InvalidTopologyError,
+        "a topology of its own",
     ),
     "no partitions": (
         lambda shop: (shop.stream(_topic()), shop.test(partitions=0)),

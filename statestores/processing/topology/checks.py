@@ -113,11 +113,10 @@ def check_task_stores(nodes: Sequence[Node], parts: Sequence[SubTopology]) -> No
 
 
 def check_topics(nodes: Sequence[Node], errors: ErrorPolicy) -> None:
-    """Refuse a topic that is described in two ways, or read by two sources."""
-    declared: dict[str, Topic[Any, Any]] = {}
+    """Refuse a topic that is described in two ways, read by two sources, or of its own letters."""
+    letters: dict[str, Topic[Any, Any]] = {topic.name: topic for topic in errors.dead_letter_topics}
+    declared = dict(letters)
     read: dict[str, str] = {}
-    for topic in errors.dead_letter_topics:
-        declared[topic.name] = topic
     for node in nodes:
         for topic in filter(None, (node.reads, node.writes)):
             _check_partitioner(topic)
@@ -128,6 +127,12 @@ def check_topics(nodes: Sequence[Node], errors: ErrorPolicy) -> None:
                     "use one Topic"
                 )
         if node.reads is not None:
+            if node.reads.name in letters:
+                raise InvalidTopologyError(
+                    f"{node.name!r} reads {node.reads.name!r}, the topology's own dead-letter "
+                    "topic, so that a letter which fails would come again for ever; read it in a "
+                    "topology of its own"
+                )
             other = read.setdefault(node.reads.name, node.name)
             if other != node.name:
                 raise InvalidTopologyError(
