@@ -164,6 +164,11 @@ bench-spark: $(BENCH_STAMP) ## Measure Spark's readers and stateful operators
 bench-kafka: $(BENCH_STAMP) ## Measure beside Kafka Streams' own stores, in Java (5 minutes)
 	$(BENCH) --kafka-stores --json $(BENCH_BUILD)/kafka.json $(BENCH_ARGS)
 
+# The S3 server is that of the tests, and so is the environment. Maven brings what s3a:// needs.
+.PHONY: bench-objects
+bench-objects: $(STAMP) ## Measure a state root on an S3 server (10 minutes)
+	$(BIN)/python -m statestores_benchmarks.spark.object_store $(BENCH_ARGS)
+
 .PHONY: bench-micro
 bench-micro: $(BENCH_STAMP) ## Micro-operations with pytest-benchmark
 	$(BENCH_BIN)/python -m pytest -c benchmarks/micro/pytest.ini benchmarks/micro $(BENCH_ARGS)

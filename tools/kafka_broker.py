@@ -15,7 +15,6 @@ without a leader for deleted. With the controller apart, which then outlives a k
 death before the start, it does not.
 """
 
-import fcntl
 import os
 import shutil
 import signal
@@ -24,15 +23,11 @@ import subprocess
 import sys
 import time
 from base64 import urlsafe_b64encode
-from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from maven_libraries import UnavailableError, alone, libraries
 from provide_java import find_java, java_version
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _HERE = Path(__file__).resolve().parent
 BUILD = _HERE.parent / "build" / "kafka"
@@ -44,10 +39,6 @@ JVM = ("-Xms64m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-X
 LOGGING = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
 _TELLS_DEATHS = "-Dorg.slf4j.simpleLogger.log.org.apache.kafka.controller=info"
 _DEATH = "Fencing broker"
-
-
-class UnavailableError(Exception):
-    """The machine lacks something; the message says what."""
 
 
 def java() -> str:
@@ -66,48 +57,14 @@ def java() -> str:
     return str(found)
 
 
-def libraries(of: str = "") -> Path:
+def kafka_libraries(of: str = "") -> Path:
     """Return the directory of the jars of ``kafka/<of>/pom.xml``, once they are there.
 
     Raises:
         UnavailableError: Maven is missing, or cannot get them.
     """
-    pom = _HERE / "kafka" / of / "pom.xml"
-    name = f"{of}-libraries" if of else "libraries"
-    known = BUILD / name
-    with alone(name):
-        if known.is_dir() and known.stat().st_mtime >= pom.stat().st_mtime:
-            return known
-        maven = shutil.which("mvn")
-        if maven is None:
-            raise UnavailableError("Kafka's jars come through Maven; there is no mvn")
-        fresh = BUILD / f"{name}.new"
-        shutil.rmtree(fresh, ignore_errors=True)
-        said = subprocess.run(  # noqa: S603  # Maven, with our own pom
-            [
-                *(maven, "-q", "-B", "-f", str(pom), "dependency:copy-dependencies"),
-                f"-DoutputDirectory={fresh}",
-            ],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-        )
-        if said.returncode:
-            raise UnavailableError(f"Maven could not get Kafka's jars: {said.stdout}")
-        shutil.rmtree(known, ignore_errors=True)
-        fresh.touch()
-        fresh.rename(known)
-    return known
-
-
-@contextmanager
-def alone(name: str) -> "Iterator[None]":
-    """Let one process at a time prepare *name*."""
-    BUILD.mkdir(parents=True, exist_ok=True)
-    with (BUILD / f"{name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+    known = BUILD / (f"{of}-libraries" if of else "libraries")
+    return libraries(_HERE / "kafka" / of / "pom.xml", known)
 
 
 def _free_ports(count: int) -> list[int]:
@@ -226,7 +183,7 @@ class Broker:
         Raises:
             UnavailableError: The machine lacks something.
         """
-        command = [java(), *JVM, LOGGING, "-cp", f"{libraries()}/*"]
+        command = [java(), *JVM, LOGGING, "-cp", f"{kafka_libraries()}/*"]
         names = ("PORT", "CONTROLLER_PORT", "TLS_PORT", "SASL_PORT", "PROXY_PORT", "BEHIND_PORT")
         self._ports = dict(zip(names, _free_ports(len(names)), strict=True))
         self.addresses = [f"127.0.0.1:{self._ports['PORT']}"]
@@ -260,7 +217,7 @@ class Broker:
     def _format(self) -> None:
         """Give the node its first files: made once for all, since that takes a second of Java."""
         made, data = BUILD / "formatted", self._broker.directory / "data"
-        with alone("formatted"):
+        with alone(made):
             if not made.is_dir() or made.stat().st_mtime < (BUILD / "libraries").stat().st_mtime:
                 self._broker.format()
                 shutil.rmtree(made, ignore_errors=True)

@@ -12,7 +12,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from kafka_broker import BUILD, JVM, LOGGING, UnavailableError, alone, java, libraries
+from kafka_broker import BUILD, JVM, LOGGING, java, kafka_libraries
+from maven_libraries import UnavailableError, alone
 
 _MEASURED = ("-Xmx2g",)
 _SOURCES = Path(__file__).resolve().parent / "kafka" / "streams"
@@ -26,7 +27,7 @@ def compiled(jars: Path) -> Path:
     """
     made, sources = BUILD / "streams-classes", sorted(_SOURCES.glob("*.java"))
     newest = max(each.stat().st_mtime for each in (*sources, jars))
-    with alone("streams-classes"):
+    with alone(made):
         if not made.is_dir() or made.stat().st_mtime < newest:
             compiler = shutil.which("javac")
             if compiler is None:
@@ -47,7 +48,7 @@ def main() -> None:
     if not program:
         sys.exit("usage: kafka_peer.py [--measured] PROGRAM [ARGUMENT...]")
     try:
-        jars = libraries("streams")
+        jars = kafka_libraries("streams")
         options = _MEASURED if measured else JVM
         command = [java(), *options, LOGGING, "-cp", f"{compiled(jars)}:{jars}/*"]
     except UnavailableError as error:

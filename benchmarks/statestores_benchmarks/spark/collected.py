@@ -25,7 +25,8 @@ from statestores_benchmarks.cases import (
 )
 from statestores_benchmarks.measurement import DisagreementError, Measured
 from statestores_benchmarks.results import GroupResult, group_result
-from statestores_benchmarks.spark.reading import Comparison, comparisons, session
+from statestores_benchmarks.spark.comparison import Comparison, session
+from statestores_benchmarks.spark.reading import comparisons
 from statestores_benchmarks.spark.stateful import Bench, Sizes
 from statestores_benchmarks.spark.stateful import Measured as Query
 

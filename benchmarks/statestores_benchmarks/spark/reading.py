@@ -12,61 +12,34 @@ Before anything is measured, both sides must have the same rows. Data are built 
 ``--data``; a second run uses what is there.
 """
 
-import os
 import shutil
-import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
-from statistics import median
 from typing import Annotated
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import typer
 from pyspark.sql import DataFrame, SparkSession
 from rich.console import Console
-from rich.table import Table
 
 import statestores as ss
-from statestores.arrow import bulk_load
 from statestores.arrow.keys.key_selection import KeySelection
 from statestores.reading.partition_reader import PartitionReader
-from statestores.spark import ensure_java
 from statestores_benchmarks.spark.bare_source import BareSource
-
-_SEED = 20261122
-_KEY_BYTES, _VALUE_BYTES = 16, 100
-_CHUNK_ROWS = 1_000_000
-_PARTITIONS = 2
-_STORE = ss.KeyValue("state")
+from statestores_benchmarks.spark.comparison import (
+    Comparison,
+    measured,
+    require_equal,
+    run,
+    session,
+    table,
+)
+from statestores_benchmarks.spark.rows import PARTITIONS, STORE, keys_of, parquet_of, store_of
 
 _COMPARISONS = ("parquet", "builtin", "lookup", "planning", "process", "write")
 
 FLOOR = "Arrow from Python (the floor)"
 """The same number of rows from a source in Python that has them ready."""
-
-Timed = Callable[[], object]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
-    """Cases that do the same; the first is ours."""
-
-    title: str
-    """What is compared."""
-
-    rows: int
-    """How many rows each case reads."""
-
-    cases: Mapping[str, Timed]
-    """What is timed, by name."""
-
-    target: str
-    """What the first case must reach, in words."""
 
 
 def main(  # options of a command
@@ -97,7 +70,7 @@ def main(  # options of a command
         for name, make in makers.items():
             if name in chosen:
                 comparison = make()
-                console.print(_table(comparison, _measured(comparison, rounds)))
+                console.print(table(comparison, measured(comparison, rounds)))
         spark.stop()
 
 
@@ -119,7 +92,7 @@ def comparisons(
 
 
 def _against_parquet(spark: SparkSession, directory: Path, rows: int) -> Comparison:
-    root, parquet = _store(directory, rows), _parquet(directory, rows)
+    root, parquet = store_of(directory, rows), parquet_of(directory, rows)
 
     def ours() -> DataFrame:
         return spark.read.format("statestores").load(str(root))
@@ -127,21 +100,21 @@ def _against_parquet(spark: SparkSession, directory: Path, rows: int) -> Compari
     def theirs() -> DataFrame:
         return spark.read.parquet(str(parquet))
 
-    _require_equal(ours(), theirs())
+    require_equal(ours(), theirs())
     return Comparison(
         title="snapshot of a store against Parquet, into noop",
         rows=rows,
         cases={
-            "statestores": lambda: _run(ours()),
-            "parquet": lambda: _run(theirs()),
-            FLOOR: lambda: _run(_bare(spark, rows)),
+            "statestores": lambda: run(ours()),
+            "parquet": lambda: run(theirs()),
+            FLOOR: lambda: run(_bare(spark, rows)),
         },
         target="at least 0.6 x the rows/s",
     )
 
 
 def _against_builtin(spark: SparkSession, directory: Path, rows: int) -> Comparison:
-    root, checkpoint = _store(directory, rows), _checkpoint(spark, directory, rows)
+    root, checkpoint = store_of(directory, rows), _checkpoint(spark, directory, rows)
 
     def ours() -> DataFrame:
         return spark.read.format("statestores").load(str(root))
@@ -149,22 +122,22 @@ def _against_builtin(spark: SparkSession, directory: Path, rows: int) -> Compari
     def theirs() -> DataFrame:
         return spark.read.format("statestore").load(str(checkpoint))
 
-    _require_equal(ours(), theirs().selectExpr("key.key AS key", "value.*").toDF("key", "value"))
+    require_equal(ours(), theirs().selectExpr("key.key AS key", "value.*").toDF("key", "value"))
     return Comparison(
         title="the same state, against Spark's own reader (RocksDB provider)",
         rows=rows,
         cases={
-            "statestores": lambda: _run(ours()),
-            "statestore": lambda: _run(theirs()),
-            FLOOR: lambda: _run(_bare(spark, rows)),
+            "statestores": lambda: run(ours()),
+            "statestore": lambda: run(theirs()),
+            FLOOR: lambda: run(_bare(spark, rows)),
         },
         target="at least 3 x the rows/s",
     )
 
 
 def _lookup(spark: SparkSession, directory: Path, rows: int) -> Comparison:
-    root = _store(directory, rows)
-    key = _keys(rows // 3, rows // 3 + 1)[0].as_py().decode()
+    root = store_of(directory, rows)
+    key = keys_of(rows // 3, rows // 3 + 1)[0].as_py().decode()
 
     def load(**options: str) -> DataFrame:
         return spark.read.format("statestores").options(**options).load(str(root))
@@ -178,18 +151,18 @@ def _lookup(spark: SparkSession, directory: Path, rows: int) -> Comparison:
         cases={
             "key=": lambda: load(key=key).collect(),
             "key= in its partition": lambda: load(
-                key=key, partitions=str(rows // 3 % _PARTITIONS)
+                key=key, partitions=str(rows // 3 % PARTITIONS)
             ).collect(),
             "no rows (what a job costs)": lambda: spark.range(1).collect(),
             FLOOR: lambda: _bare(spark, 1).collect(),
-            "everything": lambda: _run(load()),
+            "everything": lambda: run(load()),
         },
         target="less than 0.02 of the time of everything",
     )
 
 
 def _planning(spark: SparkSession, directory: Path, rows: int) -> Comparison:
-    root = _store(directory, rows)
+    root = store_of(directory, rows)
     frame = spark.read.format("statestores").load(str(root))
     return Comparison(
         title="planning, once Spark is warm",
@@ -197,19 +170,18 @@ def _planning(spark: SparkSession, directory: Path, rows: int) -> Comparison:
         cases={
             "load()": lambda: spark.read.format("statestores").load(str(root)),
             "plan": lambda: _planned(frame.where("1 = 1")),
-            "load() of parquet": lambda: spark.read.parquet(str(_parquet(directory, rows))),
+            "load() of parquet": lambda: spark.read.parquet(str(parquet_of(directory, rows))),
         },
         target="tens of milliseconds",
     )
 
 
 def _in_process(directory: Path, rows: int) -> Comparison:
-    root = ss.StateRoot.open(_store(directory, rows))
+    root = ss.StateRoot.open(store_of(directory, rows))
     readers = [
-        PartitionReader(root.partition(_STORE.name, number), _STORE)
-        for number in range(_PARTITIONS)
+        PartitionReader(root.partition(STORE.name, number), STORE) for number in range(PARTITIONS)
     ]
-    key = _keys(0, 1)[0].as_py()
+    key = keys_of(0, 1)[0].as_py()
 
     def everything() -> None:
         read = sum(batch.num_rows for reader in readers for batch in reader.rows())
@@ -230,89 +202,25 @@ def _in_process(directory: Path, rows: int) -> Comparison:
 
 
 def _write(spark: SparkSession, directory: Path, rows: int) -> Comparison:
-    source = spark.read.parquet(str(_parquet(directory, rows)))
+    source = spark.read.parquet(str(parquet_of(directory, rows)))
     root, parquet = directory / "written-store", directory / "written-parquet"
 
     def ours() -> None:
         shutil.rmtree(root, ignore_errors=True)
-        options = {"storeName": "state", "numPartitions": str(_PARTITIONS)}
+        options = {"storeName": "state", "numPartitions": str(PARTITIONS)}
         source.write.format("statestores").options(**options).mode("append").save(str(root))
 
     def theirs() -> None:
         source.write.mode("overwrite").parquet(str(parquet))
 
     ours()
-    _require_equal(spark.read.format("statestores").load(str(root)), source)
+    require_equal(spark.read.format("statestores").load(str(root)), source)
     return Comparison(
         title="a batch write into a new store, against Parquet",
         rows=rows,
         cases={"statestores": ours, "parquet": theirs},
         target="at least 0.5 x the rows/s",
     )
-
-
-# The data.
-
-
-def _keys(start: int, stop: int) -> pa.Array:
-    """Return the keys with these numbers: sixteen digits, so that they sort like the numbers."""
-    digits = np.char.zfill(np.arange(start, stop).astype(f"S{_KEY_BYTES}"), _KEY_BYTES)
-    fixed = pa.FixedSizeBinaryArray.from_buffers(
-        pa.binary(_KEY_BYTES), stop - start, [None, pa.py_buffer(digits.tobytes())]
-    )
-    return fixed.cast(pa.binary())
-
-
-def _values(start: int, stop: int) -> pa.Array:
-    """Return the values of these keys: one half random, the other always the same."""
-    count = stop - start
-    noise = np.random.default_rng(_SEED + start).integers(
-        0, 256, (count, _VALUE_BYTES // 2), np.uint8
-    )
-    filled = np.full((count, _VALUE_BYTES - _VALUE_BYTES // 2), ord("a"), np.uint8)
-    data = np.concatenate([noise, filled], axis=1).tobytes()
-    fixed = pa.FixedSizeBinaryArray.from_buffers(
-        pa.binary(_VALUE_BYTES), count, [None, pa.py_buffer(data)]
-    )
-    return fixed.cast(pa.binary())
-
-
-def _chunks(rows: int) -> Iterator[pa.Table]:
-    for start in range(0, rows, _CHUNK_ROWS):
-        stop = min(start + _CHUNK_ROWS, rows)
-        yield pa.table({"key": _keys(start, stop), "value": _values(start, stop)})
-
-
-def _store(directory: Path, rows: int) -> Path:
-    """Return a state root with *rows* rows under a snapshot for each partition."""
-    path, unfinished = directory / f"store-{rows}", directory / f"store-{rows}.tmp"
-    if path.exists():
-        return path
-    root = ss.StateRoot.create(unfinished)
-    root.add_store(_STORE, partitions=_PARTITIONS)
-    for number in range(_PARTITIONS):
-        with ss.open_logged_store(root, _STORE.name, number, backend="rocksdb") as logged:
-            for chunk in _chunks(rows):
-                bulk_load(logged.store, chunk.take(np.arange(number, len(chunk), _PARTITIONS)))
-            logged.snapshot()
-    unfinished.rename(path)
-    return path
-
-
-def _parquet(directory: Path, rows: int) -> Path:
-    """Return a directory with the same rows in two Parquet files, as Spark compresses them."""
-    path, unfinished = directory / f"parquet-{rows}", directory / f"parquet-{rows}.tmp"
-    if path.exists():
-        return path
-    unfinished.mkdir(parents=True)
-    for number in range(_PARTITIONS):
-        schema = pa.schema([("key", pa.binary()), ("value", pa.binary())])
-        file = unfinished / f"part-{number}.parquet"
-        with pq.ParquetWriter(file, schema, compression="snappy") as writer:
-            for chunk in _chunks(rows):
-                writer.write_table(chunk.take(np.arange(number, len(chunk), _PARTITIONS)))
-    unfinished.rename(path)
-    return path
 
 
 def _checkpoint(spark: SparkSession, directory: Path, rows: int) -> Path:
@@ -322,7 +230,7 @@ def _checkpoint(spark: SparkSession, directory: Path, rows: int) -> Path:
         return path
     query = (
         spark.readStream.schema("key binary, value binary")
-        .parquet(str(_parquet(directory, rows)))
+        .parquet(str(parquet_of(directory, rows)))
         .groupBy("key")
         .agg({"value": "max"})
         .writeStream.outputMode("update")
@@ -336,78 +244,13 @@ def _checkpoint(spark: SparkSession, directory: Path, rows: int) -> Path:
     return path
 
 
-# Measuring.
-
-
-def session(scratch: Path) -> SparkSession:
-    """Return Spark with two threads, and state in RocksDB; *scratch* is for what it leaves."""
-    ensure_java()
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    provider = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-    built = (
-        SparkSession.builder.master(f"local[{_PARTITIONS}]")
-        .appName("statestores reading")
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.memory", "4g")
-        .config("spark.sql.shuffle.partitions", str(_PARTITIONS))
-        .config("spark.sql.streaming.stateStore.providerClass", provider)
-        .config("spark.sql.warehouse.dir", str(scratch / "warehouse"))
-        .config("spark.ui.showConsoleProgress", "false")
-        .getOrCreate()
-    )
-    built.sparkContext.setLogLevel("ERROR")
-    built.dataSource.register(BareSource)
-    return built
-
-
-def _run(frame: DataFrame) -> None:
-    frame.write.format("noop").mode("overwrite").save()
-
-
 def _bare(spark: SparkSession, rows: int) -> DataFrame:
-    options = {"rows": str(rows), "partitions": str(_PARTITIONS)}
+    options = {"rows": str(rows), "partitions": str(PARTITIONS)}
     return spark.read.format(BareSource.name()).options(**options).load()
 
 
 def _planned(frame: DataFrame) -> None:
     frame._jdf.queryExecution().executedPlan()  # noqa: SLF001  # no other way
-
-
-def _require_equal(one: DataFrame, other: DataFrame) -> None:
-    """Compare the number and content of rows by sums that do not depend on their order."""
-    sums = ["count(*)", "sum(xxhash64(key, value) % 1000000007)", "sum(length(value))"]
-    found = [frame.selectExpr(*sums).head() for frame in (one, other)]
-    if found[0] != found[1]:
-        raise SystemExit(f"the rows differ: {found[0]} and {found[1]}")
-
-
-def _measured(comparison: Comparison, rounds: int) -> dict[str, list[float]]:
-    """Return the seconds of each case in each round; the first round is not counted."""
-    seconds: dict[str, list[float]] = {name: [] for name in comparison.cases}
-    for number in range(rounds + 1):
-        for name, timed in comparison.cases.items():
-            began = time.perf_counter()
-            timed()
-            if number:
-                seconds[name].append(time.perf_counter() - began)
-    return seconds
-
-
-def _table(comparison: Comparison, seconds: dict[str, list[float]]) -> Table:
-    table = Table(title=f"{comparison.title}; target: {comparison.target}")
-    for heading in ("case", "seconds (least to most)", "M rows/s", "first case: speed, its time"):
-        table.add_column(heading, justify="left" if heading == "case" else "right")
-    base = next(iter(seconds.values()))
-    for name, each in seconds.items():
-        ratios = [other / own for own, other in zip(base, each, strict=True)]
-        table.add_row(
-            name,
-            f"{median(each):.3f} ({min(each):.3f} to {max(each):.3f})",
-            f"{comparison.rows / median(each) / 1e6:.2f}" if comparison.rows > 1 else "",
-            f"{median(ratios):.2f} x, {1 / median(ratios):.4f}",
-        )
-    return table
 
 
 if __name__ == "__main__":
