@@ -27,6 +27,9 @@ class Flow:
     is_updated: bool = False
     """Whether its windows come out before they are closed."""
 
+    history_ms: int = 0
+    """How far back it can be asked, if it is a versioned table."""
+
     @property
     def key_serde(self) -> Any:
         """The serde of its keys."""

@@ -53,7 +53,8 @@ def joined_as_of(drawing: Drawing, flow: Flow) -> list[Flow]:
     table = partner(drawing, flow, drawing.versioned)
     if table is None:
         return [flow]
-    wait_ms, how = drawing.random.choice([0, 0, 3, 8]), drawing.random.choice(["inner", "left"])
+    wait_ms = min(drawing.random.choice([0, 0, 3, 8]), table.history_ms)
+    how = drawing.random.choice(["inner", "left"])
     rows = table.steps
     if drawing.random.random() < 0.2:
         rows = rows.filter(lambda record: small(record.value) != 1)

@@ -316,13 +316,13 @@ STREAM_STEPS: dict[Step, int] = {
     batches: 1,
     processed_batches: 1,
     expressed: 1,
-    joined_with_table: 1,
-    joined_with_global_table: 1,
+    joined_with_table: 3,
+    joined_with_global_table: 5,
     joined_with_stream: 2,
-    joined_as_of: 2,
+    joined_as_of: 5,
     to_table: 1,
     grouped: 3,
     grouped_in_windows: 3,
-    grouped_together: 1,
+    grouped_together: 2,
 }
 """Each step, and how often it is drawn."""

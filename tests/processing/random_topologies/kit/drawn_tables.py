@@ -161,8 +161,8 @@ TABLE_STEPS: dict[Step, int] = {
     mapped_values: 2,
     suppressed: 2,
     grouped: 1,
-    joined: 1,
-    joined_by_foreign_key: 1,
+    joined: 3,
+    joined_by_foreign_key: 5,
     streamed: 2,
     written: 1,
 }

@@ -70,7 +70,7 @@ def _read(drawing: Drawing, source: Source) -> None:
         stream = drawing.topology.stream(topic, **how)
         drawing.streams.append(Flow(stream, source.key, source.value))
         return
-    name = drawing.store_name(way)
+    name, history_ms = drawing.store_name(way), 0
     store: Any = drawing.key_value(name, source.key, source.value)
     if way == "versioned":
         history_ms = drawn.choice([0, 5, 20, 1000])
@@ -80,5 +80,11 @@ def _read(drawing: Drawing, source: Source) -> None:
         table: Any = drawing.topology.global_table(topic, store)
         drawing.global_tables.append(Flow(table, source.key, source.value))
         return
-    table = Flow(drawing.topology.table(topic, store), source.key, source.value, is_table=True)
+    table = Flow(
+        drawing.topology.table(topic, store),
+        source.key,
+        source.value,
+        is_table=True,
+        history_ms=history_ms,
+    )
     (drawing.versioned if way == "versioned" else drawing.tables).append(table)
