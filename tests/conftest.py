@@ -1,6 +1,5 @@
 """What every test of the repository shares: profiles, soak runs, required backends, descriptors."""
 
-import gc
 import itertools
 import os
 import re
@@ -232,17 +231,6 @@ def pytest_configure(config: pytest.Config) -> None:
     _let_processes_share_what_hypothesis_has_read(config.rootpath)
     _let_spark_find_this_environment()
     _check_required_backends()
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Iterator[None]:
-    """Collect no garbage while tests are collected: nearly all that is made then stays."""
-    gc.disable()
-    try:
-        return (yield)
-    finally:
-        gc.enable()
-        gc.freeze()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

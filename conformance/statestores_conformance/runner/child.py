@@ -5,11 +5,9 @@ handful; through the other go events, a line of JSON each. Printed output is not
 """
 
 import faulthandler
-import gc
 import json
 import os
 import signal
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -188,17 +186,6 @@ def pytest_configure(config: pytest.Config) -> None:
         suppress_health_check=list(HealthCheck),
     )
     settings.load_profile("conformance")
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Iterator[None]:
-    """Look for no garbage while tests are collected: what is made then stays until the end."""
-    gc.disable()
-    try:
-        return (yield)
-    finally:
-        gc.enable()
-        gc.freeze()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -13,6 +13,7 @@ CALL_VARIABLE = "STATESTORES_CONFORMANCE_CALL"
 _PLUGINS = (
     "_hypothesis_pytestplugin",
     "statestores_conformance",
+    "statestores_conformance.runner.kept_collection",
     "statestores_conformance.runner.child",
 )
 _WITHOUT = ("cacheprovider", "faulthandler", "junitxml", "pastebin", "doctest")
