@@ -6,11 +6,11 @@ import re
 import shutil
 import sys
 from collections.abc import Generator, Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import pytest
-from _pytest.doctest import DoctestModule
 from hypothesis import HealthCheck, settings
 
 # pytest-xdist says nothing of its types.
@@ -26,6 +26,8 @@ sys.path.append(str(Path(__file__).parent / "kit"))
 sys.path.append(str(Path(__file__).parents[1] / "tools"))
 
 # isort: split
+import short_reports
+from short_collection import ShortCollection
 from spark_home import spark_home
 
 _SOAK = os.environ.get("STATESTORES_SOAK") == "1"
@@ -187,34 +189,6 @@ def _let_killed_processes_share_their_imports() -> None:
     os.environ.setdefault("STATESTORES_CONFORMANCE_PRELOAD", modules)
 
 
-class ShortCollection:
-    """Leave out of the collection what has no test to give: each worker pays for all of it.
-
-    A plugin, since the hooks of this file are called only for what lies beside it.
-    """
-
-    def __init__(self, *, unit_alone: bool) -> None:
-        self._unit_alone = unit_alone
-
-    @pytest.hookimpl(wrapper=True)
-    def pytest_collect_file(
-        self, file_path: Path
-    ) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
-        """Import and search for doctests only what has a prompt in it."""
-        collectors = yield
-        if file_path.suffix != ".py" or b">>>" in file_path.read_bytes():
-            return collectors
-        return [each for each in collectors if not isinstance(each, DoctestModule)]
-
-    def pytest_ignore_collect(self, collection_path: Path, config: pytest.Config) -> bool | None:
-        """Pass over directories and files that have no unit test, when no other is asked for."""
-        if not self._unit_alone or not collection_path.is_relative_to(config.rootpath):
-            return None
-        path = collection_path.relative_to(config.rootpath).as_posix()
-        path += "/" if collection_path.is_dir() else ""
-        return True if path.startswith(_WITHOUT_UNIT_TESTS) else None
-
-
 def _let_processes_share_what_hypothesis_has_read(root: Path) -> None:
     """Name Hypothesis's directory of this checkout, wherever a process has its working directory.
 
@@ -225,7 +199,10 @@ def _let_processes_share_what_hypothesis_has_read(root: Path) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     unit_alone = config.getoption("markexpr") == "unit"
-    config.pluginmanager.register(ShortCollection(unit_alone=unit_alone))
+    passed_over = _WITHOUT_UNIT_TESTS if unit_alone else ()
+    is_named = any("::" in each for each in config.args)  # such a test is shown to be left out
+    config.pluginmanager.register(ShortCollection(passed_over, with_soak=_SOAK or is_named))
+    short_reports.register(config)
     _register_hypothesis_profiles()
     _let_killed_processes_share_their_imports()
     _let_processes_share_what_hypothesis_has_read(config.rootpath)
@@ -286,7 +263,31 @@ class ByClassScheduling(LoadScopeScheduling):  # type: ignore[misc]
         elif not has_spark:
             node.shutdown()
             return
-        super()._assign_work_unit(node)
+        scope, unit = self.workqueue.popitem(last=False)
+        self.assigned_work[node][scope] = unit
+        node.send_runtest_some(
+            [self._places[each] for each, is_done in unit.items() if not is_done]
+        )
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        """Where each test is in the collection, which is the same in all workers."""
+        return {identifier: place for place, identifier in enumerate(self.collection)}
+
+    def mark_test_complete(
+        self, node: WorkerController, item_index: int, duration: float = 0
+    ) -> None:
+        """Note that a test has ended, and forget its class once all of it has.
+
+        Otherwise whenever one ends, all that have ended in its worker would be counted.
+        """
+        del duration
+        identifier = self.collection[item_index]
+        scope, units = self._split_scope(identifier), self.assigned_work[node]
+        units[scope][identifier] = True
+        if all(units[scope].values()):
+            del units[scope]
+        self._reschedule(node)
 
     def _split_scope(self, nodeid: str) -> str:
         if nodeid.startswith(_KAFKA):
