@@ -117,7 +117,7 @@ def test_colours_can_be_forbidden(root: Path, subtests: pytest.Subtests) -> None
 
 @pytest.mark.spec("SRD-41", "SRD-45")
 def test_rows_of_a_schema_are_shown_found_and_moved(
-    tmp_path: Path, subtests: pytest.Subtests
+    tmp_path: Path, run: Callable[..., Any], subtests: pytest.Subtests
 ) -> None:
     """As JSON, in and out, and as structs in files, from which the same store is made.
 
@@ -127,19 +127,19 @@ def test_rows_of_a_schema_are_shown_found_and_moved(
     _store_of_rows(tmp_path / "state")
     shown = [json.dumps({"key": key, "value": value}) for key, value in _SHOWN]
     with subtests.test("scan"):
-        assert _rows_of(tmp_path / "state") == shown
+        assert _rows_of(run, tmp_path / "state") == shown
     with subtests.test("get, by a key as JSON, in which what is null may be left out"):
-        found = _run("get", tmp_path / "state", '{"shop": "paris", "id": 2}')
-        assert (found.returncode, json.loads(found.stdout)) == (0, _SHOWN[1][1])
-        found = _run("get", tmp_path / "state", '{"shop": "paris", "id": "2"}')
-        assert found.returncode == 2
-        assert "in 'id': expected an int of 64 bits, got '2'" in found.stderr
+        found = run("get", tmp_path / "state", '{"shop": "paris", "id": 2}')
+        assert (found.code, json.loads(found.out)) == (0, _SHOWN[1][1])
+        found = run("get", tmp_path / "state", '{"shop": "paris", "id": "2"}')
+        assert found.code == 2
+        assert "in 'id': expected an int of 64 bits, got '2'" in found.err
     for name in ("rows.arrow", "rows.parquet"):
         with subtests.test(name):
             moved, file = tmp_path / f"{name}-state", tmp_path / name
-            assert _run("export", tmp_path / "state", file).stderr == ""
-            assert _run("import", file, moved, "--partitions", 3).stderr == ""
-            assert _rows_of(moved) == shown
+            assert run("export", tmp_path / "state", file).err == ""
+            assert run("import", file, moved, "--partitions", 3).err == ""
+            assert _rows_of(run, moved) == shown
 
 
 _EMPTY = dict.fromkeys(("price", "at", "raw", "x", "notes", "place"))
@@ -180,11 +180,11 @@ def _store_of_rows(path: Path) -> None:
             store.commit()
 
 
-def _rows_of(path: Path) -> list[str]:
+def _rows_of(run: Callable[..., Any], path: Path) -> list[str]:
     """Return what `scan` shows, without the partitions."""
-    found = _run("scan", path, "--json")
-    assert found.returncode == 0, found.stderr
-    rows = [json.loads(line) for line in found.stdout.splitlines()]
+    found = run("scan", path, "--json")
+    assert found.code == 0, found.err
+    rows = [json.loads(line) for line in found.out.splitlines()]
     return [json.dumps({"key": each["key"], "value": each["value"]}) for each in rows]
 
 
