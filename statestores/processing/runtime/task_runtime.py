@@ -9,16 +9,19 @@ stores back, and make another.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from statestores.errors import InvalidArgumentError, MissingDriverError
+from statestores.errors import InvalidArgumentError
 from statestores.failpoints import reach
 from statestores.processing.error_policy import ErrorPolicy
 from statestores.processing.operators.ends import Source
 from statestores.processing.record import Headers, RawRecord, Record, new_tuple
-from statestores.processing.runtime.node_meters import NEVER_COLUMNS
+from statestores.processing.runtime.column_ways import (
+    LEAST_COLUMN_ROWS,
+    LEAST_RUN_ROWS,
+    ColumnWays,
+)
 from statestores.processing.runtime.operator_side import NO_RECORD, OperatorSide
 from statestores.processing.runtime.task_log import TaskLog
 from statestores.processing.runtime.task_meter import TaskMeter
@@ -31,15 +34,7 @@ from statestores.spi import TopicPartition
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from statestores.processing.runtime.batches import Batches
-    from statestores.processing.runtime.blocks import Blocks
     from statestores.processing.runtime.row_order import Block, Lot
-
-LEAST_COLUMN_ROWS = 1_000
-"""From so many records on a batch gives the last update of each key only."""
-
-LEAST_RUN_ROWS = 256
-"""Below that, records one by one are faster than columns of which every update comes out."""
 
 
 class TaskRuntime(OperatorSide):
@@ -96,8 +91,6 @@ class TaskRuntime(OperatorSide):
             meter=meter or TaskMeter(TaskCounts(), tags or {"task-id": f"{part.name}-{partition}"}),
             no_wall_clock=no_wall_clock,
         )
-        self._least_column_rows = least_column_rows
-        self._least_run_rows = NEVER_COLUMNS if cache_max_bytes else least_run_rows
         self._position: dict[tuple[str, int], int] = {}
         self._moved_to_ms: int | None = None
         self._operators, self._ways = wired(part, self._errors, self.failed)
@@ -109,6 +102,15 @@ class TaskRuntime(OperatorSide):
         self._entries = {
             name: (source.decode, source.forward) for name, source in self._sources.items()
         }
+        self._columns = ColumnWays(
+            self,
+            self._operators,
+            self._ways,
+            self._errors,
+            least_rows=least_column_rows,
+            least_run_rows=least_run_rows,
+            has_cache=bool(cache_max_bytes),
+        )
         for operator in self._operators.values():
             operator.open(self)
         self._cache = cache_of(
@@ -180,8 +182,9 @@ class TaskRuntime(OperatorSide):
         Raises:
             InvalidArgumentError, ProcessingError: See `process`.
         """
-        if len(records) > 1 and self._batches is not None:
-            batch = self._batches.batch(topic, list(records))
+        batches = self._columns.batches if len(records) > 1 else None
+        if batches is not None:
+            batch = batches.batch(topic, list(records))
             if batch is not None:
                 self.process_rows(topic, partition, offsets, batch)
                 return
@@ -248,7 +251,7 @@ class TaskRuntime(OperatorSide):
         Raises:
             InvalidArgumentError, ProcessingError: See `process`.
         """
-        batches = self._batches if self._entries else None
+        batches = self._columns.batches if self._entries else None
         entry = None if batches is None else batches.entry(topic, batch.num_rows)
         columns = None
         if batches is not None and entry is not None:
@@ -317,57 +320,23 @@ class TaskRuntime(OperatorSide):
             InvalidArgumentError, ProcessingError: See `process`.
         """
         if len(block.lots) > 1 and self._entries:
-            return self._blocks.take(block, stops=stops)
+            return self._columns.blocks.take(block, stops=stops)
         for lot in block.lots:
             self.process_rows(*lot.partition, lot.offsets, lot.batch)
         return [len(lot.offsets) for lot in block.lots]
 
     def takes_rows(self, topic: str) -> bool:
         """Whether batches of *topic* are processed as columns when they are large enough."""
-        return self._batches is not None and self._batches.has_columns(topic, 1 << 62)
+        return self._columns.are_taken(topic)
 
     def use_columns_from(self, least_column_rows: int | None, least_run_rows: int | None) -> None:
         """Process batches as columns and runs from so many records on; ``None``: as before."""
-        if least_column_rows is not None:
-            self._least_column_rows = least_column_rows
-        if least_run_rows is not None and self._cache is None:
-            self._least_run_rows = least_run_rows
-        self.__dict__.pop("_batches", None)
-        self.__dict__.pop("_blocks", None)
+        self._columns.use_from(least_column_rows, least_run_rows)
 
     @property
     def declined_columns(self) -> dict[str, dict[str, int]]:
         """Which steps were given columns and used records, why, and how often."""
-        if self._batches is None:
-            return {}
-        return self._batches.declined | self._blocks.declined
-
-    @cached_property
-    def _batches(self) -> "Batches | None":
-        """The ways of batches; ``None`` without Arrow."""
-        try:
-            module = import_module("statestores.processing.runtime.batches")
-        except MissingDriverError:
-            return None
-        made: Batches = module.Batches(
-            self, self._operators, self._ways, self._least_column_rows, self._least_run_rows
-        )
-        return made
-
-    @cached_property
-    def _blocks(self) -> "Blocks":
-        """What takes blocks."""
-        module = import_module("statestores.processing.runtime.blocks")
-        made: Blocks = module.Blocks(
-            self,
-            self._operators,
-            self._ways,
-            self._batches,
-            self._errors,
-            self._least_column_rows,
-            self._least_run_rows,
-        )
-        return made
+        return self._columns.declined
 
     def advance_wall_clock(self, now_ms: int) -> None:
         """Move the wall clock to *now_ms*, and do what is due. Backward moves nothing.
