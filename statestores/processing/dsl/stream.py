@@ -1,33 +1,26 @@
 """Streams: records that each stand for themselves."""
 
-from collections.abc import Callable, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+from collections.abc import Callable
+from typing import Any, Literal, TypeVar, overload
 
 from statestores.errors import InvalidArgumentError, InvalidTopologyError, InvalidTypeError
-from statestores.processing.batch_processor import BatchProcessor
 from statestores.processing.dsl import stream_joins
 from statestores.processing.dsl.global_table import GlobalTable
 from statestores.processing.dsl.grouped import GroupedStream
-from statestores.processing.dsl.record_steps import RecordSteps
+from statestores.processing.dsl.processor_steps import ProcessorSteps
 from statestores.processing.dsl.table import Table
 from statestores.processing.fields import Expression, Selector
 from statestores.processing.functions import ONE_RECORD, check_function
 from statestores.processing.operators import stateless
 from statestores.processing.operators.ends import Sink
-from statestores.processing.operators.operator import Operator, Pass
-from statestores.processing.operators.processors import Process
+from statestores.processing.operators.operator import Pass
 from statestores.processing.operators.stream_stream import JoinWindow
-from statestores.processing.processor import Processor, check_supply, declared_stores
 from statestores.processing.record import Record
 from statestores.processing.serdes import WindowedSerde
 from statestores.processing.stores import AnyKeyValue
 from statestores.processing.topic import Topic
 from statestores.serdes import float64, int64, int64_sorted, json, msgpack, raw, utf8
-from statestores.spi import Serde, StoreSpecification, Versioned
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from statestores.spi import Serde, Versioned
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -41,7 +34,7 @@ _PLAIN = (raw, utf8, int64, int64_sorted, float64, json, msgpack)
 """Serdes that have no windows in their keys."""
 
 
-class Stream(RecordSteps[K, V]):
+class Stream(ProcessorSteps[K, V]):
     """Records of one type in a topology. Made by `Topology.stream`, and by the methods here."""
 
     def __repr__(self) -> str:
@@ -159,122 +152,6 @@ class Stream(RecordSteps[K, V]):
         return Stream(
             self._builder, node, known_key, known_value, origin=name or f"{self._origin}-again"
         )
-
-    # Code of one's own.
-
-    def process(
-        self,
-        supply: Callable[[], Processor[K, V, K2, V2]],
-        *,
-        name: str | None = None,
-        stores: Sequence[StoreSpecification[Any, Any]] = (),
-        key: Serde[K2] | None = None,
-        value: Serde[V2] | None = None,
-    ) -> "Stream[K2, V2]":
-        """Run a processor of one's own: a class, or what returns a new one for each task.
-
-        Its stores are the class's attributes; *stores* adds to them where *supply* is no class.
-        """
-        node, chosen = self._process(supply, name, stores)
-        return self._stream(node, key, value, chosen, is_rekeyed=True)
-
-    def process_values(
-        self,
-        supply: Callable[[], Processor[K, V, K, V2]],
-        *,
-        name: str | None = None,
-        stores: Sequence[StoreSpecification[Any, Any]] = (),
-        value: Serde[V2] | None = None,
-    ) -> "Stream[K, V2]":
-        """Run a processor that leaves the keys as they are: nothing is repartitioned after it."""
-        node, chosen = self._process(supply, name, stores)
-        return self._stream(node, self._key, value, chosen, is_rekeyed=self._is_rekeyed)
-
-    def batches(
-        self,
-        function: "Callable[[pa.RecordBatch], pa.RecordBatch | pa.Table]",
-        *,
-        key: Serde[K2],
-        value: Serde[V2],
-        name: str | None = None,
-    ) -> "Stream[K2, V2]":
-        """Give on what *function* makes of batches of records.
-
-        It is a function of records: where a batch ends must not matter, nor what was before. See
-        `statestores.processing.BatchProcessor` for the columns.
-
-        Raises:
-            InvalidTopologyError: The serdes of the stream are not known.
-        """
-        if not callable(function):
-            raise InvalidTypeError(
-                f"batches needs a function of a pyarrow.RecordBatch, got {function!r}"
-            )
-        from statestores.processing.columns.batches import MapBatches  # noqa: PLC0415  # Arrow
-
-        serdes = self._batch_serdes(key, value)
-        node = self._step("batches", lambda: MapBatches(function, serdes), name)
-        return self._stream(node, key, value, name, is_rekeyed=True)
-
-    def process_batches(
-        self,
-        supply: Callable[[], BatchProcessor],
-        *,
-        key: Serde[K2],
-        value: Serde[V2],
-        name: str | None = None,
-        stores: Sequence[StoreSpecification[Any, Any]] = (),
-    ) -> "Stream[K2, V2]":
-        """Run a batch processor of one's own: a class, or what returns a new one for each task.
-
-        Raises:
-            InvalidTopologyError: The serdes of the stream are not known.
-        """
-        from statestores.processing.columns.batches import ProcessBatches  # noqa: PLC0415  # Arrow
-
-        serdes = self._batch_serdes(key, value)
-        node, chosen = self._process(
-            supply, name, stores, lambda names: ProcessBatches(supply, names, serdes)
-        )
-        return self._stream(node, key, value, chosen, is_rekeyed=True)
-
-    def _batch_serdes(self, key: Serde[Any], value: Serde[Any]) -> Any:
-        from statestores.processing.columns.batches import BatchSerdes  # noqa: PLC0415  # Arrow
-
-        if self._key is None or self._value is None:
-            what = "keys" if self._key is None else "values"
-            raise InvalidTopologyError(
-                f"a batch has columns of known types, and the {what} of {self._origin!r} have no "
-                "serde; say key= or value= in the step before"
-            )
-        return BatchSerdes(self._key, self._value, key, value)
-
-    def _process(
-        self,
-        supply: Callable[[], Any],
-        name: str | None,
-        stores: Sequence[StoreSpecification[Any, Any]],
-        make: Callable[[tuple[str, ...]], Operator] | None = None,
-    ) -> tuple[str, str]:
-        check_supply(supply, None if make is None else BatchProcessor)
-        declared = {store.name: store for store in stores}
-        if isinstance(supply, type):
-            declared |= {store.name: store for store in declared_stores(supply)}
-        chosen = name or getattr(supply, "__name__", None)
-        if chosen is None or chosen == "<lambda>":
-            raise InvalidArgumentError(
-                f"{supply!r} has no name for its timers and messages; give it one with name=..."
-            )
-        names = tuple(declared)
-        made = make or partial(Process, supply)
-        node = self._step(
-            "process",
-            lambda: made(names),
-            chosen,
-            stores=tuple(declared.values()),
-            own_keys=names,
-        )
-        return node, chosen
 
     # Grouping and joining.
 

@@ -5,16 +5,15 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from statestores.errors import InvalidArgumentError, InvalidTopologyError, InvalidTypeError
 from statestores.processing.dsl.builder import Builder, check_how
+from statestores.processing.dsl.equal_key import equal_key_join
 from statestores.processing.dsl.foreign_key import foreign_key_join
 from statestores.processing.dsl.nodes import TableNode
 from statestores.processing.fields import Selector, selector
-from statestores.processing.operators.operator import Operator, Pass
+from statestores.processing.operators.operator import Operator
 from statestores.processing.operators.suppress import Suppress, Suppression
 from statestores.processing.operators.table_joins import (
     How,
-    TableJoinSide,
     TableStore,
-    joined_lookup,
 )
 from statestores.processing.operators.tables import (
     MakeLookup,
@@ -293,21 +292,7 @@ class Table(TableNode[K, V]):
                 left, right, foreign_key, joiner, is_left_join=how == "left", name=chosen
             )
             return self._joined(node, chosen, own, None)
-        check_how(how, ("inner", "left", "outer"))
-        sides = tuple(
-            self._builder.step(
-                f"{how}-join-{'left' if is_left else 'right'}",
-                (this._node,),
-                lambda this=this, that=that, is_left=is_left: TableJoinSide(  # type: ignore[misc]
-                    joiner, how, that._lookup, is_left=is_left, versioned=this._is_versioned
-                ),
-                name=f"{chosen}.{'left' if is_left else 'right'}",
-                stores=(*left._stores, *right._stores),
-            )
-            for this, that, is_left in ((left, right, True), (right, left, False))
-        )
-        node = self._builder.step("join", sides, Pass, name=chosen, co_partitioned=sides)
-        lookup = joined_lookup(left._lookup, right._lookup, joiner, how)
+        node, lookup = equal_key_join(left, right, joiner, how, name=chosen)
         stores = {each.name: each for each in (*left._stores, *right._stores)}
         return self._joined(node, chosen, own, lookup, tuple(stores.values()))
 
