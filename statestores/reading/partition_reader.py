@@ -13,12 +13,11 @@ import pyarrow as pa
 from statestores.arrow.keys.key_selection import KeySelection
 from statestores.arrow.rows.spilled_runs import SpilledRuns
 from statestores.arrow.schemas import row_schema
-from statestores.arrow.snapshots.choice import ListedSnapshot
 from statestores.arrow.snapshots.key_splits import key_shares
 from statestores.arrow.snapshots.manifest import Manifest
 from statestores.arrow.snapshots.reader import Snapshot
 from statestores.arrow.time_travel import check_has_history
-from statestores.changelog import Frame, FrameKind
+from statestores.changelog import Frame
 from statestores.errors import (
     InvalidArgumentError,
     OffsetOutOfRangeError,
@@ -28,27 +27,19 @@ from statestores.errors import (
 )
 from statestores.generations import refuse_replaced
 from statestores.object_log.view import View
-from statestores.opening import backend_of
 from statestores.reading.change_feed import ChangeFeed, feed_schema
 from statestores.reading.log_shares import log_shares
 from statestores.reading.partition_columns import decoded, selected_fields, serdes_of, with_types
-from statestores.reading.partition_places import (
-    PartitionPlace,
-    log_at,
-    number_at,
-    shown_place,
-)
+from statestores.reading.partition_places import PartitionPlace, log_at
 from statestores.reading.replay import Replay
-from statestores.reading.usable_snapshots import UsableSnapshots, newest_of
+from statestores.reading.replays import Replays
+from statestores.reading.usable_snapshots import UsableSnapshots
 from statestores.reading.visible_log import LogBeginning, LogEnd
 from statestores.reading.visible_object_log import VisibleObjectLog
 from statestores.spi.offsets import Position
 from statestores.spi.serde import Serde
 from statestores.spi.specification import StoreSpecification
 from statestores.state_root import PartitionDirectory
-
-_ATTEMPTS = 10
-"""How often content is looked for again, when a writer deletes or compacts what is read."""
 
 
 class PartitionReader:
@@ -58,9 +49,9 @@ class PartitionReader:
         """Read what is at *place*; a directory need not exist yet: then there is nothing."""
         self._place = place
         self._specification = specification
-        self._number = number_at(place)
         self._log = log_at(place, specification)
         self._snapshots = UsableSnapshots(place, specification.name, self._log)
+        self._replays = Replays(place, specification, self._log, self._snapshots)
 
     @property
     def end_offset(self) -> int:
@@ -322,7 +313,7 @@ class PartitionReader:
                 Something cannot be read, and no older snapshot can replace it.
         """
         with self._noticing_a_reshard():
-            return self._replay_now(offset, keys or KeySelection(), runs)
+            return self._replays.at(offset, keys or KeySelection(), runs)
 
     @contextmanager
     def _noticing_a_reshard(self) -> Iterator[None]:
@@ -343,22 +334,6 @@ class PartitionReader:
                 refuse_replaced(self._place.path.parent)
             raise
 
-    def _replay_now(
-        self, offset: int | None, keys: KeySelection, runs: SpilledRuns | None
-    ) -> Replay:
-        for _ in range(_ATTEMPTS - 1):
-            listed = self._snapshots.listed(offset)
-            end = self._log.end()
-            try:
-                return self._replay(offset, end, keys, runs, listed)
-            except OffsetOutOfRangeError:
-                # A writer may have deleted or compacted what was read, and there is more now.
-                moved = offset is None and self._log.end().offset > end.offset
-                if not moved and self._snapshots.newest_offset(offset) == newest_of(listed):
-                    raise
-        listed = self._snapshots.listed(offset)
-        return self._replay(offset, self._log.end(), keys, runs, listed)
-
     def replay_after(self, snapshot: Snapshot | None, offset: int) -> Replay:
         """Return the content after the change with *offset*, made of *snapshot* as it is.
 
@@ -368,60 +343,7 @@ class PartitionReader:
             OffsetOutOfRangeError: Changes in between are gone, or not yet there.
             ChangelogCorruptedError, StoreCorruptedError, StorageError: They cannot be read.
         """
-        start = 0 if snapshot is None else snapshot.offset + 1
-        stop = self._stop(offset, start, self._log.end())
-        return self._followed(Replay.of(self._specification, snapshot), start, stop)
-
-    def _replay(
-        self,
-        offset: int | None,
-        end: LogEnd,
-        keys: KeySelection,
-        runs: SpilledRuns | None,
-        listed: Sequence[ListedSnapshot],
-    ) -> Replay:
-        """Return the content after the change with *offset*, the log ending at *end*."""
-        snapshot = self._snapshots.whole(listed, end, keys)
-        start = 0 if snapshot is None else snapshot.offset + 1
-        stop = self._stop(offset, start, end)
-        if not end.has_log and self._is_engine_alone():
-            raise StoreNotFoundError(
-                f"{shown_place(self._place)!r} has a live engine and neither a changelog nor "
-                "a snapshot, which is what is read without its lock; write a snapshot of the store"
-            )
-        if runs is not None:
-            runs.clear()  # of an attempt before
-        return self._followed(Replay.of(self._specification, snapshot, keys, runs), start, stop)
-
-    def _followed(self, replay: Replay, start: int, stop: int) -> Replay:
-        """Return *replay* with the changes from *start* up to *stop* added."""
-        if start < stop:
-            self._log.check_compaction(start, stop)
-            for frame in self._log.frames(start, stop):
-                if frame.kind is FrameKind.CLEAR:
-                    replay.tail.clear()
-                else:
-                    replay.tail.add(frame.batch)
-            self._log.check_compaction(start, stop)  # it may have come while they were read
-        return replay
-
-    # The content.
-
-    def _is_engine_alone(self) -> bool:
-        place = self._place
-        if not isinstance(place, PartitionDirectory):
-            return False
-        return backend_of(place.path) is not None and not self._snapshots.listed()
-
-    def _stop(self, offset: int | None, start: int, end: LogEnd) -> int:
-        """Return the offset before which to stop reading changes from *start*."""
-        stop = end.offset if offset is None else offset + 1
-        if stop > max(end.offset, start):
-            raise OffsetOutOfRangeError(
-                f"partition {self._number} of {self._specification.name!r} has no offset {offset} "
-                f"yet: it ends before {max(end.offset, start)}"
-            )
-        return stop
+        return self._replays.of(snapshot, offset)
 
     def _end_offset(self, end: LogEnd) -> int:
         """Return the end offset where the log ends at *end*."""

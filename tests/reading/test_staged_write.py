@@ -315,7 +315,7 @@ def test_the_owner_of_a_store_sees_what_was_published(root: ss.StateRoot) -> Non
             owner.store.put(b"more%d" % number, b"1")
             owner.commit()
             seen = dict(owner.store.range())
-        (reader,) = (each for each in readers(root) if each._number == number)
+        reader = readers(root)[number]
 
         assert seen == {
             row["key"]: row["value"] for batch in reader.rows() for row in batch.to_pylist()
