@@ -16,14 +16,13 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from statestores.errors import (
     BrokerError,
     InstanceFencedError,
-    OffsetOutOfRangeError,
-    TopologyMismatchError,
 )
 from statestores.kafka.broker_errors import broker_error, error_of, settings_error
 from statestores.kafka.client_settings import CLIENT_LOGGER
-from statestores.kafka.cluster import may_pass
 from statestores.kafka.group.back_pressure import BackPressure, wake
+from statestores.kafka.group.co_partitions import has_all_partitions
 from statestores.kafka.group.members import GroupMembers
+from statestores.kafka.group.poll_errors import check_passes
 from statestores.kafka.messages import offset_of, place_of
 from statestores.kafka.plan import Plan, TaskKey
 from statestores.kafka.readers import consumed
@@ -38,8 +37,6 @@ _RESTORING_SECONDS = 0.01
 _GIVING_BACK_SECONDS = 10.0
 _QUIET_SECONDS = 0.02
 """How long nothing may come of the group before a member that has given up everything is closed."""
-_CO_PARTITION_SECONDS = 60.0
-"""How long a task may have a part of its partitions: longer than any rebalance."""
 
 
 class Membership:
@@ -263,7 +260,7 @@ class Membership:
                 if place in self.tasks.by_place:
                     self._ends[place] = offset_of(message)
             else:
-                self._judge(error, place_of(message))
+                check_passes(error, place_of(message))
         for pair, found in by_place.items():
             place = TopicPartition(*pair)
             task = self.tasks.by_place.get(place)
@@ -275,24 +272,6 @@ class Membership:
                 self.tasks.to_seek[place] = following
             else:
                 task.accept(place, found)
-
-    def _judge(self, error: KafkaError, place: TopicPartition) -> None:
-        """Raise what does not pass on its own."""
-        if error.code() in {KafkaError._NO_OFFSET, KafkaError._AUTO_OFFSET_RESET}:  # noqa: SLF001  # their names
-            raise OffsetOutOfRangeError(
-                f"{place.topic!r} has nothing at the group's offset in partition "
-                f"{place.partition}: {error.str()}; choose offset_reset='earliest' or 'latest', or "
-                "set the group's offsets"
-            )
-        if error.code() == KafkaError._MAX_POLL_EXCEEDED:  # noqa: SLF001  # its name
-            raise InstanceFencedError(
-                "the group has given up this instance, because nothing was polled for longer than "
-                f"max.poll.interval.ms ({error.str()}): a record, a timer or a commit took so "
-                "long; raise the setting 'consumer.max.poll.interval.ms' if they have to"
-            )
-        if error.fatal() or not may_pass(error):
-            raise broker_error("read as a member of the group", KafkaException(error))
-        CLIENT_LOGGER.warning("%s: %s", error.name(), error.str())
 
     def _seek(self) -> None:
         """Set partitions to where their tasks go on, and have those run that were asleep."""
@@ -321,31 +300,9 @@ class Membership:
         wanted = {
             TaskKey(self._plan.part_of(each.topic).name, each.partition) for each in self._owned
         }
-        now = time.monotonic()
         for key in wanted - self.tasks.running.keys() - self.tasks.restoring.keys():
-            places = self._plan.places(key)
-            planned = self._plan.tasks_of(key.part)
-            if key.partition >= planned:
-                [topic, *_] = (each.topic for each in places if each in self._owned)
-                raise TopologyMismatchError(
-                    f"the group assigns partition {key.partition} of {topic!r}, which had "
-                    f"{planned} when this instance began: keys are elsewhere now than their rows; "
-                    "start again to be told which of the application's own topics do not fit"
-                )
-            missing = [place for place in places if place not in self._owned]
-            if not missing:
+            if has_all_partitions(self._plan, key, self._owned):
                 self.tasks.restore(key)
-            elif any(
-                now - self._owned[each] > _CO_PARTITION_SECONDS
-                for each in places
-                if each in self._owned
-            ):
-                raise TopologyMismatchError(
-                    f"the group assigns {', '.join(map(str, set(places) - set(missing)))} to this "
-                    f"instance and {', '.join(map(str, missing))} to another, and one task reads "
-                    "them all; have the broker's assignor 'range' enabled, and no other members "
-                    f"in the group {self._plan.application!r}"
-                )
 
     def _drop(self, places: Iterable[TopicPartition]) -> None:
         """Have the tasks no more that read *places*; what they have not committed is forgotten."""
