@@ -20,8 +20,17 @@ from typing import Any, Final
 
 from statestores.errors import StateStoreError, StoreNotFoundError
 from statestores.files.durable_json import ROOT_FILE
-from statestores.spark.options.storage import STORAGE_OPTIONS, STORAGE_SECRETS
 from statestores.spark.session.query_session import active_session, is_clone_for_query
+from statestores.spark.session.told_builders import (
+    Method,
+    names_storage,
+    path_of,
+    remembering_format,
+    remembering_mode,
+    remembering_option,
+    remembering_options,
+    what_was_told,
+)
 from statestores.spark.source_name import SOURCE_NAME
 from statestores.spark.state_path import is_kafka_state, local_path, staged_store
 from statestores.state_root import StateRoot, is_state_root
@@ -33,11 +42,7 @@ ROUTED_NAME: Final = "statestore"
 """The name that Spark keeps for itself."""
 
 _OURS: Final = frozenset({ROUTED_NAME, SOURCE_NAME})
-_STATE: Final = "_statestores_route"  # what a builder was told, kept on the builder
 _NEW_ONLY: Final = frozenset({"error", "errorifexists", "default"})
-
-_OF_STORAGE: Final = frozenset({STORAGE_OPTIONS.lower(), STORAGE_SECRETS.lower()})
-_REMEMBERED: Final = frozenset({"path", "readchangefeed", *_OF_STORAGE})
 
 # CREATE ... USING statestore, where the words before USING may be quoted or commented.
 _USING = re.compile(
@@ -55,8 +60,6 @@ _SQL_PATH = re.compile(
     r"('(?:\\.|[^'])*'|\"(?:\\.|[^\"])*\")",
     re.IGNORECASE,
 )
-
-Method = Callable[..., Any]  # a method of a class of pyspark, whose signatures differ by release
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,10 +110,10 @@ class NameRouting:
         classes = self._classes
         for name in (each.name for each in fields(classes) if each.name != "session"):
             builder = getattr(classes, name)
-            self._replace(builder, "format", _remembering_format)
-            self._replace(builder, "option", _remembering_option)
-            self._replace(builder, "options", _remembering_options)
-        self._replace(classes.writer, "mode", _remembering_mode)
+            self._replace(builder, "format", remembering_format)
+            self._replace(builder, "option", remembering_option)
+            self._replace(builder, "options", remembering_options)
+        self._replace(classes.writer, "mode", remembering_mode)
         self._replace(classes.reader, "load", self._routed_load)
         self._replace(classes.stream_reader, "load", self._routed_stream)
         self._replace(classes.writer, "save", self._routed_save)
@@ -137,7 +140,7 @@ class NameRouting:
         ) -> Any:
             if format is not None:
                 builder.format(format)
-            told = _told(builder)
+            told = what_was_told(builder)
             spark = _session_of(builder)
             if told.get("format") not in _OURS:
                 return original(builder, path, None, *arguments, **options)
@@ -145,7 +148,7 @@ class NameRouting:
                 with _explaining(builder, told, path, options):
                     return original(builder, path, None, *arguments, **options)
             if told["format"] == SOURCE_NAME or not (
-                _names_storage(told, options) or _is_ours(spark, _path_of(told, path, options))
+                names_storage(told, options) or _is_ours(spark, path_of(told, path, options))
             ):
                 return original(builder, path, None, *arguments, **options)
             builder.format(SOURCE_NAME)
@@ -169,7 +172,7 @@ class NameRouting:
             if format is not None:
                 builder.format(format)
             builder.options(**options)
-            told = _told(builder)
+            told = what_was_told(builder)
             if told.get("format") in _OURS and self._is_routed(_session_of(builder)):
                 # A stream can only be one of changes. The source itself could not know.
                 builder.option("readChangeFeed", told.get("readchangefeed", "true"))
@@ -187,7 +190,7 @@ class NameRouting:
         ) -> Any:
             if format is not None:
                 builder.format(format)
-            named = _told(builder).get("format")
+            named = what_was_told(builder).get("format")
             spark = _session_of(builder)
             if named not in _OURS or not self._is_routed(spark):
                 return original(builder, path, None, *arguments, **options)
@@ -214,7 +217,7 @@ class NameRouting:
                 builder.format(format)
             if mode is not None:
                 builder.mode(mode)
-            told = dict(_told(builder))
+            told = dict(what_was_told(builder))
             named = told.get("format")
             spark = _session_of(builder)
             if named not in _OURS:
@@ -270,61 +273,6 @@ def session_key(spark: Any) -> str:
     return str(key)
 
 
-def _remembering_format(original: Method) -> Method:
-    def format(builder: Any, source: Any) -> Any:  # noqa: A001  # Spark's name
-        _told(builder)["format"] = source.lower() if isinstance(source, str) else source
-        return original(builder, source)
-
-    return format
-
-
-def _remembering_option(original: Method) -> Method:
-    def option(builder: Any, key: Any, value: Any) -> Any:
-        if isinstance(key, str) and key.lower() in _REMEMBERED:
-            _told(builder)[key.lower()] = value
-        return original(builder, key, value)
-
-    return option
-
-
-def _remembering_options(original: Method) -> Method:
-    def options(builder: Any, **values: Any) -> Any:
-        for key, value in values.items():
-            if key.lower() in _REMEMBERED and value is not None:
-                _told(builder)[key.lower()] = value
-        return original(builder, **values)
-
-    return options
-
-
-def _remembering_mode(original: Method) -> Method:
-    def mode(builder: Any, save_mode: Any) -> Any:
-        if isinstance(save_mode, str):
-            _told(builder)["mode"] = save_mode.lower()
-        return original(builder, save_mode)
-
-    return mode
-
-
-def _told(builder: Any) -> dict[str, Any]:
-    """Return what *builder* was told so far, to be changed."""
-    told: dict[str, Any] = builder.__dict__.setdefault(_STATE, {})
-    return told
-
-
-def _path_of(told: dict[str, Any], path: Any, options: dict[str, Any]) -> Any:
-    """Return the path that Spark will use: the argument, else the option."""
-    if path is not None:
-        return path
-    given = [value for key, value in options.items() if key.lower() == "path"]
-    return given[-1] if given else told.get("path")
-
-
-def _names_storage(told: dict[str, Any], options: dict[str, Any]) -> bool:
-    """Return whether an option says how an object store is reached, which only ours has."""
-    return not _OF_STORAGE.isdisjoint(told) or not _OF_STORAGE.isdisjoint(map(str.lower, options))
-
-
 def _session_of(builder: Any) -> Any:
     """Return the session of a reader or writer, of a batch or a stream."""
     # Only the readers of Connect have the second name, and its streaming writer the third.
@@ -350,7 +298,7 @@ def _explaining(
     try:
         yield
     except PySparkException as error:
-        place = _path_of(told, path, options)
+        place = path_of(told, path, options)
         if told.get("format") == ROUTED_NAME and _is_ours(_session_of(builder), place):
             error.add_note(
                 f"{place!r} is one of statestores, and {ROUTED_NAME!r} is Spark's own source in "
