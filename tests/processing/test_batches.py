@@ -1,189 +1,35 @@
 """A batch as columns against the same records one by one: stores equal, outputs by the rule."""
 
 import itertools
-import operator
-from collections.abc import Callable
 from typing import Any
 
 import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from random_steps import (
+    ENDS,
+    FOLDS,
+    IN,
+    OUT,
+    RECORDS,
+    STEP_NAMES,
+    STORE,
+    SUMS,
+    WINDOWS,
+    outcome,
+    topology_of,
+)
 
 import statestores as ss
 from statestores.errors import InvalidTopologyError
 from statestores.processing import (
     Record,
-    Stream,
     Topic,
     Topology,
-    closed,
-    hopping,
-    session,
     tumbling,
-    updates,
     windowed,
 )
-
-IN = Topic("in", key=ss.utf8, value=ss.int64)
-RATES = Topic("rates", key=ss.utf8, value=ss.int64)
-OUT = Topic("out", key=ss.utf8, value=ss.int64)
-STORE = ss.KeyValue("store", key=ss.utf8, value=ss.int64)
-WINDOWS = ss.Window("store", retention_ms=40, window_size_ms=10, key=ss.utf8, value=ss.int64)
-SESSIONS = ss.Session("store", retention_ms=20, key=ss.utf8, value=ss.int64)
-FOLDS = ("count", "sum", "min", "max", "reduce by min", "reduce by add", "reduce", "deleting")
-SUMS = ("sum", "reduce by add", "deleting")
-REDUCERS: dict[str, Any] = {
-    "reduce by min": min,
-    "reduce by add": operator.add,
-    "reduce": lambda one, other: other,
-}
-
-records = st.lists(
-    st.builds(
-        Record,
-        st.sampled_from(["a", "b", "c", None]),
-        st.one_of(st.none(), st.integers(-5, 5), st.just(1 << 62)),
-        st.integers(0, 60),
-    ),
-    max_size=30,
-)
-STEPS = (
-    *("filter", "filter_not", "map", "rekey"),
-    *("filter by function", "map by function", "records by function", "values by function"),
-    *("batches", "flat records by function", "flat values by function", "rekey by function"),
-)
-ENDS = (
-    *("sink", "group", "window", "hopping", "join", "table", "updates"),
-    *("sessions", "closed sessions"),
-)
-steps = st.lists(st.sampled_from(STEPS), max_size=3)
-
-
-def _negative(value: int | None) -> int | None:
-    return None if value is None else -value
-
-
-BY_FUNCTION: dict[str, Callable[[Stream[Any, Any]], Stream[Any, Any]]] = {
-    "filter by function": lambda stream: stream.filter(lambda record: record.value),
-    "map by function": lambda stream: stream.map(
-        lambda record: _negative(record.value), value=ss.int64
-    ),
-    "records by function": lambda stream: stream.map(
-        lambda record: (
-            record
-            if record.value is None
-            else Record(record.key, record.value // 2, record.time_ms + 1, (("h", b"1"),))
-        ),
-        key=ss.utf8,
-        value=ss.int64,
-    ),
-    "values by function": lambda stream: stream.map_values(_negative, value=ss.int64),
-    "flat records by function": lambda stream: stream.flat_map(
-        lambda record: [record, record.value, record.with_key("d")][: record.time_ms % 4],
-        key=ss.utf8,
-        value=ss.int64,
-    ),
-    "flat values by function": lambda stream: stream.flat_map_values(
-        lambda value: [value] * (0 if value is None else value % 3), value=ss.int64
-    ),
-    "batches": lambda stream: stream.rekey("key", key=ss.utf8).batches(
-        lambda batch: batch.filter(pc.greater(batch["value"], -3)), key=ss.utf8, value=ss.int64
-    ),
-    "rekey by function": lambda stream: stream.rekey(
-        lambda record: record.key and record.key * 2, key=ss.utf8
-    ),
-}
-
-
-def _folded(grouped: Any, fold: str, selected: tuple[Any, ...], store: Any, **more: Any) -> Any:
-    """Return the aggregate by *fold*; one of them deletes what a zero is added to."""
-    if fold != "deleting":
-        return getattr(grouped, fold)(*selected, store, **more)
-    if isinstance(store, ss.Session):
-        more["merge"] = operator.add
-    return grouped.aggregate(int, _unless_zero, store, **more)
-
-
-def _unless_zero(total: int, value: int) -> int | None:
-    return total + value if value else None
-
-
-def _stream(topology: Topology, names: list[str]) -> Stream[Any, Any]:
-    stream: Stream[Any, Any] = topology.stream(IN)
-    for name in names:
-        if name == "map":
-            stream = stream.map_values(pc.add(pc.field("value"), 1), value=ss.int64)
-        elif name == "rekey":
-            stream = stream.rekey("key", key=ss.utf8)
-        elif name in BY_FUNCTION:
-            stream = BY_FUNCTION[name](stream)
-        else:
-            stream = getattr(stream, name)(pc.field("value") > 0)
-    return stream
-
-
-def _topology(names: list[str], end: str, fold: str) -> Topology:
-    topology = Topology("batches")
-    rates: Any = topology.table(
-        RATES, ss.Versioned("rates", history_retention_ms=1_000, key=ss.utf8, value=ss.int64)
-    )
-    stream = _stream(topology, names)
-    selected = () if fold == "count" else (REDUCERS.get(fold, "value"),)
-    fold = fold.partition(" ")[0]
-    if end == "join":
-        joiner: Any = pc.add(pc.field("value"), pc.field("other"))
-        stream.join_as_of(rates, joiner, value=ss.int64).to(OUT)
-    elif end == "group":
-        _folded(stream.group_by_key(key=ss.utf8), fold, selected, STORE).to(OUT)
-    elif end == "table":
-        negated: Any = stream.to_table(STORE).map_values(_negative)
-        negated.to_stream().to(OUT)
-    elif end == "updates":
-        windows: Any = stream.group_by_key(key=ss.utf8).window(hopping(10, 5, grace_ms=5))
-        table = _folded(windows, fold, selected, WINDOWS)
-        table.to_stream().to(Topic("out", key=windowed(ss.utf8), value=ss.int64))
-    elif end in ("sessions", "closed sessions"):
-        sessions: Any = stream.group_by_key(key=ss.utf8).window(session(4, grace_ms=5))
-        emission = closed() if end == "closed sessions" else updates()
-        table = _folded(sessions, fold, selected, SESSIONS, emit=emission)
-        table.to_stream().to(Topic("out", key=windowed(ss.utf8), value=ss.int64))
-    elif end in ("window", "hopping"):
-        size = tumbling(10, grace_ms=5) if end == "window" else hopping(10, 4, grace_ms=5)
-        grouped: Any = stream.group_by_key(key=ss.utf8).window(size)
-        _folded(grouped, fold, selected, WINDOWS, emit=closed()).to_stream().rekey(
-            lambda record: record.key.key, key=ss.utf8
-        ).to(OUT)
-    else:
-        stream.to(OUT)
-    return topology
-
-
-def _run(
-    names: list[str],
-    end: str,
-    fold: str,
-    size: int,
-    inputs: list[Record[Any, Any]],
-    cache_max_bytes: int = 0,
-    *,
-    is_run: bool = False,
-) -> tuple[list[Any], list[Any], int]:
-    """Return what came out, what is in the store, and how many were dropped."""
-    with _topology(names, end, fold).test(cache_max_bytes=cache_max_bytes) as driver:
-        driver.topic("rates").pipe(7, "a", time_ms=0)
-        driver.topic("rates").pipe(8, "a", time_ms=30)
-        if is_run:
-            driver.to_batches(size, least_run_rows=1)
-        else:
-            driver.to_batches(size, least_column_rows=1)
-        driver.topic("in").pipe_all(inputs)
-        rows: list[Any] = []
-        if "store" in driver.graph.stores:
-            store = driver.store("store", stamped=True)
-            kinds = ("find_all_sessions", "fetch_all", "range")
-            rows = list(next(getattr(store, each) for each in kinds if hasattr(store, each))())
-        return driver.topic("out").read_all(), rows, driver.dropped_total
 
 
 def _is_part(some: list[Any], every: list[Any]) -> bool:
@@ -194,8 +40,8 @@ def _is_part(some: list[Any], every: list[Any]) -> bool:
 @pytest.mark.spec("PRC-9", "PRC-55", "PRC-56", "PRC-57")
 @settings(max_examples=max(1, settings().max_examples // 4))
 @given(
-    inputs=records,
-    names=steps,
+    inputs=RECORDS,
+    names=STEP_NAMES,
     end=st.sampled_from(ENDS),
     fold=st.sampled_from(FOLDS),
     size=st.integers(2, 12),
@@ -205,8 +51,8 @@ def test_a_batch_is_a_record_run_with_a_cache(
 ) -> None:
     """Stores and drops are equal; the output is a part of the other, with the last of each key."""
     inputs = [each for each in inputs if fold not in SUMS or each.value != 1 << 62]
-    one_by_one = _run(names, end, fold, 1, inputs)
-    in_batches = _run(names, end, fold, size, inputs)
+    one_by_one = outcome(names, end, fold, 1, inputs)
+    in_batches = outcome(names, end, fold, size, inputs)
 
     assert in_batches[1:] == one_by_one[1:]
     assert _is_part(in_batches[0], one_by_one[0])
@@ -219,8 +65,8 @@ def test_a_batch_is_a_record_run_with_a_cache(
 @pytest.mark.spec("PRC-95")
 @settings(max_examples=max(1, settings().max_examples // 4))
 @given(
-    inputs=records,
-    names=steps,
+    inputs=RECORDS,
+    names=STEP_NAMES,
     end=st.sampled_from(ENDS),
     fold=st.sampled_from(FOLDS),
     size=st.integers(2, 12),
@@ -231,7 +77,9 @@ def test_a_run_is_the_records_one_by_one(
     """Stores, drops, and every update in its order."""
     inputs = [each for each in inputs if fold not in SUMS or each.value != 1 << 62]
 
-    assert _run(names, end, fold, size, inputs, is_run=True) == _run(names, end, fold, 1, inputs)
+    assert outcome(names, end, fold, size, inputs, is_run=True) == outcome(
+        names, end, fold, 1, inputs
+    )
 
 
 @pytest.mark.spec("PRC-95")
@@ -277,8 +125,8 @@ def test_a_run_stays_on_columns_where_updates_are_counted() -> None:
 @pytest.mark.spec("PRC-82")
 @settings(max_examples=max(1, settings().max_examples // 4))
 @given(
-    inputs=records,
-    names=steps,
+    inputs=RECORDS,
+    names=STEP_NAMES,
     end=st.sampled_from(ENDS),
     size=st.integers(2, 12),
     max_bytes=st.sampled_from([1, 700, 1_400, 1 << 20]),
@@ -287,8 +135,8 @@ def test_a_cache_of_updates_gives_a_part_of_them(
     inputs: list[Record[Any, Any]], names: list[str], end: str, size: int, max_bytes: int
 ) -> None:
     """With a commit after each batch: stores and drops equal, and the last of each key."""
-    one_by_one = _run(names, end, "count", 1, inputs)
-    with _topology(names, end, "count").test(cache_max_bytes=max_bytes) as driver:
+    one_by_one = outcome(names, end, "count", 1, inputs)
+    with topology_of(names, end, "count").test(cache_max_bytes=max_bytes) as driver:
         driver.topic("rates").pipe(7, "a", time_ms=0)
         driver.topic("rates").pipe(8, "a", time_ms=30)
         driver.to_batches(size)
@@ -296,7 +144,7 @@ def test_a_cache_of_updates_gives_a_part_of_them(
         driver.settle()
         cached = driver.topic("out").read_all()
 
-    assert _run(names, end, "count", size, inputs, max_bytes)[1:] == one_by_one[1:]
+    assert outcome(names, end, "count", size, inputs, max_bytes)[1:] == one_by_one[1:]
     assert _is_part(cached, one_by_one[0])
     lasts = [{record.key: record for record in run} for run in (cached, one_by_one[0])]
     assert lasts[0] == lasts[1]
@@ -347,7 +195,7 @@ def test_an_extreme_that_has_no_place_in_the_order_stays(subtests: pytest.Subtes
 @pytest.mark.spec("PRC-55")
 def test_columns_are_used_where_they_can_be() -> None:
     """Each key comes out once of a batch, and no step has gone back to records."""
-    topology = _topology(["filter", "map"], "group", "sum")
+    topology = topology_of(["filter", "map"], "group", "sum")
     inputs = [Record("ab"[number % 2], number, number) for number in range(1, 9)]
     with topology.test() as driver:
         driver.to_batches(8, least_column_rows=1)
@@ -361,7 +209,7 @@ def test_columns_are_used_where_they_can_be() -> None:
 @pytest.mark.spec("PRC-55")
 def test_a_join_as_of_stays_on_columns() -> None:
     """What it looks up has the table's type already: taken for bytes, each batch was a loop."""
-    with _topology(["values by function"], "join", "count").test() as driver:
+    with topology_of(["values by function"], "join", "count").test() as driver:
         driver.topic("rates").pipe(7, "a", time_ms=0)
         driver.to_batches(8, least_column_rows=1)
         driver.topic("in").pipe_all([Record("a", number, number) for number in range(8)])
