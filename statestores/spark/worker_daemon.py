@@ -13,8 +13,6 @@ query in daemons of its own, which the setting does not reach.
 import gc
 from importlib import import_module
 
-from pyspark.daemon import manager
-
 _MODULES = (
     "pandas",
     "pyarrow.compute",
@@ -30,7 +28,7 @@ _MODULES = (
 """What workers of ours import, by the modules that import the rest; no backend is among them."""
 
 
-def _import_first() -> None:
+def import_first() -> None:
     """Import what workers need, and tell the collector to leave it alone.
 
     `pyspark.daemon` collects after each task: it would go through all of it, and copy its pages.
@@ -42,5 +40,5 @@ def _import_first() -> None:
 
 
 if __name__ == "__main__":
-    _import_first()
-    manager()
+    import_first()
+    import_module("pyspark.daemon").manager()

@@ -1,5 +1,6 @@
 """One real local session for all Spark tests: starting it costs more than most of them."""
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,6 +14,8 @@ from statestores.spark import ensure_java
 # What programs that the tests start import as well.
 sys.path.append(str(Path(__file__).parent / "kit"))
 
+_PLANNER = str(Path(__file__).parent / "kit" / "planner")
+
 Rows = list[tuple[Any, ...]]
 
 
@@ -20,23 +23,29 @@ Rows = list[tuple[Any, ...]]
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A session with two cores, which repeats a failed task, as a cluster does."""
     ensure_java()
-    session = (
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", _PLANNER, prepend=os.pathsep)  # what Java has, its Pythons have
+        session = _session(tmp_path_factory.mktemp("warehouse"))
+    session.sparkContext.setLogLevel("FATAL")
+    yield session
+    session.stop()
+
+
+def _session(warehouse: Path) -> SparkSession:
+    return (
         SparkSession.builder.master("local[2,3]")
         .appName("statestores tests")
         .config("spark.ui.enabled", "false")
         .config("spark.sql.shuffle.partitions", "2")
         # No query of a test lives long enough to be worth compiling.
         .config("spark.sql.codegen.wholeStage", "false")
-        .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
+        .config("spark.sql.warehouse.dir", str(warehouse))
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.driver.host", "127.0.0.1")
         # The programs that tests start have Spark's own.
         .config("spark.python.daemon.module", "statestores.spark.worker_daemon")
         .getOrCreate()
     )
-    session.sparkContext.setLogLevel("FATAL")
-    yield session
-    session.stop()
 
 
 @pytest.fixture

@@ -39,6 +39,9 @@ def main(arguments: list[str]) -> None:
         SparkSession.builder.master("local[2]")
         .config("spark.ui.enabled", "false")
         .config("spark.driver.host", "127.0.0.1")
+        .config("spark.sql.codegen.wholeStage", "false")
+        # Each life of the program would import what its workers need once for each of them.
+        .config("spark.python.daemon.module", "statestores.spark.worker_daemon")
         .getOrCreate()
     )
     spark.sparkContext.setLogLevel("OFF")

@@ -4,7 +4,9 @@ import os
 from collections.abc import Iterable, Iterator
 
 import psutil
+import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql.datasource import DataSource
 
 
 def look_around(_: Iterable[int]) -> Iterator[tuple[bool, list[str]]]:
@@ -15,10 +17,33 @@ def look_around(_: Iterable[int]) -> Iterator[tuple[bool, list[str]]]:
     yield "statestores.reading.partition_reader" in sys.modules, daemon
 
 
-def test_a_worker_begins_with_what_it_needs(spark: SparkSession) -> None:
-    """Each `take` cost most of a second of imports, since Spark throws the worker away."""
-    setting = spark.conf.get("spark.python.daemon.module")
+class Planned(DataSource):
+    """A source that tells, by its columns, whether its planner has imported what ours needs."""
 
-    for imported, daemon in spark.sparkContext.range(2).mapPartitions(look_around).collect():
-        assert imported
-        assert setting in daemon
+    @classmethod
+    def name(cls) -> str:
+        """Return its name for Spark."""
+        return "planned"
+
+    def schema(self) -> str:
+        """Return a column that is named for what there is."""
+        import sys  # noqa: PLC0415  # in the planner
+
+        return f"{'statestores.reading.partition_reader' in sys.modules} int"
+
+
+def test_who_is_forked_begins_with_what_it_needs(
+    spark: SparkSession, subtests: pytest.Subtests
+) -> None:
+    """Each `take` cost most of a second of imports, since Spark throws the worker away.
+
+    Planners of Spark's own still do; those of the tests are preloaded by `kit/planner`.
+    """
+    setting = spark.conf.get("spark.python.daemon.module")
+    with subtests.test("a worker"):
+        for imported, daemon in spark.sparkContext.range(2).mapPartitions(look_around).collect():
+            assert imported
+            assert setting in daemon
+    spark.dataSource.register(Planned)
+    with subtests.test("a planner of the tests"):
+        assert spark.read.format("planned").load().columns == ["True"]
