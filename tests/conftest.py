@@ -363,11 +363,11 @@ def no_descriptor_leaks() -> Iterator[None]:
 def _open_files() -> set[tuple[str, str]]:
     """Return descriptor and path of each file that this process has open."""
     files = set()
-    for descriptor in _DESCRIPTORS.iterdir():
+    for descriptor in os.listdir(_DESCRIPTORS):  # noqa: PTH208  # a thousand tests ask
         try:
-            target = str(descriptor.readlink())
+            target = os.readlink(f"{_DESCRIPTORS}/{descriptor}")  # noqa: PTH115  # paths take six times as long
         except FileNotFoundError:  # the descriptor of the listing itself
             continue
         if target.startswith("/") and not target.startswith(("/dev/", "/proc/")):
-            files.add((descriptor.name, target))
+            files.add((descriptor, target))
     return files

@@ -3,6 +3,7 @@
 The author gives one fixture, ``open_engine``; everything that the tests are given follows from it.
 """
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeAlias
@@ -78,13 +79,13 @@ def open_files_below(root: Path) -> list[str]:
     if not _DESCRIPTORS.is_dir():
         return []
     found = []
-    for descriptor in _DESCRIPTORS.iterdir():
+    for descriptor in os.listdir(_DESCRIPTORS):  # noqa: PTH208  # asked after each test
         try:
-            target = descriptor.readlink()
+            target = os.readlink(f"{_DESCRIPTORS}/{descriptor}")  # noqa: PTH115  # paths take six times as long
         except FileNotFoundError:  # the descriptor of this listing
             continue
-        if target.is_relative_to(root):
-            found.append(str(target))
+        if target == str(root) or target.startswith(f"{root}/"):
+            found.append(target)
     return sorted(found)
 
 
