@@ -14,7 +14,7 @@ import pytest
 from s3 import Bucket, FaultyProxy
 
 import statestores as ss
-from statestores.errors import CapabilityNotSupportedError, StorageError, StoreMismatchError
+from statestores.errors import StorageError, StoreMismatchError
 from statestores.serving import FollowedRoot
 from statestores.serving.answers import Answers
 from statestores.serving.limits import Deadline
@@ -131,10 +131,31 @@ def test_a_copy_stands_at_a_commit_also_after_a_compaction(
         assert content(copy) == dict(counts.store.range()) == {"tea": 2, "milk": 3}
         put(counts, 4)
         assert copy.poll() == 1
-        with pytest.raises(CapabilityNotSupportedError, match="object store"):
-            copy.promote()
-        assert copy.is_open
         put(counts, 5)  # it still is the owner
+
+
+@pytest.mark.spec("OBJ-36", "STB-5")
+def test_a_copy_reads_on_when_nothing_but_a_compaction_came_between(
+    root: ss.StateRoot, tmp_path: Path
+) -> None:
+    """A standby that had looked at a log that was folded, and was compacted before it read it.
+
+    It raised `OffsetOutOfRangeError`, and did so at each poll until somebody had committed and
+    folded again: it went on from what it had seen, whose segments were gone.
+    """
+    log = root.object_log("counts")
+    with ss.open_logged_store(
+        root, "counts", 0, directory=tmp_path / "o", backend="memory"
+    ) as counts:
+        put(counts, 0)
+        put(counts, 1)
+    log.fold()
+    with open_standby(root, "counts", 0, tmp_path / "copy", backend="sqlite") as copy:
+        assert copy.lag.offset_lag == 2
+        log.compact()
+
+        assert copy.poll() == 1
+        assert content(copy) == {"tea": 1}
 
 
 @pytest.mark.spec("OBJ-36", "OBJ-18")

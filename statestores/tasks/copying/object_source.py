@@ -3,7 +3,7 @@
 It remembers what it has seen of the log, so that looking again costs a few small requests.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
@@ -31,8 +31,11 @@ class SteadyObjectChangelog(SteadyLog):
     it is given.
     """
 
-    def __init__(self, log: ObjectLog, view: View, partition: int) -> None:
-        """Read *partition* of *log*."""
+    def __init__(
+        self, log: ObjectLog, view: View, partition: int, forget: Callable[[], None]
+    ) -> None:
+        """Read *partition* of *log*; call *forget* when *view* turns out to be of no use."""
+        self._forget = forget
         self._reader = log.reader_at(view, partition)
         self._part = view.parts[partition]
         self._partition = partition
@@ -72,6 +75,8 @@ class SteadyObjectChangelog(SteadyLog):
     def _checked(self, start: int, stop: int) -> Iterator[Frame]:
         for frame in self._reader.read_seen(start, stop):
             compacted_to = self._reader.view.parts[self._partition].compacted_to
+            if compacted_to != self.compacted_to:
+                self._forget()
             self._refuse_compacted(self._reader.where, compacted_to, start)
             yield frame
 
@@ -106,7 +111,7 @@ class ObjectSource(CopySource):
     @contextmanager
     def missing(self, store: BytesStore) -> Iterator[Missing | None]:
         view = self._look()
-        with SteadyObjectChangelog(self._log, view, self._partition) as steady:
+        with SteadyObjectChangelog(self._log, view, self._partition, self._forget) as steady:
             yield Missing(steady, self._snapshot_for(store, view))
 
     def _snapshot_for(self, store: BytesStore, view: View) -> Snapshot | None:
@@ -139,6 +144,11 @@ class ObjectSource(CopySource):
 
     def _origin(self) -> LogOrigin:
         return LogOrigin(log=self._look().checkpoint.log, partition=self._partition)
+
+    def _forget(self) -> None:
+        """Look at the log from its checkpoint on the next time: what was seen is there no more."""
+        with self._looking:
+            self._seen = None
 
     def _look(self) -> View:
         """Return the log as it is now."""
