@@ -67,7 +67,7 @@ def read_fields(path: Path) -> Fields | None:
     return None if content is None else Fields(content, repr(str(path)))
 
 
-def check_format(fields: Fields, path: Path, *known: int) -> int:
+def check_format(fields: Fields, path: Path | str, *known: int) -> int:
     """Return the format version that the file *path* says it has, which is one of those *known*.
 
     Raises:

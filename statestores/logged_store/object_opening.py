@@ -1,8 +1,10 @@
 """Opening a partition whose changelog is in an object store, and its engine on a local disk."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, closing
+from functools import partial
 from os import PathLike
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from statestores.arrow.progress import ProgressCallback
@@ -12,9 +14,10 @@ from statestores.changelog import ChangelogOptions, ReadOnlyChangelog, changelog
 from statestores.errors import SnapshotCorruptedError, StorageError
 from statestores.files.local_path import local_path
 from statestores.files.log_origin import LogOrigin, note_origin, read_origin
+from statestores.logged_store.store import LoggedStore
 from statestores.object_log import ObjectChangelog, ObjectChangelogReader
 from statestores.object_log.changelog import check_committed
-from statestores.opening import BytesStore, open_bytes_store
+from statestores.opening import BytesStore, open_bytes_store, typed_store
 from statestores.spi.durability import Durability
 from statestores.spi.offsets import TopicPartition
 from statestores.spi.specification import StoreSpecification
@@ -24,20 +27,31 @@ _ATTEMPTS = 3
 """Snapshots that are tried, each removed while it was read, before the changelog alone is."""
 
 
-class OpenedInObjects(NamedTuple):
-    """A store that has everything its changelog holds."""
+class ReadyEngine(NamedTuple):
+    """An engine on this machine that may take what the log of its partition has."""
 
     store: BytesStore
     """The store."""
 
-    changelog: ObjectChangelog
-    """The changelog, taken over."""
+    reader: ObjectChangelogReader
+    """What reads the log: nobody is fenced yet."""
+
+    logged: TopicPartition
+    """The partition under which the store commits the offsets of the log."""
+
+    committed: int | None
+    """The last of them."""
 
     snapshots: ObjectSnapshots
     """Where those of the partition are."""
 
-    restored: RestoreReport
-    """What had to be done."""
+    specification: StoreSpecification[Any, Any]
+    """What the store is."""
+
+    def close(self) -> None:
+        """Close the store."""
+        self.reader.close()
+        self.store.close()
 
 
 def open_in_objects(
@@ -49,9 +63,9 @@ def open_in_objects(
     backend: str | None,
     options: Mapping[str, object] | None,
     durability: Durability,
-    changelog_options: ChangelogOptions,
+    changelog_options: ChangelogOptions | None,
     progress: ProgressCallback | None,
-) -> OpenedInObjects:
+) -> LoggedStore[Any]:
     """Open *partition* of *root* with the engine in the local *directory*.
 
     What can go wrong on this machine goes wrong before anybody is fenced (OBJ-10).
@@ -59,18 +73,41 @@ def open_in_objects(
     Raises:
         StateStoreError: As `statestores.logged_store.open_logged_store`.
     """
-    with _ready(root, specification, partition, directory, backend, options, durability) as ready:
-        changelog = ready.on_failure.enter_context(
-            ObjectChangelog.take_over(
-                ready.reader, changelog_options, committed_offset=ready.committed
-            )
-        )
-        restored = restore_after_snapshot(
-            ready.store, ready.snapshots, changelog, ready.logged, progress
-        )
-        changelog.forget_read()
-        ready.on_failure.pop_all()
-    return OpenedInObjects(ready.store, changelog, ready.snapshots, restored)
+    engine = _opener(directory, specification, backend, options, durability)
+    ready = ready_engine(root, specification, partition, local_path(directory, "directory"), engine)
+    with ExitStack() as on_failure:
+        on_failure.callback(ready.close)
+        changelog = on_failure.enter_context(take_over(ready, changelog_options))
+        opened = bring_up(ready, changelog, progress)
+        on_failure.pop_all()
+    return opened
+
+
+def take_over(ready: ReadyEngine, options: ChangelogOptions | None) -> ObjectChangelog:
+    """Become the owner of the partition of the *ready* engine; whoever was it is fenced.
+
+    Raises:
+        StateStoreError: As `ObjectChangelog.take_over`.
+    """
+    return ObjectChangelog.take_over(
+        ready.reader, options or ChangelogOptions(), committed_offset=ready.committed
+    )
+
+
+def bring_up(
+    ready: ReadyEngine, changelog: ObjectChangelog, progress: ProgressCallback | None
+) -> LoggedStore[Any]:
+    """Join the *ready* engine with the *changelog* that was taken over, which it lacks some of.
+
+    Raises:
+        StateStoreError: As `restore_after_snapshot`. Both stay open.
+    """
+    restored = restore_after_snapshot(
+        ready.store, ready.snapshots, changelog, ready.logged, progress
+    )
+    changelog.forget_read()
+    typed = typed_store(ready.store, ready.specification)
+    return LoggedStore(typed, ready.store, changelog, ready.snapshots, restored, ready.logged)
 
 
 def restore_from_objects(
@@ -90,8 +127,9 @@ def restore_from_objects(
     Raises:
         StateStoreError: As `statestores.logged_store.open_logged_store`.
     """
-    durability = Durability.POWER_LOSS
-    with _ready(root, specification, partition, directory, backend, options, durability) as ready:
+    engine = _opener(directory, specification, backend, options, Durability.POWER_LOSS)
+    ready = ready_engine(root, specification, partition, local_path(directory, "directory"), engine)
+    with closing(ready):
         check_committed(ready.reader, ready.committed)
         return restore_after_snapshot(
             ready.store, ready.snapshots, ready.reader, ready.logged, progress
@@ -132,48 +170,71 @@ def restore_after_snapshot(
     return restore(store, changelog=changelog, partition=partition, progress=progress)
 
 
-class _Ready(NamedTuple):
-    """An engine on this machine that may take what the log of its partition has."""
-
-    store: BytesStore
-    reader: ObjectChangelogReader
-    logged: TopicPartition
-    committed: int | None
-    snapshots: ObjectSnapshots
-    on_failure: ExitStack
-
-
-@contextmanager
-def _ready(
+def ready_engine(
     root: StateRoot,
     specification: StoreSpecification[Any, Any],
     partition: int,
+    directory: Path,
+    open_engine: Callable[[], BytesStore],
+) -> ReadyEngine:
+    """Open the engine in *directory*, with *open_engine*, and the log of *partition* for reading.
+
+    Raises:
+        StoreMismatchError: It is the engine of another log (OBJ-18).
+        StateStoreError: One of them cannot be opened.
+    """
+    root.check_partition(specification.name, partition)
+    with ExitStack() as on_failure:
+        reader = root.object_log(specification.name).reader(partition)
+        origin = LogOrigin(log=reader.log_id, partition=partition)
+        known = read_origin(directory, origin)
+        store = open_engine()
+        on_failure.callback(store.close)
+        ready = _ready(root, specification, reader, store)
+        if not known:
+            note_origin(directory, origin, ready.committed)
+        on_failure.pop_all()
+    return ready
+
+
+def ready_copy(root: StateRoot, store: BytesStore, partition: int) -> ReadyEngine:
+    """Return the copy *store* of *partition*, whose directory says so, ready to be its owner.
+
+    Raises:
+        StateStoreError: The log cannot be read.
+    """
+    specification = root.store(store.name).specification
+    return _ready(root, specification, root.object_log(store.name).reader(partition), store)
+
+
+def _ready(
+    root: StateRoot,
+    specification: StoreSpecification[Any, Any],
+    reader: ObjectChangelogReader,
+    store: BytesStore,
+) -> ReadyEngine:
+    logged = changelog_partition(specification.name, reader.partition)
+    snapshots = ObjectSnapshots(
+        log=root.object_log(specification.name), log_id=reader.log_id, partition=reader.partition
+    )
+    committed = store.committed_offset(logged)
+    return ReadyEngine(store, reader, logged, committed, snapshots, specification)
+
+
+def _opener(
     directory: str | PathLike[str],
+    specification: StoreSpecification[Any, Any],
     backend: str | None,
     options: Mapping[str, object] | None,
     durability: Durability,
-) -> Iterator[_Ready]:
-    """Open the engine in *directory*, and the log for reading; close both, unless they are kept."""
-    name = specification.name
-    root.check_partition(name, partition)
-    logged = changelog_partition(name, partition)
-    with ExitStack() as on_failure:
-        log = root.object_log(name)
-        reader = on_failure.enter_context(log.reader(partition))
-        origin = LogOrigin(log=reader.log_id, partition=partition)
-        local = local_path(directory, "directory")
-        known = read_origin(local, origin)
-        store = open_bytes_store(
-            directory,
-            specification,
-            backend=backend,
-            options=options,
-            durability=durability,
-            restorable=True,
-        )
-        on_failure.enter_context(store)
-        committed = store.committed_offset(logged)
-        if not known:
-            note_origin(local, origin, committed)
-        snapshots = ObjectSnapshots(log=log, log_id=reader.log_id, partition=partition)
-        yield _Ready(store, reader, logged, committed, snapshots, on_failure)
+) -> Callable[[], BytesStore]:
+    """Return what opens the engine in *directory*, which the log can always restore."""
+    return partial(
+        open_bytes_store,
+        directory,
+        specification,
+        backend=backend,
+        options=options,
+        durability=durability,
+        restorable=True,
+    )

@@ -7,17 +7,14 @@ from typing import Any, TypeAlias, TypedDict, TypeVar, Unpack, overload
 
 from statestores.arrow.file_access import reporting
 from statestores.arrow.progress import ProgressCallback
-from statestores.changelog import (
-    ChangelogOptions,
-    changelog_partition,
-)
+from statestores.changelog import ChangelogOptions
 from statestores.errors import (
     InvalidArgumentError,
 )
 from statestores.logged_store.catching_up import join_changelog
 from statestores.logged_store.object_opening import open_in_objects
 from statestores.logged_store.store import LoggedStore
-from statestores.opening import open_bytes_store, typed_store
+from statestores.opening import open_bytes_store
 from statestores.semantics.every_kind.arguments import check_store_name
 from statestores.semantics.every_kind.self_description import check_description
 from statestores.spi.durability import Durability
@@ -163,7 +160,7 @@ def open_logged_store(
     if partition is None:
         partition = entry.only_partition()
     if state.storage is not None and directory is not None:
-        opened = open_in_objects(
+        return open_in_objects(
             state,
             specification,
             partition,
@@ -171,16 +168,8 @@ def open_logged_store(
             backend=backend,
             options=options,
             durability=durability,
-            changelog_options=changelog_options or ChangelogOptions(),
+            changelog_options=changelog_options,
             progress=progress,
-        )
-        return LoggedStore(
-            typed_store(opened.store, specification),
-            opened.store,
-            opened.changelog,
-            opened.snapshots,
-            opened.restored,
-            changelog_partition(name, partition),
         )
     source = state.partition(name, partition)
     finish_staged_writes(state, name)

@@ -117,6 +117,21 @@ class ObjectChangelog(ObjectChangelogReader, FrameAppends):
         self.check_open()
         return self._view.parts[self._partition].position
 
+    def appending(self) -> Grant:
+        """Return the grant under which the next append will be, for whoever looks at it.
+
+        Raises:
+            FencedError: Another process has taken the partition over, as an append was told.
+            CommitInDoubtError: The log takes no more appends until it is opened again.
+            StoreClosedError: It is closed.
+        """
+        self.check_open()
+        if self._is_fenced:
+            raise fenced(self._names, self._partition, "and nothing of this commit was written")
+        if self._doubt is not None:
+            self._raise_doubt(None)
+        return self._grant
+
     def read(self, from_offset: int | None = None, to_offset: int | None = None) -> Iterator[Frame]:
         start, stop = check_range(
             self.where, from_offset, to_offset, self.first_offset, self.end_offset
@@ -162,10 +177,7 @@ class ObjectChangelog(ObjectChangelogReader, FrameAppends):
         """Append one frame, and bring the log's totals up to date; a put is always durable."""
         if not isinstance(position, Position):
             raise InvalidTypeError(f"position must be a Position, got {position!r}")
-        if self._is_fenced:
-            raise fenced(self._names, self._partition, "and nothing of this commit was written")
-        if self._doubt is not None:
-            self._raise_doubt(None)
+        self.appending()
         data = self._frame(kind, batch, position)
         stored = read_entry(data, "a frame")
         reach("objects.append.before")

@@ -43,9 +43,9 @@ class LagInfo:
 
 
 def lag_behind(
-    next_offset: int | None, source: PartitionDirectory, specification: StoreSpecification[Any, Any]
+    next_offset: int, source: PartitionDirectory, specification: StoreSpecification[Any, Any]
 ) -> LagInfo:
-    """Return the lag of a store that applies *next_offset* next; ``None`` when it has everything.
+    """Return the lag of a store that applies *next_offset* next.
 
     Raises:
         StoreReshardedError: *source* is no partition of the store any more.
@@ -56,8 +56,8 @@ def lag_behind(
             end = log.end_offset
     except StoreNotFoundError:
         refuse_replaced(source.path.parent)
-        end = next_offset or 0  # the writer has not begun
-    return LagInfo(end if next_offset is None else next_offset, end)
+        end = next_offset  # the writer has not begun
+    return LagInfo(next_offset, end)
 
 
 def task_offset_sum(offsets: Iterable[int]) -> int | None:

@@ -18,11 +18,18 @@ from typing import Literal
 
 from statestores.arrow.file_access import reporting
 from statestores.engine_creation import ENGINE_DIRECTORY
-from statestores.errors import StorageError, StoreLockedError
+from statestores.errors import (
+    InvalidArgumentError,
+    StorageError,
+    StoreLockedError,
+    StoreMismatchError,
+)
 from statestores.files.directory_lock import DirectoryLock
 from statestores.files.durable_json import ENGINE_FILE
 from statestores.files.local_path import local_path
+from statestores.files.log_origin import LogOrigin, read_origin
 from statestores.generations import current_home, generation_from_name
+from statestores.root_document import StoreEntry
 from statestores.semantics.every_kind.arguments import check_time
 from statestores.spi.offsets import checked_partition
 from statestores.spi.specification import KeyValue
@@ -163,8 +170,7 @@ class LocalDirectory:
                 unused = list(_damaged(partition))
                 if (store.name, number) not in assigned:
                     unused.append(partition / ENGINE_DIRECTORY)
-                source = root.partition(store.name, number)
-                if not unused or missing_for_restore(source, entry.specification) is not None:
+                if not unused or _missing(root, entry, number, partition) is not None:
                     continue
                 removed += [
                     RemovedEngine(store=store.name, partition=number, path=path, bytes=size)
@@ -172,6 +178,32 @@ class LocalDirectory:
                     if (size := _remove_unused(path, newest_ns)) is not None
                 ]
         return removed
+
+
+def local_engines(root: StateRoot, directory: str | PathLike[str] | None) -> LocalDirectory:
+    """Return the local directory *directory* of tasks of *root*; by default *root* itself.
+
+    Raises:
+        InvalidArgumentError: It is not given, and *root* is in an object store.
+    """
+    if directory is None and root.storage is not None:
+        raise InvalidArgumentError(
+            f"engines of tasks lie on a local disk, and {root.storage.url!r} is in an object "
+            "store; give a local_directory of this machine"
+        )
+    return LocalDirectory(root.path if directory is None else directory)
+
+
+def _missing(root: StateRoot, entry: StoreEntry, number: int, directory: Path) -> str | None:
+    """Return what keeps the engine in *directory* from being restored; ``None`` if nothing."""
+    specification = entry.specification
+    if root.storage is None:
+        return missing_for_restore(root.partition(specification.name, number), specification)
+    origin = LogOrigin(log=root.object_log(specification.name).log_id(), partition=number)
+    try:
+        return None if read_origin(directory, origin) else "nobody knows of which log it is"
+    except StoreMismatchError as error:
+        return str(error)
 
 
 def _remove_unused(engine: Path, newest_ns: int) -> int | None:

@@ -7,9 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from statestores.changelog import ChangelogOptions
-from statestores.errors import (
-    InvalidArgumentError,
-)
+from statestores.errors import CapabilityNotSupportedError, InvalidArgumentError
 from statestores.files.directory_lock import DirectoryLock
 from statestores.logged_store import LoggedStore, join_changelog
 from statestores.root_document import TASKS_DIRECTORY
@@ -18,6 +16,7 @@ from statestores.spi.durability import Durability
 from statestores.staging.staged_write import finish_staged_writes
 from statestores.state_root import PartitionDirectory, StateRoot
 from statestores.tasks.commits.committed_ends import CommittedEnds
+from statestores.tasks.commits.directory_commits import DirectoryCommits
 from statestores.tasks.commits.task_commit import (
     changelog_ends,
     finish_commit,
@@ -25,7 +24,8 @@ from statestores.tasks.commits.task_commit import (
 )
 from statestores.tasks.commits.task_outputs import TaskOutputs
 from statestores.tasks.commits.written_stores import WrittenStores
-from statestores.tasks.local_directory import LocalDirectory
+from statestores.tasks.local_directory import local_engines
+from statestores.tasks.objects.opening import open_task_in_objects
 from statestores.tasks.rebuilding import OnCorruption, Rebuild, check_on_corruption, open_local
 from statestores.tasks.restore_progress import RestoreListener, RestoreReporter
 from statestores.tasks.standby import Standby
@@ -50,13 +50,16 @@ def open_task(
 ) -> Task:
     """Open the *stores* of a task as one, each brought up to its changelog.
 
-    A commit that a crash has stopped halfway is finished first.
+    A commit that a crash has stopped halfway is finished first. In a root in an object store,
+    opening takes the partitions of all stores over: whoever has the task open is fenced, and its
+    next commit raises `FencedError` (TSK-17).
 
     Args:
         root: The state root, or its path. The stores have been added to it before.
         task_id: The task; its partition is that of every store.
         stores: The names of the stores, at least one.
-        local_directory: Where the engines lie; by default in the state root.
+        local_directory: Where the engines lie; by default in the state root. With a root in an
+            object store it must be given.
         backend: The backend of new engines.
         options: The backend's own options.
         durability: What a commit survives.
@@ -69,7 +72,10 @@ def open_task(
 
     Raises:
         CommitConflictError: A recorded commit emits, and there are no *outputs*.
-        InvalidArgumentError: There is no store, or one that has no such partition.
+        InvalidArgumentError: There is no store, or one that has no such partition; or no directory
+            for the engines of a root in an object store.
+        CapabilityNotSupportedError: There are *outputs*, and the root is in an object store.
+        FencedError: Another process has taken the task over at the same time.
         StoreNotFoundError: The state root has no such store.
         StoreLockedError: Another process has the task, or one of its stores.
         StoreCorruptedError: A store that the task has written is gone, or an older copy of it was
@@ -82,7 +88,27 @@ def open_task(
     if not names:
         raise InvalidArgumentError(f"the task {task} has no stores; name at least one")
     check_on_corruption(on_corruption)
-    local = LocalDirectory(state.path if local_directory is None else local_directory)
+    if state.storage is not None:
+        if outputs is not None:
+            raise CapabilityNotSupportedError(
+                f"the task {task} emits records, which are files, and {state.storage.url!r} is in "
+                "an object store; open it on a state root in a directory"
+            )
+        return open_task_in_objects(
+            state,
+            state.storage,
+            task,
+            names,
+            local=local_engines(state, local_directory),
+            backend=backend,
+            options=options,
+            durability=durability,
+            changelog_options=changelog_options,
+            on_corruption=on_corruption,
+            standbys=standbys,
+            listener=listener,
+        )
+    local = local_engines(state, local_directory)
     sources = {name: state.partition(name, task.partition) for name in names}
     directory = state.path / TASKS_DIRECTORY / str(task)
     copies = {standby.name: standby for standby in standbys if standby.is_open}
@@ -128,7 +154,8 @@ def open_task(
         if outputs is not None:
             outputs.check(dict.fromkeys(written.outputs, 1) | dict(ends.outputs))
         on_failure.pop_all()
-    return Task(task, opened, lock, directory, rebuilds, durability, written, ends, outputs)
+    commits = DirectoryCommits(directory, lock, durability, written, ends, outputs)
+    return Task(task, opened, commits, rebuilds)
 
 
 def _open_and_restore(

@@ -5,7 +5,7 @@ A damaged engine is never wiped unasked: without a word from the caller opening 
 out what happened.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -93,20 +93,15 @@ def open_local(
         )
 
     is_new = backend_of(directory) is None
-
-    try:
-        store = opened()
-    except StoreCorruptedError as error:
-        if on_corruption == "fail":
-            raise
-        missing = missing_for_restore(source, specification)
-        if missing is not None:
-            raise StoreCorruptedError(
-                f"{specification.name!r} is damaged and cannot be rebuilt, since {missing}: {error}"
-            ) from error
-        kept_at = _set_aside(directory)
-        rebuild = Rebuild(store=specification.name, reason=str(error), kept_at=kept_at)
-        return opened(), rebuild
+    store, rebuild = open_or_rebuild(
+        directory,
+        specification.name,
+        opened,
+        missing=lambda: missing_for_restore(source, specification),
+        on_corruption=on_corruption,
+    )
+    if rebuild is not None:
+        return store, rebuild
     if not is_new:
         try:
             logged = changelog_partition(specification.name, int(source.path.name))
@@ -115,6 +110,38 @@ def open_local(
             store.close()
             raise
     return store, None
+
+
+def open_or_rebuild(
+    directory: Path,
+    name: str,
+    opened: Callable[[], BytesStore],
+    *,
+    missing: Callable[[], str | None],
+    on_corruption: OnCorruption,
+) -> tuple[BytesStore, Rebuild | None]:
+    """Return what *opened* gives, the store *name* in *directory*, if need be in place of damage.
+
+    *missing* says in words what keeps the store from being restored from scratch.
+
+    Raises:
+        StoreCorruptedError: The engine's files are damaged, and the policy is to fail, or something
+            is *missing*.
+        StateStoreError: What *opened* raises.
+    """
+    try:
+        return opened(), None
+    except StoreCorruptedError as error:
+        if on_corruption == "fail":
+            raise
+        lacking = missing()
+        if lacking is not None:
+            raise StoreCorruptedError(
+                f"{name!r} is damaged and cannot be rebuilt, since {lacking}: {error}"
+            ) from error
+        kept_at = _set_aside(directory)
+        rebuild = Rebuild(store=name, reason=str(error), kept_at=kept_at)
+        return opened(), rebuild
 
 
 def missing_for_restore(

@@ -30,6 +30,8 @@ from statestores.errors import (
 )
 from statestores.files.local_path import local_path
 from statestores.logged_store import LoggedStore, join_changelog
+from statestores.logged_store.object_opening import ReadyEngine, bring_up, ready_copy, take_over
+from statestores.object_log import ObjectChangelog
 from statestores.opening import BytesStore, open_bytes_store, typed_store
 from statestores.semantics.every_kind.arguments import check_store_name
 from statestores.spi.closing import Closing
@@ -306,19 +308,65 @@ class Standby(Closing):
 
         Raises:
             StoreClosedError: The standby is closed or promoted.
-            StoreLockedError: The old writer still holds the changelog.
-            CapabilityNotSupportedError: The changelog is in an object store.
+            StoreLockedError: The old writer still holds the changelog. In an object store it is
+                fenced instead (TSK-20).
+            FencedError: Another process takes the partition over at the same time.
             StateStoreError: As `statestores.open_logged_store`.
         """
+        with self._handing_over():
+            if self._root.storage is None:
+                return self._take_over(changelog_options, progress)
+            ready = self._made_ready()
+            with ExitStack() as on_failure:
+                taken = on_failure.enter_context(take_over(ready, changelog_options))
+                promoted = self._taken_over(ready, taken, progress)
+                on_failure.pop_all()
+            return promoted
+
+    @contextmanager
+    def _handing_over(self) -> Iterator[None]:
+        """Keep everybody else from the copy in the block; if that raises, it follows as before."""
         was_following = self.is_following
         self.stop()
         try:
             with self._polling:
-                promoted = self._take_over(changelog_options, progress)
+                yield
         except BaseException:
             if was_following and self.is_open:
                 self.follow(self._interval_s)
             raise
+
+    def _made_ready(self) -> ReadyEngine:
+        """Return the copy, in an object store and near the end of its changelog, to take that over.
+
+        Requires: `_handing_over`.
+
+        Raises:
+            StateStoreError: As `poll`.
+        """
+        self._poll(None)
+        return ready_copy(self._root, self._opened(), self._partition)
+
+    def _taken_over(
+        self, ready: ReadyEngine, changelog: ObjectChangelog, progress: ProgressCallback | None
+    ) -> LoggedStore[Any]:
+        """Become the owner of *changelog*, which was taken over for what was made *ready*.
+
+        Requires: `_handing_over`.
+
+        Raises:
+            StateStoreError: As `poll`. The standby stays one, and *changelog* open.
+        """
+        next_offset = offset_after(self._opened().committed_offset(self._logged))
+        if next_offset < changelog.view.parts[self._partition].compacted_to:
+            # What is no commit on the way there is not put into a copy that facades show.
+            self._poll(progress)
+        return self._become(bring_up(ready._replace(store=self._opened()), changelog, progress))
+
+    def _become(self, promoted: LoggedStore[Any]) -> LoggedStore[Any]:
+        """Be *promoted*, which has the store."""
+        self._promoted = promoted  # first: see `read_only`
+        self._store = None
         return promoted
 
     def _take_over(
@@ -330,16 +378,15 @@ class Standby(Closing):
             # What is no commit on the way there is not put into a copy that facades show.
             self._poll(progress)
             store = self._opened()
-        promoted = join_changelog(
-            store,
-            self._root,
-            self._partition,
-            changelog_options=changelog_options,
-            progress=progress,
+        return self._become(
+            join_changelog(
+                store,
+                self._root,
+                self._partition,
+                changelog_options=changelog_options,
+                progress=progress,
+            )
         )
-        self._promoted = promoted  # first: see `read_only`
-        self._store = None
-        return promoted
 
     def metrics(self) -> Metrics:
         """Return how far the copy is, and the metrics of its store (MET-11).

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any, TypeVar, overload
 
 from statestores.errors import (
@@ -12,15 +11,11 @@ from statestores.errors import (
     StoreClosedError,
     StoreNotFoundError,
 )
-from statestores.failpoints import reach
-from statestores.files.directory_lock import DirectoryLock
 from statestores.logged_store import LoggedStore
-from statestores.logged_store.encoded_commit import commit_encoded
 from statestores.semantics.every_kind.arguments import check_store_name
 from statestores.semantics.every_kind.self_description import check_description
 from statestores.serdes.typed_stores.processor_store import for_processors
 from statestores.spi.closing import Closing
-from statestores.spi.durability import Durability
 from statestores.spi.metrics.catalog import tagged
 from statestores.spi.metrics.metric import Metrics
 from statestores.spi.offsets import Position, TopicPartition
@@ -37,14 +32,7 @@ from statestores.spi.stores.timestamped_key_value import TimestampedKeyValueStor
 from statestores.spi.stores.versioned import VersionedStore
 from statestores.spi.stores.window import WindowStore
 from statestores.spi.window_specification import Window
-from statestores.tasks.commits.committed_ends import CommittedEnds
-from statestores.tasks.commits.task_commit import (
-    forget_commit,
-    is_recorded,
-    record_commit,
-)
-from statestores.tasks.commits.task_outputs import TaskOutputs
-from statestores.tasks.commits.written_stores import WrittenStores
+from statestores.tasks.commits.task_commits import TaskCommits
 from statestores.tasks.lag import LATEST_OFFSET, LagInfo
 from statestores.tasks.rebuilding import Rebuild
 from statestores.tasks.task_id import TaskId
@@ -63,24 +51,14 @@ class Task(Closing):
         self,
         task_id: TaskId,
         stores: Mapping[str, LoggedStore[Any]],
-        lock: DirectoryLock,
-        directory: Path,
+        commits: TaskCommits,
         rebuilds: Sequence[Rebuild],
-        durability: Durability,
-        written: WrittenStores,
-        ends: CommittedEnds,
-        outputs: TaskOutputs | None = None,
     ) -> None:
-        """Take over open stores, and the lock of the task."""
-        self._written = written
-        self._ends = ends
-        self._outputs = outputs
+        """Take over open stores, and what commits them as one."""
         self._id = task_id
         self._stores = dict(stores)
-        self._lock = lock
-        self._directory = directory
+        self._commits = commits
         self._rebuilds = tuple(rebuilds)
-        self._durability = durability
         self._open = True
         self._is_half_committed = False
         self._is_half_rolled_back = False
@@ -195,6 +173,8 @@ class Task(Closing):
             CommitConflictError: An earlier commit stopped halfway: it is committed. Close the
                 task and open it again.
             InvalidTypeError, InvalidArgumentError: The position is malformed.
+            FencedError: The task is in an object store, and another process has taken it over;
+                nothing of this was committed.
             StorageError: The disk is full or failed. Commit again: that says whether this one
                 was committed before it failed.
         """
@@ -207,17 +187,14 @@ class Task(Closing):
                     f"the task {self._id}, and a position names what the task reads; leave it out"
                 )
         pending = [store for store in self._stores.values() if store.store.has_pending_writes]
-        emits = self._outputs is not None and self._outputs.has_pending
         committed = pending or list(self._stores.values())[:1]
-        if len(committed) > 1 or emits:
+        if len(committed) > 1 or self._commits.emits:
             self._commit_several(committed, reached)
         else:  # one store commits as one anyway
             self._commit_one(committed[0], reached)
         # It is committed, and there is nothing to roll back: whoever does not get to the end of
         # this method is told so.
-        reached_outputs = {} if self._outputs is None else self._outputs.reached
-        self._written.note(committed, reached_outputs)
-        self._ends.note(self._stores.values(), reached_outputs)
+        self._commits.note(committed, self._stores.values())
         self._is_half_committed = False
 
     def _commit_one(self, store: LoggedStore[Any], reached: Position) -> None:
@@ -234,21 +211,11 @@ class Task(Closing):
         is_committed = False
         try:
             self._is_half_committed = True  # until more is known
-            outputs = self._outputs
-            recorded = record_commit(self._directory, pending, reached, self._durability, outputs)
+            carry_out = self._commits.record(pending, reached)
             is_committed = True
-            reach("task.recorded")
-            if outputs is not None and recorded.emitted is not None:
-                outputs.publish(recorded.emitted)
-                reach("task.outputs-appended")
-            for store, changes in recorded.changes:
-                commit_encoded(store, reached, changes)
-            reach("task.carried-out")
-            forget_commit(self._directory)
-            if outputs is not None:
-                outputs.forget()
+            carry_out()
         except BaseException:  # also an interrupt
-            self._is_half_committed = is_committed or is_recorded(self._directory)
+            self._is_half_committed = is_committed or self._commits.is_recorded()
             raise
 
     def rollback(self) -> None:
@@ -263,8 +230,7 @@ class Task(Closing):
         done = 0
         self._is_half_rolled_back = True  # no commit of the rest, should this be interrupted
         try:
-            if self._outputs is not None:
-                self._outputs.forget()
+            self._commits.forget()
             for store in self._stores.values():
                 store.store.rollback()
                 done += 1
@@ -305,8 +271,7 @@ class Task(Closing):
         """Close the stores; pending writes are forgotten. Idempotent."""
         self._open = False
         with ExitStack() as stack:
-            stack.callback(self._lock.release)
-            stack.callback(self._ends.close)
+            stack.callback(self._commits.close)
             for store in self._stores.values():
                 stack.callback(store.close)
 

@@ -31,9 +31,9 @@ from statestores.tasks.idle_offsets import IdleOffsets
 from statestores.tasks.lag import LagInfo
 from statestores.tasks.local_directory import (
     CLEANUP_DELAY_MS,
-    LocalDirectory,
     Orphan,
     RemovedEngine,
+    local_engines,
 )
 from statestores.tasks.rebuilding import OnCorruption, check_on_corruption
 from statestores.tasks.restore_order import bytes_to_restore
@@ -81,7 +81,8 @@ class TaskManager(Closing):
         Args:
             root: The state root, or its path; it has every store.
             groups: The stores that belong together. All of one group have as many partitions.
-            local_directory: Where engines lie; by default in the state root. Standbys need one.
+            local_directory: Where engines lie; by default in the state root. Standbys need one,
+                and so does a state root in an object store.
             backend: The backend of new engines.
             options: The backend's own options.
             durability: What a task's commit survives.
@@ -97,7 +98,8 @@ class TaskManager(Closing):
             UnknownBackendError, MissingDriverError: There is no such backend, or not its driver.
             StoreNotFoundError: There is no state root, or it lacks a store.
             InvalidArgumentError: A group has no store, or its stores differ in their partitions;
-                or a store is in two groups.
+                or a store is in two groups. There is no local directory, and the root is in an
+                object store.
         """
         self._root = root if isinstance(root, StateRoot) else StateRoot.open(root)
         self._groups = TaskGroups(self._root, stores_by_group(groups))
@@ -113,9 +115,7 @@ class TaskManager(Closing):
             )
         check_interval(follow_interval_s)
         self._has_local_directory = local_directory is not None
-        self._local = LocalDirectory(
-            self._root.path if local_directory is None else local_directory
-        )
+        self._local = local_engines(self._root, local_directory)
         self._restore_threads = restore_threads
         self._restores = RestoreLedger(listener)
         self._source = cache(partial(copy_source, self._root))
@@ -134,7 +134,7 @@ class TaskManager(Closing):
         self._idle = IdleOffsets(self._local, options, self._opener.durability)
         self._board = TaskBoard()
         self._reports = TaskReports(
-            self._root,
+            self._source,
             self._groups,
             self._board,
             self._restores,
@@ -227,12 +227,14 @@ class TaskManager(Closing):
     def _effort(self, task_id: TaskId) -> tuple[bool, int]:
         """Return what tasks are opened in the order of: promotions first, then the least to do."""
         partition = task_id.partition
-        behind = sum(
-            bytes_to_restore(
-                self._root.partition(name, partition), self._idle.known(name, partition)
+        behind = 0
+        if self._root.storage is None:  # where a look costs no request
+            behind = sum(
+                bytes_to_restore(
+                    self._root.partition(name, partition), self._idle.known(name, partition)
+                )
+                for name in self._groups.stores(task_id)
             )
-            for name in self._groups.stores(task_id)
-        )
         return self.states[task_id] is not TaskState.PROMOTING, behind
 
     def _make_ready(self, task_id: TaskId) -> None:

@@ -1,11 +1,12 @@
 """How far the tasks of a process are, running or not: lags and offset sums (KIP-535, KIP-441)."""
 
+from collections.abc import Callable
 from contextlib import suppress
 
 from statestores.errors import StoreClosedError
-from statestores.state_root import StateRoot
+from statestores.tasks.copying.source import CopySource
 from statestores.tasks.idle_offsets import IdleOffsets
-from statestores.tasks.lag import LATEST_OFFSET, LagInfo, lag_behind, task_offset_sum
+from statestores.tasks.lag import LATEST_OFFSET, LagInfo, task_offset_sum
 from statestores.tasks.task_board import TaskBoard
 from statestores.tasks.task_groups import TaskGroups
 from statestores.tasks.task_id import TaskId
@@ -17,14 +18,17 @@ class TaskReports:
 
     def __init__(
         self,
-        root: StateRoot,
+        source: Callable[[str, int], CopySource],
         groups: TaskGroups,
         board: TaskBoard,
         restores: RestoreLedger,
         idle: IdleOffsets | None,
     ) -> None:
-        """Report what is on *board*, and the engines that *idle* knows, where these are local."""
-        self._root = root
+        """Report what is on *board*, and the engines that *idle* knows, where these are local.
+
+        *source* gives where a partition of a store has its rows from.
+        """
+        self._source = source
         self._groups = groups
         self._board = board
         self._restores = restores
@@ -58,11 +62,9 @@ class TaskReports:
         if reached is None:
             known = None if self._idle is None else self._idle.known(name, task_id.partition)
             reached = known or 0
-        return lag_behind(
-            None if reached == LATEST_OFFSET else reached,
-            self._root.partition(name, task_id.partition),
-            self._root.store(name).specification,
-        )
+        has_everything = reached == LATEST_OFFSET
+        lag = self._source(name, task_id.partition).lag(0 if has_everything else reached)
+        return LagInfo(lag.end_offset, lag.end_offset) if has_everything else lag
 
     def offset_sums(self) -> dict[TaskId, int]:
         """Return the offset sum of each task that has something here.

@@ -26,7 +26,6 @@ from statestores.errors import (
 from statestores.logged_store import LoggedStore
 from statestores.object_log import ObjectLog
 from statestores.storage import Found, StorageUrl, open_storage
-from statestores.tasks import TaskManager
 from statestores.verification import Status, verify
 from statestores_conformance.many_cases import for_each
 
@@ -244,7 +243,6 @@ def test_what_is_not_there_yet_is_refused_by_name(
     for call in (
         lambda: root.path,
         lambda: root.partition("counts", 0),
-        lambda: TaskManager(root, {0: ["counts"]}),
     ):
         with pytest.raises(CapabilityNotSupportedError, match="open_logged_store"):
             call()

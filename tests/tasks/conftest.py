@@ -1,5 +1,6 @@
 """A state root with two stores of one group, and one of another."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -7,10 +8,8 @@ import pytest
 import statestores as ss
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> ss.StateRoot:
-    """A state root: ``counts`` and ``rates`` belong together, ``names`` is alone."""
-    state = ss.StateRoot.create(tmp_path / "state")
+def _root_in(directory: Path) -> ss.StateRoot:
+    state = ss.StateRoot.create(directory)
     state.add_store(ss.KeyValue("counts", key=ss.utf8, value=ss.int64), partitions=3)
     state.add_store(
         ss.Versioned("rates", history_retention_ms=1_000, key=ss.utf8, value=ss.int64),
@@ -18,3 +17,15 @@ def root(tmp_path: Path) -> ss.StateRoot:
     )
     state.add_store(ss.KeyValue("names", key=ss.utf8, value=ss.utf8), partitions=2)
     return state
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> ss.StateRoot:
+    """A state root: ``counts`` and ``rates`` belong together, ``names`` is alone."""
+    return _root_in(tmp_path / "state")
+
+
+@pytest.fixture
+def root_in() -> Callable[[Path], ss.StateRoot]:
+    """What makes another such state root in a directory."""
+    return _root_in

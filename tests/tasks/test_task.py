@@ -2,6 +2,7 @@
 
 import shutil
 import signal
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -68,9 +69,11 @@ def test_stores_of_a_task_commit_together(root: ss.StateRoot, backend: str) -> N
 
 
 @pytest.mark.spec("TSK-3")
-@pytest.mark.parametrize(
-    "name",
-    [
+def test_a_kill_at_any_step_leaves_a_commit_of_all_stores(
+    root_in: Callable[[Path], ss.StateRoot], tmp_path: Path, subtests: pytest.Subtests
+) -> None:
+    """Killed at each step of a commit: both stores have the number that the position says."""
+    for name in (
         "task.record-written",
         "task.recording",
         "task.recorded",
@@ -83,24 +86,28 @@ def test_stores_of_a_task_commit_together(root: ss.StateRoot, backend: str) -> N
         "task.carried-out",
         "task.forgotten",
         "task.noting",
-    ],
-)
-def test_a_kill_at_any_step_leaves_a_commit_of_all_stores(root: ss.StateRoot, name: str) -> None:
-    """Killed at each step of a commit: both stores have the number that the position says."""
-    for at in ("1",) if name == "task.noting" else ("1", "4"):
-        killed = run(WRITER, root.path, "rocksdb", name, at)
-        assert killed.returncode == -signal.SIGKILL
-        acknowledged = [int(line) for line in killed.stdout.split()]
-        with open_task(root, "0_0", NAMES) as task:
-            reached = task.position.get(INPUT, -1)
-            found = task.store("counts").get("number")
-            record = task.store("rates").get("number")
+    ):
+        root = root_in(tmp_path / name)
+        for at in ("1",) if name == "task.noting" else ("1", "4"):
+            with subtests.test(name, at=at):
+                check_after_kill(root, name, at)
 
-            assert reached >= max(acknowledged, default=-1)
-            assert found == (None if reached < 0 else reached)
-            assert (record and record.value) == found
-            ends = {store.changelog.end_offset for store in task.stores.values()}
-            assert ends == {reached + 1}
+
+def check_after_kill(root: ss.StateRoot, name: str, at: str) -> None:
+    """Kill the writer at the failpoint *name*, and look at what it has left."""
+    killed = run(WRITER, root.path, "rocksdb", name, at)
+    assert killed.returncode == -signal.SIGKILL
+    acknowledged = [int(line) for line in killed.stdout.split()]
+    with open_task(root, "0_0", NAMES) as task:
+        reached = task.position.get(INPUT, -1)
+        found = task.store("counts").get("number")
+        record = task.store("rates").get("number")
+
+        assert reached >= max(acknowledged, default=-1)
+        assert found == (None if reached < 0 else reached)
+        assert (record and record.value) == found
+        ends = {store.changelog.end_offset for store in task.stores.values()}
+        assert ends == {reached + 1}
 
 
 @pytest.mark.spec("TSK-3")

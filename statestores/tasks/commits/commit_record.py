@@ -33,7 +33,7 @@ from statestores.logged_store import LoggedStore
 from statestores.spi.offsets import Position
 from statestores.state_root import StateRoot
 from statestores.tasks.commits.record_file import (
-    RecordFile,
+    RecordParts,
     damaged_record,
     read_file,
     write_file,
@@ -86,7 +86,7 @@ def write_record(
     parts: list[bytes] = []
     for store, pending in changes:
         base = store.changelog.end_offset
-        part = _segment_of(store, base, pending, position)
+        part = packed_part(store, base, pending, position)
         content["stores"][store.name] = {"base_offset": base, "bytes": len(part)}
         parts.append(part)
     if outputs is not None:
@@ -95,9 +95,10 @@ def write_record(
     write_file(path, content, parts)
 
 
-def _segment_of(
+def packed_part(
     store: LoggedStore[Any], base_offset: int, changes: EncodedChanges, position: Position
 ) -> bytes:
+    """Return what a record has of *store*: a segment with one frame."""
     content = FrameContent(changes.rows, position)
     return segment_in_memory(
         store.changelog.store_kind,
@@ -121,9 +122,9 @@ def read_record(path: Path, root: StateRoot) -> RecordedCommit | None:
         return None
     fields = Fields(file.content, repr(str(path)))
     check_format(fields, path, RECORD_FORMAT)
-    slices = _Slices(path, file)
+    slices = RecordParts(path, file)
     parts = {
-        name: _read_part(path, name, part.integer("base_offset"), slices.next(part), root)
+        name: read_part(path, name, part.integer("base_offset"), slices.next(part), root)
         for name, part in fields.inside("stores").items()
     }
     if not parts:
@@ -135,28 +136,12 @@ def read_record(path: Path, root: StateRoot) -> RecordedCommit | None:
     return RecordedCommit(parts=parts, outputs=outputs)
 
 
-class _Slices:
-    """The parts of a file, one after the other."""
+def read_part(path: Path | str, name: str, base: int, data: bytes, root: StateRoot) -> RecordedPart:
+    """Return the one frame of the store *name*, which the record at *path* has as *data*.
 
-    def __init__(self, path: Path, file: RecordFile) -> None:
-        self._path, self._data, self._at = path, file.data, file.parts_at
-
-    def next(self, part: Fields) -> bytes:
-        """Return the next part, which the contents describe as *part*."""
-        begin = self._at
-        self._at += part.integer("bytes")
-        return self._data[begin : self._at]
-
-    def end(self) -> None:
-        """Accept a file that ends with the last part."""
-        if self._at != len(self._data):
-            raise damaged_record(
-                self._path, f"its parts end at byte {self._at}, and it at {len(self._data)}"
-            )
-
-
-def _read_part(path: Path, name: str, base: int, data: bytes, root: StateRoot) -> RecordedPart:
-    """Return the one frame of the store *name*."""
+    Raises:
+        StoreCorruptedError: It is none.
+    """
     kind = root.store(name).specification.kind
     try:
         segment = MemorySegment.of(str(path), data)

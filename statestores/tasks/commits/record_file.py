@@ -24,7 +24,7 @@ import google_crc32c
 from statestores.arrow.file_access import reporting
 from statestores.errors import StoreCorruptedError
 from statestores.failpoints import reach
-from statestores.files.strict_json import parse_object
+from statestores.files.strict_json import Fields, parse_object
 
 _MAGIC = b"statetsk"
 _HEAD = Struct(">8sII")
@@ -44,7 +44,31 @@ class RecordFile(NamedTuple):
     """Where in it the first part begins."""
 
 
-def damaged_record(record: Path, reason: str) -> StoreCorruptedError:
+class RecordParts:
+    """The parts of a record, one after the other."""
+
+    def __init__(self, where: Path | str, record: RecordFile) -> None:
+        self._where, self._data, self._at = where, record.data, record.parts_at
+
+    def next(self, part: Fields) -> bytes:
+        """Return the next part, which the contents describe as *part*."""
+        begin = self._at
+        self._at += part.integer("bytes")
+        return self._data[begin : self._at]
+
+    def end(self) -> None:
+        """Accept a record that ends with the last part.
+
+        Raises:
+            StoreCorruptedError: It does not.
+        """
+        if self._at != len(self._data):
+            raise damaged_record(
+                self._where, f"its parts end at byte {self._at}, and it at {len(self._data)}"
+            )
+
+
+def damaged_record(record: Path | str, reason: str) -> StoreCorruptedError:
     """Return the error for a record that is not what was written."""
     return StoreCorruptedError(
         f"the recorded commit of a task in {str(record)!r} is damaged: {reason}; put it back from "
@@ -59,14 +83,20 @@ def write_file(path: Path, content: Mapping[str, Any], parts: Sequence[bytes]) -
     Raises:
         StorageError: It cannot be written.
     """
+    data = pack_record(content, parts)
+    with reporting("write", path), path.open("wb", buffering=0) as file:
+        _write_all(file.fileno(), data)
+        reach("task.record-written")
+        os.fdatasync(file.fileno())
+
+
+def pack_record(content: Mapping[str, Any], parts: Sequence[bytes]) -> bytes:
+    """Return the stored form of a record of *content* and *parts*."""
     text = json.dumps(content, separators=(",", ":"), ensure_ascii=False).encode()
     checksum = google_crc32c.value(len(text).to_bytes(4, "big"))
     for piece in (text, *parts):
         checksum = google_crc32c.extend(checksum, piece)
-    with reporting("write", path), path.open("wb", buffering=0) as file:
-        _write_all(file.fileno(), b"".join([_HEAD.pack(_MAGIC, checksum, len(text)), text, *parts]))
-        reach("task.record-written")
-        os.fdatasync(file.fileno())
+    return b"".join([_HEAD.pack(_MAGIC, checksum, len(text)), text, *parts])
 
 
 def read_file(path: Path) -> RecordFile | None:
@@ -86,6 +116,15 @@ def read_file(path: Path) -> RecordFile | None:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 raise damaged_record(path, "it is no file")
             data = file.read()
+    return unpack_record(data, path)
+
+
+def unpack_record(data: bytes, path: Path | str) -> RecordFile:
+    """Return the record of which *data*, found at *path*, is the stored form.
+
+    Raises:
+        StoreCorruptedError: It is not what was written.
+    """
     if len(data) < _HEAD.size:
         raise damaged_record(path, f"it has {len(data)} bytes")
     magic, checksum, length = _HEAD.unpack_from(data)
