@@ -14,6 +14,7 @@ from statestores.object_log import log as log_module
 from statestores.object_log.documents import pack_document
 from statestores.spi import Changes, Position, TopicPartition
 from statestores.storage import Found, ObjectStorage, open_storage
+from statestores.tasks import open_task
 
 _GOLDEN = Path(__file__).parent / "golden" / "log.json"
 _INPUT = TopicPartition("clicks", 3)
@@ -104,17 +105,36 @@ def _check_compacted(log: ObjectLog) -> None:
         assert reader.position == {_INPUT: 1003}
 
 
+@pytest.mark.spec("TSK-18", "TSK-19", "OBJ-2")
+def test_the_golden_task(url: str, tmp_path: Path) -> None:
+    """A task of an earlier release, which has died between its first store and the second."""
+    storage = open_storage(url)
+    for name, data in json.loads((_GOLDEN.parent / "task.json").read_text()).items():
+        storage.create(name, base64.b64decode(data))
+    assert len(list(storage.list("@tasks/0_0/records/counts/"))) == 1
+    assert len(list(storage.list("@tasks/0_0/written/"))) == 2
+    with open_task(
+        url, "0_0", ["counts", "rates"], local_directory=tmp_path, backend="memory"
+    ) as task:
+        assert task.position == {TopicPartition("words", 0): 2}
+        assert task.store("counts").get("number") == 2
+        assert task.store("rates").get("number").value == 2
+    assert list(storage.list("@tasks/0_0/records/")) == []
+
+
 @pytest.mark.spec("OBJ-3")
-@pytest.mark.parametrize("kind", ["take", "write", "void", "else"])
-def test_documents_of_later_releases(log: ObjectLog, kind: str) -> None:
+def test_documents_of_later_releases(log: ObjectLog, subtests: pytest.Subtests) -> None:
     """They are refused by name, and so is what contradicts itself."""
     name = "store/root/" + "0" * 20
-    content = {"format": 2} if kind != "else" else {}
-    log.storage.create(name, pack_document(kind, content))
-    with pytest.raises(UnsupportedFormatError, match="upgrade statestores"):
-        log.reader(0)
-    if kind != "else":
-        log.storage.delete(name)
-        log.storage.create(name, pack_document(kind, {"id": ""}))
-        with pytest.raises(ChangelogCorruptedError, match="malformed"):
-            log.reader(0)
+    for kind in ("take", "write", "void", "else"):
+        with subtests.test(kind):
+            content = {"format": 2} if kind != "else" else {}
+            log.storage.delete(name)
+            log.storage.create(name, pack_document(kind, content))
+            with pytest.raises(UnsupportedFormatError, match="upgrade statestores"):
+                log.reader(0)
+            if kind != "else":
+                log.storage.delete(name)
+                log.storage.create(name, pack_document(kind, {"id": ""}))
+                with pytest.raises(ChangelogCorruptedError, match="malformed"):
+                    log.reader(0)
