@@ -288,8 +288,8 @@ class Task(Closing):
     def _check_not_half_committed(self) -> None:
         if self._is_half_committed:
             raise CommitConflictError(
-                f"a commit of the task {self._id} is made and has not ended; close the task and "
-                "open it again"
+                f"a commit of the task {self._id} is recorded and has not ended; close the task "
+                "and open it again"
             )
 
     def _check_open(self) -> None:
