@@ -1,9 +1,11 @@
 """Tasks on a real S3 server: killed at each step, and without answers."""
 
 import json
+import os
 import random
 import shutil
 import signal
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +15,10 @@ from s3 import Bucket, FaultyProxy, Server
 from task_writer import INPUT, NAMES
 
 import statestores as ss
-from statestores.errors import CommitConflictError, StorageError
+from statestores.errors import CommitConflictError, FencedError, StorageError
 from statestores.tasks import Task, open_task
 
+TURNS = 40 if os.environ.get("STATESTORES_SOAK") == "1" else 3
 _PROGRAM = Path(__file__).parent / "kit" / "task_writer.py"
 _STEPS = (
     ("task.recording", 1),
@@ -125,6 +128,46 @@ def write_without_answers(bucket: Bucket, proxy: FaultyProxy, directory: Path, f
             pass  # in doubt, or made and not ended: the next opening finds out
         done = check(bucket, directory / "checked", done)
     assert done > 0
+
+
+@pytest.mark.spec("TSK-17", "TSK-18")
+def test_owners_that_race(bucket: Bucket, tmp_path: Path) -> None:
+    """Many take the task from each other at the same time: each commit is in both, or in none."""
+    make(bucket)
+    acknowledged: list[bytes] = []
+    denied: list[bytes] = []
+
+    def drive(driver: int) -> None:
+        for turn in range(TURNS):
+            try:
+                task = opened(bucket, tmp_path / str(driver))
+            except FencedError:
+                continue
+            for number in range(3):
+                key = b"%d.%d.%d" % (driver, turn, number)
+                for name in NAMES:
+                    task.logged_store(name).store.put(key, b"")
+                try:
+                    task.commit({INPUT: task.next_offset(INPUT)})
+                except FencedError:
+                    denied.append(key)
+                    break
+                except CommitConflictError:
+                    acknowledged.append(key)  # made, and carried out by who has fenced it
+                    break
+                acknowledged.append(key)
+            task.close()
+
+    with ThreadPoolExecutor(3) as threads:
+        list(threads.map(drive, range(3)))
+    with opened(bucket, tmp_path / "last") as task:
+        for name in NAMES:
+            keys = [key for key, _ in task.logged_store(name).store.range()]
+
+            assert keys == sorted(acknowledged)
+        assert task.position == {INPUT: len(acknowledged) - 1}
+    assert not set(denied) & set(acknowledged)
+    assert acknowledged
 
 
 @pytest.mark.spec("TSK-18")
