@@ -18,7 +18,8 @@ import statestores as ss
 from statestores.errors import CommitConflictError, FencedError, StorageError
 from statestores.tasks import Task, open_task
 
-TURNS = 40 if os.environ.get("STATESTORES_SOAK") == "1" else 3
+_SOAK = os.environ.get("STATESTORES_SOAK") == "1"
+TURNS = 10 if _SOAK else 3
 _PROGRAM = Path(__file__).parent / "kit" / "task_writer.py"
 _STEPS = (
     ("task.recording", 1),
@@ -34,6 +35,9 @@ _STEPS = (
     ("task.forgotten", 1),
     ("task.noting", 1),
 )
+
+
+pytestmark = pytest.mark.timeout(3600 if _SOAK else 300)
 
 
 def make(bucket: Bucket) -> ss.StateRoot:
