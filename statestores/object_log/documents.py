@@ -5,7 +5,7 @@ the ``format`` and the ``kind`` of the document.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
@@ -248,38 +248,50 @@ def _write(fields: Fields) -> Write:
 def _pack_share(share: Share) -> dict[str, Any]:
     content: dict[str, Any] = {"base": share.base, "changes": share.changes}
     if share.staged:
-        content["staged"] = [
-            {
-                "id": each.id,
-                "span": each.span,
-                "clears": each.clears,
-                "size": each.size,
-                "checksum": each.checksum,
-                "position": pack_rows(each.position),
-            }
-            for each in share.staged
-        ]
+        content["staged"] = pack_staged(share.staged)
     return content
 
 
 def _share(fields: Fields) -> Share:
-    staged: tuple[Staged, ...] = ()
-    if "staged" in set(fields):
-        staged = tuple(
-            Staged(
-                id=each.text("id"),
-                span=each.integer("span", 1),
-                clears=each.flag("clears"),
-                size=each.integer("size", 1),
-                checksum=each.integer("checksum", last=0xFFFFFFFF),
-                position=position_in(each),
-            )
-            for each in fields.objects("staged")
-        )
+    staged = staged_in(fields) if "staged" in set(fields) else ()
     changes = fields.integer("changes", 1)
     if staged and sum(each.span for each in staged) != changes:
         fields.refuse("changes", "the sum of what is staged")
     return Share(base=fields.integer("base"), changes=changes, staged=staged)
+
+
+def pack_staged(staged: Iterable[Staged]) -> list[dict[str, Any]]:
+    """Return *staged* as a document names it."""
+    return [
+        {
+            "id": each.id,
+            "span": each.span,
+            "clears": each.clears,
+            "size": each.size,
+            "checksum": each.checksum,
+            "position": pack_rows(each.position),
+        }
+        for each in staged
+    ]
+
+
+def staged_in(fields: Fields) -> tuple[Staged, ...]:
+    """Return the objects that *fields* name as staged.
+
+    Raises:
+        StoreCorruptedError: They name none.
+    """
+    return tuple(
+        Staged(
+            id=each.text("id"),
+            span=each.integer("span", 1),
+            clears=each.flag("clears"),
+            size=each.integer("size", 1),
+            checksum=each.integer("checksum", last=0xFFFFFFFF),
+            position=position_in(each),
+        )
+        for each in fields.objects("staged")
+    )
 
 
 def pack_rows(position: Position) -> list[list[Any]]:

@@ -92,3 +92,23 @@ def begun_at(write: str) -> int:
     """Return where the root log was when *write* began; ``-1`` for what is no id of a write."""
     number = write.partition("-")[0]
     return int(number) if number.isascii() and number.isdigit() else -1
+
+
+def operator_write_id(operator: str, begun: int, nonce: str) -> str:
+    """Return the id under which *operator* stages a micro-batch that follows its first *begun*.
+
+    Such a write is never voided: whether it can count still is said by the operator's batches.
+    """
+    return f"{operator}@{write_id(begun, nonce)}"
+
+
+def operator_of(write: str) -> tuple[str, int] | None:
+    """Return whose id of `operator_write_id` *write* is, and when it began; ``None`` for others."""
+    operator, at, rest = write.partition("@")
+    begun = begun_at(rest)
+    return (operator, begun) if at and begun >= 0 else None
+
+
+def operator_stream(operator: str) -> str:
+    """Return the stream of which the records of *operator* are the batches, by their numbers."""
+    return f"@stateful/{operator}"

@@ -6,7 +6,8 @@ No clock says who is dead. What may be deleted follows from order alone:
   are what keeps a late owner out, and stay for ever;
 * a segment that was *listed before* a replacement of the checkpoint, and that the replacement does
   not name, never counts: whoever put it fails to replace the checkpoint it was made for;
-* what was staged never counts once an entry of the root log has voided its write.
+* what was staged never counts once an entry of the root log has voided its write; what an operator
+  has staged never does once the store has a batch of it that follows the one before (OBJ-45).
 """
 
 from dataclasses import replace
@@ -14,7 +15,13 @@ from dataclasses import replace
 from statestores.object_log.catching_up import catch_up
 from statestores.object_log.checkpoint import Checkpoint
 from statestores.object_log.folding import replace_checkpoint
-from statestores.object_log.names import Names, begun_at, numbers_in
+from statestores.object_log.names import (
+    Names,
+    begun_at,
+    numbers_in,
+    operator_of,
+    operator_stream,
+)
 from statestores.object_log.requests import Delete, ListNames, Steps
 from statestores.object_log.settling import read_checkpoint
 from statestores.object_log.writes import void_writes
@@ -48,6 +55,7 @@ def vacuum(names: Names, unique: str, *, void_before: int | None = None) -> Step
     gone += _passed(names, checkpoint, (yield ListNames(names.owned)))
     if void_before is not None:
         gone += yield from _never_to_count(names, unique, void_before, staged)
+    gone += yield from _behind_their_operator(names, staged)
     for name in gone:
         yield Delete(name)
     return len(gone)
@@ -77,6 +85,28 @@ def _passed(names: Names, checkpoint: Checkpoint, owned: list[str]) -> list[str]
 def is_sealed_by(checkpoint: Checkpoint, partition: int, grant: int, is_last: bool) -> bool:  # noqa: FBT001  # one of two facts
     """Return whether a name of *grant*, the last one or not, is the seal with which it ended."""
     return is_last and checkpoint.part(partition).grant != grant
+
+
+def _behind_their_operator(names: Names, staged: list[str]) -> Steps[list[str]]:
+    """Return which of the objects *staged* by operators belong to micro-batches that are over.
+
+    One that began when its operator had fewer records than the store's last batch says was that
+    very batch, or is beaten by it. So what no entry names now is folded, or never counts.
+    """
+    found = {
+        name: whose
+        for name in staged
+        if (whose := operator_of(name.removeprefix(names.staged).split("/")[0])) is not None
+    }
+    if not found:
+        return []
+    view = yield from catch_up(names, ())
+    return [
+        name
+        for name, (operator, begun) in found.items()
+        if begun <= view.batches.get(operator_stream(operator), -1)
+        and name.removeprefix(names.staged).split("/")[0] not in view.counting
+    ]
 
 
 def _never_to_count(

@@ -14,13 +14,16 @@ from statestores.object_log.catching_up import catch_up
 from statestores.object_log.checkpoint import Checkpoint
 from statestores.object_log.documents import Batch, Share, Staged, Void, Write
 from statestores.object_log.frames import read_entry
-from statestores.object_log.names import Names, begun_at, write_id
+from statestores.object_log.names import Names, begun_at, operator_of, write_id
 from statestores.object_log.requests import Steps
 from statestores.object_log.settling import Known, read_checkpoint, settle
 from statestores.object_log.view import View
 
 Accept: TypeAlias = Callable[[Mapping[int, int]], None]
 """Raises when a write must not follow partitions that end at these offsets."""
+
+AcceptBatches: TypeAlias = Callable[[Mapping[str, int]], None]
+"""Raises when a write must not follow these last batches of streams."""
 
 
 def begin_write(names: Names, nonce: str) -> Steps[str]:
@@ -93,7 +96,9 @@ def commit_staged(
     batch: Batch | None = None,
     watched: Iterable[int] = (),
     accept: Accept | None = None,
+    accept_batches: AcceptBatches | None = None,
     at_ms: int | None = None,
+    view: View | None = None,
 ) -> Steps[dict[int, int] | None]:
     """Have *staged* count by partition, in order, as the write *unique*; return first offsets.
 
@@ -101,6 +106,7 @@ def commit_staged(
     later one of its stream, has been before, and that nothing is committed now. *accept* is called
     with the ends of all partitions concerned, those *watched* among them, before each attempt, and
     raises if the write must not follow what is there; between that and the commit nothing comes.
+    So is *accept_batches* with the last batch of each stream. What is seen goes on from *view*.
 
     Raises:
         StoreLockedError: One of these partitions has an owner; nothing was committed.
@@ -116,9 +122,10 @@ def commit_staged(
         batch=batch,
         watched=frozenset(watched),
         accept=accept,
+        accept_batches=accept_batches,
         at_ms=at_ms,
     )
-    return (yield from _commit(names, commit))
+    return (yield from _commit(names, commit, view))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,6 +146,9 @@ class Commit:
 
     accept: Accept | None = None
     """What refuses ends of partitions."""
+
+    accept_batches: AcceptBatches | None = None
+    """What refuses batches of streams."""
 
     at_ms: int | None = None
     """When it is committed."""
@@ -174,9 +184,8 @@ class Commit:
         return batch is not None and view.batches.get(batch.stream, -1) >= batch.number
 
 
-def _commit(names: Names, commit: Commit) -> Steps[dict[int, int] | None]:
+def _commit(names: Names, commit: Commit, view: View | None = None) -> Steps[dict[int, int] | None]:
     """Commit it, as `commit_staged` says."""
-    view: View | None = None
     write = commit.id
     while True:
         view = yield from catch_up(names, commit.wanted, view)
@@ -210,7 +219,7 @@ def _check(names: Names, view: View, commit: Commit) -> None:
         StoreLockedError: A partition has an owner.
         StateStoreError: What `Commit.accept` raises.
     """
-    if any(begun_at(each) < view.void_before for each in commit.ids):
+    if any(_is_voided(each, view.void_before) for each in commit.ids):
         raise CommitConflictError(
             f"the write {commit.id!r} of {names.shown(names.store)} was voided by a vacuum; "
             "nothing of it was committed; stage it anew"
@@ -224,6 +233,13 @@ def _check(names: Names, view: View, commit: Commit) -> None:
         )
     if commit.accept is not None:
         commit.accept({p: view.parts[p].end for p in sorted(commit.wanted)})
+    if commit.accept_batches is not None:
+        commit.accept_batches(view.batches)
+
+
+def _is_voided(write: str, before: int) -> bool:
+    """Return whether a void *before* that entry was for what *write* has staged."""
+    return operator_of(write) is None and begun_at(write) < before
 
 
 def _has_counted(checkpoint: Checkpoint, number: int, write: str) -> bool | None:

@@ -48,9 +48,13 @@ Item = tuple[str, int, int]
 class Schedule:
     """One run of all actors, in an order and with failures that its seed decides."""
 
-    def __init__(self, seed: int) -> None:
-        self.random = random.Random(seed)
-        self.memory = Memory()
+    def __init__(self, seed: int, names: Names = NAMES, beside: "Schedule | None" = None) -> None:
+        """Play with the log *names*; *beside* another one, whose store and dice are the same."""
+        self.names = names
+        if beside is None:
+            self.random, self.memory = random.Random(seed), Memory()
+        else:
+            self.random, self.memory = beside.random, beside.memory
         self.acknowledged: dict[str, dict[int, tuple[int, int]]] = {}
         self.denied: set[str] = set()
         self.attempted: dict[str, dict[int, int]] = {}
@@ -60,7 +64,7 @@ class Schedule:
         self.reads: dict[str, list[dict[int, list[Item]]]] = collections.defaultdict(list)
         self.counts: collections.Counter[str] = collections.Counter()
         self.faults = self.random.choice((0.0, 0.02, 0.1, 0.25))
-        self.alone(folding.create_log(NAMES, "log", "key-value"))
+        self.alone(folding.create_log(self.names, "log", "key-value"))
 
     def number(self, name: str) -> int:
         """Return the number by which the frames of *name* are told."""
@@ -70,17 +74,17 @@ class Schedule:
     def writer(self, name: str) -> Steps[None]:
         """Stage and commit writes of several partitions."""
         for n in range(3):
-            write = yield from writes.begin_write(NAMES, f"{name}.{n}")
+            write = yield from writes.begin_write(self.names, f"{name}.{n}")
             touched = self.random.sample(PARTITIONS, self.random.randint(1, 3))
             rows = {p: self.random.randint(1, 3) for p in touched}
             self.attempted[write] = rows
             number = self.number(write)
             for p in touched:
-                yield from writes.stage(NAMES, write, p, frame(number, 0, rows[p]))
+                yield from writes.stage(self.names, write, p, frame(number, 0, rows[p]))
             for attempt in range(8):  # what was denied is not there, so it may be tried again
                 try:
                     follow = self.random.random() < 0.7
-                    bases = yield from writes.commit_write(NAMES, write, rows, follow=follow)
+                    bases = yield from writes.commit_write(self.names, write, rows, follow=follow)
                 except (CommitConflictError, StoreLockedError) as no:
                     self.counts[type(no).__name__] += 1
                     if attempt == 7 or "voided" in str(no):
@@ -103,7 +107,7 @@ class Schedule:
             touched = self.random.sample(PARTITIONS, self.random.randint(0, 3))
             overwrites = self.random.random() < 0.2
             for task in range(self.random.randint(1, 2)):
-                write = yield from writes.begin_write(NAMES, f"{name}.{n}.{task}")
+                write = yield from writes.begin_write(self.names, f"{name}.{n}.{task}")
                 number = self.number(write)
                 rows = {p: self.random.randint(1, 3) for p in touched}
                 clears = overwrites and task == 0
@@ -113,7 +117,7 @@ class Schedule:
                 expected[write] = rows
                 for p in touched:
                     data = frame(number, 0, rows[p], clear=clears)
-                    yield from writes.stage(NAMES, write, p, data)
+                    yield from writes.stage(self.names, write, p, data)
                     parts.setdefault(p, []).append(writes.staged_as(write, data, "a frame"))
             self.attempted |= expected
             watched = self.random.choice(((), PARTITIONS))
@@ -138,8 +142,8 @@ class Schedule:
     ) -> Steps[dict[int, int] | None]:
         """Commit *parts*; where all are watched, only behind the very ends that were seen."""
         if not watched:
-            return (yield from writes.commit_staged(NAMES, unique, parts, batch=batch))
-        view = yield from catching_up.catch_up(NAMES, PARTITIONS, tails=True)
+            return (yield from writes.commit_staged(self.names, unique, parts, batch=batch))
+        view = yield from catching_up.catch_up(self.names, PARTITIONS, tails=True)
         ends = {p: view.parts[p].end for p in PARTITIONS}
 
         def accept(found: Mapping[int, int]) -> None:
@@ -147,7 +151,7 @@ class Schedule:
                 raise CommitConflictError(f"{unique} expects {ends}, and {found} is there")
 
         bases = yield from writes.commit_staged(
-            NAMES, unique, parts, batch=batch, watched=watched, accept=accept
+            self.names, unique, parts, batch=batch, watched=watched, accept=accept
         )
         for p, base in (bases or {}).items():
             assert base == ends[p], f"{unique} was not to follow anything"
@@ -176,7 +180,7 @@ class Schedule:
     def release(self, partition: int, unique: str) -> Steps[None]:
         """Have nobody own *partition*."""
         try:
-            yield from owners.take(NAMES, partition, unique, hold=False)
+            yield from owners.take(self.names, partition, unique, hold=False)
         except FencedError:
             self.counts["fenced when releasing"] += 1
 
@@ -185,7 +189,7 @@ class Schedule:
         for n in range(2):
             p = self.random.choice(PARTITIONS)
             try:
-                grant, view = yield from owners.take(NAMES, p, f"{name}.{n}")
+                grant, view = yield from owners.take(self.names, p, f"{name}.{n}")
             except FencedError:
                 continue
             end = view.parts[p].end
@@ -199,7 +203,7 @@ class Schedule:
                 self.attempted[unique] = {p: rows}
                 try:
                     data = frame(number, end, rows, clear=clear)
-                    yield from owners.append(NAMES, grant, data)
+                    yield from owners.append(self.names, grant, data)
                 except FencedError:
                     self.denied.add(unique)
                     self.counts["fenced"] += 1
@@ -211,7 +215,7 @@ class Schedule:
                 if chance < 0.3:
                     yield from self.release(p, f"{name}.{n}r")
                 elif chance < 0.7:
-                    yield from owners.give_back(NAMES, grant, f"{name}.{n}b")
+                    yield from owners.give_back(self.names, grant, f"{name}.{n}b")
 
     def reader(self, name: str) -> Steps[None]:
         """Read everything, anew or on from before."""
@@ -219,7 +223,7 @@ class Schedule:
         for _ in range(5):
             if self.random.random() < 0.3:
                 view = None
-            view = yield from catching_up.catch_up(NAMES, PARTITIONS, view, tails=True)
+            view = yield from catching_up.catch_up(self.names, PARTITIONS, view, tails=True)
             shown = {}
             for p in PARTITIONS:
                 shown[p] = yield from self.content(view, p)
@@ -232,7 +236,7 @@ class Schedule:
         position: dict[TopicPartition, int] = {}
         expected = view.parts[partition].position
         while offset < end:
-            view, _, data = yield from pieces.read_piece(NAMES, partition, view, offset)
+            view, _, data = yield from pieces.read_piece(self.names, partition, view, offset)
             for each in frames_in(data):
                 stored = read_entry(each, "a frame")
                 header = stored.header
@@ -255,16 +259,16 @@ class Schedule:
     def folder(self, name: str) -> Steps[None]:
         """Fold, merge segments, vacuum."""
         for n in range(4):
-            yield from folding.fold(NAMES, f"{name}{n}", PARTITIONS)
+            yield from folding.fold(self.names, f"{name}{n}", PARTITIONS)
             if self.random.random() < 0.5:
                 yield from self.merge(f"{name}{n}m", self.random.choice(PARTITIONS))
             if self.random.random() < 0.5:
                 before = self.random.choice((None, 0, 2, 5))
-                yield from vacuum.vacuum(NAMES, f"{name}{n}v", void_before=before)
+                yield from vacuum.vacuum(self.names, f"{name}{n}v", void_before=before)
 
     def merge(self, unique: str, partition: int) -> Steps[None]:
         """Make one segment of those of *partition*, as a compaction does."""
-        known = yield from settling.read_checkpoint(NAMES)
+        known = yield from settling.read_checkpoint(self.names)
         segments = known.checkpoint.part(partition).segments
         frames: list[bytes] = []
         for each in segments:
@@ -278,10 +282,10 @@ class Schedule:
         data = b"".join(
             [folding.segment_head("key-value", 0, end, Position(), compacted=True), *frames]
         )
-        name = NAMES.segment(unique, partition)
-        yield from settling.settle(NAMES, name, data)
+        name = self.names.segment(unique, partition)
+        yield from settling.settle(self.names, name, data)
         merged = SegmentRef(name, 0, end, len(data), compacted=True)
-        yield from folding.publish_segments(NAMES, f"{unique}p", partition, known, (merged,))
+        yield from folding.publish_segments(self.names, f"{unique}p", partition, known, (merged,))
 
     def play(self) -> None:
         """Run all actors until they are done or dead, and check what they were told."""
@@ -291,14 +295,18 @@ class Schedule:
             self.memory.execute(request)
         self.check()
 
-    def run(self) -> list[Request]:
-        """Run all actors, and return what is on its way still."""
+    def actors(self) -> dict[str, Steps[Any]]:
+        """Return who plays."""
         actors: dict[str, Steps[Any]] = {f"w{i}": self.writer(f"w{i}") for i in range(2)}
         actors |= {f"s{i}": self.streamer(f"s{i}") for i in range(2)}
         actors |= {f"o{i}": self.owner(f"o{i}") for i in range(2)}
         actors |= {f"r{i}": self.reader(f"r{i}") for i in range(2)}
         actors |= {f"c{i}": self.folder(f"c{i}") for i in range(2)}
-        running = {name: one_by_one(actor) for name, actor in actors.items()}
+        return actors
+
+    def run(self) -> list[Request]:
+        """Run all actors, and return what is on its way still."""
+        running = {name: one_by_one(actor) for name, actor in self.actors().items()}
         answers: dict[str, Any] = dict.fromkeys(running)
         waiting: dict[str, Request] = {}
         late: list[Request] = []
@@ -371,9 +379,9 @@ class Schedule:
             except StopIteration as done:
                 return done.value
 
-    def check(self) -> None:
-        """Compare what is there with what everybody was told."""
-        view = self.alone(catching_up.catch_up(NAMES, PARTITIONS, tails=True))
+    def check(self) -> dict[str, dict[int, tuple[int, int]]]:
+        """Compare what is there with what everybody was told, and return what is where."""
+        view = self.alone(catching_up.catch_up(self.names, PARTITIONS, tails=True))
         final = {p: self.alone(self.content(view, p)) for p in PARTITIONS}
         assert view.batches.get("query", -1) >= max(self.batches, default=-1)
         where: dict[str, dict[int, tuple[int, int]]] = collections.defaultdict(dict)
@@ -390,6 +398,7 @@ class Schedule:
             assert sizes == self.attempted[name], f"{name} is torn: {at}"
         for name, reads in self.reads.items():
             self.check_reads(name, reads, final)
+        return where
 
     def check_reads(
         self,

@@ -1,0 +1,162 @@
+"""Schedules of the drivers of one operator with two stores, of whom any may sleep, die and wake up.
+
+Beside them others write to both stores, own partitions, fold, vacuum and void. What is driven is
+`statestores.staging.operator_steps` itself, over the same store as in `schedules`.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from scheduled_store import frame
+from schedules import NAMES, PARTITIONS, Schedule
+
+from statestores.errors import CommitConflictError, CommitInDoubtError, StoreLockedError
+from statestores.object_log import catching_up, settling, writes
+from statestores.object_log.names import Names, operator_write_id
+from statestores.object_log.requests import Read, Steps
+from statestores.staging import operator_steps as steps
+from statestores.staging.operator_record import OperatorNames, OperatorRecord, StoreWrite
+
+if TYPE_CHECKING:
+    from statestores.object_log.documents import Staged
+
+OPERATOR = OperatorNames("op", NAMES.url)
+SECOND = Names("t", NAMES.url)
+LOGS = {"t": SECOND}
+
+
+class OperatorSchedule(Schedule):
+    """One run of all actors; the operator's first store is that of `Schedule`."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.second = Schedule(seed, SECOND, beside=self)
+        self.next_batch = 0
+        self.emitted: dict[int, str] = {}
+        self.micro_batches: dict[str, int] = {}
+
+    def actors(self) -> dict[str, Steps[Any]]:
+        """Return the drivers, and who else is at work on the two stores."""
+        actors: dict[str, Steps[Any]] = {f"d{i}": self.driver(f"d{i}") for i in range(3)}
+        if self.random.random() < 0.5:
+            actors |= {"w": self.writer("w"), "v": self.second.writer("v")}
+        if self.random.random() < 0.5:
+            actors |= {"o": self.owner("o"), "p": self.second.owner("p")}
+        actors |= {"c": self.folder("c"), "e": self.second.folder("e")}
+        return actors
+
+    def driver(self, name: str) -> Steps[None]:
+        """Run micro-batches, from where the checkpoint says, in one life after the other."""
+        for life in range(6):
+            try:
+                yield from self.live(f"{name}.{life}", self.next_batch)
+            except CommitConflictError:
+                self.counts["conflicting drivers"] += 1
+            except CommitInDoubtError:
+                self.counts["in doubt"] += 1
+            except StoreLockedError:
+                self.counts["StoreLockedError"] += 1
+                partition = self.random.choice(PARTITIONS)
+                yield from self.release(partition, f"{name}{life}r")
+                yield from self.second.release(partition, f"{name}{life}t")
+
+    def live(self, name: str, number: int) -> Steps[None]:
+        """Run micro-batches from *number* on."""
+        last: steps.Last | None = None
+        anchor = yield from steps.choose_anchor(OPERATOR, "s")
+        assert anchor == "s"
+        for turn in range(3):
+            last = yield from steps.find_last(OPERATOR, NAMES, PARTITIONS, last)
+            record = last.record
+            done = -1 if record is None else record.told["batch"]
+            assert done >= number - 1, f"{number - 1} was given to the sink, and {done} is the last"
+            if record is not None:
+                yield from steps.carry_out(OPERATOR, record, LOGS, f"{name}{turn}c")
+            if done > number:
+                return  # this driver has slept
+            if done < number:
+                record = yield from self.compute(f"{name}.{turn}", number, last)
+            assert record is not None
+            yield from self.give(number, record)
+            number += 1
+
+    def compute(self, name: str, number: int, last: steps.Last) -> Steps[OperatorRecord]:
+        """Compute and commit a micro-batch."""
+        before = last.record
+        begun = 0 if before is None else before.number + 1
+        write = operator_write_id("op", begun, name)
+        self.micro_batches[write] = number
+        seen = yield from catching_up.catch_up(SECOND, PARTITIONS, tails=True)
+        stores = {
+            "s": (yield from self.stage(self, write, last.view)),
+            "t": (yield from self.stage(self.second, write, seen)),
+        }
+        yield from settling.settle(NAMES, OPERATOR.outputs_of(write) + "0", write.encode())
+        record = OperatorRecord(
+            number=0,
+            id=write,
+            after=None if before is None else before.number,
+            at_ms=0,
+            stores=stores,
+            told={"batch": number},
+        )
+        try:
+            record = yield from steps.claim(OPERATOR, record)
+            yield from steps.commit(OPERATOR, NAMES, record, last, f"{name}m")
+        except (CommitConflictError, StoreLockedError):
+            self.denied.add(write)
+            self.second.denied.add(write)
+            raise
+        if self.attempted[write]:
+            self.acknowledged[write] = {
+                p: (stores["s"].ends[p], stores["s"].ends[p] + rows - 1)
+                for p, rows in self.attempted[write].items()
+            }
+        yield from steps.carry_out(OPERATOR, record, LOGS, f"{name}c")
+        if self.random.random() < 0.7:
+            yield from steps.sweep(OPERATOR, record)
+        return record
+
+    def stage(self, of: Schedule, write: str, view: Any) -> Steps[StoreWrite]:
+        """Stage what the micro-batch *write* changes in one of the stores."""
+        touched = self.random.sample(PARTITIONS, self.random.randint(0, 3))
+        staged: dict[int, tuple[Staged, ...]] = {}
+        number = of.number(write)
+        of.attempted[write] = {p: self.random.randint(1, 3) for p in touched}
+        for p, rows in of.attempted[write].items():
+            data = frame(number, 0, rows)
+            yield from writes.stage(of.names, write, p, data)
+            staged[p] = (writes.staged_as(write, data, "a frame"),)
+        return StoreWrite(ends={p: view.parts[p].end for p in PARTITIONS}, staged=staged)
+
+    def give(self, number: int, record: OperatorRecord) -> Steps[None]:
+        """Give a sink what *record* has emitted, which is what others have given for *number*."""
+        assert self.emitted.setdefault(number, record.id) == record.id, f"{number} has two outputs"
+        output = yield Read(OPERATOR.outputs_of(record.id) + "0")
+        if output is None:  # then it is over, and this driver has slept
+            known = yield from steps.find_last(OPERATOR, NAMES, ())
+            assert known.record is not None
+            assert known.record.number > record.number, f"the output of {number} is gone"
+        self.next_batch = max(self.next_batch, number + 1)
+
+    def check(self) -> dict[str, dict[int, tuple[int, int]]]:
+        """Have the next driver begin; then nothing of a micro-batch is missing, nor there twice."""
+        last = self.alone(steps.find_last(OPERATOR, NAMES, PARTITIONS))
+        if last.record is not None:
+            for p in PARTITIONS:
+                self.alone(self.second.release(p, f"end{p}"))
+            self.alone(steps.carry_out(OPERATOR, last.record, LOGS, "end"))
+        first, second = super().check(), self.second.check()
+        counted = [write for write in self.micro_batches if write in first or write in second]
+        numbers = [self.micro_batches[write] for write in counted]
+        assert len(set(numbers)) == len(numbers), f"a micro-batch counts twice: {counted}"
+        for write in {*counted, *self.emitted.values()}:
+            for where, of in ((first, self), (second, self.second)):
+                assert where.get(write, {}).keys() == of.attempted[write].keys(), f"half of {write}"
+        for where in (first, second):
+            for p in PARTITIONS:
+                there = [write for write in counted if p in where.get(write, {})]
+                there.sort(key=lambda write: where[write][p])
+                order = [self.micro_batches[write] for write in there]
+                assert order == sorted(order), f"{p} has micro-batches in the order {order}"
+        self.counts["micro-batches"] += len(self.emitted)
+        return first
