@@ -1,4 +1,7 @@
-"""``statestores.json`` as an object: created once, replaced by whoever knows its tag (OBJ-17)."""
+"""``statestores.json`` as an object: created once, replaced by whoever knows its tag (OBJ-17).
+
+So is what a topology notes of itself.
+"""
 
 import json
 from collections.abc import Mapping
@@ -13,16 +16,17 @@ _ATTEMPTS = 8
 
 
 class RootObject:
-    """The object by which a state root in an object store is recognised."""
+    """The object by which a state root in an object store is recognised, or another like it."""
 
-    def __init__(self, storage: ObjectStorage) -> None:
-        """Look below the root of *storage*."""
+    def __init__(self, storage: ObjectStorage, name: str = ROOT_FILE) -> None:
+        """Look at *name* below the root of *storage*."""
         self._storage = storage
+        self._name = name
 
     @property
     def shown(self) -> str:
         """The object, as messages show it."""
-        return repr(f"{self._storage.url}/{ROOT_FILE}")
+        return repr(f"{self._storage.url}/{self._name}")
 
     def create(self, content: Mapping[str, Any]) -> None:
         """Make it of *content*, if there is none.
@@ -31,9 +35,9 @@ class RootObject:
             StorageError: The object store does not answer.
         """
         for _ in range(_ATTEMPTS):
-            if self._storage.create(ROOT_FILE, _pack(content)) is Outcome.DONE:
+            if self._storage.create(self._name, _pack(content)) is Outcome.DONE:
                 return
-            if self._storage.read(ROOT_FILE) is not None:
+            if self._storage.read(self._name) is not None:
                 return
         raise self._unanswered()
 
@@ -45,10 +49,10 @@ class RootObject:
             StoreCorruptedError: It is no JSON of ours.
             StorageError: It cannot be read.
         """
-        found = self._storage.read(ROOT_FILE)
+        found = self._storage.read(self._name)
         if not isinstance(found, Found):
             raise StoreNotFoundError(
-                f"there is no state root at {self._storage.url!r}: it has no {ROOT_FILE}; check "
+                f"there is no state root at {self._storage.url!r}: it has no {self._name}; check "
                 "the URL, or make one with StateRoot.create()"
             )
         return Fields(parse_object(found.data, self.shown), self.shown), found.tag
@@ -63,9 +67,9 @@ class RootObject:
         """
         data = _pack(content)
         for _ in range(_ATTEMPTS):
-            if self._storage.replace(ROOT_FILE, data, tag) is Outcome.DONE:
+            if self._storage.replace(self._name, data, tag) is Outcome.DONE:
                 return True
-            found = self._storage.read(ROOT_FILE)
+            found = self._storage.read(self._name)
             if isinstance(found, Found) and found.data == data:
                 return True
             if not isinstance(found, Found) or found.tag != tag:

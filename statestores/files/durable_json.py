@@ -68,7 +68,7 @@ def read_fields(path: Path) -> Fields | None:
 
 
 def check_format(fields: Fields, path: Path | str, *known: int) -> int:
-    """Return the format version that the file *path* says it has, which is one of those *known*.
+    """Return the format version that what is at *path* says it has, one of those *known*.
 
     Raises:
         StoreCorruptedError: It says none.

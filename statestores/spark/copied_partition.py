@@ -27,6 +27,7 @@ from statestores.errors import (
 from statestores.generations import current_home
 from statestores.logged_store.object_opening import restore_after_snapshot
 from statestores.object_log import ObjectLog
+from statestores.object_log.view import View
 from statestores.opening import BytesStore
 from statestores.reading.visible_changelog import VisibleChangelog
 from statestores.reading.visible_log import VisibleLog
@@ -141,13 +142,20 @@ class CopiedPartition(ABC):
 
 
 def copied_partition(
-    root: GivenRoot, specification: StoreSpecification[Any, Any], partitions: int, partition: int
+    root: GivenRoot,
+    specification: StoreSpecification[Any, Any],
+    partitions: int,
+    partition: int,
+    seen: View | None = None,
 ) -> CopiedPartition:
-    """Return *partition* of a store with so many *partitions*, without looking at it yet."""
+    """Return *partition* of a store with so many *partitions*, without looking at it yet.
+
+    Of an object store *seen* is what is known.
+    """
     if root.directory is not None:
         return PartitionInDirectory(root.directory, specification, partition)
     log = root.object_log(specification, partitions)
-    return PartitionInObjects(root.shown, log, specification, partition)
+    return PartitionInObjects(root.shown, log, specification, partition, seen)
 
 
 class PartitionInDirectory(CopiedPartition):
@@ -213,10 +221,11 @@ class PartitionInObjects(CopiedPartition):
         log: ObjectLog,
         specification: StoreSpecification[Any, Any],
         partition: int,
+        seen: View | None = None,
     ) -> None:
         """Copy *partition* of a store with the *log*, of the state root at *url*."""
         super().__init__(url, specification, partition)
-        self._log = VisibleObjectLog(log, partition)
+        self._log = VisibleObjectLog(log, partition, seen)
 
     def changelog(self, end_offset: int) -> PinnedChangelog:
         """Return what is read while owners append and others fold."""

@@ -40,9 +40,9 @@ def require_local_path(path: str) -> Path:
     if is_storage_url(path):
         raise InvalidOptionError(
             f"{StorageUrl.parse(path)!s} is in an object store, and this needs a state root in a "
-            "directory that all machines see; load(), save() and temporal_join() take URLs, and "
-            "`statestores reshard URL STORE --partitions N --to DIRECTORY` copies a store into one "
-            "(docs/object-stores.md)"
+            "directory that all machines see; load(), save(), stateful(), run() and "
+            "temporal_join() take URLs, and `statestores reshard URL STORE --partitions N --to "
+            "DIRECTORY` copies a store into one (docs/object-stores.md)"
         )
     if local is None:
         raise InvalidOptionError(

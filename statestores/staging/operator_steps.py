@@ -114,9 +114,15 @@ def find_last(
 
 
 def carry_out(
-    names: OperatorNames, record: OperatorRecord, logs: Mapping[str, Names], unique: str
+    names: OperatorNames,
+    record: OperatorRecord,
+    logs: Mapping[str, Names],
+    unique: str,
+    views: Mapping[str, View] | None = None,
 ) -> Steps[list[str]]:
     """Have each of *logs*, the stores but the anchor, take its part of *record*, which counts.
+
+    What is seen of a log goes on from its one of *views*, which has all partitions.
 
     Returns the stores to which somebody else has written since the micro-batch began, and before
     its changes came: they stand behind those of the other.
@@ -140,6 +146,7 @@ def carry_out(
             batch=record.batch(names),
             accept=gate,
             at_ms=record.at_ms,
+            view=(views or {}).get(store),
         )
         if applied is not None and gate.moved:
             moved.append(store)

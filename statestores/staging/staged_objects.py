@@ -85,18 +85,23 @@ class ObjectStager(PartitionedRows):
         log: ObjectLog,
         specification: StoreSpecification[Any, Any],
         *,
+        begun: str | None = None,
+        only: int | None = None,
         spill_bytes: int = SPILL_BYTES,
     ) -> None:
-        """Stage for *log*, which need not exist yet.
+        """Stage for *log*, which need not exist yet, under ids that begin with *begun*.
+
+        By default that is the id of a write that begins now. All rows belong to the partition
+        *only*, if that is said.
 
         Raises:
             ChangelogCorruptedError, UnsupportedFormatError, StorageError: It cannot be read.
         """
         schema = change_schema(specification.kind)
         partitioner = partitioner_by_name(specification.partitioner)
-        super().__init__(schema, partitioner, log.partitions, spill_bytes=spill_bytes)
+        super().__init__(schema, partitioner, log.partitions, only=only, spill_bytes=spill_bytes)
         self._log = log
-        self._begun = log.begin_write(unique_id())
+        self._begun = log.begin_write(unique_id()) if begun is None else begun
         self._bodies = BodyWriter(schema, Compression.LZ4)
         self._order = order_column(schema)
         self._most_bytes = BATCH_BYTES if self._order is None else _ORDERED_BYTES

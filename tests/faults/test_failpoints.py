@@ -11,9 +11,9 @@ from lives import logged_life, plain_life, staged_life
 from statestores.errors import InvalidArgumentError
 from statestores.failpoints import FAILPOINTS, arm, disarm, reach
 
-_OF_TASKS = ("task.", "sink.", "kafka.", "objects.", "reset.", "copies.", "reshard.")
-"""Reached, and died at, in ``tests/tasks``, ``tests/processing``, ``tests/kafka`` and
-``tests/resharding``."""
+_OF_TASKS = ("task.", "sink.", "kafka.", "objects.", "operator.", "reset.", "copies.", "reshard.")
+"""Reached, and died at, in ``tests/tasks``, ``tests/processing``, ``tests/kafka``,
+``tests/resharding``, ``tests/object_log`` and ``tests/spark``."""
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""The driver's side of a stateful operator: each micro-batch once, whoever dies when.
+"""The driver's side of a stateful operator in a directory: each micro-batch once, come what may.
 
 The steps of a micro-batch, of which each may be the last one of this driver:
 
@@ -9,20 +9,17 @@ The steps of a micro-batch, of which each may be the last one of this driver:
 5. What was emitted is given to the sink.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
-from typing import TypeVar
 
 from statestores.changelog import ChangelogReader
-from statestores.changelog.rows import describe
 from statestores.errors import (
     CommitConflictError,
     StoreCorruptedError,
     StoreMismatchError,
     StoreNotFoundError,
 )
-from statestores.files.lock_waiting import when_unlocked
+from statestores.spark.stateful_functions.micro_batch import Compute, MicroBatch, OperatorBatches
 from statestores.spark.stateful_functions.plan import StatefulPlan
 from statestores.spark.stateful_functions.record import (
     BatchRecord,
@@ -32,7 +29,7 @@ from statestores.spark.stateful_functions.record import (
     remove_other_outputs,
     store_record,
 )
-from statestores.spark.stateful_functions.task import StatefulTask, TaskResult
+from statestores.spark.stateful_functions.task import StatefulTask
 from statestores.staging.staged_write import (
     Publisher,
     StagedRows,
@@ -43,56 +40,15 @@ from statestores.staging.staged_write import (
 from statestores.staging.write_intent import read_intent, write_directory
 from statestores.state_root import StateRoot
 
-T = TypeVar("T")
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MicroBatch:
-    """One micro-batch of a query."""
-
-    query: str
-    """The query, by the id of its checkpoint."""
-
-    number: int
-    """Its number, from 0."""
-
-    is_in_sequence: bool
-    """Whether the operator sees every micro-batch of the query, so that none may be missing."""
-
-    step: int = 0
-    """Which of the steps it is that compute with the same stores in the micro-batch, from 0."""
-
-    @property
-    def write_id(self) -> str:
-        """The name under which its tasks stage: the same one when it comes again."""
-        name = f"{self.query}-{self.number}"
-        return f"{name}-{self.step}" if self.step else name
-
-
-class MicroBatches:
-    """Runs the micro-batches of one operator, one after the other."""
+class MicroBatches(OperatorBatches):
+    """Runs micro-batches on stores in a directory."""
 
     def __init__(self, plan: StatefulPlan) -> None:
-        """Run what *plan* describes."""
-        self._plan = plan
-        self._columns = describe(plan.schema)
-        if plan.channels:
-            self._columns += f" for {', '.join(plan.channels)}"
+        super().__init__(plan)
         self._readers: dict[tuple[str, int], ChangelogReader] = {}
 
-    def run(
-        self, batch: MicroBatch, compute: Callable[[StatefulTask], Sequence[TaskResult]]
-    ) -> BatchRecord:
-        """Return the record of *batch*, which is committed; *compute* runs its tasks if need be.
-
-        Raises:
-            StoreMismatchError: The state is not that of the query's checkpoint.
-            CommitConflictError: Another writer has changed a store meanwhile. Nothing is
-                committed; start the query again.
-            StoreLockedError: Another writer has had a store open for as long as the plan's
-                *commit_timeout_ms* says. Likewise.
-            StoreCorruptedError, StorageError: A file is damaged, or the disk failed.
-        """
+    def run(self, batch: MicroBatch, compute: Compute) -> BatchRecord:
         plan = self._plan
         root = StateRoot.open(plan.root)
         record = self._when_unlocked(lambda: self._settled(root))
@@ -101,9 +57,10 @@ class MicroBatches:
                 record, {name: self._end_offsets(root, name) for name in record.stores}
             )
         if record is not None and (record.query, record.number) == (batch.query, batch.number):
-            self._check_columns(record)
+            self._check_columns(record.number, record.columns)
             return record
-        self._check_sequence(record, batch)
+        is_same = record is not None and record.query == batch.query
+        self._check_sequence(record.number if record is not None and is_same else -1, batch)
         ends = {each.name: self._end_offsets(root, each.name) for each in plan.specifications}
         read = {each.name: self._end_offsets(root, each.name) for each in plan.tables}
         results = compute(
@@ -133,30 +90,16 @@ class MicroBatches:
         return record
 
     def settle(self) -> BatchRecord | None:
-        """Carry out the last micro-batch if a driver has died before it did, and return it.
-
-        Raises:
-            StoreLockedError, StoreCorruptedError, StorageError: See `run`.
-        """
         root = StateRoot.open(self._plan.root)
         return self._when_unlocked(lambda: self._settled(root))
 
+    def is_known(self) -> bool:
+        return self._plan.directory.is_dir()
+
     def forget_outputs(self) -> None:
-        """Remove what micro-batches before this one have emitted.
-
-        Requires: the query has gone on to one that this operator has no part in.
-
-        Raises:
-            StorageError: It cannot be removed.
-        """
         remove_other_outputs(self._plan.directory, "")
 
     def give_up(self, batch: MicroBatch) -> None:
-        """Remove what attempts have staged for *batch*, if it is not committed.
-
-        Raises:
-            StorageError: It cannot be removed.
-        """
         record = read_record(self._plan.directory)
         if record is not None and record.write_id == batch.write_id:
             return
@@ -228,46 +171,6 @@ class MicroBatches:
             for name, publisher in publishers.items():
                 _publish(publisher, record, name)
         remove_other_outputs(self._plan.directory, record.write_id)
-
-    def _when_unlocked(self, take: Callable[[], T]) -> T:
-        """Return what *take* returns, once no other writer is in its way."""
-        return when_unlocked(
-            take,
-            self._plan.commit_timeout_ms,
-            f"a micro-batch of {self._plan.name!r}",
-            "commit_timeout_ms",
-        )
-
-    def _check_columns(self, record: BatchRecord) -> None:
-        """Accept a record whose rows are those that the function emits.
-
-        Raises:
-            StoreMismatchError: They are others.
-        """
-        declared = self._columns
-        if record.columns != declared:
-            raise StoreMismatchError(
-                f"the micro-batch {record.number} of {self._plan.name!r} is committed and has "
-                f"emitted {record.columns}, and the function emits {declared}; give functions "
-                "names of their own, and change columns when the query has ended without an error"
-            )
-
-    def _check_sequence(self, record: BatchRecord | None, batch: MicroBatch) -> None:
-        """Accept a micro-batch that comes after those that the state has.
-
-        Raises:
-            StoreMismatchError: State and checkpoint are not of the same moment.
-        """
-        last = record.number if record is not None and record.query == batch.query else -1
-        if batch.number > last and not (batch.is_in_sequence and batch.number != last + 1):
-            return
-        has = "none" if last < 0 else f"{last} as the last one"
-        raise StoreMismatchError(
-            f"the state of {self._plan.name!r} in {str(self._plan.root)!r} has {has} of the "
-            f"query's micro-batches, and its checkpoint goes on with {batch.number}: one of them "
-            "is an older copy or was replaced; put back the one that belongs to the other, or "
-            "begin with a new checkpoint"
-        )
 
     def _check_ends(
         self,

@@ -15,8 +15,9 @@ import pyarrow as pa
 from statestores.arrow.file_access import checksum_of, reporting
 from statestores.errors import InvalidArgumentError, InvalidTypeError
 from statestores.files.durable_directory import make_directory, make_durable
+from statestores.spark.stateful_functions.output_place import OutputPlace
 from statestores.spark.stateful_functions.plan import CHANNEL_COLUMN
-from statestores.staging.staged_rows import StagedFile, check_staged
+from statestores.staging.staged_rows import StagedFile
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 _COMPRESSION = pa.ipc.IpcWriteOptions(compression="lz4")
 _ROWS = 10_000
 """Rows as dictionaries that become a batch together."""
+
+_OBJECT_BYTES = 32 * 1024 * 1024
+"""Bytes of rows, before they are compressed, that are put as one object."""
 
 
 def declared_schema(columns: "StructType") -> pa.Schema:
@@ -102,31 +106,52 @@ def batches_of_rows(emitted: object, schema: pa.Schema) -> Iterator[pa.RecordBat
 
 
 def write_outputs(
-    directory: Path,
+    place: OutputPlace,
     attempt: str,
     partition: int,
     batches: Iterable[pa.RecordBatch],
     schema: pa.Schema,
     channels: Sequence[str] = (),
 ) -> tuple[StagedFile, ...]:
-    """Write *batches* into new files, durably: one, or one for each of the *channels* with rows.
+    """Write *batches* into new files, durably: at least one for each of the *channels* with rows.
 
-    Their names begin with *attempt*, and `channel_of` says which channel a file is of.
+    Their names begin with *attempt*, and `channel_of` says which channel a file is of. In a
+    directory there is one for each, or one in all without channels; objects are small enough to be
+    put at once.
 
     Raises:
         StorageError: A file cannot be written.
     """
+    named = _by_channel(batches, channels)
+    directory = place.directory
+    if directory is None:
+        return _put_outputs(place, attempt, partition, named, schema)
+    return _write_files(directory, attempt, partition, named, schema)
+
+
+def _by_channel(
+    batches: Iterable[pa.RecordBatch], channels: Sequence[str]
+) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """Yield *batches* that have rows, each with what ends the name of its file."""
+    for batch in batches:
+        if batch.num_rows:
+            channel = batch.column(CHANNEL_COLUMN)[0].as_py() if channels else None
+            yield "" if channel is None else f"-{channels.index(channel):03d}", batch
+
+
+def _write_files(
+    directory: Path,
+    attempt: str,
+    partition: int,
+    batches: Iterable[tuple[str, pa.RecordBatch]],
+    schema: pa.Schema,
+) -> tuple[StagedFile, ...]:
     make_directory(directory)
     rows: dict[str, int] = {}
     with ExitStack() as stack, reporting("write into", directory):
         writers: dict[str, pa.RecordBatchWriter] = {}
-        for batch in batches:
-            if not batch.num_rows:
-                continue
-            name = f"{attempt}.arrow"
-            if channels:
-                channel = batch.column(CHANNEL_COLUMN)[0].as_py()
-                name = f"{attempt}-{channels.index(channel):03d}.arrow"
+        for channel, batch in batches:
+            name = f"{attempt}{channel}.arrow"
             if name not in writers:
                 file = stack.enter_context(pa.OSFile(str(directory / name), "wb"))
                 made = pa.ipc.new_file(file, schema, options=_COMPRESSION)
@@ -151,13 +176,44 @@ def write_outputs(
         )
 
 
+def _put_outputs(
+    place: OutputPlace,
+    attempt: str,
+    partition: int,
+    batches: Iterable[tuple[str, pa.RecordBatch]],
+    schema: pa.Schema,
+) -> tuple[StagedFile, ...]:
+    """Put *batches* as objects, of each channel in their order."""
+    put: list[StagedFile] = []
+    waiting: dict[str, list[pa.RecordBatch]] = {}
+
+    def put_waiting(channel: str) -> None:
+        rows = waiting.pop(channel)
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_file(sink, schema, options=_COMPRESSION) as writer:
+            for batch in rows:
+                writer.write_batch(batch)
+        name = f"{attempt}-{len(put):04d}{channel}.arrow"
+        count = sum(batch.num_rows for batch in rows)
+        data = sink.getvalue().to_pybytes()
+        put.append(place.put(name, data, partition=partition, rows=count))
+
+    for channel, batch in batches:
+        waiting.setdefault(channel, []).append(batch)
+        if sum(each.nbytes for each in waiting[channel]) >= _OBJECT_BYTES:
+            put_waiting(channel)
+    for channel in list(waiting):
+        put_waiting(channel)
+    return tuple(put)
+
+
 def channel_of(file: StagedFile, channels: Sequence[str]) -> str:
     """Return which of the *channels* a file of `write_outputs` is of."""
     return channels[int(file.name.removesuffix(".arrow").rpartition("-")[2])]
 
 
 def emitted_frame(
-    spark: "SparkSession", directory: Path, files: Sequence[StagedFile], columns: "StructType"
+    spark: "SparkSession", place: OutputPlace, files: Sequence[StagedFile], columns: "StructType"
 ) -> "DataFrame":
     """Return the rows in *files* as a DataFrame, a task for each file."""
     if not files:
@@ -167,21 +223,19 @@ def emitted_frame(
     def read(numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in numbers:
             for number in batch.column(0).to_pylist():
-                yield from emitted_rows(directory, each[number])
+                yield from emitted_rows(place, each[number])
 
     numbers = spark.range(0, len(each), 1, len(each))
     return numbers.mapInArrow(read, columns)
 
 
-def emitted_rows(directory: Path, file: StagedFile) -> Iterator[pa.RecordBatch]:
+def emitted_rows(place: OutputPlace, file: StagedFile) -> Iterator[pa.RecordBatch]:
     """Yield the rows of one file.
 
     Raises:
         StoreNotFoundError, StoreCorruptedError, StorageError: It is not what it was.
     """
-    check_staged(directory, [file])
-    path = directory / file.name
-    with reporting("read", path), pa.OSFile(str(path)) as source, pa.ipc.open_file(source) as rows:
+    with place.opened(file) as rows:
         for number in range(rows.num_record_batches):
             yield rows.get_batch(number)
 

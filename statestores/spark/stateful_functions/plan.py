@@ -18,9 +18,10 @@ from statestores.errors import (
 from statestores.files.lock_waiting import COMMIT_TIMEOUT_MS
 from statestores.root_document import OPERATORS_DIRECTORY, Placement
 from statestores.serdes.raw_serde import serde_or_raw
+from statestores.spark.given_root import GivenRoot
 from statestores.spark.local_copy import CopyOptions
+from statestores.spark.stateful_functions.output_place import OutputPlace
 from statestores.spi.specification import StoreSpecification
-from statestores.state_root import StateRoot, is_state_root
 
 DEFAULT_PARTITIONS = 4
 
@@ -83,7 +84,7 @@ StatefulFunction: TypeAlias = Callable[[Iterator[Any], OpenStores], Iterable[Any
 class StatefulPlan:
     """A stateful operator. Made to be sent to tasks."""
 
-    root: Path
+    place: GivenRoot
     """The state root."""
 
     name: str
@@ -125,21 +126,33 @@ class StatefulPlan:
     which its column `CHANNEL_COLUMN` names."""
 
     @property
+    def root(self) -> Path:
+        """The state root's directory.
+
+        Raises:
+            InvalidOptionError: It is in an object store.
+        """
+        return self.place.require_directory()
+
+    @property
     def directory(self) -> Path:
-        """Where the operator keeps its last micro-batch."""
+        """Where the operator keeps its last micro-batch, in a directory."""
         return self.root / OPERATORS_DIRECTORY / self.name
 
-    def outputs(self, write_id: str) -> Path:
+    def outputs(self, write_id: str) -> OutputPlace:
         """Return where the tasks of the micro-batch *write_id* put what they emit."""
-        return self.directory / write_id
+        own = f"{OPERATORS_DIRECTORY}/{self.name}"
+        if self.place.directory is None:
+            own = f"{own}/outputs"
+        return OutputPlace(self.place, f"{own}/{write_id}")
 
 
 def resolve_stores(
-    root: Path, stores: Sequence[StoreSpecification[Any, Any] | str], partitions: int | None
+    root: GivenRoot, stores: Sequence[StoreSpecification[Any, Any] | str], partitions: int | None
 ) -> tuple[tuple[StoreSpecification[Any, Any], ...], int]:
     """Return what *stores* are, or will be, and their number of partitions.
 
-    Names must be in the state root at *root*.
+    Names must be in the state root *root*.
 
     Raises:
         InvalidTypeError, InvalidArgumentError: There is no store, or one twice; or the stores do
@@ -150,8 +163,8 @@ def resolve_stores(
     names = _names_of(stores)
     has_names = any(isinstance(each, str) for each in stores)
     present = {}
-    if has_names or is_state_root(root):
-        state = StateRoot.open(root)
+    state = root.open() if has_names else root.find()
+    if state is not None:
         present = state.stores
         for each in stores:
             if isinstance(each, str):
@@ -170,15 +183,15 @@ def resolve_stores(
 
 
 def add_stores(
-    root: Path, specifications: Sequence[StoreSpecification[Any, Any]], partitions: int
+    root: GivenRoot, specifications: Sequence[StoreSpecification[Any, Any]], partitions: int
 ) -> None:
-    """Add the stores that are not there yet to the state root at *root*, making it if need be.
+    """Add the stores that are not there yet to the state root *root*, making it if need be.
 
     Raises:
         InvalidTypeError, InvalidArgumentError: The number of partitions cannot be one.
         StoreMismatchError: A store is there and is another one.
     """
-    state = StateRoot.create(root)
+    state = root.create()
     for specification in specifications:
         is_new = specification.name not in state.stores
         placement = Placement.PARTITIONER if is_new else None  # its tasks see to that

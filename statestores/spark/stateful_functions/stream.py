@@ -12,14 +12,15 @@ from statestores.files.lock_waiting import COMMIT_TIMEOUT_MS
 from statestores.opening import DEFAULT_BACKEND
 from statestores.registry import load_backend
 from statestores.semantics.every_kind.arguments import check_time
+from statestores.spark.given_root import GivenRoot
 from statestores.spark.hash_placement import PLACE_COLUMN, Placement
 from statestores.spark.local_copy import CopyOptions
 from statestores.spark.session.name_routing import is_connect
 from statestores.spark.session.query_session import query_id
 from statestores.spark.session.sendable import check_sendable
 from statestores.spark.session.worker_python import check_worker_python
-from statestores.spark.state_path import require_local_path
-from statestores.spark.stateful_functions.batches import MicroBatch, MicroBatches
+from statestores.spark.stateful_functions.micro_batch import MicroBatch
+from statestores.spark.stateful_functions.operators import operator_batches
 from statestores.spark.stateful_functions.output import declared_schema, emitted_frame
 from statestores.spark.stateful_functions.plan import (
     By,
@@ -49,7 +50,7 @@ class Operator:
         """Compute *plan*, emitting *columns*."""
         self._plan = plan
         self._columns = columns
-        self._batches = MicroBatches(plan)
+        self._batches = operator_batches(plan)
         self._placement = Placement(
             specification=plan.specifications[0],
             partitions=plan.partitions,
@@ -131,6 +132,7 @@ def stateful(
     backend: str | None = None,
     options: Mapping[str, object] | None = None,
     commit_timeout_ms: int = COMMIT_TIMEOUT_MS,
+    storage_options: Mapping[str, object] | None = None,
 ) -> StatefulStream:
     """Compute on a streaming DataFrame with stores that keep what was seen before.
 
@@ -148,8 +150,8 @@ def stateful(
         function: Takes an iterator of rows and the `OpenStores`, and returns an iterable of rows,
             a generator for example, or ``None``. It is sent to Spark's workers.
         output_schema: The columns that the function emits, as a schema or as DDL.
-        state: The state root, on a file system that the driver and all executors share. It is
-            made when there is none.
+        state: The state root, on a file system that the driver and all executors share, or its URL
+            in an object store. It is made when there is none.
         by: ``"batches"`` for ``pyarrow.RecordBatch``, in and out; out also ``pyarrow.Table``.
             ``"rows"`` for dictionaries, in and out, which is far slower.
         name: What the state root knows the function by, which must not change while its checkpoint
@@ -160,6 +162,8 @@ def stateful(
         options: The backend's own options.
         commit_timeout_ms: How long a micro-batch waits while another writer has one of the stores;
             0 does not wait.
+        storage_options: How the object store of a URL is reached (`StateRoot.open`); by default as
+            the environment of driver and executors says.
 
     Raises:
         InvalidTypeError: An argument is of the wrong type; the key column is not of the type of
@@ -168,7 +172,8 @@ def stateful(
             Connect, or the column is not there.
         StoreNotFoundError: A store that is named is not there.
         StoreMismatchError: A store is there and is another one, or has other partitions.
-        UnknownBackendError, InvalidOptionError: The backend or the path cannot be used.
+        UnknownBackendError, InvalidOptionError: The backend, the path or *storage_options* cannot
+            be used.
         MissingDriverError: Spark's workers run in another Python, without what is needed.
     """
     if is_connect(frame.sparkSession):
@@ -188,11 +193,11 @@ def stateful(
     _check_function(function)
     key_type = _type_of(frame, key)
     columns = _columns(output_schema)
-    root = require_local_path(fspath(state))
+    root = GivenRoot.of(fspath(state), storage_options)
     specifications, count = resolve_stores(root, stores, partitions)
     check_key_column(key, key_type, specifications[0])
     plan = StatefulPlan(
-        root=root,
+        place=root,
         name=operator_name(name, specifications),
         specifications=specifications,
         partitions=count,

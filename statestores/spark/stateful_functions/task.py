@@ -7,25 +7,29 @@ a copy is never ahead of what is published.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from itertools import chain
 from uuid import uuid4
 
 import pyarrow as pa
 
-from statestores.arrow.snapshots.directory import list_snapshots
-from statestores.arrow.snapshots.reader import read_snapshot
-from statestores.arrow.snapshots.snapshot import write_snapshot
+from statestores.arrow.progress import Meter
+from statestores.arrow.snapshots.choice import ListedSnapshot, listed_in
+from statestores.arrow.snapshots.object_snapshots import ObjectSnapshots
+from statestores.arrow.snapshots.snapshot import committed_content, write_snapshot
 from statestores.changelog import change_schema, changelog_partition
 from statestores.changelog.rows import batch_from_changes
-from statestores.errors import InvalidArgumentError, SnapshotCorruptedError
+from statestores.errors import InvalidArgumentError, SnapshotCorruptedError, StoreNotFoundError
+from statestores.files.strict_json import Fields
 from statestores.generations import current_home
+from statestores.object_log.documents import Staged, pack_staged, staged_in
+from statestores.object_log.view import View
 from statestores.opening import BytesStore, typed_store
 from statestores.partitioning import partitioner_by_name
 from statestores.semantics.every_kind.journal import Journal
-from statestores.spark.copied_partition import PartitionInDirectory
+from statestores.spark.copied_partition import copied_partition
 from statestores.spark.hash_placement import PLACE_COLUMN, partition_of
 from statestores.spark.local_copy import local_copy
 from statestores.spark.stateful_functions.output import (
@@ -37,6 +41,7 @@ from statestores.spark.stateful_functions.plan import OpenStores, StatefulPlan
 from statestores.spi.durability import Durability
 from statestores.spi.offsets import Position, TopicPartition
 from statestores.spi.records import Changes
+from statestores.staging.staged_objects import ObjectStager
 from statestores.staging.staged_rows import StagedFile
 from statestores.staging.staged_write import stage
 from statestores.state_root import PartitionDirectory
@@ -51,7 +56,7 @@ class TaskResult:
     """What the successful attempt of a task has staged. Sent to the driver as text."""
 
     stores: Mapping[str, tuple[StagedFile, ...]]
-    """The changes of each store."""
+    """The changes of each store, in a directory."""
 
     outputs: tuple[StagedFile, ...]
     """What the function has emitted."""
@@ -59,14 +64,22 @@ class TaskResult:
     dropped: Mapping[str, int]
     """How many records it has dropped, by reason."""
 
+    partition: int = 0
+    """The partition."""
+
+    objects: Mapping[str, tuple[Staged, ...]] = field(default_factory=dict)
+    """The changes of each store, in an object store."""
+
     def to_json(self) -> str:
         """Return the result as text."""
-        return json.dumps(asdict(self))
+        staged = {name: {"staged": pack_staged(some)} for name, some in self.objects.items()}
+        return json.dumps({**asdict(replace(self, objects={})), "objects": staged})
 
     @classmethod
     def from_json(cls, text: str) -> "TaskResult":
         """Return the result that `to_json` has made *text* of."""
         content = json.loads(text)
+        staged = Fields(content, "the result of a task").inside("objects")
         return cls(
             stores={
                 name: tuple(StagedFile(**file) for file in files)
@@ -74,6 +87,8 @@ class TaskResult:
             },
             outputs=tuple(StagedFile(**file) for file in content["outputs"]),
             dropped=content["dropped"],
+            partition=content["partition"],
+            objects={name: staged_in(each) for name, each in staged.items()},
         )
 
 
@@ -92,6 +107,9 @@ class StatefulTask:
 
     end_offsets: Mapping[str, Mapping[int, int]]
     """Where the changelogs of each store end, by partition: the state before the micro-batch."""
+
+    seen: Mapping[str, Mapping[int, View]] = field(default_factory=dict)
+    """What the driver has seen of each of them, in an object store, so that tasks need not look."""
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Compute the rows of one partition, and yield one row: the `TaskResult`.
@@ -118,7 +136,10 @@ class StatefulTask:
             stores: dict[str, BytesStore] = {}
             for specification in plan.specifications:
                 end_offset = self.end_offsets[specification.name].get(partition, 0)
-                source = PartitionInDirectory(plan.root, specification, partition)
+                seen = self.seen.get(specification.name, {}).get(partition)
+                source = copied_partition(
+                    plan.place, specification, plan.partitions, partition, seen
+                )
                 store = stack.enter_context(local_copy(source, end_offset, plan.copies))
                 self._snapshot(store, partition)
                 store.attach_journal(_NoCommit(changelog_partition(specification.name, partition)))
@@ -126,7 +147,9 @@ class StatefulTask:
             tables = {
                 table.name: stack.enter_context(
                     local_copy(
-                        PartitionInDirectory(plan.root, table, 0),
+                        copied_partition(
+                            plan.place, table, 1, 0, self.seen.get(table.name, {}).get(0)
+                        ),
                         self.end_offsets[table.name][0],
                         plan.copies,
                     )
@@ -146,10 +169,25 @@ class StatefulTask:
                 plan.schema,
                 plan.channels,
             )
-            staged = {
-                name: self._staged(store, partition, attempt) for name, store in stores.items()
-            }
-        return TaskResult(stores=staged, outputs=outputs, dropped=dict(given.dropped))
+            pending = {name: self._pending(store, partition) for name, store in stores.items()}
+            result = TaskResult(
+                stores={}, outputs=outputs, dropped=dict(given.dropped), partition=partition
+            )
+            if plan.place.directory is None:
+                return replace(
+                    result,
+                    objects={
+                        name: self._put(stores[name], partition, attempt, changes)
+                        for name, changes in pending.items()
+                    },
+                )
+            return replace(
+                result,
+                stores={
+                    name: self._staged(stores[name], partition, attempt, changes)
+                    for name, changes in pending.items()
+                },
+            )
 
     def _own_rows(
         self, batches: Iterator[pa.RecordBatch], partition: int
@@ -170,21 +208,28 @@ class StatefulTask:
             return batches_of_rows(plan.function(rows, stores), plan.schema)
         return checked_batches(plan.function(batches, stores), plan.schema)
 
-    def _staged(self, store: BytesStore, partition: int, attempt: str) -> tuple[StagedFile, ...]:
-        """Stage what is pending in *store*."""
-        name, plan = store.name, self.plan
-        logged = changelog_partition(name, partition)
-        end_offset = self.end_offsets[name].get(partition, 0)
+    def _pending(self, store: BytesStore, partition: int) -> pa.RecordBatch | None:
+        """Return what is pending in *store*; ``None`` if nothing is."""
+        logged = changelog_partition(store.name, partition)
+        end_offset = self.end_offsets[store.name].get(partition, 0)
         before = None if end_offset == 0 else end_offset - 1
         if not store.is_open or store.committed_offset(logged) != before:
             raise InvalidArgumentError(
-                f"the function has closed or truncated the store {name!r}; delete keys instead, "
-                "so that the changelog has it"
+                f"the function has closed or truncated the store {store.name!r}; delete keys "
+                "instead, so that the changelog has it"
             )
         changes = store.pending_changes()
         if not len(changes):
+            return None
+        return batch_from_changes(change_schema(store.specification.kind), changes)
+
+    def _staged(
+        self, store: BytesStore, partition: int, attempt: str, batch: pa.RecordBatch | None
+    ) -> tuple[StagedFile, ...]:
+        """Stage *batch*, which is pending in *store*, in the directory."""
+        plan = self.plan
+        if batch is None:
             return ()
-        batch = batch_from_changes(change_schema(store.specification.kind), changes)
         staged = stage(
             plan.root,
             store.specification,
@@ -194,13 +239,38 @@ class StatefulTask:
             [batch],
             partition=None if plan.places_keys else partition,
         )
-        if any(file.partition != partition for file in staged.files):
+        self._check_places(store, partition, batch, {file.partition for file in staged.files})
+        return staged.files
+
+    def _put(
+        self, store: BytesStore, partition: int, attempt: str, batch: pa.RecordBatch | None
+    ) -> tuple[Staged, ...]:
+        """Stage *batch*, which is pending in *store*, in the object store."""
+        plan = self.plan
+        if batch is None:
+            return ()
+        stager = ObjectStager(
+            plan.place.object_log(store.specification, plan.partitions),
+            store.specification,
+            begun=f"{self.write_id}-{attempt}",
+            only=None if plan.places_keys else partition,
+        )
+        stager.add(batch)
+        staged = stager.finish()
+        self._check_places(store, partition, batch, {each.partition for each in staged.objects})
+        return tuple(each.staged for each in staged.objects)
+
+    def _check_places(
+        self, store: BytesStore, partition: int, batch: pa.RecordBatch, places: set[int]
+    ) -> None:
+        """Accept a *batch* whose keys belong to *places*, if that is *partition* alone."""
+        if places != {partition}:
+            plan = self.plan
             raise InvalidArgumentError(
                 f"the function has put {_stranger(store, plan.partitions, partition, batch)!r} "
-                f"into {name!r}, a key of another partition than the rows that it was given; write "
-                f"keys from the column {plan.key!r} only, so that readers find them"
+                f"into {store.name!r}, a key of another partition than the rows that it was given; "
+                f"write keys from the column {plan.key!r} only, so that readers find them"
             )
-        return staged.files
 
     def _snapshot(self, store: BytesStore, partition: int) -> None:
         """Write a snapshot when the changelog after the newest one is longer than that one.
@@ -210,20 +280,33 @@ class StatefulTask:
         """
         logged = changelog_partition(store.name, partition)
         committed = store.committed_offset(logged)
-        home = current_home(self.plan.root, store.name)
-        directory = PartitionDirectory(home / str(partition))
         if committed is None or committed < SNAPSHOT_CHANGES:
             return
-        newest = max(list_snapshots(directory.snapshots).items(), default=None)
-        if newest is not None:
-            try:
-                rows = read_snapshot(newest[1]).rows
-            except SnapshotCorruptedError:
-                rows = 0  # it is no use to a restore
-            if committed - newest[0] < max(rows, SNAPSHOT_CHANGES):
-                return
-        write_snapshot(store, directory.snapshots, partition=logged)
-        remove_old_snapshots(directory, KEPT_SNAPSHOTS)
+        plan = self.plan
+        if plan.place.directory is None:
+            log = plan.place.object_log(store.specification, plan.partitions)
+            snapshots = ObjectSnapshots(log=log, log_id=log.log_id(), partition=partition)
+            if _is_due(snapshots.listed(), committed):
+                with committed_content(store, logged) as content:
+                    snapshots.write(content, meter=Meter(None))
+                snapshots.remove_old(KEPT_SNAPSHOTS)
+            return
+        directory = PartitionDirectory(current_home(plan.root, store.name) / str(partition))
+        if _is_due(listed_in(directory.snapshots), committed):
+            write_snapshot(store, directory.snapshots, partition=logged)
+            remove_old_snapshots(directory, KEPT_SNAPSHOTS)
+
+
+def _is_due(listed: Sequence[ListedSnapshot], committed: int) -> bool:
+    """Return whether the changelog up to *committed* is long enough for another snapshot."""
+    if not listed:
+        return True
+    newest = listed[-1]
+    try:
+        rows = newest.read().rows
+    except (SnapshotCorruptedError, StoreNotFoundError):
+        rows = 0  # it is no use to a restore
+    return committed - newest.offset >= max(rows, SNAPSHOT_CHANGES)
 
 
 class _NoCommit(Journal):

@@ -11,14 +11,14 @@ first that is not.
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TypeAlias
 
 from statestores.errors import ProcessingError
 from statestores.processing.topology import Graph, SubTopology
-from statestores.root_document import OPERATORS_DIRECTORY
-from statestores.spark.stateful_functions.batches import MicroBatch, MicroBatches
+from statestores.spark.stateful_functions.micro_batch import MicroBatch, OperatorBatches
+from statestores.spark.stateful_functions.operators import operator_batches, operators_in
 from statestores.spark.stateful_functions.output import channel_of
+from statestores.spark.stateful_functions.output_place import OutputPlace
 from statestores.spark.stateful_functions.plan import StatefulPlan
 from statestores.spark.stateful_functions.task import StatefulTask, TaskResult
 from statestores.spark.topology.record_columns import RecordPlacement
@@ -32,7 +32,7 @@ MOST_STEPS = 100
 class EmittedFiles:
     """What one step has emitted to one topic."""
 
-    directory: Path
+    place: OutputPlace
     """Where the files are."""
 
     files: tuple[StagedFile, ...]
@@ -88,7 +88,7 @@ class Chain:
     dropped: Counter[str] = field(default_factory=Counter)
     """How many records went no further in this life of the driver, by step and reason."""
 
-    _operators: dict[tuple[str, int], MicroBatches] = field(default_factory=dict)
+    _operators: dict[tuple[str, int], OperatorBatches] = field(default_factory=dict)
     _has_settled: bool = False
 
     def run(self, query: str, number: int, compute: Compute) -> Emitted:
@@ -165,16 +165,15 @@ class Chain:
         found: dict[str, list[StagedFile]] = {}
         for file in record.outputs:
             found.setdefault(channel_of(file, plan.channels), []).append(file)
-        directory = plan.outputs(record.write_id)
+        place = plan.outputs(record.write_id)
         return {
-            topic: EmittedFiles(directory=directory, files=tuple(files))
-            for topic, files in found.items()
+            topic: EmittedFiles(place=place, files=tuple(files)) for topic, files in found.items()
         }
 
-    def _operator(self, each: PartPlan, step: int) -> MicroBatches:
+    def _operator(self, each: PartPlan, step: int) -> OperatorBatches:
         place = each.part.name, step
         if place not in self._operators:
-            self._operators[place] = MicroBatches(each.of_step(step))
+            self._operators[place] = operator_batches(each.of_step(step))
         return self._operators[place]
 
     def _is_known(self, each: PartPlan) -> bool:
@@ -182,9 +181,9 @@ class Chain:
 
         A part that has never had a step, where others have, is new.
         """
-        if each.of_step(0).directory.is_dir():
+        if self._operator(each, 0).is_known():
             return True
-        return not any(other.of_step(0).directory.is_dir() for other in self.parts)
+        return not any(self._operator(other, 0).is_known() for other in self.parts)
 
     def _settle(self) -> None:
         """Carry out what a driver that died has committed, in whichever step, before anything else.
@@ -195,11 +194,9 @@ class Chain:
             return
         for each in self.parts:
             prefix = f"{each.plan.name}-"
-            directory = each.plan.root / OPERATORS_DIRECTORY
-            there = directory.iterdir() if directory.is_dir() else ()
-            for path in sorted(there):
-                step = path.name.removeprefix(prefix)
-                if path.name.startswith(prefix) and step.isdecimal():
+            for name in operators_in(each.plan.place):
+                step = name.removeprefix(prefix)
+                if name.startswith(prefix) and step.isdecimal():
                     self._operator(each, int(step)).settle()
         self._has_settled = True
 

@@ -1,7 +1,6 @@
 """From a topology to the operators of its parts, on a state root that has their stores."""
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from statestores.errors import InvalidTopologyError, InvalidTypeError
 from statestores.processing import Topology
@@ -10,6 +9,7 @@ from statestores.processing.operators.windowed import WindowedOperator
 from statestores.processing.runtime import LEAST_COLUMN_ROWS, LEAST_RUN_ROWS
 from statestores.processing.topology import Graph
 from statestores.processing.windows import check_count
+from statestores.spark.given_root import GivenRoot
 from statestores.spark.local_copy import CopyOptions
 from statestores.spark.stateful_functions.plan import StatefulPlan
 from statestores.spark.topology.chain import Chain, PartPlan, feeding_first
@@ -19,7 +19,6 @@ from statestores.spark.topology.record_columns import (
     RecordPlacement,
     TopicPlacement,
 )
-from statestores.state_root import StateRoot
 
 RUNNER = "spark"
 """What the state says of who has run the topology on it."""
@@ -80,8 +79,8 @@ def emptied_topics(graph: Graph) -> set[str]:
     return _written_topics(graph) - {topic.name for topic in graph.internal_topics}
 
 
-def plan_chain(graph: Graph, root: Path, settings: ChainSettings) -> Chain:
-    """Claim the state root at *root* for *graph*, add its stores, and return what runs it.
+def plan_chain(graph: Graph, root: GivenRoot, settings: ChainSettings) -> Chain:
+    """Claim the state root *root* for *graph*, add its stores, and return what runs it.
 
     Raises:
         InvalidTypeError, InvalidArgumentError: A setting cannot be one.
@@ -92,8 +91,8 @@ def plan_chain(graph: Graph, root: Path, settings: ChainSettings) -> Chain:
     check_count("least_column_rows", settings.least_column_rows)
     check_count("least_run_rows", settings.least_run_rows)
     check_count("cache_max_bytes", settings.cache_max_bytes, least=0)
-    state = StateRoot.create(root)
-    identity = claim(state.path, graph, runner=RUNNER)
+    state = root.create()
+    identity = claim(root.directory or root.objects, graph, runner=RUNNER)
     counts = graph.partitions(settings.partitions)
     channels = tuple(sorted(_written_topics(graph)))  # in an order that stays
     filled = filled_topics(graph)
@@ -111,7 +110,7 @@ def plan_chain(graph: Graph, root: Path, settings: ChainSettings) -> Chain:
             cache_max_bytes=settings.cache_max_bytes,
         )
         plan = StatefulPlan(
-            root=state.path,
+            place=root,
             name=f"part-{identity.groups[part.name]}",
             specifications=part.stores,
             partitions=tasks,

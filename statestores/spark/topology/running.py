@@ -19,13 +19,13 @@ from statestores.processing.runtime import LEAST_COLUMN_ROWS, LEAST_RUN_ROWS
 from statestores.processing.topology import Graph
 from statestores.registry import load_backend
 from statestores.semantics.every_kind.arguments import check_time
+from statestores.spark.given_root import GivenRoot
 from statestores.spark.hash_placement import shuffled
 from statestores.spark.local_copy import CopyOptions
 from statestores.spark.session.name_routing import is_connect
 from statestores.spark.session.query_session import query_id
 from statestores.spark.session.sendable import check_sendable
 from statestores.spark.session.worker_python import check_worker_python
-from statestores.spark.state_path import require_local_path
 from statestores.spark.stateful_functions.output import emitted_frame
 from statestores.spark.stateful_functions.plan import CHANNEL_COLUMN, DEFAULT_PARTITIONS
 from statestores.spark.stateful_functions.task import StatefulTask, TaskResult
@@ -70,7 +70,7 @@ class TopologyBatches:
         columns = cast("StructType", StructType.fromDDL(RECORD_DDL))  # of DDL with several columns
 
         def emitted(several: Iterable[EmittedFiles]) -> DataFrame:
-            frames = [emitted_frame(spark, each.directory, each.files, columns) for each in several]
+            frames = [emitted_frame(spark, each.place, each.files, columns) for each in several]
             return reduce(DataFrame.union, frames or [spark.createDataFrame([], columns)])
 
         def compute(part: PartPlan, task: StatefulTask, given: StepInput) -> Sequence[TaskResult]:
@@ -118,6 +118,7 @@ def run(
     least_column_rows: int = LEAST_COLUMN_ROWS,
     least_run_rows: int = LEAST_RUN_ROWS,
     cache_max_bytes: int = 0,
+    storage_options: Mapping[str, object] | None = None,
 ) -> "StreamingQuery":
     """Start a query that runs *topology*, and return it.
 
@@ -128,7 +129,8 @@ def run(
     Args:
         topology: What to run. Its functions are sent to Spark's workers.
         spark: A classic session.
-        state: The state root, on a file system that the driver and all executors share.
+        state: The state root, on a file system that the driver and all executors share, or its URL
+            in an object store.
         sources: What fills each topic that the topology reads and does not write: `Files`, a
             `KafkaTopic`, a `StateFeed`, or any streaming DataFrame with a column ``value`` and, as
             far as there are such, ``key``, ``timestamp`` and ``headers``.
@@ -148,6 +150,8 @@ def run(
         least_column_rows: From how many records on a task processes columns.
         least_run_rows: From how many on it processes fewer as a run (PRC-95).
         cache_max_bytes: Memory of a task in which updates wait for the end of a step.
+        storage_options: How the object store of a URL is reached (`StateRoot.open`); by default as
+            the environment of driver and executors says.
 
     Raises:
         InvalidTypeError: An argument is of the wrong type, or the topology cannot be sent.
@@ -171,7 +175,7 @@ def run(
         f"the topology {graph.name!r}",
         "open files, connections and locks in Processor.open",
     )
-    root = require_local_path(fspath(state))
+    root = GivenRoot.of(fspath(state), storage_options)
     load_backend(backend or DEFAULT_BACKEND)
     frames = [
         records(

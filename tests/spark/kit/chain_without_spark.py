@@ -11,6 +11,7 @@ from statestores.processing import RawRecord, Record, Topology
 from statestores.processing.record_rows import batch_records, record_batch
 from statestores.processing.runtime import head_times
 from statestores.processing.serdes import decoded, encoded
+from statestores.spark.given_root import GivenRoot
 from statestores.spark.local_copy import CopyOptions
 from statestores.spark.stateful_functions.output import emitted_rows
 from statestores.spark.stateful_functions.plan import CHANNEL_COLUMN
@@ -36,8 +37,9 @@ class ChainRun:
     def __init__(
         self,
         topology: Topology,
-        state: Path,
+        state: Path | GivenRoot,
         *,
+        local: Path | None = None,
         partitions: int = 1,
         backend: str = "memory",
         cache_max_bytes: int = 0,
@@ -49,10 +51,12 @@ class ChainRun:
         self.graph = checked_graph(topology)
         self.chain = plan_chain(
             self.graph,
-            state,
+            state if isinstance(state, GivenRoot) else GivenRoot(state),
             ChainSettings(
                 partitions=partitions,
-                copies=CopyOptions(directory=str(state.with_name("local")), backend=backend),
+                copies=CopyOptions(
+                    directory=str(_beside(state) if local is None else local), backend=backend
+                ),
                 commit_timeout_ms=0,
                 cache_max_bytes=cache_max_bytes,
                 least_column_rows=least_column_rows,
@@ -89,13 +93,18 @@ class ChainRun:
         return found
 
 
+def _beside(state: Path | GivenRoot) -> Path:
+    assert isinstance(state, Path)
+    return state.with_name("local")
+
+
 def _arrived(given: Given, step: StepInput) -> pa.Table:
     batches = [
         each for topic, record in given for each in for_topic(topic, [record_batch([record])])
     ]
     for emitted in step.emitted:
         for file in emitted.files:
-            batches += list(emitted_rows(emitted.directory, file))
+            batches += list(emitted_rows(emitted.place, file))
     table = pa.Table.from_batches(batches, EMITTED_ROWS)
     arrival = pa.array(range(table.num_rows), pa.int64())
     return table.append_column(pa.field(ARRIVAL_COLUMN, pa.int64(), nullable=False), arrival)
@@ -108,7 +117,7 @@ def _records(emitted: Emitted) -> dict[str, list[RawRecord]]:
             record
             for files in several
             for file in files.files
-            for batch in emitted_rows(files.directory, file)
+            for batch in emitted_rows(files.place, file)
             for record in batch_records(batch.drop_columns([CHANNEL_COLUMN]))
         ]
     return found

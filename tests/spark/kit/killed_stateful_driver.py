@@ -2,9 +2,11 @@
 
 Run as a program: WORDS STATE OUTPUT CHECKPOINT [FAILPOINT AT MARKER]. With a failpoint the driver
 kills its Java and itself there, if there is no file MARKER yet; the failpoint `SINK` is where a
-micro-batch is committed and its sink has not begun.
+micro-batch is committed and its sink has not begun. STATE is a directory, or JSON: the arguments of
+`stateful` that say where else state is, among them ``state``.
 """
 
+import json
 import os
 import signal
 import sys
@@ -39,7 +41,10 @@ def main(arguments: list[str]) -> None:
         .getOrCreate()
     )
     spark.sparkContext.setLogLevel("OFF")
-    words, state, output, checkpoint = map(Path, arguments[:4])
+    words, output, checkpoint = map(Path, (arguments[0], *arguments[2:4]))
+    in_objects = arguments[1].startswith("{")
+    state = output.with_name("state") if in_objects else Path(arguments[1])
+    options = json.loads(arguments[1]) if in_objects else {}
     files = stateful_words.Files(output)
     step, at, marker = arguments[4:] or ("", "1", "")
 
@@ -57,7 +62,7 @@ def main(arguments: list[str]) -> None:
 
     if step not in {"", SINK}:
         failpoints.arm(step, die, at=int(at))
-    stream = stateful_words.word_count(stateful_words.stream_of(spark, words), state)
+    stream = stateful_words.word_count(stateful_words.stream_of(spark, words), state, **options)
     run(stateful_words.start(stream, checkpoint, sink))
     spark.stop()
 

@@ -6,9 +6,11 @@ import pyarrow as pa
 from stateful_words import STORE, count
 
 from statestores.partitioning import murmur2_partitioner
+from statestores.spark.given_root import GivenRoot
 from statestores.spark.hash_placement import Placement
 from statestores.spark.local_copy import CopyOptions
-from statestores.spark.stateful_functions.batches import MicroBatch, MicroBatches
+from statestores.spark.stateful_functions.batches import MicroBatches
+from statestores.spark.stateful_functions.micro_batch import MicroBatch
 from statestores.spark.stateful_functions.plan import StatefulFunction, StatefulPlan, add_stores
 from statestores.spark.stateful_functions.task import StatefulTask, TaskResult
 
@@ -20,9 +22,10 @@ def plan_of(
     root: Path, function: StatefulFunction = count, backend: str = "sqlite"
 ) -> StatefulPlan:
     """Return the word count in two partitions."""
-    add_stores(root, [STORE], 2)
+    place = GivenRoot(root)
+    add_stores(place, [STORE], 2)
     return StatefulPlan(
-        root=root,
+        place=place,
         name="counts",
         specifications=(STORE,),
         partitions=2,

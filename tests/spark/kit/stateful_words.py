@@ -79,7 +79,7 @@ def count(batches: Iterator[pa.RecordBatch], stores: OpenStores) -> Iterator[pa.
     yield pa.table({"count": after, "word": words})
 
 
-def word_count(frame: DataFrame, state: Path, **options: Any) -> StatefulStream:
+def word_count(frame: DataFrame, place: Path, **options: Any) -> StatefulStream:
     """Return the stream of counts; *options* replace arguments of `stateful`."""
     return stateful(
         frame,
@@ -88,9 +88,9 @@ def word_count(frame: DataFrame, state: Path, **options: Any) -> StatefulStream:
             "stores": [STORE],
             "function": count,
             "output_schema": EMITTED,
-            "state": state,
+            "state": place,
             "partitions": 2,
-            "local_directory": state.with_name("local"),
+            "local_directory": place.with_name("local"),
             **options,
         },
     )

@@ -30,19 +30,18 @@ def counts_of_counts() -> Topology:
 
 
 def start(
-    spark: SparkSession, words: DataFrame, state: Path, checkpoint: Path, sink: Any
+    spark: SparkSession, words: DataFrame, place: Path, checkpoint: Path, sink: Any, **options: Any
 ) -> StreamingQuery:
-    """Run the topology on a stream of words, as far as there are any."""
+    """Run the topology on a stream of words, as far as there are any; *options* replace `run`'s."""
     return run(
         counts_of_counts(),
         spark,
-        state=state,
         sources={"words": words.selectExpr("word AS key", "CAST(word AS binary) AS value")},
         sinks={"word-counts": sink},
         checkpoint=checkpoint,
         partitions=2,
         trigger={"availableNow": True},
-        local_directory=state.with_name("local"),
+        **{"state": place, "local_directory": place.with_name("local"), **options},
     )
 
 

@@ -25,7 +25,8 @@ from statestores.spark.hash_placement import Placement
 from statestores.spark.local_copy import CopyOptions
 from statestores.spark.source.publishing import publish_rows, stage_rows
 from statestores.spark.source.write_plan import WritePlan
-from statestores.spark.stateful_functions.batches import MicroBatch, MicroBatches
+from statestores.spark.stateful_functions.batches import MicroBatches
+from statestores.spark.stateful_functions.micro_batch import MicroBatch
 from statestores.spark.stateful_functions.plan import StatefulPlan, add_stores
 from statestores.spark.stateful_functions.task import StatefulTask, TaskResult
 from statestores.staging.write_intent import StreamBatch
@@ -48,7 +49,7 @@ def _count(batches: Iterator[pa.RecordBatch], stores: OpenStores) -> None:
 
 def _plan(directory: Path) -> StatefulPlan:
     return StatefulPlan(
-        root=directory / "state",
+        place=GivenRoot(directory / "state"),
         name="counts",
         specifications=_STORES,
         partitions=2,
@@ -80,7 +81,7 @@ def _compute(task: StatefulTask) -> list[TaskResult]:
 def _run(directory: Path, number: int, *, is_in_sequence: bool) -> None:
     """Compute and commit a micro-batch, if it is not committed."""
     plan = _plan(directory)
-    add_stores(plan.root, _STORES, 2)
+    add_stores(plan.place, _STORES, 2)
     batch = MicroBatch(query=_QUERY, number=number, is_in_sequence=is_in_sequence)
     MicroBatches(plan).run(batch, _compute)
 

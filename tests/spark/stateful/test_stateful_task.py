@@ -25,8 +25,10 @@ from statestores.errors import (
     UnsupportedFormatError,
 )
 from statestores.spark import OpenStores
+from statestores.spark.given_root import GivenRoot
 from statestores.spark.hash_placement import PLACE_COLUMN, partition_of, places_of
-from statestores.spark.stateful_functions.batches import MicroBatch, MicroBatches
+from statestores.spark.stateful_functions.batches import MicroBatches
+from statestores.spark.stateful_functions.micro_batch import MicroBatch
 from statestores.spark.stateful_functions.output import batches_of_rows, checked_batches
 from statestores.spark.stateful_functions.plan import StatefulFunction, add_stores
 from statestores.spark.stateful_functions.record import read_record
@@ -250,10 +252,11 @@ def test_what_expires_is_deleted_behind_keys_that_live(tmp_path: Path) -> None:
         words = pa.Table.from_batches(batches)["word"].to_pylist()
         stores["counts"].put_many(words, [b"" for _ in words], [stores.batch * 10] * len(words))
 
-    add_stores(tmp_path / "state", [store], 1)
+    place = GivenRoot(tmp_path / "state")
+    add_stores(place, [store], 1)
     plan = replace(
         plan_of(tmp_path / "other", function=put),
-        root=tmp_path / "state",
+        place=place,
         specifications=(store,),
         partitions=1,
     )
