@@ -33,6 +33,9 @@ ROWS_AT_ONCE = 20
 WORDS = 7
 """How many words a stateful function counts."""
 
+COUNTED = "-counted"
+"""What the URL of the state root ends with that has the counts."""
+
 RATES = (1_000, 2_000)
 """What the join adds to even and to odd numbers, so that a row says what it was joined with."""
 
@@ -60,7 +63,7 @@ class Life:
     """The micro-batch after which the program is killed; ``None`` when it ends as it should."""
 
     counts: bool = False
-    """Whether a stateful function counts the rows as well, in a directory that all of them see."""
+    """Whether a stateful function counts the rows as well, in a state root of its own beside."""
 
 
 _PAUSE_SECONDS = 0.02
@@ -186,10 +189,17 @@ class Feeds:
             .start(self._root)
         )
 
-    def count(self, state: Path, checkpoint: Path) -> StreamingQuery:
+    def count(self, checkpoint: Path) -> StreamingQuery:
         """Start to count the changes of ``words``."""
         words = self._changes().selectExpr(f"CAST(value % {WORDS} AS string) AS word")
-        stream = stateful_words.word_count(words, state, local_directory=None, backend="sqlite")
+        stream = stateful_words.word_count(
+            words,
+            checkpoint,
+            state=f"{self._root}{COUNTED}",
+            storage_options=self._merged,
+            local_directory=None,
+            backend="sqlite",
+        )
         return stateful_words.start(stream, checkpoint)
 
 
@@ -278,7 +288,7 @@ def main(root: str, place: str, text: str, life_text: str) -> None:
     print("written, read and joined", flush=True)  # noqa: T201
     queries = [Running(partial(feeds.copy, directory / "checkpoint"))]
     if life.counts:
-        counted = partial(feeds.count, directory / "counted", directory / "counted-checkpoint")
+        counted = partial(feeds.count, directory / "counted-checkpoint")
         queries.append(Running(counted))
     for batches in life.executors_die_after:
         for query in queries:

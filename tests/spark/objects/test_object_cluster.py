@@ -15,9 +15,8 @@ from pathlib import Path
 
 import object_cluster
 import pytest
-from object_cluster import ROWS_AT_ONCE, Life, environment, expected_copies
+from object_cluster import COUNTED, ROWS_AT_ONCE, Life, environment, expected_copies
 from s3 import SECRET, Bucket
-from stateful_words import state_of
 from store_streams import needs_limits
 
 import statestores as ss
@@ -58,9 +57,11 @@ def live(bucket: Bucket, directory: Path, life: Life) -> tuple[int, str]:
     return ended.returncode, said
 
 
-def changes_and_content(bucket: Bucket, store: str) -> tuple[Counter[str], dict[str, int]]:
+def changes_and_content(
+    bucket: Bucket, store: str, ending: str = ""
+) -> tuple[Counter[str], dict[str, int]]:
     """Return how often each key of *store* was written, and what it has."""
-    root = ss.StateRoot.open(bucket.root, storage_options=bucket.options)
+    root = ss.StateRoot.open(f"{bucket.root}{ending}", storage_options=bucket.options)
     entry = root.store(store)
     readers = [
         PartitionReader(place_of(root, store, number), entry.specification)
@@ -80,13 +81,20 @@ def check_copies(bucket: Bucket, rows: int) -> None:
     assert content == expected
 
 
+def check_counts(bucket: Bucket, rows: int) -> None:
+    """Accept what a function has counted of *rows*, each once."""
+    counted = Counter(str(number % object_cluster.WORDS) for number in range(rows))
+
+    assert changes_and_content(bucket, "counts", COUNTED)[1] == counted
+
+
 @needs_limits
 @pytest.mark.soak
-@pytest.mark.spec("OBJ-26", "OBJ-27", "OBJ-28", "OBJ-31", "OBJ-42")
+@pytest.mark.spec("OBJ-26", "OBJ-27", "OBJ-28", "OBJ-31", "OBJ-42", "OBJ-44")
 @pytest.mark.timeout(1_900)
 def test_a_killed_executor(bucket: Bucket, tmp_path: Path, subtests: pytest.Subtests) -> None:
-    """A write, a read, joins, and a stream both ways on three executors, of which one is killed."""
-    life = Life(rows=3 * ROWS_AT_ONCE, executors_die_after=(1,))
+    """A write, a read, joins, streams both ways and counts on three executors; one is killed."""
+    life = Life(rows=3 * ROWS_AT_ONCE, executors_die_after=(1,), counts=True)
     ended, said = live(bucket, tmp_path / "life", life)
 
     assert ended == 0, said
@@ -97,6 +105,8 @@ def test_a_killed_executor(bucket: Bucket, tmp_path: Path, subtests: pytest.Subt
         assert content == {str(number): number for number in range(life.rows)}
     with subtests.test("what was copied by a stream"):
         check_copies(bucket, life.rows)
+    with subtests.test("what a function has counted"):
+        check_counts(bucket, life.rows)
     with subtests.test("what the stream has pinned"):
         pinned = [each.name for each in bucket.storage().list("@pins/")]
         assert sorted(name.rpartition("/")[2] for name in pinned) == ["rates-1", "rates-2"]
@@ -104,7 +114,7 @@ def test_a_killed_executor(bucket: Bucket, tmp_path: Path, subtests: pytest.Subt
 
 @needs_limits
 @pytest.mark.soak
-@pytest.mark.spec("OBJ-26", "OBJ-27", "OBJ-28", "OBJ-31", "OBJ-42")
+@pytest.mark.spec("OBJ-26", "OBJ-27", "OBJ-28", "OBJ-31", "OBJ-42", "OBJ-44")
 @pytest.mark.timeout(14_400)
 def test_killed_executors_and_killed_drivers(
     bucket: Bucket, tmp_path: Path, subtests: pytest.Subtests
@@ -132,8 +142,7 @@ def test_killed_executors_and_killed_drivers(
     with subtests.test("what was copied by a stream"):
         check_copies(bucket, rows)
     with subtests.test("what a function has counted"):
-        counted = Counter(str(number % object_cluster.WORDS) for number in range(rows))
-        assert state_of(tmp_path / "life" / "counted") == counted
+        check_counts(bucket, rows)
     with subtests.test("what can never count is removed"):
         root = ss.StateRoot.open(bucket.root, storage_options=bucket.options)
         assert root.object_log("copies").vacuum() is not None
