@@ -43,8 +43,7 @@ def create_engine(
         StoreCorruptedError: There are such files.
     """
     path, note = directory / ENGINE_DIRECTORY, directory / CREATING_FILE
-    noted = read_fields(note)
-    is_noted = noted is not None and noted.text("backend") == name
+    is_noted = _is_noted(directory, name)
     if not is_noted and has_files(path):
         raise _unnamed(directory)
     try:
@@ -53,14 +52,28 @@ def create_engine(
         raise StorageError(
             f"cannot create {str(path)!r}: {error.strerror or error}; check the path and the rights"
         ) from error
-    if not is_noted:
-        write_json(note, {"format": _FORMAT, "backend": name})
+    note_creation(directory, name)
     try:
         return engine_class.open(os.fspath(path), options)
     except (InvalidOptionError, StoreLockedError, CapabilityNotSupportedError):
         if not is_noted:  # nothing was begun, or by somebody else
             _remove_file(note)
         raise
+
+
+def note_creation(directory: Path, name: str) -> None:
+    """Note that the backend *name* makes the engine of a new store in *directory*.
+
+    Raises:
+        StorageError: It cannot be noted.
+    """
+    if not _is_noted(directory, name):
+        write_json(directory / CREATING_FILE, {"format": _FORMAT, "backend": name})
+
+
+def _is_noted(directory: Path, name: str) -> bool:
+    noted = read_fields(directory / CREATING_FILE)
+    return noted is not None and noted.text("backend") == name
 
 
 def has_files(path: Path) -> bool:

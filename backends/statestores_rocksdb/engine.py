@@ -13,6 +13,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib.metadata import version
 from itertools import islice
 from os import PathLike
 from pathlib import Path
@@ -206,6 +207,10 @@ class RocksDBEngine(ViewReads, Engine):
             Checkpoint(self._database).create_checkpoint(str(target))
         except Exception as error:  # noqa: BLE001  # the driver raises the class itself
             fail(error, f"write a checkpoint to {str(target)!r}")
+
+    @classmethod
+    def driver(cls) -> str:
+        return f"rocksdict {version('rocksdict')}"
 
     def ingest(self, pairs: Iterable[tuple[bytes, bytes]]) -> None:
         self._check_open()

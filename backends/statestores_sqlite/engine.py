@@ -1,5 +1,6 @@
 """The SQLite engine, and the same engine on a PostgreSQL server."""
 
+import sqlite3
 import weakref
 from collections.abc import Mapping
 from functools import partial
@@ -82,6 +83,10 @@ class SQLiteEngine(SQLReads, Engine):
             raise self._database.closed()
         self._database.copy_to(Path(path))
 
+    @classmethod
+    def driver(cls) -> str | None:
+        return f"SQLite {sqlite3.sqlite_version}"
+
     def close(self) -> None:
         # Each step may be repeated, so that an interrupted close can be repeated too.
         self._stop_scans()
@@ -153,3 +158,7 @@ class PostgreSQLEngine(SQLiteEngine):
                 "the option 'url', or choose another directory"
             )
         return cls(PostgreSQLTable(directory, parse_options(PostgreSQLOptions, options)))
+
+    @classmethod
+    def driver(cls) -> str | None:
+        return None  # there are no files

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 from statestores.arrow.snapshots.directory import list_snapshots
 from statestores.arrow.snapshots.manifest import Manifest
+from statestores.arrow.snapshots.native_part import read_native
 from statestores.arrow.snapshots.reader import read_snapshot
 from statestores.changelog import ChangelogReader, changelog_partition
 from statestores.errors import StateStoreError
@@ -83,7 +84,24 @@ def snapshot_facts(path: Path) -> Facts:
         manifest = read_snapshot(path).manifest
     except StateStoreError as error:
         return {"path": str(path), "error": str(error)}
-    return {"path": str(path), **_manifest_facts(manifest)}
+    return {"path": str(path), **_manifest_facts(manifest), "native": _native_facts(path)}
+
+
+def _native_facts(snapshot: Path) -> Facts | None:
+    """Return what the native part of the snapshot *snapshot* says; ``None`` without one."""
+    try:
+        part = read_native(snapshot)
+    except StateStoreError as error:
+        return {"error": str(error)}
+    if part is None:
+        return None
+    manifest = part.manifest
+    return {
+        "backend": manifest.backend,
+        "driver": manifest.driver,
+        "files": len(manifest.files),
+        "bytes": manifest.bytes,
+    }
 
 
 def engine_facts(partition: Partition, options: Mapping[str, object] | None) -> Facts:

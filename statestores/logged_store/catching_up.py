@@ -1,6 +1,7 @@
 """Bringing an open store up to its changelog, and taking that over as its writer."""
 
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any
 
 from statestores.arrow.progress import ProgressCallback
@@ -110,10 +111,16 @@ def bring_up(
     if committed is None or changelog.first_offset > committed + 1:
         choice = newest_valid_snapshot(directory.snapshots)
     with choice.explaining():
-        return restore(
+        report = restore(
             store,
             snapshot=choice.snapshot,
             changelog=changelog,
             partition=partition,
             progress=progress,
         )
+    if store.begun_from is None or choice.snapshot is not None:
+        return report
+    offset, rows = store.begun_from
+    return replace(
+        report, from_offset=None, snapshot_offset=offset, snapshot_rows=rows, native=True
+    )

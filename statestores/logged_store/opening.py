@@ -5,16 +5,15 @@ from dataclasses import replace
 from os import PathLike
 from typing import Any, TypeAlias, TypedDict, TypeVar, Unpack, overload
 
-from statestores.arrow.file_access import reporting
 from statestores.arrow.progress import ProgressCallback
 from statestores.changelog import ChangelogOptions
 from statestores.errors import (
     InvalidArgumentError,
 )
 from statestores.logged_store.catching_up import join_changelog
+from statestores.logged_store.native_start import open_restorable
 from statestores.logged_store.object_opening import open_in_objects
 from statestores.logged_store.store import LoggedStore
-from statestores.opening import open_bytes_store
 from statestores.semantics.every_kind.arguments import check_store_name
 from statestores.semantics.every_kind.self_description import check_description
 from statestores.spi.durability import Durability
@@ -173,15 +172,13 @@ def open_logged_store(
         )
     source = state.partition(name, partition)
     finish_staged_writes(state, name)
-    with reporting("read", source.changelog):
-        restorable = source.changelog.is_dir()
-    store = open_bytes_store(
+    store = open_restorable(
         source.path if directory is None else directory,
         specification,
+        source,
         backend=backend,
         options=options,
         durability=durability,
-        restorable=restorable,
     )
     try:
         return join_changelog(

@@ -16,11 +16,17 @@ from typing import Any, Generic, TypeVar
 
 from statestores.arrow.progress import Meter, ProgressCallback
 from statestores.arrow.restoring.restore import RestoreReport
+from statestores.arrow.snapshots.native_writing import (
+    SnapshotFormat,
+    snapshot_format_of,
+    write_native_snapshot,
+)
 from statestores.arrow.snapshots.object_snapshots import ObjectSnapshots
 from statestores.arrow.snapshots.snapshot import SnapshotInfo, committed_content, write_snapshot
 from statestores.changelog import Changelog
 from statestores.changelog.encoded_rows import EncodedChanges
 from statestores.changelog.next_frame import append_encoded
+from statestores.errors import CapabilityNotSupportedError
 from statestores.failpoints import reach
 from statestores.logged_store.names_of_stores import with_names_of_stores
 from statestores.metering.logged_meter import LoggedMeter
@@ -183,16 +189,38 @@ class LoggedStore(Closing, Generic[S]):
             self._bytes_store.advance_position(position)
         return self._bytes_store.commit_and_tell({}, durability, changes)
 
-    def snapshot(self, *, progress: ProgressCallback | None = None) -> SnapshotInfo | None:
+    def snapshot(
+        self,
+        *,
+        snapshot_format: SnapshotFormat = "arrow",
+        progress: ProgressCallback | None = None,
+    ) -> SnapshotInfo | None:
         """Write a snapshot of the last commit; ``None`` while there has been none.
 
         It lies beside the changelog, in a directory or in an object store. Any thread may call it.
 
+        With the *snapshot_format* ``"native"`` it also has the engine's own files, of which the
+        same backend with the same driver restores in a fraction of the time (SNP-27). Everybody
+        else reads the columns, which are there as well.
+
         Raises:
+            InvalidArgumentError: The format is neither ``"arrow"`` nor ``"native"``.
+            CapabilityNotSupportedError: The engine makes no native snapshots, or the snapshots lie
+                in an object store. None is written.
             StoreClosedError, StorageError: See `statestores.arrow.write_snapshot`.
         """
+        is_native = snapshot_format_of(snapshot_format) == "native"
+        if is_native and isinstance(self._snapshots, ObjectSnapshots):
+            raise CapabilityNotSupportedError(
+                f"the snapshots of {self.name!r} lie in an object store, and native ones are files "
+                "of a directory; write one of the format 'arrow'"
+            )
         if self.committed_offset is None:
             return None
+        if is_native and isinstance(self._snapshots, Path):
+            return write_native_snapshot(
+                self._bytes_store, self._snapshots, partition=self._partition, progress=progress
+            )
         if isinstance(self._snapshots, ObjectSnapshots):
             with committed_content(self._bytes_store, self._partition) as content:
                 return self._snapshots.write(content, meter=Meter(progress))

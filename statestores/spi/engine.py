@@ -190,6 +190,15 @@ class Engine(EngineReader, Closing):
             f"the {self.name!r} backend has no native checkpoint; export a snapshot instead"
         )
 
+    @classmethod
+    def driver(cls) -> str | None:
+        """Return what reads and writes the files, with its version, such as ``rocksdict 0.3.29``.
+
+        A copy of the files is opened by the same one only (SNP-28). ``None``, the default, says
+        that nobody should rely on the files of a `checkpoint` but whoever made it.
+        """
+        return None
+
     def ingest(self, pairs: Iterable[tuple[bytes, bytes]]) -> None:
         """Load *pairs*, strictly ascending by key, atomically; later pairs replace stored ones.
 

@@ -21,8 +21,9 @@ from statestores.errors import (
     StoreNotFoundError,
 )
 from statestores.files.durable_directory import make_durable
+from statestores.logged_store.native_start import open_restorable
 from statestores.migration import import_legacy_offsets
-from statestores.opening import BytesStore, backend_of, open_bytes_store
+from statestores.opening import BytesStore, backend_of
 from statestores.spi.durability import Durability
 from statestores.spi.specification import StoreSpecification
 from statestores.state_root import PartitionDirectory
@@ -81,15 +82,13 @@ def open_local(
     """
 
     def opened() -> BytesStore:
-        with reporting("read", source.changelog):
-            restorable = source.changelog.is_dir()
-        return open_bytes_store(
+        return open_restorable(
             directory,
             specification,
+            source,
             backend=backend,
             options=options,
             durability=durability,
-            restorable=restorable,
         )
 
     is_new = backend_of(directory) is None

@@ -30,6 +30,7 @@ from statestores.errors import (
 )
 from statestores.files.local_path import local_path
 from statestores.logged_store import LoggedStore, join_changelog
+from statestores.logged_store.native_start import begin_from_native
 from statestores.logged_store.object_opening import ReadyEngine, bring_up, ready_copy, take_over
 from statestores.object_log import ObjectChangelog
 from statestores.opening import BytesStore, open_bytes_store, typed_store
@@ -453,6 +454,8 @@ def open_standby(
 
     def open_copy() -> BytesStore:
         is_new_here = isinstance(source, ObjectSource) and not source.knows(own)
+        if state.storage is None:
+            begin_from_native(own, specification, state.partition(name, partition), backend)
         store = open_bytes_store(
             own,
             specification,

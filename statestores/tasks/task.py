@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any, TypeVar, overload
 
+from statestores.arrow.snapshots.native_writing import SnapshotFormat
 from statestores.errors import (
     CommitConflictError,
     InvalidArgumentError,
@@ -239,14 +240,20 @@ class Task(Closing):
             raise
         self._is_half_rolled_back = False
 
-    def snapshot(self) -> dict[str, int]:
+    def snapshot(self, *, snapshot_format: SnapshotFormat = "arrow") -> dict[str, int]:
         """Write a snapshot of each store that has a commit; return the offsets by store.
 
+        *snapshot_format* is that of `LoggedStore.snapshot`.
+
         Raises:
-            StoreClosedError, StorageError: See `LoggedStore.snapshot`.
+            InvalidArgumentError, CapabilityNotSupportedError, StoreClosedError, StorageError: See
+                `LoggedStore.snapshot`.
         """
         self._check_open()
-        written = {name: store.snapshot() for name, store in self._stores.items()}
+        written = {
+            name: store.snapshot(snapshot_format=snapshot_format)
+            for name, store in self._stores.items()
+        }
         return {name: info.offset for name, info in written.items() if info is not None}
 
     def lags(self) -> dict[str, LagInfo]:

@@ -8,7 +8,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from statestores.arrow.file_access import reporting
-from statestores.arrow.snapshots.directory import list_snapshots, remove_stale_temporaries, retire
+from statestores.arrow.snapshots.directory import (
+    list_snapshots,
+    remove_native_leftovers,
+    remove_stale_temporaries,
+    retire,
+)
 from statestores.arrow.snapshots.reader import Snapshot, read_snapshot
 from statestores.changelog import FileChangelog, changelog_partition
 from statestores.errors import (
@@ -127,5 +132,6 @@ def remove_old_snapshots(directory: PartitionDirectory, keep: int) -> tuple[list
         except (SnapshotCorruptedError, StoreNotFoundError, UnsupportedFormatError):
             continue
         kept.append(snapshot)
+    remove_native_leftovers(directory.snapshots)
     remove_stale_temporaries(directory.snapshots)
     return kept, removed

@@ -6,7 +6,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from statestores.arrow.snapshots.directory import list_snapshots
+from statestores.arrow.snapshots.directory import list_snapshots, native_path
+from statestores.arrow.snapshots.native_part import read_native
 from statestores.arrow.snapshots.reader import Snapshot, read_snapshot
 from statestores.changelog import ChangelogReader, FrameKind, changelog_partition
 from statestores.changelog.opening import check_chain
@@ -77,15 +78,22 @@ def _wrong_offsets(offsets: list[int], base: int, last: int) -> str | None:
 def check_snapshots(
     partition: Partition, held: LogRange | None
 ) -> Iterator[tuple[Finding, Snapshot | None]]:
-    """Read all snapshots of *partition*; yield those that are whole with their finding."""
+    """Read all snapshots of *partition*; yield those that are whole with their finding.
+
+    The finding of a native part follows that of its snapshot, and is alone.
+    """
     for path in list_snapshots(partition.directory.snapshots).values():
         finding, snapshot = check_snapshot(path)
+        wrong = None
         if snapshot is not None and partition.specification is not None:
             wrong = _mismatch(snapshot, partition.specification, partition.number, held)
-            if wrong is not None:
-                yield Finding("snapshot", path, Status.DAMAGED, wrong), None
-                continue
-        yield finding, snapshot
+        if wrong is None:
+            yield finding, snapshot
+        else:
+            yield Finding("snapshot", path, Status.DAMAGED, wrong), None
+        native = check_native(path)
+        if native is not None:
+            yield native, None
 
 
 def check_snapshot(path: Path) -> tuple[Finding, Snapshot | None]:
@@ -97,6 +105,20 @@ def check_snapshot(path: Path) -> tuple[Finding, Snapshot | None]:
         return Finding("snapshot", path, Status.DAMAGED, str(error), error), None
     words = f"{snapshot.rows:,} rows at offset {snapshot.offset}"
     return Finding("snapshot", path, Status.OK, words), snapshot
+
+
+def check_native(snapshot: Path) -> Finding | None:
+    """Read the native part of the snapshot in the directory *snapshot*, if it has one (SNP-29)."""
+    path = native_path(snapshot)
+    try:
+        part = read_native(snapshot)
+        if part is None:
+            return None
+        part.verify()
+    except StateStoreError as error:
+        return Finding("native snapshot", path, Status.DAMAGED, str(error), error)
+    files = len(part.manifest.files)
+    return Finding("native snapshot", path, Status.OK, f"files: {files}, of {part.manifest.driver}")
 
 
 def _mismatch(

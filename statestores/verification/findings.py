@@ -34,7 +34,8 @@ class Finding:
     """One check."""
 
     check: str
-    """What was checked: store, changelog, snapshot, engine, rows, content, partition."""
+    """What was checked: store, changelog, snapshot, native snapshot, engine, rows, content,
+    partition."""
 
     path: Path | str
     """Where it is: a path, or a name in an object store."""

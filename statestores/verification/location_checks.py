@@ -17,7 +17,7 @@ from statestores.reading.locations import (
 from statestores.staging.write_intent import read_intent
 from statestores.state_root import StateRoot
 from statestores.storage import is_storage_url
-from statestores.verification.files import check_changelog, check_snapshot
+from statestores.verification.files import check_changelog, check_native, check_snapshot
 from statestores.verification.findings import Finding, Status
 from statestores.verification.object_roots import check_object_root
 from statestores.verification.partition_checks import check_partition
@@ -79,6 +79,9 @@ def check_location(
             yield check_changelog(location.path, None)[0]
         case SnapshotDirectory():
             yield check_snapshot(location.path)[0]
+            native = check_native(location.path)
+            if native is not None:
+                yield native
 
 
 def _named(location: Root) -> list[str]:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 import pytest
 
 import statestores as ss
+from statestores.arrow.snapshots.directory import native_path
 from statestores.cli.operating import examination
 from statestores.cli.operating.ailments import AILMENTS, Severity
 from statestores.errors import MissingDriverError
@@ -94,6 +95,14 @@ def _snapshot_of(place: Path) -> Path:
     return place / "snapshots" / f"{9:020}"
 
 
+def _native_damaged(place: Path) -> None:
+    """Write a native part, and overwrite the engine's files in it."""
+    with open_logged_store(place.parent.parent, "counts", 0) as counts:
+        info = counts.snapshot(snapshot_format="native")
+    assert info is not None
+    _overwrite(native_path(info.path) / "engine")
+
+
 _MENDED = (
     _Case("engine-damaged", lambda place: _overwrite(place / "engine")),
     _Case("engine-damaged", lambda place: shutil.rmtree(place / "engine")),
@@ -102,6 +111,7 @@ _MENDED = (
     _Case("engine-behind", _engine_behind),
     _Case("torn-tail", _torn),
     _Case("snapshot-damaged", lambda place: _overwrite(_snapshot_of(place))),
+    _Case("native-snapshot-damaged", _native_damaged),
     _Case(
         "left-over", lambda place: (place / ".engine.json.0123abcd.tmp").write_text('{"format":')
     ),

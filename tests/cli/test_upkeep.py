@@ -1,8 +1,11 @@
 """The commands snapshot and compact."""
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
+
+import pytest
 
 import statestores as ss
 from statestores.arrow import list_snapshots, read_snapshot
@@ -40,6 +43,42 @@ def test_a_store_without_a_changelog_has_snapshots_too(bare: Path, succeed: Run)
 
     assert (row["offset"], row["rows"]) == (7, 5)
     assert succeed("scan", row["path"], "--json").lines[0]["value"] == "value of a"
+
+
+def test_a_native_snapshot_is_shown_and_verified(
+    tmp_path: Path, run: Run, succeed: Run, subtests: pytest.Subtests
+) -> None:
+    """With what it takes; and refused by name where there can be none."""
+    state = ss.StateRoot.create(tmp_path / "state")
+    state.add_store(ss.KeyValue("counts"), partitions=2)
+    place = state.path / "counts" / "0"
+    with open_logged_store(state, "counts", 0) as counts:
+        counts.store.put(b"a", b"1")
+        counts.commit()
+    with ss.open_store(tmp_path / "bare", ss.KeyValue("bare")) as bare:
+        bare.put(b"a", b"1")
+        bare.commit({ss.TopicPartition("log", 0): 3})
+    shutil.copytree(state.path, tmp_path / "copy")
+    shutil.rmtree(tmp_path / "copy" / "counts" / "0" / "engine")
+    (tmp_path / "copy" / "counts" / "0" / "engine.json").unlink()
+    (row,) = succeed("snapshot", state.path, "--format", "native", "--json").lines
+    with subtests.test("shown"):
+        assert row["native_bytes"] > 0
+        native = succeed("info", row["path"], "--json").document["native"]
+        assert native["bytes"] == row["native_bytes"]
+        assert native["driver"] in succeed("info", row["path"]).out
+        assert native["driver"] in succeed("info", place).out
+    with subtests.test("verified"):
+        assert "native snapshot" in succeed("verify", row["path"]).out
+    for path, value, code, reason in (
+        (place, "canonical", 2, "'arrow' or 'native'"),
+        (tmp_path / "bare", "native", 1, "no partition of a state root"),
+        (tmp_path / "copy", "native", 1, "no engine yet"),
+        ("memory://native", "native", 1, "object store"),
+    ):
+        with subtests.test(path=path, value=value):
+            outcome = run("snapshot", path, "--format", value)
+            assert (outcome.code, reason in outcome.err) == (code, True)
 
 
 def test_an_empty_partition_has_no_snapshot(tmp_path: Path, succeed: Run) -> None:

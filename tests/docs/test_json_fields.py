@@ -31,7 +31,9 @@ NOT_PRINTED = {
         "null",
         "partitioner",
         "task",
-    },  # of object stores; values
+        "driver",
+        "files",
+    },  # of object stores; values; of native parts
     "changelog": {"clear", "delete", "put"},  # values
     "compact": {"entries", "removed", "store"},  # of object stores
     "diff": {"_a", "_b"},  # endings, of the numbers of a kind

@@ -19,8 +19,14 @@ from typing import Any
 import pytest
 
 import statestores as ss
-from statestores.arrow.snapshots.manifest import _checksum as manifest_sum
-from statestores.arrow.snapshots.manifest import _spell, parse_manifest
+from statestores.arrow.snapshots.checked_json import with_checksum
+from statestores.arrow.snapshots.manifest import parse_manifest
+from statestores.arrow.snapshots.native_manifest import (
+    NativeFile,
+    NativeManifest,
+    parse_native_manifest,
+    render_native_manifest,
+)
 from statestores.arrow.snapshots.snapshot import write_snapshot
 from statestores.changelog import FileChangelog
 from statestores.errors import InvalidArgumentError, StateStoreError, StoreCorruptedError
@@ -79,6 +85,21 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Document]:
         store.put(b"k", b"v")
         store.commit({ss.TopicPartition("log", 0): 3})
         snapshot = write_snapshot(store, place / "snapshots").path
+    native = place / "native" / "native.json"
+    native.parent.mkdir()
+    native.write_bytes(
+        render_native_manifest(
+            NativeManifest(
+                offset=3,
+                snapshot_crc32c=7,
+                backend="sqlite",
+                driver="SQLite 3",
+                files=(NativeFile(name="engine.db", bytes=9, crc32c=8),),
+                created_at_ms=1,
+                library_version="1",
+            )
+        )
+    )
     writes = place / "root" / "counts" / ".writes"
     _write(
         writes / "intent.json",
@@ -124,8 +145,12 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Document]:
         "manifest.json": Document(
             snapshot / "manifest.json",
             lambda path: parse_manifest(path.read_bytes(), repr(str(path))),
-            lambda content: {**content, "crc32c": manifest_sum(content)},
-            _spell,
+            spell=_spelled,
+        ),
+        "native.json": Document(
+            native,
+            lambda path: parse_native_manifest(path.read_bytes(), repr(str(path))),
+            spell=_spelled,
         ),
         "commit.json": Document(commit, lambda path: finish_commit(path.parent.parent, root, 0)),
         "batch.json": Document(record, lambda path: read_record(path.parent)),
@@ -204,6 +229,10 @@ def test_a_part_of_a_partition_that_is_a_pipe_is_refused(tmp_path: Path, pattern
 def test_many_hostile_documents_are_refused_by_name(documents: dict[str, Document]) -> None:
     """The same for many more."""
     assert _violations(documents, SOAK_MUTANTS) == []
+
+
+def _spelled(content: Any) -> bytes:
+    return with_checksum(content) if isinstance(content, dict) else json.dumps(content).encode()
 
 
 def _violations(documents: dict[str, Document], count: int) -> list[str]:

@@ -1,6 +1,5 @@
 """Stores that begin with a snapshot of whoever had them, and the changelog behind it."""
 
-import json
 import logging
 import os
 import time
@@ -15,8 +14,9 @@ from kafka_cluster import TestCluster, wait_for
 from kafka_threads import ThreadedInstance
 
 import statestores as ss
-from statestores.arrow.snapshots import manifest
+from statestores.arrow.snapshots.checked_json import read_checked, with_checksum
 from statestores.arrow.snapshots.directory import list_snapshots
+from statestores.arrow.snapshots.manifest import MANIFEST_NAME
 from statestores.arrow.snapshots.snapshot import write_snapshot
 from statestores.failpoints import arm, disarm
 from statestores.kafka.cluster import spelled
@@ -107,12 +107,10 @@ def _damage(path: Path) -> None:
 
 
 def _be_of_another_format(path: Path) -> None:
-    file = path / manifest.MANIFEST_NAME
-    content = json.loads(file.read_bytes())
-    del content[manifest._CHECKSUM]
+    file = path / MANIFEST_NAME
+    content = read_checked(file.read_bytes(), str(file))
     content["format_version"] = 99
-    content[manifest._CHECKSUM] = manifest._checksum(content)
-    file.write_bytes(manifest._spell(content))
+    file.write_bytes(with_checksum(content))
 
 
 def _be_half_there(path: Path) -> None:

@@ -55,6 +55,9 @@ class RestoreReport:
     changelog_rows: int
     """Changes taken from the changelog."""
 
+    native: bool = False
+    """Whether the snapshot's native part was taken, and not its columns."""
+
 
 def restore(
     store: StateStore,

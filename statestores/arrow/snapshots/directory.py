@@ -24,6 +24,7 @@ from statestores.files.local_path import local_path
 _OFFSET_DIGITS = 20  # those of 2**64, so that names sort as numbers do
 _SNAPSHOT_NAME = re.compile(rf"[0-9]{{{_OFFSET_DIGITS}}}")
 _TEMPORARY_PREFIX = ".tmp-"
+_NATIVE_SUFFIX = ".native"
 
 
 def snapshot_name(offset: int) -> str:
@@ -57,6 +58,30 @@ def list_snapshots(directory: str | PathLike[str]) -> dict[int, Path]:
             names = []
     offsets = {name: offset_from_name(name) for name in names}
     return {offset: path / name for name, offset in offsets.items() if offset is not None}
+
+
+def native_path(snapshot: Path) -> Path:
+    """Return where the native part of the snapshot in the directory *snapshot* lies, if anywhere.
+
+    Its name is not a snapshot's, so that a release which knows no native parts passes it over.
+    """
+    return snapshot.with_name(snapshot.name + _NATIVE_SUFFIX)
+
+
+def remove_native_leftovers(directory: Path) -> None:
+    """Remove the native parts in *directory* whose snapshots are gone (SNP-30).
+
+    A release that knows none has removed the snapshot alone. No writer is at work on one: it
+    appears after its snapshot, and goes before it.
+
+    Raises:
+        StorageError: One cannot be removed.
+    """
+    with reporting("clean up", directory):
+        for path in sorted(directory.glob(f"*{_NATIVE_SUFFIX}")):
+            snapshot = path.with_name(path.name.removesuffix(_NATIVE_SUFFIX))
+            if offset_from_name(snapshot.name) is not None and not snapshot.exists():
+                _retire(path)
 
 
 def remove_stale_temporaries(directory: str | PathLike[str]) -> list[Path]:
@@ -127,10 +152,26 @@ def publish(temporary: Path, target: Path) -> bool:
 
 
 def retire(snapshot: Path) -> None:
-    """Remove *snapshot* so that nobody sees half of it: it becomes a leftover first."""
-    snapshot.rename(_temporary_path(snapshot.parent))
-    make_durable(snapshot.parent)
-    remove_stale_temporaries(snapshot.parent)
+    """Remove *snapshot* so that nobody sees half of it: it becomes a leftover first.
+
+    Its native part goes before it, so that none is ever there alone.
+    """
+    retire_native(snapshot)
+    _retire(snapshot)
+
+
+def retire_native(snapshot: Path) -> None:
+    """Remove the native part of *snapshot* likewise, if it has one."""
+    native = native_path(snapshot)
+    if native.exists():
+        _retire(native)
+        reach("native.removed")
+
+
+def _retire(path: Path) -> None:
+    path.rename(_temporary_path(path.parent))
+    make_durable(path.parent)
+    remove_stale_temporaries(path.parent)
 
 
 def _temporary_path(directory: Path) -> Path:

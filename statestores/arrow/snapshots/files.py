@@ -9,7 +9,11 @@ import google_crc32c
 import pyarrow as pa
 
 from statestores.arrow.file_access import checksum_of, reporting
-from statestores.arrow.snapshots.manifest import ADVICE, BatchPlace, FileEntry
+from statestores.arrow.snapshots.checked_json import ADVICE
+from statestores.arrow.snapshots.manifest import (
+    BatchPlace,
+    FileEntry,
+)
 from statestores.errors import CapabilityNotSupportedError, SnapshotCorruptedError
 
 

@@ -4,16 +4,19 @@ The file is the only one that says what belongs to the snapshot. It protects its
 its content, and exactly one legal spelling, so that no damaged byte can go unseen.
 """
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, TypeAlias
-
-import google_crc32c
 
 from statestores.arrow.keys.key_selection import KeySelection
+from statestores.arrow.snapshots.checked_json import (
+    ADVICE,
+    CHECKSUM,
+    Json,
+    read_checked,
+    with_checksum,
+)
 from statestores.errors import (
     SnapshotCorruptedError,
     StoreCorruptedError,
@@ -44,14 +47,8 @@ _PLACED_VERSION = 2
 KEY_BYTES = 64
 """Longer keys are shortened in the manifest, which would otherwise be as large as they are."""
 
-ADVICE = "use another snapshot, or restore from the changelog"
-"""What an error about a damaged snapshot ends with."""
-
-_CHECKSUM = "crc32c"
 _DATA_NAME = re.compile(r"data-[0-9]{4,}\.arrow")
 _TOO_HIGH = 0xFF
-
-Json: TypeAlias = dict[str, Any]  # as `json` gives it; checked field by field below
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,7 +202,7 @@ def render_manifest(manifest: Manifest) -> bytes:
         "created_at_ms": manifest.created_at_ms,
         "library_version": manifest.library_version,
     }
-    return _spell({**content, _CHECKSUM: _checksum(content)})
+    return with_checksum(content)
 
 
 # Judging the spelling takes milliseconds, and a lookup of one key in Spark comes here four times.
@@ -219,7 +216,7 @@ def parse_manifest(data: bytes, where: str) -> Manifest:
         SnapshotCorruptedError: The bytes are not those that a writer wrote.
         UnsupportedFormatError: A newer release wrote them.
     """
-    content = _read_checked(data, where)
+    content = read_checked(data, where)
     if content.get("format") != FORMAT_NAME:
         raise SnapshotCorruptedError(
             f"{where} says that it is {content.get('format')!r}, expected {FORMAT_NAME!r}; "
@@ -241,38 +238,6 @@ def parse_manifest(data: bytes, where: str) -> Manifest:
     if rendered != data:
         raise SnapshotCorruptedError(f"{where} contradicts itself or has extra fields; {ADVICE}")
     return manifest
-
-
-def _read_checked(data: bytes, where: str) -> Json:
-    """Return the content of a manifest file without its checksum, which must match."""
-    try:
-        content = json.loads(data)
-        spelled = _spell(content)
-    except (ValueError, RecursionError) as error:
-        raise SnapshotCorruptedError(f"{where} is not JSON: {error}; {ADVICE}") from error
-    if not isinstance(content, dict) or spelled != data:
-        raise SnapshotCorruptedError(
-            f"{where} is not spelled as a writer spells it: it is damaged or was edited; {ADVICE}"
-        )
-    stored = content.pop(_CHECKSUM, None)
-    computed = _checksum(content)
-    if stored != computed:
-        raise SnapshotCorruptedError(
-            f"{where} has the checksum {stored!r}, and its content {computed!r}: "
-            f"it is damaged or was edited; {ADVICE}"
-        )
-    return content
-
-
-def _spell(content: object) -> bytes:
-    """Return the one legal spelling: ASCII, sorted names, an indent of one, a final newline."""
-    return json.dumps(content, sort_keys=True, indent=1).encode("ascii") + b"\n"
-
-
-def _checksum(content: Json) -> str:
-    """Return the CRC32C of *content* in its compact spelling, as eight hexadecimal digits."""
-    compact = json.dumps(content, sort_keys=True, separators=(",", ":")).encode("ascii")
-    return f"{google_crc32c.value(compact):08x}"
 
 
 def _rows_from_offsets(offsets: Mapping[TopicPartition, int]) -> list[list[str | int]]:
@@ -301,7 +266,7 @@ def _json_from_batch(batch: BatchEntry) -> Json:
     }
     if batch.place is not None:
         place = batch.place
-        content |= {"at": place.at, "bytes": place.bytes, _CHECKSUM: f"{place.crc32c:08x}"}
+        content |= {"at": place.at, "bytes": place.bytes, CHECKSUM: f"{place.crc32c:08x}"}
     return content
 
 
@@ -360,4 +325,4 @@ def _place_from_fields(batch: Fields) -> BatchPlace:
 
 
 def _sum_from_fields(fields: Fields) -> int:
-    return int(fields.text(_CHECKSUM), 16)
+    return int(fields.text(CHECKSUM), 16)

@@ -15,10 +15,10 @@ from pathlib import Path
 
 from statestores.arrow.file_access import reporting
 from statestores.arrow.progress import Meter
+from statestores.arrow.snapshots.checked_json import ADVICE
 from statestores.arrow.snapshots.choice import ListedSnapshot, SnapshotChoice, newest_valid
 from statestores.arrow.snapshots.directory import snapshot_name
 from statestores.arrow.snapshots.manifest import (
-    ADVICE,
     MANIFEST_NAME,
     Manifest,
     parse_manifest,

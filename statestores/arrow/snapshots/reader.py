@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from statestores.arrow.file_access import reporting
 from statestores.arrow.keys.key_selection import KeySelection
 from statestores.arrow.schemas import changes_from_rows, end_validity, first_disorder, row_schema
+from statestores.arrow.snapshots.checked_json import ADVICE
 from statestores.arrow.snapshots.directory import offset_from_name
 from statestores.arrow.snapshots.files import (
     LocalFiles,
@@ -22,7 +23,6 @@ from statestores.arrow.snapshots.files import (
     path_of,
 )
 from statestores.arrow.snapshots.manifest import (
-    ADVICE,
     MANIFEST_NAME,
     BatchEntry,
     FileEntry,

@@ -93,6 +93,9 @@ class SnapshotInfo:
     written: bool
     """``False`` when the same snapshot had been there already."""
 
+    native_bytes: int | None = None
+    """The size of its native part; ``None`` when none was asked for."""
+
     @property
     def path(self) -> Path:
         """The snapshot's directory.

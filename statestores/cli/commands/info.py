@@ -271,6 +271,8 @@ def _snapshot_lines(facts: Facts) -> Iterator[tuple[str, str]]:
     yield "offset", str(facts["offset"])
     yield "rows", f"{facts['rows']:,}"
     yield "size", format_bytes(facts["bytes"])
+    if facts["native"] is not None:
+        yield "native", _native_words(facts["native"])
     yield "position", _offsets(facts["position"])
     if facts["stream_time_ms"] is not None:
         yield "stream time", _time(facts["stream_time_ms"])
@@ -281,9 +283,17 @@ def _snapshot_words(facts: Facts) -> str:
     if "error" in facts:
         return _UNREADABLE
     written = format_time(facts["created_at_ms"])
-    return (
+    words = (
         f"at {facts['offset']}: {facts['rows']:,} rows, {format_bytes(facts['bytes'])}, {written}"
     )
+    native = facts["native"]
+    return words if native is None else f"{words}; native: {_native_words(native)}"
+
+
+def _native_words(facts: Facts) -> str:
+    if "error" in facts:
+        return _UNREADABLE
+    return f"{facts['driver']}, files: {facts['files']}, {format_bytes(facts['bytes'])}"
 
 
 def _range(log: Facts | None) -> str | None:

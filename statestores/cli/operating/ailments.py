@@ -114,6 +114,13 @@ _ALL = (
         "rm -r {path} && statestores snapshot {root} --store {store}",
     ),
     Ailment(
+        "native-snapshot-damaged",
+        _WARNING,
+        "a restore reads the snapshot's columns instead, which takes longer. The command writes "
+        "the engine's files anew",
+        "rm -r {path} && statestores snapshot {root} --store {store} --format native",
+    ),
+    Ailment(
         "object-snapshot-damaged",
         _WARNING,
         "restores and reads pass it over, for an older one or for the changelog, which has "

@@ -249,8 +249,8 @@ def _code_of(finding: Finding, path: Path, partition: Partition | None) -> str |
         return "newer-format"
     if isinstance(finding.error, (MissingDriverError, UnknownBackendError)):
         return None  # told of the partition
-    if finding.check in {"store", "changelog"}:
-        return f"{finding.check}-damaged"
+    if finding.check in {"store", "changelog", "native snapshot"}:
+        return f"{finding.check.replace(' ', '-')}-damaged"
     missing = None if partition is None else _missing(partition)
     if partition is not None and partition.directory.snapshots in path.parents:
         return "snapshot-damaged" if missing is None else "snapshot-alone-damaged"

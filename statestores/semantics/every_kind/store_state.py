@@ -47,6 +47,10 @@ class StoreState(MeteredStore, Generic[K, V]):
     opened_at: Path | None = None
     """The directory of the engine, as far as whoever opened it has said it."""
 
+    begun_from: tuple[int, int] | None = None
+    """Offset and rows of the snapshot whose native part the engine was, if whoever opened it has
+    made it of one (SNP-28)."""
+
     def __init__(
         self, engine: Engine, specification: StoreSpecification[K, V], durability: Durability
     ) -> None:
@@ -129,6 +133,24 @@ class StoreState(MeteredStore, Generic[K, V]):
     def ingests(self) -> bool:
         """Whether the engine takes the rows of `commit_rows` in sorted files."""
         return self._engine.capabilities.bulk_ingest
+
+    @property
+    def engine_class(self) -> type[Engine]:
+        """What opens the copies that `checkpoint` makes."""
+        return type(self._engine)
+
+    def checkpoint(self, path: Path) -> None:
+        """Copy the engine as it is now, committed rows alone, into the new directory *path*.
+
+        Any thread may call it.
+
+        Raises:
+            StoreClosedError: The store is closed.
+            CapabilityNotSupportedError: The engine has no native checkpoint.
+            StorageError: The copy cannot be written.
+        """
+        self.check_open()
+        self._engine.checkpoint(path)
 
     @property
     def owes_removals(self) -> bool:

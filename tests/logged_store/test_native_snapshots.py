@@ -1,0 +1,490 @@
+"""Snapshots with the engine's own files: the same store as of the columns, or the columns are read.
+
+Each test restores twice, by the native part and by the columns, into directories of their own.
+"""
+
+import logging
+import os
+import random
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+from forked_programs import Forked
+
+import statestores as ss
+from statestores.arrow import SnapshotInfo, list_snapshots, newest_valid_snapshot, read_snapshot
+from statestores.arrow.file_access import checksum_of
+from statestores.arrow.snapshots.checked_json import read_checked, with_checksum
+from statestores.arrow.snapshots.directory import native_path
+from statestores.arrow.snapshots.native_part import read_native
+from statestores.changelog import FileChangelog
+from statestores.errors import (
+    CapabilityNotSupportedError,
+    InvalidArgumentError,
+    SnapshotCorruptedError,
+    StateStoreError,
+)
+from statestores.failpoints import arm, disarm
+from statestores.reading.locations import locate
+from statestores.reading.partition_reader import PartitionReader
+from statestores.tasks import open_task
+from statestores.upkeep.vacuum import remove_old_snapshots
+from statestores.verification import check_location
+from statestores_rocksdb import RocksDBEngine
+
+pytestmark = pytest.mark.usefixtures("no_descriptor_leaks")
+
+INPUT = ss.TopicPartition("events", 0)
+KEYS = [b"a", b"a\x00", b"b", b"", b"\xff\xff", b"\x01key"]
+COUNTS = ss.KeyValue("counts")
+KILLED = -9
+
+Write = Callable[[Any, random.Random, int], object]
+
+KINDS: dict[str, tuple[Any, Write, Callable[[Any], list[Any]]]] = {
+    "key-value": (
+        ss.KeyValue("store"),
+        lambda store, chance, now: store.put(chance.choice(KEYS), b"%d" % now),
+        lambda store: list(store.range()),
+    ),
+    "ttl": (
+        ss.TimestampedKeyValue("store", ttl_ms=60),
+        lambda store, chance, now: store.put(
+            chance.choice(KEYS), b"%d" % now, timestamp_ms=max(0, now - chance.randint(0, 80))
+        ),
+        lambda store: list(store.range()),
+    ),
+    "versioned": (
+        ss.Versioned("store", history_retention_ms=60),
+        lambda store, chance, now: store.put(
+            chance.choice(KEYS),
+            None if chance.random() < 0.1 else b"%d" % now,
+            max(0, now - chance.randint(0, 80)),
+        ),
+        lambda store: [record for key in sorted(KEYS) for record in store.history(key)],
+    ),
+    "window": (
+        ss.Window("store", retention_ms=60, window_size_ms=10, retain_duplicates=True),
+        lambda store, chance, now: store.put(
+            chance.choice(KEYS), b"%d" % now, window_start_ms=max(0, now - 20) // 10 * 10
+        ),
+        lambda store: list(store.fetch_all()),
+    ),
+    "session": (
+        ss.Session("store", retention_ms=60),
+        lambda store, chance, now: store.put(
+            chance.choice(KEYS), now // 5 * 5 - chance.randint(0, 20), now // 5 * 5, b"%d" % now
+        ),
+        lambda store: list(store.find_all_sessions()),
+    ),
+}
+
+
+def _write(logged: Any, write: Write, commits: range) -> None:
+    chance = random.Random(commits.start)
+    for number in commits:
+        for step in range(chance.randint(1, 8)):
+            write(logged.store, chance, 100 + number * 7 + step)
+        logged.commit({INPUT: number})
+
+
+def _native(logged: Any) -> SnapshotInfo:
+    return _snapshot(logged, "native")
+
+
+def _snapshot(logged: Any, snapshot_format: str = "arrow") -> SnapshotInfo:
+    info = logged.snapshot(snapshot_format=snapshot_format)
+    assert isinstance(info, SnapshotInfo)
+    return info
+
+
+def _facts(logged: Any, show: Callable[[Any], list[Any]]) -> tuple[Any, ...]:
+    """Return everything that two restores of one store have in common."""
+    return (
+        show(logged.store),
+        dict(logged.position),
+        logged.committed_offset,
+        getattr(logged.store, "stream_time_ms", None),
+    )
+
+
+def _without_engine(root: ss.StateRoot, copy: Path, *, native: bool) -> Path:
+    """Copy *root* without its engine, and if it is not to be *native*, without native parts."""
+    left_out = shutil.ignore_patterns("engine.json", "OWNER.lock", "" if native else "*.native")
+    shutil.copytree(root.path, copy, ignore=left_out)
+    shutil.rmtree(copy / root.path.name, ignore_errors=True)
+    for engine in copy.glob("*/*/engine"):
+        shutil.rmtree(engine)
+    return copy
+
+
+@pytest.mark.spec("SNP-27", "SNP-28")
+def test_a_native_restore_is_that_of_the_columns(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    """Of every kind, with what expires later; where the changelog's beginning is gone."""
+    for kind, (specification, write, show) in KINDS.items():
+        for backend in ("rocksdb", "sqlite"):
+            with subtests.test(kind=kind, backend=backend):
+                local = tmp_path / f"{kind}-{backend}"
+                root = ss.StateRoot.create(local / "root")
+                root.add_store(specification, partitions=1)
+                with ss.open_logged_store(root, "store", backend=backend) as logged:
+                    _write(logged, write, range(30))
+                    info = _native(logged)
+                    assert isinstance(logged.changelog, FileChangelog)
+                    logged.changelog.seal()
+                    logged.changelog.delete_before(info.offset + 1)
+                    _write(logged, write, range(30, 36))
+                    expected = _facts(logged, show)
+                found = []
+                for native in (True, False):
+                    copy = _without_engine(root, local / f"{native}", native=native)
+                    with ss.open_logged_store(copy, "store", backend=backend) as logged:
+                        assert _facts(logged, show) == expected
+                        assert logged.restored.native == native
+                        restored = logged.restored
+                        _write(logged, write, range(36, 60))
+                        found.append((_facts(logged, show), replace(restored, native=True)))
+
+                assert found[0] == found[1]
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> ss.StateRoot:
+    """Make a state root with a snapshot of 300 rows and its native part, and a tail of one."""
+    root = ss.StateRoot.create(tmp_path / "root")
+    root.add_store(COUNTS, partitions=1)
+    with ss.open_logged_store(root, COUNTS) as logged:
+        for number in range(300):
+            logged.store.put(b"%03d" % number, b"%d" % number)
+        logged.commit({INPUT: 1})
+        logged.snapshot(snapshot_format="native")
+        logged.changelog.seal()  # type: ignore[attr-defined]  # a changelog in files
+        logged.store.put(b"tail", b"300")
+        logged.commit({INPUT: 2})
+    return root
+
+
+CONTENT = {b"%03d" % number: b"%d" % number for number in range(300)} | {b"tail": b"300"}
+
+
+def _snapshot_in(root: Path) -> Path:
+    (path,) = list_snapshots(root / "counts" / "0" / "snapshots").values()
+    return path
+
+
+def _table_of(snapshot: Path) -> Path:
+    return min((native_path(snapshot) / "engine").glob("*.sst"))
+
+
+def _flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.unlink()  # it may be a link to the engine's own
+    path.write_bytes(content)
+
+
+def _change_document(snapshot: Path, **fields: object) -> None:
+    document = native_path(snapshot) / "native.json"
+    content = read_checked(document.read_bytes(), str(document))
+    document.write_bytes(with_checksum(content | fields))
+
+
+def _other_content(snapshot: Path) -> None:
+    """Put the files of another engine there, with right sums."""
+    engine = native_path(snapshot) / "engine"
+    shutil.rmtree(engine)
+    RocksDBEngine.open(engine).close()
+    (engine / "OWNER.lock").unlink()
+    files = [
+        {"name": file.name, "bytes": file.stat().st_size, "crc32c": f"{checksum_of(file):08x}"}
+        for file in sorted(engine.iterdir())
+    ]
+    _change_document(snapshot, files=files)
+
+
+UNUSABLE: dict[str, tuple[Callable[[Path], object], str]] = {
+    "a flipped bit in a table": (lambda path: _flip(_table_of(path)), "CRC32C"),
+    "a table cut off": (lambda path: os.truncate(_table_of(path), 9), "9 bytes"),
+    "a table gone": (lambda path: _table_of(path).unlink(), "missing from"),
+    "a file too many": (
+        lambda path: (native_path(path) / "engine" / "000099.sst").touch(),
+        "does not belong",
+    ),
+    "a flipped bit in its document": (
+        lambda path: _flip(native_path(path) / "native.json"),
+        "native.json",
+    ),
+    "no document": (lambda path: (native_path(path) / "native.json").unlink(), "missing"),
+    "of a later format": (
+        lambda path: _change_document(path, format_version=2),
+        "format version 2",
+    ),
+    "of another snapshot": (
+        lambda path: _change_document(path, snapshot_crc32c="00000000"),
+        "another snapshot",
+    ),
+    "of another engine at another commit": (_other_content, "not at the commit"),
+    "of another driver": (
+        lambda path: _change_document(path, driver="rocksdict 0.0.1"),
+        "written by rocksdict 0.0.1",
+    ),
+}
+
+
+@pytest.mark.spec("SNP-28", "SNP-29")
+def test_a_native_part_that_cannot_be_used_is_passed_over(
+    root: ss.StateRoot,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    subtests: pytest.Subtests,
+) -> None:
+    """The columns give the same, a line is logged, and nothing is left of the attempt.
+
+    With the columns damaged too, and the changelog's beginning gone, it is the error that it always
+    was.
+    """
+    caplog.set_level(logging.INFO)
+    for name, (harm, words) in UNUSABLE.items():
+        with subtests.test(name):
+            caplog.clear()
+            copy = _without_engine(root, tmp_path / name, native=True)
+            harm(_snapshot_in(copy))
+            with ss.open_logged_store(copy, "counts") as logged:
+                assert (logged.restored.native, logged.restored.snapshot_rows) == (False, 300)
+                assert dict(logged.store.range()) == CONTENT
+            assert words in caplog.text
+            assert "columns are read instead" in caplog.text
+            assert not list((copy / "counts" / "0").glob(".tmp-*"))
+    with subtests.test("another backend"):
+        copy = _without_engine(root, tmp_path / "sqlite", native=True)
+        with ss.open_logged_store(copy, "counts", backend="sqlite") as logged:
+            assert (logged.restored.native, dict(logged.store.range())) == (False, CONTENT)
+        assert "of the backend 'rocksdb'" in caplog.text
+    with subtests.test("the columns damaged, and it is whole"):
+        copy = _without_engine(root, tmp_path / "columns", native=True)
+        _flip(_snapshot_in(copy) / "data-0000.arrow")
+        with ss.open_logged_store(copy, "counts") as logged:
+            assert (logged.restored.native, dict(logged.store.range())) == (True, CONTENT)
+    with subtests.test("both damaged"):
+        shutil.rmtree(copy / "counts" / "0" / "engine")
+        _flip(_table_of(_snapshot_in(copy)))
+        with FileChangelog.open(copy / "counts" / "0" / "changelog", "key-value") as log:
+            log.delete_before(300)
+            assert log.first_offset == 300
+        with pytest.raises(SnapshotCorruptedError, match=r"data-0000\.arrow"):
+            ss.open_logged_store(copy, "counts")
+
+
+def _another_store(copy: Path) -> None:
+    document = copy / "statestores.json"
+    document.write_text(document.read_text().replace('"bytes"', '"utf8"', 1))
+
+
+def _shorter_changelog(copy: Path) -> None:
+    shutil.rmtree(copy / "counts" / "0" / "changelog")
+    FileChangelog.create(copy / "counts" / "0" / "changelog", "key-value").close()
+
+
+REFUSED: dict[str, Callable[[Path], object]] = {
+    "other serdes": _another_store,
+    "no changelog": lambda copy: shutil.rmtree(copy / "counts" / "0" / "changelog"),
+    "a changelog that ends before it": _shorter_changelog,
+    "a damaged changelog": lambda copy: max(copy.glob("counts/0/changelog/*.log")).write_bytes(
+        b"nonsense" * 50
+    ),
+}
+
+
+@pytest.mark.spec("SNP-13", "SNP-28")
+def test_what_a_restore_refuses_is_refused_with_a_native_part(
+    root: ss.StateRoot, tmp_path: Path, subtests: pytest.Subtests
+) -> None:
+    """With the same words, and no engine has the snapshot's rows afterwards."""
+    openings: list[Callable[[Path], object]] = [
+        lambda copy: ss.open_logged_store(copy, "counts"),
+        # What is wrong elsewhere is not taken for damage to an engine that is not there.
+        lambda copy: open_task(copy, "0_0", ["counts"], on_corruption="rebuild"),
+    ]
+    for (name, harm), opening in product(REFUSED.items(), openings):
+        with subtests.test(name):
+            told = []
+            for native in (True, False):
+                copy = _without_engine(root, tmp_path / name, native=native)
+                harm(copy)
+                with pytest.raises(StateStoreError) as error:
+                    opening(copy)
+                with ss.open_existing(copy / "counts" / "0", decoded=False) as store:
+                    assert isinstance(store, ss.KeyValueStore)
+                    told.append((type(error.value), str(error.value), list(store.range())))
+                shutil.rmtree(copy)
+
+            assert told[0] == told[1]
+            assert told[0][2] == []
+
+
+_MAKER = """
+import os, signal, sys
+import statestores as ss
+from statestores.failpoints import arm
+
+arm(sys.argv[2], lambda: os.kill(os.getpid(), signal.SIGKILL))
+with ss.open_logged_store(sys.argv[1], "counts") as logged:
+    logged.snapshot(snapshot_format="native")
+"""
+
+_RESTORER = """
+import os, signal, sys
+import statestores as ss
+from statestores.failpoints import arm
+
+arm(sys.argv[2], lambda: os.kill(os.getpid(), signal.SIGKILL), at=1)
+ss.open_logged_store(sys.argv[1], "counts")
+"""
+
+
+_REMOVER = """
+import os, signal, sys
+import statestores as ss
+from statestores.failpoints import arm
+from statestores.upkeep.vacuum import remove_old_snapshots
+
+arm(sys.argv[2], lambda: os.kill(os.getpid(), signal.SIGKILL))
+remove_old_snapshots(ss.StateRoot.open(sys.argv[1]).partition("counts", 0), 1)
+"""
+
+
+@pytest.mark.spec("SNP-2", "SNP-12", "SNP-15", "SNP-27", "SNP-28", "SNP-30")
+def test_a_kill_while_it_is_made_or_restored_loses_nothing(
+    root: ss.StateRoot, tmp_path: Path, subtests: pytest.Subtests
+) -> None:
+    """There is a whole snapshot or none, and a whole engine or none; the next call goes on."""
+    for failpoint, snapshots in {
+        "native.copied": 1,
+        "snapshot.manifest-written": 1,
+        "snapshot.rename.after": 2,
+        "native.described": 2,
+    }.items():
+        with subtests.test("made", failpoint=failpoint):
+            copy = shutil.copytree(root.path, tmp_path / f"made-{failpoint}")
+            with Forked(_MAKER, copy, failpoint) as maker:
+                assert maker.wait() == KILLED
+            place = copy / "counts" / "0"
+            assert len(list_snapshots(place / "snapshots")) == snapshots
+            assert newest_valid_snapshot(place / "snapshots").refused == {}
+            assert all(finding.status == "ok" for finding in _findings(copy))
+            with ss.open_logged_store(copy, "counts") as logged:
+                _native(logged)
+                assert dict(logged.store.range()) == CONTENT
+            names = {path.name for path in (place / "snapshots").iterdir()}
+            assert names == {f"{at:020}{suffix}" for at in (299, 300) for suffix in ("", ".native")}
+    for failpoint in ("native.restoring", "native.restored", "native.renamed"):
+        with subtests.test("restored", failpoint=failpoint):
+            copy = _without_engine(root, tmp_path / f"restored-{failpoint}", native=True)
+            with Forked(_RESTORER, copy, failpoint) as restorer:
+                assert restorer.wait() == KILLED
+            with ss.open_logged_store(copy, "counts") as logged:
+                assert dict(logged.store.range()) == CONTENT
+                assert logged.restored.native == (failpoint != "native.renamed")
+            left = {path.name for path in (copy / "counts" / "0").iterdir()}
+            assert left == {"engine", "engine.json", "changelog", "snapshots"}
+
+    with subtests.test("removed"):
+        copy = shutil.copytree(root.path, tmp_path / "removed")
+        with ss.open_logged_store(copy, "counts") as logged:
+            logged.snapshot()
+        with Forked(_REMOVER, copy, "native.removed") as remover:
+            assert remover.wait() == KILLED
+        left = {path.name for path in (copy / "counts" / "0" / "snapshots").iterdir()}
+        assert left == {f"{at:020}" for at in (299, 300)}
+
+
+def _findings(root: Path) -> list[Any]:
+    location = locate(root)
+    return list(check_location(location, ["counts"], options={}, with_engine=True, progress=None))
+
+
+def _native_statuses(root: Path) -> list[str]:
+    return [each.status.value for each in _findings(root) if each.check == "native snapshot"]
+
+
+@pytest.mark.spec("SNP-1", "SNP-3", "SNP-27", "SNP-29", "SNP-30")
+def test_both_parts_are_of_one_commit_and_go_together(
+    root: ss.StateRoot, tmp_path: Path, subtests: pytest.Subtests
+) -> None:
+    """The owner commits while they are written; nobody else notices that there are two."""
+    snapshots = root.partition("counts", 0).snapshots
+    with ss.open_logged_store(root, "counts") as logged:
+        arm("native.copied", lambda: (logged.store.put(b"later", b"1"), logged.commit()))
+        info = _native(logged)
+        disarm()
+        with subtests.test("one commit"):
+            part = read_native(info.path)
+            assert part is not None
+            (tmp_path / "engine").mkdir()
+            part.copy_to(tmp_path / "engine")
+            with RocksDBEngine.open(tmp_path / "engine") as engine:
+                keys = {key for key, _ in engine.scan(b"")}
+            assert not any(b"later" in key for key in keys)
+            assert any(b"tail" in key for key in keys)
+            assert (info.offset, info.rows) == (300, 301)
+            assert info.native_bytes == part.manifest.bytes
+        with subtests.test("a snapshot that is there gets the native part that it lacks"):
+            plain = _snapshot(logged)
+            assert read_native(plain.path) is None
+            before = (plain.path / "manifest.json").read_bytes()
+            again = _native(logged)
+            assert (again.place, again.written) == (plain.place, True)
+            assert (plain.path / "manifest.json").read_bytes() == before
+            assert not _native(logged).written
+        with subtests.test("a damaged one is replaced"):
+            _flip(_table_of(plain.path))
+            assert _native_statuses(root.path) == ["ok", "ok", "damaged"]
+            assert _native(logged).written
+            assert _native_statuses(root.path) == ["ok", "ok", "ok"]
+    with subtests.test("what was there before knows nothing of it"):
+        assert {path.name for path in plain.path.iterdir()} == {"manifest.json", "data-0000.arrow"}
+        assert list(list_snapshots(snapshots)) == [299, 300, 301]
+        reader = PartitionReader(root.partition("counts", 0), COUNTS)
+        rows = {row["key"]: row["value"] for batch in reader.rows() for row in batch.to_pylist()}
+        assert rows == CONTENT | {b"later": b"1"}
+        assert read_snapshot(plain.path).rows == 302
+    with subtests.test("a vacuum removes both, and what a release that knows none has left"):
+        shutil.rmtree(snapshots / f"{299:020}")
+        remove_old_snapshots(root.partition("counts", 0), 1)
+        assert {path.name for path in snapshots.iterdir()} == {f"{301:020}", f"{301:020}.native"}
+
+
+@pytest.mark.spec("SNP-27")
+def test_a_native_snapshot_is_refused_where_there_can_be_none(
+    tmp_path: Path, subtests: pytest.Subtests
+) -> None:
+    """By name, and nothing is written."""
+    root = ss.StateRoot.create(tmp_path / "root")
+    root.add_store(COUNTS, partitions=2)
+    for number, backend in enumerate(("leveldb", "memory")):
+        with (
+            subtests.test(backend),
+            ss.open_logged_store(root, "counts", number, backend=backend) as logged,
+        ):
+            logged.store.put(b"a", b"1")
+            logged.commit()
+            with pytest.raises(CapabilityNotSupportedError, match=backend):
+                logged.snapshot(snapshot_format="native")
+            with pytest.raises(InvalidArgumentError, match="'arrow' or 'native'"):
+                logged.snapshot(snapshot_format="canonical")  # type: ignore[arg-type]
+            assert not root.partition("counts", number).snapshots.exists()
+    objects = ss.StateRoot.create("memory://native-snapshots")
+    objects.add_store(COUNTS, partitions=1)
+    with (
+        subtests.test("objects"),
+        ss.open_logged_store(objects, "counts", directory=tmp_path / "local") as logged,
+    ):
+        logged.store.put(b"a", b"1")
+        logged.commit()
+        with pytest.raises(CapabilityNotSupportedError, match="object store"):
+            logged.snapshot(snapshot_format="native")
