@@ -32,7 +32,7 @@ from statestores.errors import (
 from statestores.failpoints import arm, disarm
 from statestores.reading.locations import locate
 from statestores.reading.partition_reader import PartitionReader
-from statestores.tasks import open_task
+from statestores.tasks import open_standby, open_task
 from statestores.upkeep.vacuum import remove_old_snapshots
 from statestores.verification import check_location
 from statestores_rocksdb import RocksDBEngine
@@ -412,12 +412,28 @@ def _native_statuses(root: Path) -> list[str]:
     return [each.status.value for each in _findings(root) if each.check == "native snapshot"]
 
 
-@pytest.mark.spec("SNP-1", "SNP-3", "SNP-27", "SNP-29", "SNP-30")
+def _begin_elsewhere(root: ss.StateRoot, place: Path) -> None:
+    """Open a standby and a task in *place*, and see whose engine they have."""
+    identity = (native_path(_snapshot_in(root.path)) / "engine" / "IDENTITY").read_bytes()
+    with open_standby(root, "counts", 0, place / "standby") as standby:
+        standby.poll()
+        with standby.promote() as logged:
+            assert dict(logged.store.range()) == CONTENT
+    assert (place / "standby" / "engine" / "IDENTITY").read_bytes() == identity
+    local = place / "local"
+    with open_task(root, "0_0", ["counts"], local_directory=local) as task:
+        assert dict(task.store("counts").range()) == CONTENT
+    assert (local / "counts" / "0" / "engine" / "IDENTITY").read_bytes() == identity
+
+
+@pytest.mark.spec("SNP-1", "SNP-3", "SNP-27", "SNP-28", "SNP-29", "SNP-30")
 def test_both_parts_are_of_one_commit_and_go_together(
     root: ss.StateRoot, tmp_path: Path, subtests: pytest.Subtests
 ) -> None:
     """The owner commits while they are written; nobody else notices that there are two."""
     snapshots = root.partition("counts", 0).snapshots
+    with subtests.test("a standby and a task begin with it"):
+        _begin_elsewhere(root, tmp_path)
     with ss.open_logged_store(root, "counts") as logged:
         arm("native.copied", lambda: (logged.store.put(b"later", b"1"), logged.commit()))
         info = _native(logged)

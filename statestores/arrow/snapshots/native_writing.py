@@ -91,11 +91,11 @@ def write_native_snapshot(
         with temporary_directory(parent) as temporary:
             files = temporary / ENGINE_FILES
             store.checkpoint(files)
+            reach("native.copied")
             with (
                 _store_of_copy(store, files) as copy,
                 committed_content(copy, partition) as content,
             ):
-                reach("native.copied")
                 info = write_content(parent, content, meter=Meter(progress))
             (files / LOCK_FILE).unlink(missing_ok=True)
             manifest = NativeManifest(
