@@ -33,6 +33,7 @@ DOCS_VENV := .venv-docs
 DOCS_BIN := $(DOCS_VENV)/bin
 DOCS_STAMP := $(DOCS_VENV)/.installed
 BENCH_BUILD := build/benchmarks
+ROWS ?= 1000000 10000000
 BENCH := $(BENCH_BIN)/python -m statestores_benchmarks
 BENCH_REPORT := $(BENCH_BIN)/python -m statestores_benchmarks.report
 # By the shell, since make remembers which files there were when it began.
@@ -168,6 +169,9 @@ bench-kafka: $(BENCH_STAMP) ## Measure beside Kafka Streams' own stores, in Java
 .PHONY: bench-objects
 bench-objects: $(STAMP) ## Measure a state root on an S3 server (10 minutes)
 	$(BIN)/python -m statestores_benchmarks.spark.object_store $(BENCH_ARGS)
+.PHONY: bench-scale
+bench-scale: $(BENCH_STAMP) ## Measure single stores of ROWS rows, end to end (a minute a million)
+	$(BENCH_BIN)/python -m statestores_benchmarks.large_store $(ROWS)
 
 .PHONY: bench-micro
 bench-micro: $(BENCH_STAMP) ## Micro-operations with pytest-benchmark

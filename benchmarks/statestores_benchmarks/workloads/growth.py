@@ -64,7 +64,7 @@ class Grown:
         for size in self.sizes:
             if not self.path(size).exists():
                 with open_key_values("rocksdb", self.path(size)) as store:
-                    _fill(store, size)
+                    fill(store, size)
         yield
 
     def path(self, size: int) -> Path:
@@ -82,28 +82,29 @@ def groups(scale: Scale) -> Iterator[Group]:
         yield _commits(grown)
 
 
-def _fill(store: EngineKeyValueStore, rows: int) -> None:
+def fill(store: EngineKeyValueStore, rows: int) -> None:
     """Put *rows* rows into *store*, a million a commit."""
     step = next(step for step in range(_STEP, 2 * _STEP) if gcd(step, rows) == 1)
     chance = np.random.default_rng(SEED)
     for start in range(0, rows, _CHUNK_ROWS):
         count = min(_CHUNK_ROWS, rows - start)
         numbers = pa.array(np.arange(start, start + count) * step % rows)
-        columns = {"key": _key_column(numbers), "value": _value_column(chance, count)}
+        columns = {"key": key_column(numbers), "value": value_column(chance, count)}
         commit_many(store, pa.table(columns))
 
 
-def _key_column(numbers: pa.Array) -> pa.Array:
-    """Return the keys of *numbers*: the same as `_key` of each."""
+def key_column(numbers: pa.Array) -> pa.Array:
+    """Return the keys of *numbers*: the same as `key_of` of each."""
     digits = pc.utf8_lpad(numbers.cast(pa.string()), 12, "0")
     return pc.binary_join_element_wise("key", digits, "-").cast(pa.binary())
 
 
-def _key(number: int) -> bytes:
+def key_of(number: int) -> bytes:
+    """Return the key of *number*."""
     return b"key-%012d" % number
 
 
-def _value_column(chance: np.random.Generator, count: int) -> pa.Array:
+def value_column(chance: np.random.Generator, count: int) -> pa.Array:
     """Return random values, half of each of which cannot be compressed."""
     halves = pa.py_buffer(chance.bytes(count * (VALUE_BYTES // 2)))
     half = pa.FixedSizeBinaryArray.from_buffers(
@@ -114,7 +115,7 @@ def _value_column(chance: np.random.Generator, count: int) -> pa.Array:
 
 def _asked(size: int, count: int) -> list[bytes]:
     chance = Random(SEED + size)
-    return [_key(chance.randrange(size)) for _ in range(count)]
+    return [key_of(chance.randrange(size)) for _ in range(count)]
 
 
 def _points(

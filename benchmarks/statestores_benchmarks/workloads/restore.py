@@ -1,9 +1,12 @@
 """Restoring a store against the raw driver's fastest load of the same rows."""
 
+import os
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
@@ -11,7 +14,7 @@ import pyarrow.compute as pc
 from rocksdict import IngestExternalFileOptions, SstFileWriter
 
 import statestores as ss
-from statestores.arrow import read_snapshot, restore, write_snapshot
+from statestores.arrow import commit_many, read_snapshot, restore, write_snapshot
 from statestores.arrow.restoring.sink import BATCH_ROWS
 from statestores.changelog import FileChangelog, changelog_partition
 from statestores.registry import load_backend
@@ -28,6 +31,9 @@ _COMMIT_ROWS = 10_000
 _BATCH_ROWS = 10_000
 _SLOWER_AT_MOST = 1 / 0.7
 """At least 70 % of the speed."""
+
+_NATIVE_AT_MOST = 0.5
+"""What copying files and opening them may take, of the processor time of loading rows."""
 
 LOG = changelog_partition("bench", 0)
 
@@ -61,6 +67,8 @@ def groups(scale: Scale) -> Iterator[Group]:
     )
 
     yield _promotions((keys[: rows // 2], values[: rows // 2]))
+    with TemporaryDirectory(prefix="statestores-bench-") as directory:
+        yield _natively((keys[: rows // 2], values[: rows // 2]), Path(directory))
 
 
 def _promotions(columns: Columns) -> Group:
@@ -75,6 +83,70 @@ def _promotions(columns: Columns) -> Group:
             Case("a standby without lag, promoted", partial(_promoting, columns)),
         ],
     )
+
+
+def _natively(columns: Columns, directory: Path) -> Group:
+    """Return the opening of a partition without an engine, by either part of its snapshot."""
+    rows = len(columns[0])
+    root = directory / "root"
+
+    @contextmanager
+    def made(_: Path) -> Iterator[None]:
+        if not root.exists():
+            _write_native_snapshot(columns, root)
+        yield
+
+    return Group(
+        name="native-restore",
+        title=f"A store of {rows:,} rows opened where there is only its snapshot",
+        operations=1,
+        cases=[
+            Case("raw driver, a checkpoint copied and opened", partial(_copying, root)),
+            Case("the native part", partial(_restoring_from_root, root, "")),
+            Case("the columns", partial(_restoring_from_root, root, "*.native")),
+            Case("raw driver, sorted by Arrow, one ingested file", partial(_ingesting, columns)),
+        ],
+        around=made,
+        targets=[Target(case="the native part", base="the columns", at_most=_NATIVE_AT_MOST)],
+    )
+
+
+def _write_native_snapshot(columns: Columns, path: Path) -> None:
+    rows = len(columns[0])
+    root = ss.StateRoot.create(path)
+    root.add_store(ss.KeyValue("bench"), partitions=1)
+    directory = root.partition("bench", 0)
+    FileChangelog.create(directory.changelog, "key-value", first_offset=rows).close()
+    with ss.open_store(directory.path, ss.KeyValue("bench"), backend="rocksdb") as store:
+        commit_many(store, pa.table(columns, names=["key", "value"]), {LOG: rows - 1})
+    with ss.open_logged_store(root, "bench") as logged:
+        logged.snapshot(snapshot_format="native")
+
+
+@contextmanager
+def _restoring_from_root(source: Path, without: str, path: Path) -> Iterator[Timed]:
+    root = path / "root"
+    left_out = shutil.ignore_patterns("engine.json", "OWNER.lock", without)
+    shutil.copytree(source, root, ignore=left_out, copy_function=os.link)
+    shutil.rmtree(root / "bench" / "0" / "engine")
+    with ExitStack() as stack:
+
+        def timed() -> None:
+            stack.enter_context(ss.open_logged_store(root, "bench", backend="rocksdb"))
+
+        yield timed
+
+
+@contextmanager
+def _copying(source: Path, path: Path) -> Iterator[Timed]:
+    (files,) = source.glob("bench/0/snapshots/*.native/engine")
+    with ExitStack() as stack:
+
+        def timed() -> None:
+            shutil.copytree(files, path / "db")
+            stack.enter_context(raw_rocksdb(path / "db"))
+
+        yield timed
 
 
 def _root(columns: Columns, path: Path) -> ss.StateRoot:
