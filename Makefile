@@ -169,6 +169,7 @@ bench-kafka: $(BENCH_STAMP) ## Measure beside Kafka Streams' own stores, in Java
 .PHONY: bench-objects
 bench-objects: $(STAMP) ## Measure a state root on an S3 server (10 minutes)
 	$(BIN)/python -m statestores_benchmarks.spark.object_store $(BENCH_ARGS)
+
 .PHONY: bench-scale
 bench-scale: $(BENCH_STAMP) ## Measure single stores of ROWS rows, end to end (a minute a million)
 	$(BENCH_BIN)/python -m statestores_benchmarks.large_store $(ROWS)
