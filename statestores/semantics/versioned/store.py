@@ -8,8 +8,8 @@ were committed or read recently are cached, so that many commits read nothing ei
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import islice
-from operator import itemgetter
+from itertools import accumulate, compress, islice, repeat
+from operator import ge, itemgetter, sub
 
 from statestores.errors import InvalidArgumentError
 from statestores.semantics.every_kind.arguments import (
@@ -105,7 +105,7 @@ class EngineVersionedStore(VersionedReads, TimedStore, VersionedStore[bytes, byt
         if timestamp_ms < self._stream_time:
             self.check_open()
             if timestamp_ms < self._stream_time - self._retention_ms:
-                self._dropped += self._put_step
+                self._dropped += 1  # what is replayed comes by `put_many`
                 return _TOO_LATE
             following = self._following(key, timestamp_ms)
             if following is not None:
@@ -118,7 +118,7 @@ class EngineVersionedStore(VersionedReads, TimedStore, VersionedStore[bytes, byt
         if timestamp_ms > self._stream_time:  # noqa: PLR1730  # a call costs a tenth of a put
             self._stream_time = timestamp_ms
         self._uncommitted_bytes += len(key) + (8 if value is None else 8 + len(value))
-        self._puts += self._put_step
+        self._puts += 1
         return result
 
     def _following(self, key: bytes, timestamp_ms: int) -> int | None:
@@ -147,16 +147,19 @@ class EngineVersionedStore(VersionedReads, TimedStore, VersionedStore[bytes, byt
         key_list, value_list = as_list("keys", keys), as_list("values", values)
         times = as_list("timestamps_ms", timestamps_ms)
         self._check_columns(key_list, value_list, times)
-        if times and times[0] >= self._stream_time and times == sorted(times):
-            self._take(key_list, value_list, times)  # none is late, so nothing is looked for
-            self._puts += self._put_step * len(times)
-            return len(times)
-        accepted = 0
-        put = self.put
-        for key, value, timestamp_ms in zip(key_list, value_list, times, strict=True):
-            if put(key, value, timestamp_ms).accepted:
-                accepted += 1
-        return accepted
+        reached_ms = max(times, default=NO_STREAM_TIME)
+        if times and min(times) < max(self._stream_time, reached_ms) - self._retention_ms:
+            # Some may be too late: stream time at each put is the highest time before it.
+            reached = accumulate(times, max, initial=self._stream_time)
+            horizons = map(sub, reached, repeat(self._retention_ms))
+            accepted = list(map(ge, times, horizons))
+            key_list, value_list, times = (
+                list(compress(column, accepted)) for column in (key_list, value_list, times)
+            )
+            self._dropped += self._put_step * (len(accepted) - len(times))
+        self._take(key_list, value_list, times)  # nobody asks until when late ones are valid
+        self._puts += self._put_step * len(times)
+        return len(times)
 
     @staticmethod
     def _check_columns(
