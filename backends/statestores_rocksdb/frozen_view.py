@@ -39,11 +39,11 @@ _READAHEAD_BYTES = 1024 * 1024
 class FrozenView:
     """The content at one instant.
 
-    `first`, `last`, `read`, `scan` and `scan_ahead` require that the engine's lock is held. The raw
-    iterator has a position, which one reader at a time may move.
+    `first`, `last`, `read` and `scan` require that the engine's lock is held. The raw iterator has
+    a position, which one reader at a time may move.
 
-    No local variable holds the raw iterator: an error's traceback would keep it, and with it
-    RocksDB's lock, after the engine is closed.
+    No local variable holds the raw iterator when an error leaves: its traceback would keep it, and
+    with it RocksDB's lock, after the engine is closed.
     """
 
     __slots__ = ("__weakref__", "_cursor", "_database", "_lock", "is_latest", "sequence")
@@ -91,26 +91,46 @@ class FrozenView:
 
     def read(self, start: bytes, stop: bytes | None, limit: int, *, reverse: bool) -> list[Pair]:
         """Return up to *limit* pairs from the range's beginning, or in reverse from its end."""
-        pair = self.last(start, stop) if reverse else self.first(start, stop)
+        if reverse:
+            return self._read_back(start, stop, limit)
+        pairs: list[Pair] = []
+        cursor = self._cursor
+        try:
+            cursor.seek(start)
+            key = cursor.key()
+            while key is not None and (stop is None or key < stop):
+                pairs.append((key, cursor.value()))
+                if len(pairs) == limit:
+                    return pairs
+                cursor.next()
+                key = cursor.key()
+            if key is None:
+                cursor.status()
+        except Exception as error:  # noqa: BLE001  # the driver raises the class itself
+            fail(error, f"read from key {start!r} on")
+        finally:
+            del cursor  # or an error's traceback keeps it
+        return pairs
+
+    def _read_back(self, start: bytes, stop: bytes | None, limit: int) -> list[Pair]:
+        """Return up to *limit* pairs from the range's end."""
+        pair = self.last(start, stop)
         pairs: list[Pair] = []
         try:
             while pair is not None:
                 pairs.append(pair)
                 if len(pairs) == limit:
                     break
-                if reverse:
-                    self._cursor.prev()
-                else:
-                    self._cursor.next()
+                self._cursor.prev()
                 key = self._cursor.key()
                 if key is None:
                     self._cursor.status()
                     break
-                if key < start if reverse else stop is not None and key >= stop:
+                if key < start:
                     break
                 pair = (key, self._cursor.value())
         except Exception as error:  # noqa: BLE001  # the driver raises the class itself
-            fail(error, f"scan on from key {pairs[-1][0]!r}")
+            fail(error, f"scan back from key {pairs[-1][0]!r}")
         return pairs
 
     def scan(
@@ -121,22 +141,6 @@ class FrozenView:
         It reads nothing before its first step: the view itself is frozen.
         """
         return iterators.add(self._rows(start, stop, reverse=reverse))
-
-    def scan_ahead(
-        self,
-        start: bytes,
-        stop: bytes | None,
-        limit: int,
-        iterators: OpenIterators,
-        *,
-        reverse: bool,
-    ) -> tuple[list[Pair], Iterator[Pair] | None]:
-        """Return up to *limit* pairs, read now, and one of *iterators* over those that follow."""
-        pairs = self.read(start, stop, limit, reverse=reverse)
-        if len(pairs) < limit:
-            return pairs, None
-        start, stop = _beyond(pairs[-1], start, stop, reverse=reverse)
-        return pairs, self.scan(start, stop, iterators, reverse=reverse)
 
     def _rows(
         self, start: bytes, stop: bytes | None, *, reverse: bool
@@ -153,7 +157,7 @@ class FrozenView:
             yield from pairs
             if len(pairs) < limit:
                 return
-            start, stop = _beyond(pairs[-1], start, stop, reverse=reverse)
+            start, stop = beyond(pairs[-1], start, stop, reverse=reverse)
             limit = min(2 * limit, _LARGEST_CHUNK)
             with self._lock:
                 # The running iterator compares with bytes that only the bounds keep alive.
@@ -171,7 +175,7 @@ class FrozenView:
                     yield pair
             del items  # or the traceback of an error at the next turn keeps it
             if pair is not None:
-                start, stop = _beyond(pair, start, stop, reverse=reverse)
+                start, stop = beyond(pair, start, stop, reverse=reverse)
 
     def _items(
         self, start: bytes, stop: bytes | None, *, reverse: bool, bulk: bool
@@ -208,7 +212,7 @@ class FrozenView:
         del self._cursor
 
 
-def _beyond(
+def beyond(
     pair: Pair, start: bytes, stop: bytes | None, *, reverse: bool
 ) -> tuple[bytes, bytes | None]:
     """Return the bounds of what follows *pair* in a scan."""

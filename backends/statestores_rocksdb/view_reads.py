@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from threading import Lock
 
 from statestores.spi import EngineReader
-from statestores_rocksdb.frozen_view import FrozenView
+from statestores_rocksdb.frozen_view import FrozenView, beyond
 from statestores_rocksdb.iterators import OpenIterators, Pair
 
 
@@ -37,6 +37,9 @@ class ViewReads(EngineReader):
         self, start: bytes, stop: bytes | None, limit: int, *, reverse: bool = False
     ) -> tuple[list[Pair], Iterator[Pair] | None]:
         with self._lock:
-            return self._present_view().scan_ahead(
-                start, stop, limit, self._iterators, reverse=reverse
-            )
+            view = self._present_view()
+            pairs = view.read(start, stop, limit, reverse=reverse)
+            if len(pairs) < limit:
+                return pairs, None
+            start, stop = beyond(pairs[-1], start, stop, reverse=reverse)
+            return pairs, view.scan(start, stop, self._iterators, reverse=reverse)

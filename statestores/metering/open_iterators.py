@@ -55,13 +55,16 @@ class OpenIterators:
         if not self._lock.acquire(blocking=False):
             return
         try:
-            for _ in range(len(self._opened)):
-                opened = self._opened.popleft()
-                if _is_open(opened):
-                    self._opened.append(opened)
+            entries = self._opened
+            for _ in range(len(entries)):
+                opened = entries.popleft()
+                # `_is_open`, written out: its call is a tenth of a short range.
+                iterator = opened[0]()
+                if iterator is not None and iterator.gi_frame is not None:  # type: ignore[attr-defined]  # see there
+                    entries.append(opened)
                 else:
                     self._forgotten += 1
-            self._forget_from = max(_FORGET_FROM, 2 * len(self._opened))
+            self._forget_from = max(_FORGET_FROM, 2 * len(entries))
         finally:
             self._lock.release()
 

@@ -6,7 +6,8 @@ between two commits, so those that are not known here yet are the last ones.
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable
+from collections.abc import Sequence
+from itertools import islice
 
 PendingRow = tuple[bytes, bytes | None]
 
@@ -50,24 +51,22 @@ class RowsOfKeys:
     def _take(self, fresh: int) -> None:
         """Take in the last *fresh* rows."""
         end, by_prefix = -self._suffix_bytes, self._by_prefix
-        left = fresh
-        for data_key in reversed(self._rows):
+        for data_key in islice(reversed(self._rows), fresh):
             prefix = data_key[:end]
             known = by_prefix.get(prefix)
             if known is None:
                 by_prefix[prefix] = [data_key]
             else:
                 insort(known, data_key)
-            left -= 1
-            if not left:
-                break
         self._known += fresh
 
 
 def overlaid(
-    stored: Iterable[tuple[bytes, bytes]], overlay: list[PendingRow], *, reverse: bool
+    stored: Sequence[tuple[bytes, bytes]], overlay: list[PendingRow], *, reverse: bool
 ) -> list[tuple[bytes, bytes]]:
     """Return a few *stored* rows with the changes of *overlay* applied; both in the same order."""
+    if not stored:
+        return [(key, row) for key, row in overlay if row is not None]
     rows: dict[bytes, bytes | None] = dict(stored)
     rows.update(overlay)
     return [(key, row) for key, row in sorted(rows.items(), reverse=reverse) if row is not None]
