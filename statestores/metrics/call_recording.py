@@ -34,6 +34,7 @@ CALLS: Mapping[str, str] = MappingProxyType(
         "get_many": "get-many",
         "fetch": "fetch",
         "fetch_session": "fetch",
+        "fetch_many": "fetch-many",
     }
 )
 """The methods that return when they are done, and the operations that they are: Kafka's names,

@@ -3,8 +3,11 @@
 from collections.abc import Iterator
 
 from statestores.query.composite_store import CompositeStore, TimedComposite
+from statestores.semantics.every_kind.arguments import check_lengths
 from statestores.spi.records import SessionRecord
 from statestores.spi.stores.session import ReadOnlySessionStore
+from statestores.spi.stores.store import Values
+from statestores.spi.values import as_list
 
 Store = ReadOnlySessionStore[bytes, bytes]
 Record = SessionRecord[bytes, bytes]
@@ -21,6 +24,19 @@ class CompositeSessionStore(
 
     def fetch_session(self, key: bytes, start_ms: int, end_ms: int) -> bytes | None:
         return self._partitions.one(key, lambda store: store.fetch_session(key, start_ms, end_ms))
+
+    def fetch_many(
+        self, keys: Values[bytes], starts_ms: Values[int], ends_ms: Values[int]
+    ) -> list[bytes | None]:
+        wanted = as_list("keys", keys)
+        starts, ends = as_list("starts_ms", starts_ms), as_list("ends_ms", ends_ms)
+        check_lengths(keys=wanted, starts_ms=starts, ends_ms=ends)
+        return self._partitions.many(
+            wanted,
+            lambda store, rows: store.fetch_many(
+                *([column[row] for row in rows] for column in (wanted, starts, ends))
+            ),
+        )
 
     def find_sessions(
         self,

@@ -4,7 +4,9 @@ from collections.abc import Iterator
 
 from statestores.query.composite_store import CompositeStore, TimedComposite
 from statestores.spi.records import WindowRecord
+from statestores.spi.stores.store import Values
 from statestores.spi.stores.window import ReadOnlyWindowStore
+from statestores.spi.values import as_list, one_for_each
 
 Store = ReadOnlyWindowStore[bytes, bytes]
 
@@ -16,6 +18,16 @@ class CompositeWindowStore(
 
     def fetch(self, key: bytes, start_ms: int) -> bytes | None:
         return self._partitions.one(key, lambda store: store.fetch(key, start_ms))
+
+    def fetch_many(self, keys: Values[bytes], starts_ms: int | Values[int]) -> list[bytes | None]:
+        wanted = as_list("keys", keys)
+        starts = one_for_each("starts_ms", starts_ms, len(wanted))
+        return self._partitions.many(
+            wanted,
+            lambda store, rows: store.fetch_many(
+                [wanted[row] for row in rows], [starts[row] for row in rows]
+            ),
+        )
 
     def fetch_range(
         self,

@@ -171,6 +171,11 @@ class AsyncWindowStore(AsyncTimedStore, Generic[K, V]):
         found: V | None = await self._read(self._store.fetch, key, start_ms)
         return found
 
+    async def fetch_many(self, keys: Values[K], starts_ms: int | Values[int]) -> list[V | None]:
+        """Return `fetch` of each of *keys*."""
+        found: list[V | None] = await self._read(self._store.fetch_many, keys, starts_ms)
+        return found
+
     def fetch_range(
         self,
         key: K,
@@ -202,6 +207,14 @@ class AsyncSessionStore(AsyncTimedStore, Generic[K, V]):
     async def fetch_session(self, key: K, start_ms: int, end_ms: int) -> V | None:
         """Return the value of one session."""
         found: V | None = await self._read(self._store.fetch_session, key, start_ms, end_ms)
+        return found
+
+    async def fetch_many(
+        self, keys: Values[K], starts_ms: Values[int], ends_ms: Values[int]
+    ) -> list[V | None]:
+        """Return `fetch_session` of each session."""
+        read = self._store.fetch_many
+        found: list[V | None] = await self._read(read, keys, starts_ms, ends_ms)
         return found
 
     def find_sessions(

@@ -58,11 +58,11 @@ class Query:
     as_of_ms: int | tuple[int, ...] | None = None
     """The time as of which a versioned store is read; of a batch, one for all or for each."""
 
-    start_ms: int | None = None
-    """The start of one window or session."""
+    start_ms: int | tuple[int, ...] | None = None
+    """The start of one window or session; of a batch, one for each key, of windows one for all."""
 
-    end_ms: int | None = None
-    """The end of one session."""
+    end_ms: int | tuple[int, ...] | None = None
+    """The end of one session; of a batch, one for each key."""
 
     reverse: bool = False
     """Whether to begin with the last row."""
@@ -101,13 +101,12 @@ _BYTES = {"key", "first", "last", "prefix"}
 _NUMBERS = {
     "first_ms",
     "last_ms",
-    "start_ms",
-    "end_ms",
     "limit",
     "partition",
     "max_lag",
     "from_offset",
 }
+_ONE_OR_EACH = {"as_of_ms", "start_ms", "end_ms"}
 _FLAGS = {"reverse", "include_stale"}
 
 
@@ -176,8 +175,8 @@ def _decoded(name: str, value: Any, max_keys: int) -> Any:
         if type(value) is not bool:
             _refuse(name, value, "true or false")
         return value
-    if name in {"keys", "as_of_ms"}:
-        if type(value) is not list and name == "as_of_ms":
+    if name == "keys" or name in _ONE_OR_EACH:
+        if type(value) is not list and name in _ONE_OR_EACH:
             return _number(name, value)
         if type(value) is not list or len(value) > max_keys:
             _refuse(name, value, f"a list of up to {max_keys}")

@@ -14,6 +14,7 @@ from statestores.query.composite_window import CompositeWindowStore
 from statestores.serving.query import Query
 from statestores.spi import kinds
 from statestores.spi.kinds import Kind
+from statestores.spi.values import one_for_each
 
 Row: TypeAlias = tuple[Any, ...]
 Reader: TypeAlias = Callable[[Any, Query], Iterator[Row]]
@@ -90,10 +91,14 @@ def check_fields(query: Query, needed: set[str], allowed: set[str]) -> None:
             raise InvalidArgumentError(f"{query.read!r} of {name!r} takes no {field!r}")
 
 
-def _one_time(query: Query) -> int | None:
-    if isinstance(query.as_of_ms, tuple):
+def _one(time_ms: int | tuple[int, ...] | None) -> int | None:
+    if isinstance(time_ms, tuple):
         raise InvalidArgumentError("one time is asked for here; a time for each is for 'get_many'")
-    return query.as_of_ms
+    return time_ms
+
+
+def _one_time(query: Query) -> int | None:
+    return _one(query.as_of_ms)
 
 
 def _key_of(query: Query) -> bytes:
@@ -164,13 +169,26 @@ def _history(store: CompositeVersionedStore, query: Query) -> Iterator[Row]:
 
 
 def _get_window(store: CompositeWindowStore, query: Query) -> Iterator[Row]:
-    start_ms = query.start_ms or 0
+    start_ms = _one(query.start_ms) or 0
     found = store.fetch(_key_of(query), start_ms)
     if found is None:
         return iter(())
+    return iter(((_key_of(query), found, start_ms, _end_of(store, start_ms)),))
+
+
+def _end_of(store: CompositeWindowStore, start_ms: int) -> int:
     size: int = store.specification.window_size_ms  # type: ignore[attr-defined]  # of this kind
-    end_ms = min(start_ms + size, (1 << 63) - 1)
-    return iter(((_key_of(query), found, start_ms, end_ms),))
+    return min(start_ms + size, (1 << 63) - 1)
+
+
+def _get_windows(store: CompositeWindowStore, query: Query) -> Iterator[Row]:
+    keys = query.keys or ()
+    starts = one_for_each("start_ms", query.start_ms, len(keys))
+    found = store.fetch_many(keys, starts)
+    return (
+        (key, None, None, None) if value is None else (key, value, start, _end_of(store, start))
+        for key, value, start in zip(keys, found, starts, strict=True)
+    )
 
 
 def _windows_of(store: CompositeWindowStore, query: Query) -> Iterator[Row]:
@@ -186,9 +204,20 @@ def _windows(store: CompositeWindowStore, query: Query) -> Iterator[Row]:
 
 
 def _get_session(store: CompositeSessionStore, query: Query) -> Iterator[Row]:
-    start_ms, end_ms = query.start_ms or 0, query.end_ms or 0
+    start_ms, end_ms = _one(query.start_ms) or 0, _one(query.end_ms) or 0
     found = store.fetch_session(_key_of(query), start_ms, end_ms)
     return iter(() if found is None else ((_key_of(query), found, start_ms, end_ms),))
+
+
+def _get_sessions(store: CompositeSessionStore, query: Query) -> Iterator[Row]:
+    keys = query.keys or ()
+    starts = one_for_each("start_ms", query.start_ms, len(keys))
+    ends = one_for_each("end_ms", query.end_ms, len(keys))
+    found = store.fetch_many(keys, starts, ends)
+    return (
+        (key, None, None, None) if value is None else (key, value, start, end)
+        for key, value, start, end in zip(keys, found, starts, ends, strict=True)
+    )
 
 
 def _sessions_of(store: CompositeSessionStore, query: Query) -> Iterator[Row]:
@@ -222,9 +251,11 @@ _READERS: dict[tuple[Kind, str], tuple[Reader, set[str], set[str]]] = {
     (kinds.VERSIONED, "range"): (_scan, set(), _KEYS | {"as_of_ms"}),
     (kinds.VERSIONED, "history"): (_history, set(), _KEYS | _SPAN | {"key"}),
     (kinds.WINDOW, "get"): (_get_window, {"key", "start_ms"}, set()),
+    (kinds.WINDOW, "get_many"): (_get_windows, {"keys", "start_ms"}, set()),
     (kinds.WINDOW, "history"): (_windows_of, {"key"}, _SPAN | {"reverse"}),
     (kinds.WINDOW, "range"): (_windows, set(), _SPAN | _KEYS),
     (kinds.SESSION, "get"): (_get_session, {"key", "start_ms", "end_ms"}, set()),
+    (kinds.SESSION, "get_many"): (_get_sessions, {"keys", "start_ms", "end_ms"}, set()),
     (kinds.SESSION, "history"): (_sessions_of, {"key"}, _SPAN | {"reverse"}),
     (kinds.SESSION, "range"): (_sessions, set(), _SPAN | _KEYS),
     (kinds.SESSION, "by_end"): (_sessions, set(), _SPAN | _KEYS),

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from statestores.errors import InvalidTypeError
+from statestores.errors import InvalidArgumentError, InvalidTypeError
 
 
 def as_list(name: str, values: object) -> list[Any]:
@@ -21,3 +21,20 @@ def as_list(name: str, values: object) -> list[Any]:
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
         raise InvalidTypeError(f"{name} must be an iterable or an Arrow column, got {values!r}")
     return list(values)
+
+
+def one_for_each(name: str, values: object, count: int) -> list[Any]:
+    """Return *count* values: those of the argument *name*, or an ``int`` that is the same for all.
+
+    Raises:
+        InvalidTypeError: It is neither, see `as_list`.
+        InvalidArgumentError: It has another number of values.
+    """
+    if isinstance(values, int):
+        return [values] * count
+    listed = as_list(name, values)
+    if len(listed) != count:
+        raise InvalidArgumentError(
+            f"columns must have equal length, got {len(listed)} {name} for {count} keys"
+        )
+    return listed

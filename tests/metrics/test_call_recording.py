@@ -83,10 +83,12 @@ def test_every_kind_can_be_recorded(values: Values) -> None:
         set_recording_level(windows, "DEBUG")
         windows.put(b"a", b"1", 5)
         windows.fetch(b"a", 5)
+        windows.fetch_many([b"a", b"b"], 5)
         list(windows.fetch_all())
         names = [metric.name for metric in windows.metrics()]
 
         assert values(windows)["fetch-total"] == 2
+        assert values(windows)["fetch-many-total"] == 1
         assert len(names) == len(set(names))
     with open_on_engine(MemoryEngine(), ss.Versioned("v", history_retention_ms=10)) as versions:
         set_recording_level(versions, "DEBUG")

@@ -126,6 +126,8 @@ def test_versions_windows_and_sessions_are_merged_too(
         (word, start) for word in words for start in starts
     ]
     assert windows.fetch("word-3", 20) == -3
+    assert windows.fetch_many(["word-3", "none", "word-4"], [20, 10, 10]) == [-3, None, 4]
+    assert windows.fetch_many(iter(words), 10) == [windows.fetch(word, 10) for word in words]
     assert [each.value for each in windows.fetch_range("word-3", 0, 15)] == [3]
 
     sessions = stores.store("sessions", session_store())
@@ -139,6 +141,7 @@ def test_versions_windows_and_sessions_are_merged_too(
         ]
     assert sessions.fetch_session("word-3", 10, 20) == 3
     assert sessions.fetch_session("word-3", 11, 20) is None
+    assert sessions.fetch_many(["word-3", "word-4"], [11, 10], [20, 20]) == [None, 4]
     assert [each.value for each in sessions.find_sessions("word-3", 25)] == [-3]
 
 

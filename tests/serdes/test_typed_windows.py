@@ -64,6 +64,7 @@ def test_windows_are_read_as_they_were_put(windows: WindowStore[str, float]) -> 
     first, second = WindowRecord("ä", 10, 20, 1.5), WindowRecord("ä", 20, 30, 2.5)
     for reader in readers:
         assert [reader.fetch("ä", 20), reader.fetch("b", 20)] == [2.5, None]
+        assert reader.fetch_many(["ä", "b"], 20) == [2.5, None]
         assert list(reader.fetch_range("ä")) == [first, second]
         assert list(reader.fetch_range("ä", 15, reverse=True)) == [second]
         assert list(reader.fetch_all()) == [WindowRecord("b", 10, 20, 3.5), first, second]
@@ -84,6 +85,7 @@ def test_sessions_are_read_as_they_were_put(sessions: SessionStore[str, float]) 
     other = SessionRecord("b", 0, 9, 3.5)
     for reader in readers:
         assert [reader.fetch_session("ä", 30, 30), reader.fetch_session("b", 5, 9)] == [2.5, None]
+        assert reader.fetch_many(["ä", "b"], [30, 5], [30, 9]) == [2.5, None]
         assert list(reader.find_sessions("ä", 15, 25)) == [first]
         assert list(reader.find_sessions("ä", reverse=True)) == [second, first]
         assert list(reader.find_all_sessions()) == [other, first, second]

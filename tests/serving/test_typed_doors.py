@@ -179,12 +179,14 @@ def test_reads_with_times_are_awaited(shop: Shop) -> None:
         assert await rates.stream_time_ms() == 2_000
 
         assert await minutes.fetch("w07", 60_000) == 7
+        assert await minutes.fetch_many(["w07", "w08"], [60_000, 1]) == [7, None]
         windows = await _all(minutes.fetch_all(61_000))
         assert_type(windows, list[WindowRecord[str, int]])
         assert windows == list(here.store(MINUTES).fetch_all(61_000))
         assert len(await _all(minutes.fetch_range("w07"))) == 2
 
         assert await visits.fetch_session("w07", 100, 207) == 7
+        assert await visits.fetch_many(["w07"], [100], [207]) == [7]
         sessions = await _all(visits.find_sessions_by_end(202, 205))
         assert_type(sessions, list[SessionRecord[str, int]])
         assert sessions == list(here.store(VISITS).find_sessions_by_end(202, 205))

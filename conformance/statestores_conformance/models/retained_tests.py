@@ -15,7 +15,7 @@ class WindowModelTests:
     """A window store does what a ``dict`` of keys and starts does."""
 
     @pytest.mark.spec("WIN-2", "WIN-3", "WIN-4", "WIN-5", "WIN-7", "WIN-8", "WIN-9", "WIN-10")
-    @pytest.mark.spec("WIN-11", "WIN-12", "WIN-13", "WIN-16", "WIN-22", "WIN-23")
+    @pytest.mark.spec("WIN-11", "WIN-12", "WIN-13", "WIN-16", "WIN-22", "WIN-23", "WIN-24")
     @pytest.mark.spec("COM-7", "COM-17", "COM-20", "COM-29", "COM-32", "COM-40")
     def test_any_sequence_of_operations(
         self, open_window_store: OpenWindowStore, tmp_path: Path
@@ -24,7 +24,7 @@ class WindowModelTests:
         _run(open_window_store, tmp_path, retain_duplicates=False)
 
     @pytest.mark.spec("WIN-3", "WIN-4", "WIN-6", "WIN-7", "WIN-8", "WIN-9", "WIN-10", "WIN-11")
-    @pytest.mark.spec("WIN-12", "WIN-13", "WIN-16", "WIN-21", "COM-20", "COM-40")
+    @pytest.mark.spec("WIN-12", "WIN-13", "WIN-16", "WIN-21", "WIN-24", "COM-20", "COM-40")
     def test_any_sequence_of_operations_with_duplicates(
         self, open_window_store: OpenWindowStore, tmp_path: Path
     ) -> None:
@@ -36,7 +36,7 @@ class SessionModelTests:
     """A session store does what a ``dict`` of keys, starts and ends does."""
 
     @pytest.mark.spec("SES-2", "SES-3", "SES-4", "SES-5", "SES-6", "SES-7", "SES-8", "SES-9")
-    @pytest.mark.spec("SES-10", "SES-11", "SES-12", "SES-13", "SES-14", "SES-16")
+    @pytest.mark.spec("SES-10", "SES-11", "SES-12", "SES-13", "SES-14", "SES-16", "SES-23")
     @pytest.mark.spec("SES-21", "SES-22", "COM-7", "COM-17", "COM-20", "COM-29", "COM-32", "COM-40")
     def test_any_sequence_of_operations(
         self, open_session_store: OpenSessionStore, tmp_path: Path

@@ -150,11 +150,15 @@ class SessionMachine(RetainedMachine[SessionModel]):
 
     @rule(wanted=st.lists(st.tuples(keys, steps, _lengths), max_size=6), reader=readers)
     def fetch(self, wanted: list[tuple[bytes, int, int]], reader: str) -> None:
-        """Fetch single sessions."""
+        """Fetch single sessions, one by one and at once."""
         model, call = self.model_of(reader), self.call(reader, "fetch_session")
-        for key, step, length in wanted:
-            session = key, *self._session(step, length)
-            self.script.gives(model.fetch(*session), call, *session)
+        asked = [(key, *self._session(step, length)) for key, step, length in wanted]
+        found = []
+        for session in asked:
+            found.append(model.fetch(*session))
+            self.script.gives(found[-1], call, *session)
+        columns = [[session[place] for session in asked] for place in range(3)]
+        self.script.gives(found, self.call(reader, "fetch_many"), *columns)
 
     @rule(
         key=keys,

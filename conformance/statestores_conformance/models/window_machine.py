@@ -124,11 +124,15 @@ class WindowMachine(RetainedMachine[WindowModel]):
 
     @rule(wanted=st.lists(st.tuples(keys, steps), max_size=6), reader=readers)
     def fetch(self, wanted: list[tuple[bytes, int]], reader: str) -> None:
-        """Fetch single windows."""
+        """Fetch single windows, one by one and at once."""
         model, call = self.model_of(reader), self.call(reader, "fetch")
-        for key, step in wanted:
-            start_ms = self.time(step)
-            self.script.gives(model.fetch(key, start_ms), call, key, start_ms)
+        starts = [self.time(step) for _, step in wanted]
+        found = []
+        for (key, _), start_ms in zip(wanted, starts, strict=True):
+            found.append(model.fetch(key, start_ms))
+            self.script.gives(found[-1], call, key, start_ms)
+        many = self.call(reader, "fetch_many")
+        self.script.gives(found, many, [key for key, _ in wanted], starts)
 
     @rule(
         key=keys,

@@ -1,6 +1,6 @@
 """What window and session stores have in common, as the relations see them: a retention."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -22,10 +22,6 @@ times = st.integers(0, 60)
 
 class RetainedKind(TimedKind):
     """Rows that expire once stream time is past them by a retention."""
-
-    def columns(self) -> Iterator[Split]:
-        """Yield nothing: no read of these kinds takes many keys."""
-        yield from ()
 
     def lasting(self, specification: Any) -> StoreSpecification[Any, Any]:
         changed: StoreSpecification[Any, Any] = replace(specification, retention_ms=_LONG_MS)

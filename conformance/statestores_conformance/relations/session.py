@@ -76,6 +76,12 @@ class SessionKind(RetainedKind):
                     halves = (first_ms, 30, first, last), (31, last_ms, first, last)
                     yield cut(whole, *halves)
 
+    def columns(self) -> Iterator[Split]:
+        asked = [(key, *session) for session in _SESSIONS for key in (*KEYS, b"missing")]
+        asked += asked[::-3]
+        singles = tuple(Read("fetch_session", each) for each in asked)
+        yield Split(Read("fetch_many", columns_of(asked, 3)), singles)
+
     def same_now(self, stream_time_ms: int | None) -> Iterator[Alike]:
         yield Alike(_ending(0, HIGHEST_MS), _ending(None, None))
         yield Alike(_overlapping(0, HIGHEST_MS), _ending(None, None))

@@ -9,7 +9,6 @@ from statestores_conformance.relations.particular_tests import (
     WindowRelationTests,
 )
 from statestores_conformance.relations.tests import (
-    ManyReadsRelationTests,
     ReadingRelationTests,
     ReplayRelationTests,
     WritingRelationTests,
@@ -37,7 +36,6 @@ class KeyValueRelations(RelationTests):
 
     kind_chapters = frozenset({"KVS"})
 
-    TestManyReads = ManyReadsRelationTests
     TestMerging = MergingRelationTests
 
 
@@ -46,7 +44,6 @@ class VersionedRelations(RelationTests):
 
     kind_chapters = frozenset({"VRS"})
 
-    TestManyReads = ManyReadsRelationTests
     TestTimes = TimeRelationTests
 
 

@@ -269,13 +269,20 @@ class ReadingRelationTests:
         subject.holds(relation)
 
     @pytest.mark.spec("KVS-5", "VRS-9", "VRS-10", "VRS-12", "WIN-9", "SES-9", "TKV-1")
+    @pytest.mark.spec("KVS-6", "VRS-23", "WIN-24", "SES-23")
     def test_a_point_is_where_an_iteration_has_it(self, subject: Subject) -> None:
-        """A read of one row gives what an iteration over it gives, or nothing if it gives none."""
+        """A read of one row gives what an iteration over it gives, or nothing if it gives none.
+
+        A read of many keys gives what reads of each give.
+        """
 
         def relation(trial: Trial) -> None:
             for reader in _filled(trial):
                 for alike in trial.kind.points():
                     trial.are_alike(reader, reader, alike)
+                for columns in trial.kind.columns():
+                    singles = [trial.ask(reader, single) for single in columns.parts]
+                    trial.answers(singles, reader, columns.whole)
 
         subject.holds(relation)
 
@@ -297,21 +304,5 @@ class ReadingRelationTests:
             trial.commit(store)
             trial.agree(committed, store)
             trial.agree(uncommitted, store)
-
-        subject.holds(relation)
-
-
-class ManyReadsRelationTests:
-    """Reads of many keys, for the kinds that have them."""
-
-    @pytest.mark.spec("KVS-6", "VRS-23")
-    def test_many_at_once_are_one_by_one(self, subject: Subject) -> None:
-        """A read of many keys gives what reads of each give."""
-
-        def relation(trial: Trial) -> None:
-            for reader in _filled(trial):
-                for columns in trial.kind.columns():
-                    singles = [trial.ask(reader, single) for single in columns.parts]
-                    trial.answers(singles, reader, columns.whole)
 
         subject.holds(relation)

@@ -79,6 +79,15 @@ class WindowKind(RetainedKind):
                     for key in KEYS
                 )
 
+    def columns(self) -> Iterator[Split]:
+        asked = [(key, start_ms) for start_ms in _STARTS for key in (*KEYS, b"missing")]
+        asked += asked[::-3]
+        singles = tuple(Read("fetch", pair) for pair in asked)
+        yield Split(Read("fetch_many", columns_of(asked, 2)), singles)
+        for start_ms in _STARTS:
+            at_once = tuple(Read("fetch", (key, start_ms)) for key in KEYS)
+            yield Split(Read("fetch_many", (KEYS, start_ms)), at_once)
+
     def same_now(self, stream_time_ms: int | None) -> Iterator[Alike]:
         yield Alike(_all(0, HIGHEST_MS), _all(None, None))
         yield Alike(_all(None, None, b"", b"\xff" * 9), _all(None, None))

@@ -19,7 +19,7 @@ from statestores.spi import (
 from statestores.spi.kinds import TIMESTAMPED_KEY_VALUE
 
 _OF_ONE = frozenset({"get", "fetch", "fetch_session"})
-_OF_MANY = frozenset({"get_many"})
+_OF_MANY = frozenset({"get_many", "fetch_many"})
 _OF_PAIRS = frozenset({"range", "prefix_scan"})
 _OF_RECORDS = frozenset(
     {"fetch_range", "fetch_all", "find_sessions", "find_all_sessions", "find_sessions_by_end"}

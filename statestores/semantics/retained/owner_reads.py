@@ -1,17 +1,24 @@
 """The reads of a window or session store by its owner: the engine's rows under the pending ones."""
 
 from collections.abc import Iterable
-from itertools import chain
+from itertools import chain, repeat
+from typing import Any
 
 from statestores.semantics.every_kind.arguments import MAX_TIME_MS, check_reverse
 from statestores.semantics.every_kind.timed_store import TimedStore
-from statestores.semantics.retained.reads import ROWS_AHEAD, RetainedReads, visible_times
+from statestores.semantics.retained.reads import (
+    ROWS_AHEAD,
+    RetainedReads,
+    visible_times,
+    without_expired,
+)
 from statestores.semantics.retained.rows import SUFFIX_BYTES, Row
 from statestores.semantics.retained.rows_of_keys import PendingRow, RowsOfKeys, overlaid
 from statestores.semantics.rows.layout import DATA
 from statestores.semantics.rows.write_buffer import WriteBuffer, merge
 
-_ABSENT = object()
+ABSENT = object()
+"""In place of a row that is not pending."""
 
 
 class OwnerReads(RetainedReads, TimedStore):
@@ -33,14 +40,42 @@ class OwnerReads(RetainedReads, TimedStore):
         return self
 
     def _visible_value(self, data_key: bytes, time_ms: int) -> bytes | None:
-        value = self._pending.get(data_key, _ABSENT)
+        value = self._pending.get(data_key, ABSENT)
         if time_ms <= self._horizon:
             self._below_horizon += 1
             return None
-        if value is _ABSENT:
+        if value is ABSENT:
             self._engine_gets += 1
             return self._engine_get(data_key)
-        return value  # type: ignore[return-value]  # a pending value, since it is not _ABSENT
+        return value  # type: ignore[return-value]  # a pending value, since it is not ABSENT
+
+    def _visible_values(
+        self, keys: list[bytes], data_keys: list[bytes], times_ms: list[int]
+    ) -> list[bytes | None]:
+        if not self._open:
+            self.check_open()
+        if not self._has_pending_writes():
+            self._engine_gets += len(data_keys)
+            found: list[Any] = self._engine.get_many(data_keys)
+        else:
+            found = self._pending_values(keys, data_keys, times_ms)
+            places = [place for place, each in enumerate(found) if each is ABSENT]
+            self._engine_gets += len(places)
+            stored = self._engine.get_many([data_keys[place] for place in places])
+            for place, value in zip(places, stored, strict=True):
+                found[place] = value
+        values, hidden = without_expired(found, times_ms, self._horizon)
+        self._below_horizon += hidden
+        return values
+
+    def _pending_values(
+        self,
+        keys: list[bytes],  # for a kind that keeps some elsewhere
+        data_keys: list[bytes],
+        times_ms: list[int],  # likewise
+    ) -> list[Any]:
+        """Return the pending values of rows, `ABSENT` for those that have none."""
+        return list(map(self._pending.get, data_keys, repeat(ABSENT)))
 
     def _visible_rows(
         self,
@@ -73,7 +108,8 @@ class OwnerReads(RetainedReads, TimedStore):
         self, key: bytes, first_ms: int | None, last_ms: int | None, *, reverse: bool
     ) -> Iterable[Row]:
         # `_visible_rows`, written out for one key: half of a short range is its calls.
-        check_reverse(reverse)
+        if reverse is not False:
+            check_reverse(reverse)
         if not self._open:
             self.check_open()
         low_ms = self._horizon + 1

@@ -42,6 +42,19 @@ def visible_times(first_ms: int | None, last_ms: int | None, horizon_ms: int) ->
     )
 
 
+def without_expired(
+    values: list[bytes | None], times_ms: list[int], horizon_ms: int
+) -> tuple[list[bytes | None], int]:
+    """Return *values* with ``None`` for those of a time up to *horizon_ms*, and their number."""
+    if not times_ms or min(times_ms) > horizon_ms:
+        return values, 0
+    visible = [time_ms > horizon_ms for time_ms in times_ms]
+    kept = [
+        value if is_visible else None for value, is_visible in zip(values, visible, strict=True)
+    ]
+    return kept, visible.count(False)
+
+
 class RetainedReads(ABC):
     """A window or session store, or a facade of one, as its reads see it."""
 
@@ -56,6 +69,15 @@ class RetainedReads(ABC):
     @abstractmethod
     def _visible_value(self, data_key: bytes, time_ms: int) -> bytes | None:
         """Return the value of the row *data_key*, whose time is *time_ms*, if visible."""
+
+    @abstractmethod
+    def _visible_values(
+        self, keys: list[bytes], data_keys: list[bytes], times_ms: list[int]
+    ) -> list[bytes | None]:
+        """Return the values of rows that are visible, ``None`` for the others, all of one instant.
+
+        The rows of *keys* have the *data_keys*, and are of *times_ms*.
+        """
 
     @abstractmethod
     def _visible_rows(
@@ -131,6 +153,19 @@ class CommittedRetained(RetainedReads, TimedFacade):
             return value
         self._store.count_below_horizon()
         return None
+
+    def _visible_values(
+        self, keys: list[bytes], data_keys: list[bytes], times_ms: list[int]
+    ) -> list[bytes | None]:
+        self._store.check_open()
+        snapshot, stream_time, pending = self._frozen()
+        with snapshot:
+            values = snapshot.get_many(data_keys)
+        if pending:
+            values = list(map(pending.get, data_keys, values))
+        values, hidden = without_expired(values, times_ms, stream_time - self._retention_ms)
+        self._store.count_below_horizon(hidden)
+        return values
 
     def _visible_rows(
         self,

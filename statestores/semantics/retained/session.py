@@ -53,6 +53,16 @@ class SessionReads(RetainedReads, ReadOnlySessionStore[bytes, bytes]):
         check_session(start_ms, end_ms)
         return self._visible_value(self._rows.data_key(key, end_ms, start_ms), end_ms)
 
+    def fetch_many(
+        self, keys: Values[bytes], starts_ms: Values[int], ends_ms: Values[int]
+    ) -> list[bytes | None]:
+        key_list = as_list("keys", keys)
+        starts, ends = as_list("starts_ms", starts_ms), as_list("ends_ms", ends_ms)
+        check_lengths(keys=key_list, starts_ms=starts, ends_ms=ends)
+        check_keys(key_list)
+        check_sessions(starts, ends)
+        return self._visible_values(key_list, self._rows.data_keys(key_list, ends, starts), ends)
+
     def find_sessions(
         self,
         key: bytes,
@@ -63,10 +73,13 @@ class SessionReads(RetainedReads, ReadOnlySessionStore[bytes, bytes]):
     ) -> Iterator[SessionRecord[bytes, bytes]]:
         if type(key) is not bytes:
             check_key(key)
-        if earliest_end_ms is not None:
-            check_time("earliest_end_ms", earliest_end_ms)
-        if latest_start_ms is not None:
-            check_time("latest_start_ms", latest_start_ms)
+        if (
+            type(earliest_end_ms) is not int
+            or type(latest_start_ms) is not int
+            or not 0 <= earliest_end_ms <= MAX_TIME_MS
+            or not 0 <= latest_start_ms <= MAX_TIME_MS
+        ):
+            _check_overlap(earliest_end_ms, latest_start_ms)
         rows = self._visible_rows_of(key, earliest_end_ms, None, reverse=reverse)
         return self._owner.count_iterator(self._records(rows, latest_start_ms, key))
 
@@ -80,10 +93,7 @@ class SessionReads(RetainedReads, ReadOnlySessionStore[bytes, bytes]):
         reverse: bool = False,
     ) -> Iterator[SessionRecord[bytes, bytes]]:
         check_key_range(first_key, last_key)
-        if earliest_end_ms is not None:
-            check_time("earliest_end_ms", earliest_end_ms)
-        if latest_start_ms is not None:
-            check_time("latest_start_ms", latest_start_ms)
+        _check_overlap(earliest_end_ms, latest_start_ms)
         rows = self._visible_rows(first_key, last_key, earliest_end_ms, None, reverse=reverse)
         key = first_key if first_key == last_key else None
         return self._owner.count_iterator(self._records(rows, latest_start_ms, key))
@@ -124,6 +134,18 @@ class SessionReads(RetainedReads, ReadOnlySessionStore[bytes, bytes]):
             if start_ms <= latest_ms:
                 yield new(record, (key or key_of(data_key), start_ms, end_ms, value))
         owner.check_open()
+
+
+def _check_overlap(earliest_end_ms: object, latest_start_ms: object) -> None:
+    """Accept the bounds of a search, each of which is a time or ``None``.
+
+    Raises:
+        InvalidTypeError, InvalidArgumentError: One is neither.
+    """
+    if earliest_end_ms is not None:
+        check_time("earliest_end_ms", earliest_end_ms)
+    if latest_start_ms is not None:
+        check_time("latest_start_ms", latest_start_ms)
 
 
 class CommittedSessions(CommittedRetained, SessionReads):
@@ -167,7 +189,7 @@ class EngineSessionStore(EngineRetainedStore, SessionReads, SessionStore[bytes, 
         # `_put_checked`, written out: its calls are a third of a put.
         if end_ms <= self._horizon:
             self.check_open()
-            self._dropped += self._put_step
+            self._dropped += 1  # what is replayed comes by another way
             return False
         data_key = (
             DATA + key.replace(b"\x00", b"\x00\xff") + pack_suffix_and_number(0, end_ms, start_ms)
@@ -175,9 +197,8 @@ class EngineSessionStore(EngineRetainedStore, SessionReads, SessionStore[bytes, 
         self._pending[data_key] = value
         if end_ms > self._stream_time:
             self._advance_stream_time(end_ms)
-        size = len(key) + _TIMES_BYTES
-        self._uncommitted_bytes += size if value is None else size + len(value)
-        self._puts += self._put_step
+        self._uncommitted_bytes += len(key) + (16 if value is None else 16 + len(value))
+        self._puts += 1
         return True
 
     def put_many(

@@ -7,8 +7,10 @@ from statestores.semantics.every_kind.arguments import (
     MAX_TIME_MS,
     check_key,
     check_key_range,
+    check_keys,
     check_time,
     check_time_range,
+    check_times,
 )
 from statestores.semantics.every_kind.engine_store import EngineStore
 from statestores.semantics.retained.reads import (
@@ -21,7 +23,9 @@ from statestores.semantics.retained.reads import (
 from statestores.semantics.retained.rows import RetainedRows, Row, unnumbered_key, unpack_time_from
 from statestores.spi.engine import Engine
 from statestores.spi.records import WindowRecord
+from statestores.spi.stores.store import Values
 from statestores.spi.stores.window import ReadOnlyWindowStore
+from statestores.spi.values import as_list, one_for_each
 from statestores.spi.window_specification import Window
 
 
@@ -40,6 +44,21 @@ class WindowReads(RetainedReads, ReadOnlyWindowStore[bytes, bytes]):
         rows = self._visible_rows(key, key, start_ms, start_ms, reverse=True)
         return next((value for _, value in rows), None)
 
+    def fetch_many(self, keys: Values[bytes], starts_ms: int | Values[int]) -> list[bytes | None]:
+        key_list = as_list("keys", keys)
+        check_keys(key_list)
+        if isinstance(starts_ms, int):
+            check_time("starts_ms", starts_ms)
+        starts = one_for_each("starts_ms", starts_ms, len(key_list))
+        check_times("starts_ms", starts)
+        if self._rows.has_number:
+            return self._fetch_each(key_list, starts)
+        return self._visible_values(key_list, self._rows.data_keys(key_list, starts), starts)
+
+    def _fetch_each(self, keys: list[bytes], starts_ms: list[int]) -> list[bytes | None]:
+        """Return `fetch` of each: of retained duplicates, the last one is to be found."""
+        return list(map(self.fetch, keys, starts_ms))
+
     def fetch_range(
         self,
         key: bytes,
@@ -50,7 +69,12 @@ class WindowReads(RetainedReads, ReadOnlyWindowStore[bytes, bytes]):
     ) -> Iterator[WindowRecord[bytes, bytes]]:
         if type(key) is not bytes:
             check_key(key)
-        check_time_range(first_ms, last_ms)
+        if (
+            type(first_ms) is not int
+            or type(last_ms) is not int
+            or not 0 <= first_ms <= last_ms <= MAX_TIME_MS
+        ):
+            check_time_range(first_ms, last_ms)
         rows = self._visible_rows_of(key, first_ms, last_ms, reverse=reverse)
         return self._owner.count_iterator(self._records(rows, key))
 
@@ -99,6 +123,11 @@ class CommittedWindows(CommittedRetained, WindowReads):
     ) -> None:
         super().__init__(store, engine, rows, specification.retention_ms)
         self._window_size_ms = specification.window_size_ms
+
+    def _fetch_each(self, keys: list[bytes], starts_ms: list[int]) -> list[bytes | None]:
+        frozen, snapshot = self.at_one_commit()
+        with snapshot:
+            return list(map(frozen.fetch, keys, starts_ms))
 
 
 class UncommittedWindows(UncommittedRetained, WindowReads):

@@ -8,7 +8,7 @@ from collections.abc import Generator, Iterator
 from typing import TypeVar
 
 from statestores.serdes.typed_stores.delegation import DelegatingStateStore
-from statestores.serdes.typed_stores.encoded_values import encode_values
+from statestores.serdes.typed_stores.encoded_values import decode_values, encode_values
 from statestores.serdes.typed_stores.reads import TypedTimedReads
 from statestores.spi.records import SessionRecord
 from statestores.spi.specification import StoreSpecification
@@ -27,6 +27,12 @@ class TypedReadOnlySessionStore(TypedTimedReads[K, V], ReadOnlySessionStore[K, V
     def fetch_session(self, key: K, start_ms: int, end_ms: int) -> V | None:
         data = self._store.fetch_session(self._encoded_key(key), start_ms, end_ms)
         return None if data is None else self._decode_value(data)
+
+    def fetch_many(
+        self, keys: Values[K], starts_ms: Values[int], ends_ms: Values[int]
+    ) -> list[V | None]:
+        encoded = encode_values(self._key_serde, "keys", keys)
+        return decode_values(self._value_serde, self._store.fetch_many(encoded, starts_ms, ends_ms))
 
     def find_sessions(
         self,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator, Iterator
 from typing import Any, TypeVar
 
 from statestores.serdes.typed_stores.delegation import DelegatingStateStore
-from statestores.serdes.typed_stores.encoded_values import encode_values
+from statestores.serdes.typed_stores.encoded_values import decode_values, encode_values
 from statestores.serdes.typed_stores.reads import TypedTimedReads
 from statestores.spi.records import WindowRecord
 from statestores.spi.specification import StoreSpecification
@@ -37,6 +37,10 @@ class TypedReadOnlyWindowStore(TypedTimedReads[K, V], ReadOnlyWindowStore[K, V])
     def fetch(self, key: K, start_ms: int) -> V | None:
         data = self._store_fetch(None if key is None else self._encode_key(key), start_ms)
         return None if data is None else self._decode_value(data)
+
+    def fetch_many(self, keys: Values[K], starts_ms: int | Values[int]) -> list[V | None]:
+        encoded = encode_values(self._key_serde, "keys", keys)
+        return decode_values(self._value_serde, self._store.fetch_many(encoded, starts_ms))
 
     def fetch_range(
         self,

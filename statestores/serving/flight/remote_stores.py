@@ -8,7 +8,7 @@ import pyarrow as pa
 from statestores.errors import CapabilityNotSupportedError
 from statestores.query.metadata.host import Host
 from statestores.query.questions import Question
-from statestores.semantics.every_kind.arguments import keys_and_times
+from statestores.semantics.every_kind.arguments import check_lengths, keys_and_times
 from statestores.serving.query import Query, position_from_json
 from statestores.spi import kinds
 from statestores.spi.kinds import Kind
@@ -22,7 +22,7 @@ from statestores.spi.stores.stream_time import ReadOnlyTimedStore
 from statestores.spi.stores.timestamped_key_value import ReadOnlyTimestampedKeyValueStore
 from statestores.spi.stores.versioned import ReadOnlyVersionedStore
 from statestores.spi.stores.window import ReadOnlyWindowStore
-from statestores.spi.values import as_list
+from statestores.spi.values import as_list, one_for_each
 
 _FEW_KEYS = 16
 """Up to so many keys, a batch is cheaper as a point read than as a stream."""
@@ -218,6 +218,12 @@ class RemoteWindowStore(RemoteTimedStore, ReadOnlyWindowStore[bytes, bytes]):
         found = self._few("get", key=key, start_ms=start_ms)
         return found[0][1] if found else None
 
+    def fetch_many(self, keys: Values[bytes], starts_ms: int | Values[int]) -> list[bytes | None]:
+        """Return `fetch` of each of *keys*."""
+        wanted = as_list("keys", keys)
+        starts = one_for_each("starts_ms", starts_ms, len(wanted))
+        return [row[1] for row in self._batch(wanted, start_ms=tuple(starts))]
+
     def fetch_range(
         self,
         key: bytes,
@@ -252,6 +258,16 @@ class RemoteSessionStore(RemoteTimedStore, ReadOnlySessionStore[bytes, bytes]):
         """Return the value of one session."""
         found = self._few("get", key=key, start_ms=start_ms, end_ms=end_ms)
         return found[0][1] if found else None
+
+    def fetch_many(
+        self, keys: Values[bytes], starts_ms: Values[int], ends_ms: Values[int]
+    ) -> list[bytes | None]:
+        """Return `fetch_session` of each session."""
+        wanted = as_list("keys", keys)
+        starts, ends = as_list("starts_ms", starts_ms), as_list("ends_ms", ends_ms)
+        check_lengths(keys=wanted, starts_ms=starts, ends_ms=ends)
+        found = self._batch(wanted, start_ms=tuple(starts), end_ms=tuple(ends))
+        return [row[1] for row in found]
 
     def find_sessions(
         self,

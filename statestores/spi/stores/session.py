@@ -7,6 +7,7 @@ from typing import Generic, TypeVar
 from statestores.spi.records import SessionRecord
 from statestores.spi.stores.store import Isolation, StateStore, Values
 from statestores.spi.stores.stream_time import ReadOnlyRetainedStore
+from statestores.spi.values import as_list, one_for_each
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -32,6 +33,21 @@ class ReadOnlySessionStore(ReadOnlyRetainedStore, Generic[K, V]):
             InvalidArgumentError: A time is negative or not an int64, or the end comes before the
                 start.
         """
+
+    def fetch_many(
+        self, keys: Values[K], starts_ms: Values[int], ends_ms: Values[int]
+    ) -> list[V | None]:
+        """Return the results of `fetch_session` in the order of the columns (SES-23).
+
+        A session may come more than once. This default fetches one after the other.
+
+        Raises:
+            InvalidArgumentError: The columns have different lengths, or as `fetch_session`.
+        """
+        key_list = as_list("keys", keys)
+        starts = one_for_each("starts_ms", as_list("starts_ms", starts_ms), len(key_list))
+        ends = one_for_each("ends_ms", as_list("ends_ms", ends_ms), len(key_list))
+        return list(map(self.fetch_session, key_list, starts, ends))
 
     @abstractmethod
     def find_sessions(

@@ -7,6 +7,7 @@ from typing import Generic, TypeVar
 from statestores.spi.records import WindowRecord
 from statestores.spi.stores.store import Isolation, StateStore, Values
 from statestores.spi.stores.stream_time import ReadOnlyRetainedStore
+from statestores.spi.values import as_list, one_for_each
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -32,6 +33,18 @@ class ReadOnlyWindowStore(ReadOnlyRetainedStore, Generic[K, V]):
             InvalidTypeError: The key or the time has the wrong type.
             InvalidArgumentError: The time is negative or not an int64.
         """
+
+    def fetch_many(self, keys: Values[K], starts_ms: int | Values[int]) -> list[V | None]:
+        """Return the results of `fetch` in the order of *keys*, one for each (WIN-24).
+
+        *starts_ms* is one start for all of them, or a column with a start for each. A pair may come
+        more than once. This default fetches one after the other.
+
+        Raises:
+            InvalidArgumentError: The columns have different lengths, or as `fetch`.
+        """
+        key_list = as_list("keys", keys)
+        return list(map(self.fetch, key_list, one_for_each("starts_ms", starts_ms, len(key_list))))
 
     @abstractmethod
     def fetch_range(

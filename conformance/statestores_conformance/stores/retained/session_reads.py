@@ -25,6 +25,9 @@ _MALFORMED_READS: dict[str, Callable[[Any], object]] = {
     "fetch without end": lambda store: store.fetch_session(b"k", 1, None),
     "fetch at a negative time": lambda store: store.fetch_session(b"k", -1, 2),
     "fetch of an inverted session": lambda store: store.fetch_session(b"k", 2, 1),
+    "many with other ends": lambda store: store.fetch_many([b"k", b"l"], [1, 1], [2]),
+    "many without a key": lambda store: store.fetch_many([b"k", None], [1, 1], [2, 2]),
+    "many of an inverted session": lambda store: store.fetch_many([b"k"], [2], [1]),
     "find without key": lambda store: store.find_sessions(None),
     "find of a text key": lambda store: store.find_sessions("k"),
     "find from a negative time": lambda store: store.find_sessions(b"k", -1),
@@ -51,12 +54,22 @@ def _shape(sessions: Any) -> list[tuple[bytes, int, int]]:
 class SessionReadTests(SessionStoreFixtures):
     """Fetching and finding."""
 
-    @pytest.mark.spec("SES-9")
+    @pytest.mark.spec("SES-9", "SES-23", "ROF-2")
     def test_a_fetch_is_of_exactly_one_session(self, filled: Store) -> None:
-        """Key, start and end all count."""
+        """Key, start and end all count, also of many at once."""
         assert filled.fetch_session(b"b", 5, 20) == b"5-20"
         assert filled.fetch_session(b"b", 10, 20) == b"10-20"
         assert [filled.fetch_session(b"b", 5, 21), filled.fetch_session(b"a", 5, 20)] == [None] * 2
+
+        asked = [b"b", b"b", b"a", b"b"], [10, 5, 5, 10], [20, 21, 20, 20]
+        assert filled.fetch_many(*asked) == [b"10-20", None, None, b"10-20"]
+        assert filled.fetch_many([], [], []) == []
+        assert filled.read_only(Isolation.READ_UNCOMMITTED).fetch_many(*asked)[0] == b"10-20"
+        committed = filled.read_only()
+        one_by_one = [committed.fetch_session(*each) for each in zip(*asked, strict=True)]
+        assert committed.fetch_many(*asked) == one_by_one
+        filled.commit({})
+        assert committed.fetch_many(*asked) == filled.fetch_many(*asked)
 
     @pytest.mark.spec("SES-10", "SES-11", "SES-13")
     @for_each("reverse", [False, True])

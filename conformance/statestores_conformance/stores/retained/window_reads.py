@@ -23,6 +23,11 @@ _MALFORMED_READS: dict[str, Callable[[Any], object]] = {
     "fetch without key": lambda store: store.fetch(None, 1),
     "fetch without time": lambda store: store.fetch(b"k", None),
     "fetch at a negative time": lambda store: store.fetch(b"k", -1),
+    "many at other starts": lambda store: store.fetch_many([b"k", b"l"], [1]),
+    "many without a key": lambda store: store.fetch_many([b"k", None], [1, 2]),
+    "many at a negative time": lambda store: store.fetch_many([b"k", b"l"], [1, -1]),
+    "many at no time": lambda store: store.fetch_many([b"k"], None),
+    "many at a bool": lambda store: store.fetch_many([b"k"], starts_ms=True),
     "range without key": lambda store: store.fetch_range(None),
     "range of a text key": lambda store: store.fetch_range("k"),
     "range from a negative time": lambda store: store.fetch_range(b"k", -1),
@@ -44,11 +49,22 @@ _ISOLATIONS = [None, Isolation.READ_COMMITTED, Isolation.READ_UNCOMMITTED]
 class WindowReadTests(WindowStoreFixtures):
     """Point fetches and ranges."""
 
-    @pytest.mark.spec("WIN-9")
+    @pytest.mark.spec("WIN-9", "WIN-24", "ROF-2")
     def test_a_fetch_is_of_exactly_one_window(self, filled: Store) -> None:
-        """Neighbours, other keys and times within a window do not count."""
+        """Neighbours, other keys and times within a window do not count, also of many at once."""
         assert filled.fetch(b"b", 20) == b"20"
         assert [filled.fetch(b"b", 21), filled.fetch(b"a", 20), filled.fetch(b"", 10)] == [None] * 3
+
+        asked = [b"b", b"b", b"a", b"", b"b"], [20, 21, 20, 10, 20]
+        assert filled.fetch_many(*asked) == [b"20", None, None, None, b"20"]
+        assert filled.fetch_many((b"a", b"b"), 30) == [filled.fetch(b"a", 30), b"30"]
+        assert filled.fetch_many([], []) == filled.fetch_many([], 7) == []
+        assert filled.read_only(Isolation.READ_UNCOMMITTED).fetch_many(*asked)[-1] == b"20"
+        committed = filled.read_only()
+        one_by_one = [committed.fetch(*each) for each in zip(*asked, strict=True)]
+        assert committed.fetch_many(*asked) == one_by_one
+        filled.commit({})
+        assert committed.fetch_many(*asked) == filled.fetch_many(*asked)
 
     @pytest.mark.spec("WIN-10", "WIN-12")
     def test_a_range_is_inclusive_and_in_order(self, filled: Store) -> None:
