@@ -209,12 +209,15 @@ class Naming:
         time_to = (time_from + TIME_BYTES) or None
         span_ms = self._span_ms
         visible = pack_time(max(0, horizon_ms + 1))
-        # Most commits are of one span, and have few times.
-        times = {data_key[time_from:time_to] for data_key in pending}
-        lowest, highest = min(times), max(times)
-        span = int.from_bytes(lowest) // span_ms
-        if lowest >= visible and int.from_bytes(highest) // span_ms == span:
-            return {span: list(batch)}
+        # Most commits are of one span; of others, the first and the last row mostly tell.
+        first, last = next(iter(batch)), next(reversed(batch))
+        span = int.from_bytes(first[time_from:time_to]) // span_ms
+        if int.from_bytes(last[time_from:time_to]) // span_ms == span:
+            times = {data_key[time_from:time_to] for data_key in batch}
+            lowest, highest = min(times), max(times)
+            is_one = int.from_bytes(lowest) // span_ms == int.from_bytes(highest) // span_ms
+            if is_one and lowest >= visible:
+                return {span: list(batch)}
         by_span: dict[int, list[bytes]] = {}
         bounds: dict[int, tuple[bytes, bytes, Callable[[bytes], None]]] = {}
         low = high = b""
