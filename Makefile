@@ -207,20 +207,21 @@ mutants: $(STAMP) ## Prove the conformance suite: it has to catch every mutant
 
 # Hours. Stopped, it goes on where it was; MUTATION_ARGS="--sample 100" draws some of the mutants.
 # Engines are judged as strangers are, by the suite alone; what is above them by all tests near it.
-MUTATION_BUILD := build/mutation
-MUTATION := nice $(BIN)/python -m statestores_mutation --jobs 2
+MUTATION_RESULTS ?= build/mutation
+MUTATION := nice $(BIN)/python -m statestores_mutation --jobs $(or $(MUTATION_JOBS),2)
+MUTATED := query tasks changelog semantics arrow.restoring logged_store
 JUDGES := tests/conformance/test_backends.py::TestMemory tests/semantics tests/changelog tests/arrow \
 	tests/logged_store tests/tasks tests/query tests/reading
 .PHONY: mutation
 mutation: $(STAMP) ## Change real modules in small ways, and see which tests notice (MUTATION_ARGS)
-	@mkdir -p $(MUTATION_BUILD)
-	@for engine in memory rocksdb leveldb sqlite; do \
-	    $(MUTATION) statestores_$$engine --suite $$engine --results $(MUTATION_BUILD)/$$engine.jsonl \
-	        --table $(MUTATION_BUILD)/$$engine.md $(MUTATION_ARGS); \
+	@mkdir -p $(MUTATION_RESULTS)
+	@for engine in memory sqlite rocksdb leveldb; do \
+	    $(MUTATION) statestores_$$engine --suite $$engine \
+	        --results $(MUTATION_RESULTS)/$$engine.jsonl --table $(MUTATION_RESULTS)/$$engine.md \
+	        $(MUTATION_ARGS) || exit 1; \
 	done
-	@$(MUTATION) statestores.semantics statestores.changelog statestores.arrow.restoring \
-	    statestores.tasks statestores.query $(addprefix --tests ,$(JUDGES)) \
-	    --results $(MUTATION_BUILD)/statestores.jsonl --table $(MUTATION_BUILD)/statestores.md \
+	@$(MUTATION) $(addprefix statestores.,$(MUTATED)) $(addprefix --tests ,$(JUDGES)) \
+	    --results $(MUTATION_RESULTS)/statestores.jsonl --table $(MUTATION_RESULTS)/statestores.md \
 	    $(MUTATION_ARGS)
 
 # DuckDB plans each query anew, so that the suite takes minutes with it: not a part of every run.

@@ -1,5 +1,6 @@
 """``python -m statestores_mutation``: change modules in small ways, and see which tests notice."""
 
+import json
 import random
 from collections.abc import Iterable
 from importlib import import_module
@@ -10,12 +11,13 @@ from typing import Annotated
 import typer
 
 from statestores_mutation.exchange import path_of
-from statestores_mutation.herd import SoundRunError
+from statestores_mutation.herd import Plan, SoundRunError
 from statestores_mutation.judging import judge_by_suite, judge_by_tests
 from statestores_mutation.mutations import Mutation, mutations_of
 from statestores_mutation.verdicts import (
     Outcome,
     Verdict,
+    combined,
     known_equivalents,
     markdown,
     read_verdicts,
@@ -39,7 +41,14 @@ def main(
         int, typer.Option(min=0, help="how many mutants to draw; 0 makes all of them")
     ] = 0,
     seed: Annotated[int, typer.Option(help="which ones are drawn")] = 1,
+    options: Annotated[
+        str, typer.Option(metavar="JSON", help="options of the backend that the suite judges")
+    ] = "{}",
     jobs: Annotated[int, typer.Option(min=1, help="how many processes at the same time")] = 2,
+    budget: Annotated[
+        float,
+        typer.Option(min=0, help="processor seconds for a mutant, then it is undecided; 0: no end"),
+    ] = 0.0,
     results: Annotated[
         Path | None,
         typer.Option(help="write each verdict here, and go on from there when stopped"),
@@ -50,8 +59,11 @@ def main(
     ] = 0.0,
     only: Annotated[str, typer.Option(help="only mutants whose key contains this")] = "",
     survivors: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="only those that survive in these results"),
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE",
+            help="make only those that survive in these results of other judges; the table has all",
+        ),
     ] = None,
     *,
     listing: Annotated[bool, typer.Option("--list", help="print the mutants, run none")] = False,
@@ -62,9 +74,11 @@ def main(
     nothing that can be seen. Stopped runs go on from the file of results.
     """
     chosen = _chosen(modules, only, sample, seed)
-    if survivors is not None:
-        alive = {key for key, found in read_verdicts(survivors).items() if found.is_alive}
-        chosen = [mutation for mutation in _chosen(modules, only, 0, seed) if mutation.key in alive]
+    judged = combined(read_verdicts(file) for file in survivors or [])
+    if survivors:
+        every = {mutation.key: mutation for mutation in _chosen(modules, only, 0, seed)}
+        judged = {key: verdict for key, verdict in judged.items() if key in every}
+        chosen = [every[key] for key in every if key in judged and judged[key].is_alive]
     if listing:
         for mutation in chosen:
             typer.echo(f"{mutation.line:5} {mutation.key}")
@@ -73,9 +87,11 @@ def main(
         typer.echo("error: give one of --suite BACKEND and --tests PATH", err=True)
         raise typer.Exit(_WRONG_USE)
     found = read_verdicts(results) if results else {}
-    waiting = [mutation for mutation in chosen if mutation.key not in found]
+    waiting = [each for each in chosen if not _is_decided(found.get(each.key))]
     typer.echo(f"{len(chosen):,} mutants, {len(chosen) - len(waiting):,} of them judged before")
     equivalents = known_equivalents()
+    # What nobody can see is judged last: it takes every test that reaches it.
+    waiting.sort(key=lambda each: each.key in equivalents)
 
     def report(verdict: Verdict) -> None:
         found[verdict.key] = verdict
@@ -86,15 +102,24 @@ def main(
         told = f" | {verdict.by}" if verdict.by else ""
         typer.echo(f"{mark:12} {verdict.line:5} {verdict.key}{told}")
 
+    reach = results.with_suffix(".reach.json") if results else None
+    plan = Plan(
+        mutations=waiting, modules=_within(modules), jobs=jobs, budget_s=budget, reach=reach
+    )
     try:
         if waiting and suite:
-            judge_by_suite(suite, waiting, jobs, report, typer.echo)
+            judge_by_suite(suite, json.loads(options), plan, report, typer.echo)
         elif waiting:
-            judge_by_tests(tests or [], waiting, jobs, report, typer.echo)
+            judge_by_tests(tests or [], plan, report, typer.echo)
     except SoundRunError as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(_WRONG_USE) from error
-    _end([found[each.key] for each in chosen if each.key in found], equivalents, table, least)
+    verdicts = {each.key: found[each.key] for each in chosen if each.key in found}
+    _end(list(combined([judged, verdicts]).values()), equivalents, table, least)
+
+
+def _is_decided(verdict: Verdict | None) -> bool:
+    return verdict is not None and verdict.outcome is not Outcome.UNDECIDED
 
 
 def _chosen(modules: Iterable[str], only: str, sample: int, seed: int) -> list[Mutation]:

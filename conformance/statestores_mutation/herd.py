@@ -1,44 +1,70 @@
 """The tests are collected once and run once on the sound code; then each mutant gets a fork.
 
-The sound run notes which tests run which lines of the modules, and how long each test takes. The
-fork of a mutant exchanges the code in place and runs the tests that reach the line, the quickest
-first, until one fails. Processes that tests start see the sound code: what only a killed process
-shows is not judged here.
+The sound run notes which tests reach which changes, and how long each test takes. The fork of a
+mutant exchanges the code in place and runs the tests in which the change can make a difference,
+until one fails: first those that have caught other changes of the same function and module, then
+the quickest. Processes that tests start see the sound code: what only a killed process shows is not
+judged here.
 """
 
-import json
-import os
+import gc
+import importlib
 import shutil
-import signal
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import Callable, Generator
-from dataclasses import dataclass, field
-from itertools import pairwise
+from collections import Counter, defaultdict
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from itertools import count, pairwise
 from pathlib import Path
-from types import FrameType
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from statestores_mutation.exchange import NotExchangedError, exchange, path_of
+from statestores_mutation import children
+from statestores_mutation.children import Child
+from statestores_mutation.exchange import NotExchangedError, exchange, holders, path_of
 from statestores_mutation.mutations import Mutation, mutated
+from statestores_mutation.probes import Marks, Seen, instrumented
+from statestores_mutation.reach import (
+    SoundRun,
+    TestReach,
+    digest,
+    read_sound_run,
+    write_sound_run,
+)
 from statestores_mutation.verdicts import Outcome, Verdict, verdict_on
 
-_POLL_SECONDS = 0.02
-_LEAST_TEST_SECONDS = 10.0
-_SLOWER = 10.0
-"""A test hangs when it takes this many times as long as on the sound code, and longer than that."""
+if TYPE_CHECKING:
+    from types import FunctionType
+
+_MOST_FAILURES = 0.01
+"""The share of the tests that may fail on the sound code; they judge nothing then."""
+
+_NEAR_TESTS = 8
+"""How many tests that have caught changes nearby go first."""
 
 
-@dataclass(slots=True)
-class _Reach:
-    """What the sound run has found out about one test."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What is to be judged, and with how much effort."""
 
-    seconds: float
-    lines: set[tuple[str, int]] = field(default_factory=set)
+    mutations: Sequence[Mutation]
+    """In the order in which they are judged."""
+
+    modules: Sequence[str]
+    """The modules that the sound run is about: those of the mutations, and perhaps more, so that a
+    run that goes on with fewer knows its sound run again."""
+
+    jobs: int = 1
+    """How many mutants are judged at the same time."""
+
+    budget_s: float = 0.0
+    """The processor time after which a mutant is left undecided; 0 decides all."""
+
+    reach: Path | None = None
+    """The file that keeps the sound run, which depends on the code alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +72,8 @@ class _Running:
     """The process of one mutant."""
 
     mutation: Mutation
-    place: Path
-    began: float
+    child: Child
     reaching: int
-    patience_s: float
 
 
 class SoundRunError(Exception):
@@ -61,21 +85,21 @@ class Herd:
 
     def __init__(
         self,
-        mutations: list[Mutation],
-        jobs: int,
+        plan: Plan,
         scratch: Path,
         report: Callable[[Verdict], None],
         progress: Callable[[str], None],
     ) -> None:
-        self._waiting = mutations[::-1]
-        self._modules = {str(path_of(each.module)): each.module for each in mutations}
-        self._jobs = jobs
+        self._plan = plan
         self._scratch = scratch
         self._report = report
         self._progress = progress
-        self._running: dict[int, _Running] = {}
-        self._reach: dict[str, _Reach] = {}
+        self._running: list[_Running] = []
+        self._marks: dict[str, Marks] = {}
+        self._functions: dict[str, Sequence[FunctionType]] = {}
+        self._sound = SoundRun()
         self._items: list[pytest.Item] = []
+        self._killers: dict[str, Counter[str]] = defaultdict(Counter)
         self._tests = 0
         self._failure = ""
 
@@ -88,125 +112,156 @@ class Herd:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         self._items = list(session.items)
-        self._progress(f"{len(self._items):,} tests, running once on the sound code")
-        self._read_reach(self._in_fork(self._scratch / "sound", self._sound_run))
+        self._learn()
+        waiting = list(self._plan.mutations[::-1])
         try:
-            while self._waiting or self._running:
-                while self._waiting and len(self._running) < self._jobs:
-                    self._start(self._waiting.pop())
+            while waiting or self._running:
+                while waiting and len(self._running) < self._plan.jobs:
+                    self._start(waiting.pop())
                 self._look_after()
-                time.sleep(_POLL_SECONDS)
         finally:
-            for child in self._running:
-                os.killpg(child, signal.SIGKILL)
+            for running in self._running:
+                running.child.end()
         return True
 
-    def _in_fork(self, place: Path, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        child = self._fork(place, work)
-        os.waitpid(child, 0)
-        return _result_of(place)
+    def _learn(self) -> None:
+        """Run the tests on the sound code, unless that was done; make the next forks cheap."""
+        trees = {}
+        numbers = count(1)
+        for module in self._plan.modules:
+            source = path_of(module).read_text("utf-8")
+            trees[module], found = instrumented(module, source, numbers)
+            self._marks |= found
+        # Forks share what is not touched: neither looked through nor counted by a collection.
+        self._functions = {module: holders(module) for module in self._plan.modules}
+        names = [item.nodeid for item in self._items]
+        file, key = self._plan.reach, digest(names, self._plan.modules)
+        known = read_sound_run(file, key) if file else None
+        if known is None:
+            self._progress(f"{len(self._items):,} tests, running once on the sound code")
+            known = self._in_fork(lambda: self._sound_run(trees))
+            if file:
+                write_sound_run(file, key, known)
+        self._sound = known
+        if len(known.failures) > _MOST_FAILURES * len(self._items):
+            raise SoundRunError(f"tests fail on the sound code: {'; '.join(known.failures[:20])}")
+        for failure in known.failures:
+            self._progress(f"fails on the sound code, and judges nothing: {failure}")
+        self._progress(f"the sound run took {known.processor_s:.0f} s of the processor")
+        for name in known.modules:
+            if name.endswith("__main__"):
+                continue
+            try:
+                importlib.import_module(name)
+            except Exception:  # noqa: BLE001, S112  # a test imports it in its own way, or not at all
+                continue
+        gc.collect()
+        gc.freeze()
 
-    def _read_reach(self, found: dict[str, Any]) -> None:
-        """Take what the sound run has noted.
-
-        Raises:
-            SoundRunError: A test failed, or the run died.
-        """
-        if "reach" not in found:
+    def _in_fork(self, work: Callable[[], dict[str, Any]]) -> SoundRun:
+        child = children.start(self._scratch / "sound", self._items[0].config, work)
+        child.wait()
+        found = child.result()
+        if "tests" not in found:
             raise SoundRunError(f"the sound run did not end: {found.get('output', '')[-2000:]}")
-        if found["failures"]:
-            raise SoundRunError(f"tests fail on the sound code: {'; '.join(found['failures'])}")
-        for name, (seconds, lines) in found["reach"].items():
-            self._reach[name] = _Reach(seconds, {(module, line) for module, line in lines})
-        self._progress(f"the sound run took {found['seconds']:.0f} s")
+        return SoundRun.of_json(found)
 
     def _start(self, mutation: Mutation) -> None:
-        span = {(mutation.module, line) for line in range(mutation.line, mutation.last_line + 1)}
-        items = [item for item in self._items if self._reach[item.nodeid].lines & span]
-        if not items:
+        marks, tests = self._marks[mutation.key], self._sound.tests
+        items = [item for item in self._items if item.nodeid in tests]
+        reaching = [item for item in items if tests[item.nodeid].marks & marks.reached]
+        if not reaching:
             self._report(verdict_on(mutation, Outcome.NOT_REACHED))
             return
-        items.sort(key=lambda item: self._reach[item.nodeid].seconds)
-        usual_s = sum(self._reach[item.nodeid].seconds for item in items)
-        place = Path(tempfile.mkdtemp(dir=self._scratch))
-        child = self._fork(place / "process", lambda: self._judge(mutation, items))
-        patience_s = _SLOWER * (usual_s + _LEAST_TEST_SECONDS)
-        self._running[child] = _Running(mutation, place, time.monotonic(), len(items), patience_s)
+        judging = [item for item in reaching if tests[item.nodeid].marks & marks.differs]
+        if not judging:
+            self._report(verdict_on(mutation, Outcome.SURVIVED, reaching=len(reaching)))
+            return
+        judging = self._in_order(mutation, judging)
+        usual_s = sum(tests[item.nodeid].processor_s for item in judging)
+        child = children.start(
+            Path(tempfile.mkdtemp(dir=self._scratch)) / "process",
+            self._items[0].config,
+            lambda: self._judge(mutation, judging),
+            processor_s=children.SLOWER * (usual_s + children.LEAST_TEST_SECONDS),
+            longest_s=max(tests[item.nodeid].seconds for item in judging),
+        )
+        self._running.append(_Running(mutation, child, len(reaching)))
+
+    def _in_order(self, mutation: Mutation, items: list[pytest.Item]) -> list[pytest.Item]:
+        """Return *items*, the likely ones first, then the quick ones."""
+        near: dict[str, int] = {}
+        for place in (f"{mutation.module}:{mutation.function}", mutation.module):
+            for name, _ in self._killers[place].most_common(_NEAR_TESTS):
+                near.setdefault(name, len(near))
+        tests = self._sound.tests
+        return sorted(
+            items,
+            key=lambda item: (near.get(item.nodeid, len(near)), tests[item.nodeid].processor_s),
+        )
 
     def _look_after(self) -> None:
         """Report the processes that have ended, and end those that do not."""
-        for child, running in list(self._running.items()):
-            seconds = time.monotonic() - running.began
-            hangs = seconds > running.patience_s
-            if hangs:
-                os.killpg(child, signal.SIGKILL)
-            ended, _ = os.waitpid(child, os.WNOHANG)
-            if not ended:
-                continue
-            del self._running[child]
-            found = _result_of(running.place / "process")
-            shutil.rmtree(running.place, ignore_errors=True)
-            self._report(_verdict(running, found, seconds, hangs=hangs))
+        if not self._running:
+            return
+        children.wait_for_any([running.child for running in self._running])
+        for running in list(self._running):
+            if running.child.look():
+                self._running.remove(running)
+                found = running.child.result()
+                shutil.rmtree(running.child.place.parent, ignore_errors=True)
+                mutation = running.mutation
+                if "killer" in found:
+                    for place in (f"{mutation.module}:{mutation.function}", mutation.module):
+                        self._killers[place][found["killer"]] += 1
+                self._report(_verdict(running, found))
 
     # The children.
 
-    def _fork(self, place: Path, work: Callable[[], dict[str, Any]]) -> int:
-        place.mkdir(parents=True)
-        child = os.fork()
-        if child == 0:
-            self._live(place, work)
-        return child
-
-    def _live(self, place: Path, work: Callable[[], dict[str, Any]]) -> NoReturn:
-        try:
-            os.setsid()
-            output = os.open(place / "output", os.O_WRONLY | os.O_CREAT, 0o644)
-            os.dup2(output, 1)
-            os.dup2(output, 2)
-            temporary = place / "tmp"
-            temporary.mkdir()
-            os.environ["TMPDIR"] = tempfile.tempdir = str(temporary)
-            # pytest gives directories below its own, which is the parent's.
-            factory = self._items[0].config._tmp_path_factory  # type: ignore[attr-defined]  # noqa: SLF001
-            factory._basetemp = temporary / "pytest"  # noqa: SLF001
-            factory._basetemp.mkdir()  # noqa: SLF001
-            signal.signal(signal.SIGALRM, _give_up)
-            content = work()
-            (place / "result.json").write_text(json.dumps(content), encoding="utf-8")
-        finally:
-            os._exit(0)
-
-    def _sound_run(self) -> dict[str, Any]:
-        reach: dict[str, tuple[float, list[tuple[str, int]]]] = {}
-        failures = []
-        began = time.monotonic()
+    def _sound_run(self, trees: dict[str, Any]) -> dict[str, Any]:
+        seen = Seen()
+        seen.install()
+        for module, tree in trees.items():
+            try:
+                exchange(module, tree, self._functions[module])
+            except NotExchangedError:
+                continue  # nothing of it can be changed; each of its mutants will say so
+        found = SoundRun()
+        before = set(sys.modules)
         for item, following in pairwise([*self._items, None]):
             assert item is not None
-            seen: set[tuple[str, int]] = set()
-            started = time.monotonic()
-            with _tracing(self._modules, seen):
-                item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
-            reach[item.nodeid] = time.monotonic() - started, sorted(seen)
+            began, processor_s = time.monotonic(), children.processor_seconds()
+            item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+            used_s = children.processor_seconds() - processor_s
+            marks = frozenset(seen.take())
             if self._failure:
-                failures.append(self._failure)
+                found.failures.append(self._failure)
                 self._failure = ""
-        return {"reach": reach, "failures": failures, "seconds": time.monotonic() - began}
+            else:
+                found.tests[item.nodeid] = TestReach(
+                    round(used_s, 3), round(time.monotonic() - began, 3), marks
+                )
+            found.processor_s += used_s
+        found.modules = sorted(set(sys.modules) - before)
+        return found.as_json()
 
     def _judge(self, mutation: Mutation, items: list[pytest.Item]) -> dict[str, Any]:
         source = path_of(mutation.module).read_text("utf-8")
         try:
-            exchange(mutation.module, mutated(source, mutation))
+            tree = mutated(source, mutation)
+            exchange(mutation.module, tree, self._functions[mutation.module])
         except (NotExchangedError, SyntaxError) as error:
             return {"not_made": str(error)}
         for item, following in pairwise([*items, None]):
             assert item is not None
-            usual_s = self._reach[item.nodeid].seconds
-            signal.setitimer(signal.ITIMER_REAL, _SLOWER * usual_s + _LEAST_TEST_SECONDS)
+            children.limit_test(self._sound.tests[item.nodeid].processor_s)
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
-            signal.setitimer(signal.ITIMER_REAL, 0)
+            children.end_limit()
             if self._failure:
-                break
-        return {"tests": self._tests, "failure": self._failure}
+                return {"tests": self._tests, "failure": self._failure, "killer": item.nodeid}
+            if 0 < self._plan.budget_s < children.processor_seconds():
+                return {"tests": self._tests, "undecided": following is not None}
+        return {"tests": self._tests}
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
@@ -220,58 +275,24 @@ class Herd:
         return report
 
 
-class _tracing:  # noqa: N801  # a context manager, used as a function
-    """Notes which lines of *modules*, by file, are run."""
-
-    def __init__(self, modules: dict[str, str], seen: set[tuple[str, int]]) -> None:
-        self._modules = modules
-        self._seen = seen
-
-    def __enter__(self) -> None:
-        threading.settrace(self._called)
-        sys.settrace(self._called)
-
-    def __exit__(self, *raised: object) -> None:
-        sys.settrace(None)
-        threading.settrace(None)
-
-    def _called(self, frame: FrameType, event: str, argument: object) -> Any:
-        module = self._modules.get(frame.f_code.co_filename)
-        if module is None:
-            return None
-        seen = self._seen
-
-        def line(frame: FrameType, event: str, argument: object) -> Any:
-            seen.add((module, frame.f_lineno))
-            return line
-
-        return line(frame, event, argument)
-
-
-def _give_up(number: int, frame: FrameType | None) -> NoReturn:
-    raise TimeoutError("the test does not end")
-
-
-def _result_of(place: Path) -> dict[str, Any]:
-    result, output = place / "result.json", place / "output"
-    if not result.exists():
-        return {"output": output.read_text("utf-8", "replace") if output.exists() else ""}
-    found: dict[str, Any] = json.loads(result.read_text("utf-8"))
-    return found
-
-
-def _verdict(running: _Running, found: dict[str, Any], seconds: float, *, hangs: bool) -> Verdict:
-    mutation = running.mutation
+def _verdict(running: _Running, found: dict[str, Any]) -> Verdict:
+    mutation, child = running.mutation, running.child
     if "not_made" in found:
         return verdict_on(mutation, Outcome.NOT_MADE, by=found["not_made"])
-    by = found.get("failure", "it does not end" if hangs else "the process died")
+    outcome, by = Outcome.SURVIVED, ""
+    if "tests" not in found:
+        outcome, by = Outcome.KILLED, "it does not end" if child.hangs else "the process died"
+    elif "failure" in found:
+        outcome, by = Outcome.KILLED, found["failure"]
+    elif found.get("undecided"):
+        outcome = Outcome.UNDECIDED
     return verdict_on(
         mutation,
-        Outcome.KILLED if by else Outcome.SURVIVED,
+        outcome,
         by=by[:300],
         tests=found.get("tests", 0),
         reaching=running.reaching,
-        seconds=round(seconds, 2),
+        seconds=round(child.processor_s, 2),
     )
 
 

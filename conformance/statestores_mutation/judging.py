@@ -13,8 +13,7 @@ from hypothesis import HealthCheck, Phase, settings
 from statestores_conformance.intensity import SEED_VARIABLE, SHARE_VARIABLE
 from statestores_conformance.runner import PROFILES
 from statestores_conformance.runner.subject import VARIABLE
-from statestores_mutation.herd import Herd, SoundRunError
-from statestores_mutation.mutations import Mutation
+from statestores_mutation.herd import Herd, Plan, SoundRunError
 from statestores_mutation.verdicts import Verdict
 
 _INI = "[pytest]\nfilterwarnings = error\nxfail_strict = true\n"
@@ -33,12 +32,12 @@ _QUICK = PROFILES["quick"]
 
 def judge_by_suite(
     backend: str,
-    mutations: list[Mutation],
-    jobs: int,
+    options: dict[str, object],
+    plan: Plan,
     report: Callable[[Verdict], None],
     progress: Callable[[str], None],
 ) -> None:
-    """Let the conformance suite, as a stranger runs it for *backend*, judge *mutations*.
+    """Let the suite, as a stranger runs it for *backend* with *options*, judge what *plan* names.
 
     Raises:
         SoundRunError: The backend does not pass the suite as it is.
@@ -46,31 +45,30 @@ def judge_by_suite(
     found = find_spec(_SUITE)
     assert found is not None
     assert found.origin is not None
-    os.environ[VARIABLE] = json.dumps({"backend": backend, "options": {}})
+    os.environ[VARIABLE] = json.dumps({"backend": backend, "options": options})
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory:
         scratch = Path(directory)
         ini = scratch / "pytest.ini"
         ini.write_text(_INI, encoding="utf-8")
         arguments = [found.origin, "-c", str(ini), "--rootdir", directory]
         arguments += ["-p", "statestores_conformance", "--import-mode=importlib"]
-        _judge(arguments, Herd(mutations, jobs, scratch, report, progress), scratch)
+        _judge(arguments, Herd(plan, scratch, report, progress), scratch)
 
 
 def judge_by_tests(
     tests: list[str],
-    mutations: list[Mutation],
-    jobs: int,
+    plan: Plan,
     report: Callable[[Verdict], None],
     progress: Callable[[str], None],
 ) -> None:
-    """Let *tests*, as pytest takes them on its command line, judge *mutations*.
+    """Let *tests*, as pytest takes them on its command line, judge what *plan* names.
 
     Raises:
         SoundRunError: They cannot be collected, or fail on the code as it is.
     """
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory:
         scratch = Path(directory)
-        _judge(tests, Herd(mutations, jobs, scratch, report, progress), scratch)
+        _judge(tests, Herd(plan, scratch, report, progress), scratch)
 
 
 def _judge(arguments: list[str], herd: Herd, scratch: Path) -> None:
@@ -93,13 +91,10 @@ def _judge(arguments: list[str], herd: Herd, scratch: Path) -> None:
     settings.load_profile(_PROFILE)
     plugins = [f"-p{plugin}" for plugin in _PLUGINS]
     code = pytest.main(
-        # Nobody reads a failure here, so assertions need no rewriting.
         [
             *arguments,
             *plugins,
             *_QUIET,
-            "--assert=plain",
-            "--capture=no",
             "--basetemp",
             str(scratch / "p"),
         ],

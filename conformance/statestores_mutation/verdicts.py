@@ -23,8 +23,21 @@ class Outcome(Enum):
     NOT_REACHED = "not reached"
     """No test runs the line. A hole as well."""
 
+    UNDECIDED = "undecided"
+    """No test failed before the budget of processor time was spent: judged again next time."""
+
     NOT_MADE = "not made"
     """The change cannot be made in a running process; it proves nothing."""
+
+
+_WEIGHT = {
+    Outcome.NOT_MADE: 0,
+    Outcome.NOT_REACHED: 1,
+    Outcome.UNDECIDED: 2,
+    Outcome.SURVIVED: 3,
+    Outcome.KILLED: 4,
+}
+"""Whose word counts when several judges have seen a mutant."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,11 +56,12 @@ class Verdict:
     reaching: int = 0
     """How many tests reach the line."""
     seconds: float = 0.0
+    """The processor time that it took."""
 
     @property
     def is_alive(self) -> bool:
-        """Whether no test failed: it survived, or was not reached."""
-        return self.outcome in (Outcome.SURVIVED, Outcome.NOT_REACHED)
+        """Whether no test failed: it survived, was not reached, or is undecided."""
+        return self.outcome not in (Outcome.KILLED, Outcome.NOT_MADE)
 
     def as_line(self) -> str:
         """Return it as one line of JSON."""
@@ -78,6 +92,17 @@ def read_verdicts(file: Path) -> dict[str, Verdict]:
     return found
 
 
+def combined(judges: Iterable[dict[str, Verdict]]) -> dict[str, Verdict]:
+    """Return what several judges have made of each mutant: whom one has killed is dead."""
+    found: dict[str, Verdict] = {}
+    for verdicts in judges:
+        for key, verdict in verdicts.items():
+            before = found.get(key)
+            if before is None or _WEIGHT[verdict.outcome] > _WEIGHT[before.outcome]:
+                found[key] = verdict
+    return found
+
+
 def known_equivalents() -> dict[str, str]:
     """Return the changes that nobody can see, by key, with the reason."""
     text = resources.files("statestores_mutation").joinpath("equivalent.toml").read_text("utf-8")
@@ -85,12 +110,24 @@ def known_equivalents() -> dict[str, str]:
     return {entry["key"]: entry["because"] for entry in entries}
 
 
+_COLUMNS = (
+    "mutants",
+    "killed",
+    "equivalent",
+    "survived",
+    "not reached",
+    "undecided",
+    "not made",
+    "score",
+)
+
+
 def markdown(verdicts: Iterable[Verdict], equivalents: dict[str, str]) -> str:
     """Return the table by module, and after it every survivor."""
     listed = list(verdicts)
     lines = [
-        "| module | mutants | killed | equivalent | survived | not reached | not made | score |",
-        "|---|--:|--:|--:|--:|--:|--:|--:|",
+        f"| module | {' | '.join(_COLUMNS)} |",
+        "|---|" + "--:|" * len(_COLUMNS),
     ]
     modules = sorted({verdict.module for verdict in listed})
     lines += [
@@ -133,6 +170,7 @@ def _row(name: str, verdicts: list[Verdict], equivalents: dict[str, str]) -> str
         equivalent,
         sum(verdict.outcome is Outcome.SURVIVED for verdict in alive),
         sum(verdict.outcome is Outcome.NOT_REACHED for verdict in alive),
+        sum(verdict.outcome is Outcome.UNDECIDED for verdict in alive),
         sum(verdict.outcome is Outcome.NOT_MADE for verdict in verdicts),
     ]
     cells = " | ".join(f"{count:,}" for count in counts)

@@ -3,14 +3,26 @@
 import json
 import subprocess
 import sys
+from itertools import count
 from pathlib import Path
-from types import ModuleType
+from threading import Lock
+from types import CodeType, ModuleType
+from typing import Any
 
 import pytest
 
+from statestores_mutation import children
 from statestores_mutation.exchange import NotExchangedError, exchange
 from statestores_mutation.mutations import Mutation, mutated, mutations_of
-from statestores_mutation.verdicts import Outcome, Verdict, known_equivalents, markdown, score
+from statestores_mutation.probes import Seen, instrumented
+from statestores_mutation.verdicts import (
+    Outcome,
+    Verdict,
+    combined,
+    known_equivalents,
+    markdown,
+    score,
+)
 
 _SOURCE = '''\
 """A module to be changed."""
@@ -83,29 +95,107 @@ def _find(what: str, function: str) -> Mutation:
     return found[0]
 
 
-def test_only_what_functions_do_is_changed() -> None:
-    """Constants of the module, defaults, annotations, assertions and docstrings stay."""
-    lines = {mutation.line for mutation in mutations_of("mutated_here", _SOURCE)}
+def test_mutations_are_small_changes_of_functions(subtests: pytest.Subtests) -> None:
+    """They change what a function does, are programs, and have names of their own."""
+    mutations = mutations_of("mutated_here", _SOURCE)
+    with subtests.test("constants, defaults, annotations, assertions and docstrings stay"):
+        lines = {mutation.line for mutation in mutations}
 
-    assert lines == {8, 9, 11, 15, 16, 17, 21, 26, 30, 32, 33}
+        assert lines == {8, 9, 11, 15, 16, 17, 21, 26, 30, 32, 33}
+    with subtests.test("keys tell equal changes in equal lines apart, and do not name lines"):
+        source = "def f(a, b):\n    a += 1\n    a += 1\n    return a\n"
+        keys = [mutation.key for mutation in mutations_of("m", source)]
+
+        assert len(set(keys)) == len(keys)
+        assert [mutation.key for mutation in mutations_of("m", "\n" + source)] == keys
+    with subtests.test("what is made is a program, and another one"):
+        sound = compile(_SOURCE, "mutated_here.py", "exec")
+        for mutation in mutations:
+            code = compile(mutated(_SOURCE, mutation), "mutated_here.py", "exec")
+
+            assert code != sound, mutation.key
 
 
-def test_each_mutation_has_a_name_of_its_own() -> None:
-    """Keys tell equal changes in equal lines apart, and do not name lines."""
-    source = "def f(a, b):\n    a += 1\n    a += 1\n    return a\n"
-    mutations = mutations_of("m", source)
-    keys = [mutation.key for mutation in mutations]
+_JUDGED = """\
+def judged(a, b, wait):
+    if a < b and not wait:
+        return min(a, b)
+    larger = (x for x in (a, b) if x >= 3)
+    try:
+        first = (lambda: next(larger))()
+    except StopIteration:
+        first = 7 if b > 1 else 8
+    while b > 0:
+        b -= 1
+    if wait and a / b:
+        return None
+    return first
+"""
 
-    assert len(set(keys)) == len(keys)
-    assert [mutation.key for mutation in mutations_of("m", "\n" + source)] == keys
+
+def _outcome(code: CodeType, arguments: tuple[Any, ...]) -> object:
+    namespace: dict[str, Any] = {}
+    exec(code, namespace)  # noqa: S102  # the source stands above
+    try:
+        return namespace["judged"](*arguments)
+    except (TypeError, ZeroDivisionError) as error:
+        return type(error)
 
 
-def test_every_mutation_compiles_and_differs() -> None:
-    """What is made is a program, and another one."""
-    for mutation in mutations_of("mutated_here", _SOURCE):
-        code = compile(mutated(_SOURCE, mutation), "mutated_here.py", "exec")
+def test_what_makes_no_difference_is_known_without_a_run(subtests: pytest.Subtests) -> None:
+    """Probes leave results and errors as they are; changes that they rule out change nothing."""
+    tree, marks = instrumented("m", _JUDGED, count(1))
+    sound, probed = compile(_JUDGED, "m.py", "exec"), compile(tree, "m.py", "exec")
+    mutations = {mutation.key: mutation for mutation in mutations_of("m", _JUDGED)}
+    seen = Seen()
+    seen.install()
+    ruled_out: dict[tuple[Any, ...], set[str]] = {}
+    for arguments in [(1, 2, False), (2, 2, False), (9, 3, True), (1, 0, True), (1, "a", 1)]:
+        with subtests.test(arguments=arguments):
+            expected = _outcome(sound, arguments)
 
-        assert code != compile(_SOURCE, "mutated_here.py", "exec"), mutation.key
+            assert _outcome(probed, arguments) == expected
+            left = set(seen.take())
+            reached = {key for key in mutations if marks[key].reached & left}
+            ruled_out[arguments] = {key for key in reached if not marks[key].differs & left}
+            for key in ruled_out[arguments]:
+                code = compile(mutated(_JUDGED, mutations[key]), "m.py", "exec")
+
+                assert _outcome(code, arguments) == expected, key
+    line = "m:judged: if a < b and not wait:"
+
+    assert f"{line} | Lt -> LtE" in ruled_out[1, 2, False]
+    assert f"{line} | condition -> True" in ruled_out[1, 2, False]
+    assert f"{line} | condition -> False" in ruled_out[2, 2, False]
+    assert f"{line} | Lt -> LtE" not in ruled_out[2, 2, False]
+    # The comparison raises, which a condition that is taken for false does not.
+    assert f"{line} | condition -> False" not in ruled_out[1, "a", 1]
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
+def test_a_process_ends_that_waits_for_what_does_not_come(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    """Limits count processor time, which a deadlock does not take; a busy process is let alone."""
+    monkeypatch.setattr(children, "_LEAST_STILL_SECONDS", 0.3)
+    monkeypatch.setattr(children, "_LOOK_SECONDS", 0.02)
+
+    def busy() -> dict[str, Any]:
+        return {"sum": sum(range(10**6))}
+
+    def waiting() -> dict[str, Any]:
+        lock = Lock()
+        lock.acquire()
+        lock.acquire()
+        return {}
+
+    for name, work in {"busy": busy, "waiting": waiting}.items():
+        child = children.start(tmp_path / name, request.config, work)
+        while not child.look():
+            children.wait_for_any([child])
+
+        assert child.hangs == (name == "waiting")
+        assert child.result() == ({"sum": 499999500000} if name == "busy" else {"output": ""})
 
 
 def test_code_is_exchanged_for_whoever_holds_it(module: ModuleType) -> None:
@@ -149,6 +239,7 @@ def test_verdicts_are_true_and_a_run_goes_on(tmp_path: Path) -> None:
     # At the limit both give the limit, and the order of two numbers is nothing to `max`.
     alive = [what for what, fields in found.items() if fields["outcome"] == "survived"]
     assert sorted(alive) == ["Gt -> GtE", "arguments swapped"]
+    assert {found[what]["tests"] for what in alive} == {1}
     assert found["1 -> 2"]["outcome"] == "not reached"
     assert "test_clamp: AssertionError" in found["max -> min"]["by"]
     assert "0 of them judged before" in outputs[0]
@@ -175,8 +266,14 @@ def test_a_score_leaves_out_what_nobody_can_see() -> None:
 
     assert score(verdicts, {}) == pytest.approx(1 / 3)
     assert score(verdicts, {"survived": "because", "killed": "because"}) == pytest.approx(1 / 2)
-    assert "| `m` | 4 | 1 | 1 | 0 | 1 | 1 | 50.0% |" in markdown(verdicts, {"survived": "because"})
-    assert "| `m` | 1 | 0 | 0 | 0 | 0 | 1 | none |" in markdown(verdicts[-1:], {})
+    assert "| `m` | 4 | 1 | 1 | 0 | 1 | 0 | 1 | 50.0% |" in markdown(
+        verdicts, {"survived": "because"}
+    )
+    dead = {"survived": Verdict(key="survived", module="m", line=1, outcome=Outcome.KILLED)}
+    both = combined([{each.key: each for each in verdicts}, dead])
+
+    assert score(both.values(), {}) == pytest.approx(2 / 3)
+    assert "| `m` | 1 | 0 | 0 | 0 | 0 | 0 | 1 | none |" in markdown(verdicts[-1:], {})
 
 
 def test_every_known_equivalent_is_a_mutation_that_there_is() -> None:
