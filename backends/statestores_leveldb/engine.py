@@ -104,6 +104,8 @@ class LevelDBEngine(LevelDBReads, Engine):
         if wait and self._logs_uncommitted:
             # LevelDB waits for its newest log only, and this batch may be the one that begins it.
             commit_logs(self._directory)
+        # Before the write, since an interrupt may come between it and the next line.
+        self._is_stale = self._logs_uncommitted = True
         try:
             # An empty batch is written, and waited for, like any other.
             changes.write()
@@ -116,6 +118,7 @@ class LevelDBEngine(LevelDBReads, Engine):
         self._logs_uncommitted = not wait
         with self._lock:
             self._drop_seeker()
+            self._is_stale = False
 
     def _leave_torn_log(self) -> None:
         """Begin a new log after a write that failed.

@@ -59,6 +59,9 @@ class LevelDBReads(EngineReader):
         self._cursors: weakref.WeakSet[RowCursor] = weakref.WeakSet()
         self._last_get: weakref.ref[Callable[[bytes], bytes | None]] | None = None
         self._reading = True
+        self._is_stale = False
+        """Whether a batch may have been applied since the shared iterators were opened: from the
+        moment before it is written until they are dropped, which an interrupt may prevent."""
 
     def get(self, key: bytes) -> bytes | None:
         try:
@@ -84,6 +87,8 @@ class LevelDBReads(EngineReader):
 
     def first(self, start: bytes, stop: bytes | None = None) -> tuple[bytes, bytes] | None:
         with self._lock:
+            if self._is_stale:
+                self._drop_seeker()
             try:
                 finder = self._finder or self._open_finder()
                 finder.seek(start)
@@ -105,6 +110,8 @@ class LevelDBReads(EngineReader):
 
     def last(self, start: bytes, stop: bytes | None = None) -> tuple[bytes, bytes] | None:
         with self._lock:
+            if self._is_stale:
+                self._drop_seeker()
             try:
                 seeker = self._seeker or self._open_seeker()
                 if stop is None:
@@ -182,12 +189,13 @@ class LevelDBReads(EngineReader):
 
     def _drop_seeker(self) -> None:
         """Close the shared iterators: they would go on showing the content as of their creation."""
-        if self._seeker is not None:
-            self._seeker.close()
-            self._seeker = None
-        if self._finder is not None:
-            self._finder.close()
-            self._finder = None
+        # Forgotten first: an interrupt in between must leave nobody a closed iterator.
+        seeker, finder = self._seeker, self._finder
+        self._seeker = self._finder = None
+        if seeker is not None:
+            seeker.close()
+        if finder is not None:
+            finder.close()
 
     def _stop_reads(self) -> None:
         """Refuse new reads, end the open scans, and wait for the reads that are under way.

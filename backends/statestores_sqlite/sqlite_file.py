@@ -215,8 +215,8 @@ class SQLiteFile(Database):
                 mode = writer.exec_driver_sql("PRAGMA journal_mode = WAL").scalar_one()
                 self._check_journal(mode)
                 # A pysqlite connection, which `_connect` has made.
-                driver = cast("sqlite3.Connection", writer.connection.driver_connection)
-                self._log_limit = LogLimit(self._file, self._options.wal_bytes, driver)
+                self._driver = cast("sqlite3.Connection", writer.connection.driver_connection)
+                self._log_limit = LogLimit(self._file, self._options.wal_bytes, self._driver)
                 # On macOS, what the disk reports without it may still be in its cache (ASM-1).
                 writer.exec_driver_sql("PRAGMA fullfsync = ON")
                 check_length(self._file, writer)
@@ -289,31 +289,35 @@ class SQLiteFile(Database):
 
     def apply(self, batch: WriteBatch, durability: Durability) -> None:
         deletes = [(key,) for key, value in batch.items() if value is None]
-        items = batch.items()
-        puts: list[tuple[bytes, bytes, int]] | list[tuple[bytes, bytes]] = (
-            [(key, value, crc32(value, crc32(key))) for key, value in items if value is not None]
-            if self.has_checksums
-            else [(key, value) for key, value in items if value is not None]
-        )
-        wait = durability is Durability.POWER_LOSS
+        pairs = [(key, value) for key, value in batch.items() if value is not None]
+        puts: list[Any] = pairs
+        if self.has_checksums:
+            puts = [(key, value, crc32(value, crc32(key))) for key, value in pairs]
+        wait, uncommitted = durability is Durability.POWER_LOSS, self._uncommitted
+        driver = self._driver  # SQLAlchemy, at an interrupt, leaves the transaction open
         try:
-            with self._writer.begin():
-                write = self._writer.exec_driver_sql
-                if self._synchronous is not durability:
-                    # Outside a transaction: sqlite3 begins one at the first change.
-                    write(f"PRAGMA synchronous = {_SYNCHRONOUS[durability]}")
-                    self._synchronous = durability
+            if driver.in_transaction:  # an interrupt had come before the end of it
+                driver.rollback()
+            if self._synchronous is not durability:
+                # Outside a transaction: sqlite3 begins one at the first change.
+                driver.execute(f"PRAGMA synchronous = {_SYNCHRONOUS[durability]}").close()
+                self._synchronous = durability
+            self._uncommitted = True
+            try:
                 if deletes:
-                    write(self._statements.delete, deletes)
+                    driver.executemany(self._statements.delete, deletes).close()
                 if puts:
-                    write(self._statements.upsert, puts)
-                if wait and self._uncommitted and not batch:
-                    # Without a change SQLite would not wait for what it wrote before. This writes
-                    # what is there already.
-                    write(self._write_format)
-        except self.errors as error:
-            raise self.translated(error) from driver_error(error)
-        self._uncommitted = not wait and (self._uncommitted or bool(batch))
+                    driver.executemany(self._statements.upsert, puts).close()
+                if wait and uncommitted and not batch:
+                    # Without a change SQLite waits for nothing. This writes what is there already.
+                    driver.execute(self._write_format).close()
+                driver.commit()
+            except BaseException:
+                driver.rollback()
+                raise
+        except sqlite3.Error as error:
+            raise self.translated(error) from error
+        self._uncommitted = not wait and (uncommitted or bool(batch))
         self._log_limit.keep(len(batch))
 
     def copy_to(self, target: Path) -> None:

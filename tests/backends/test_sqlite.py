@@ -136,6 +136,24 @@ class TestCommits:
 
         assert sizes[0] == sizes[1] < sizes[2] == sizes[3]
 
+    @pytest.mark.spec("ENG-7", "ENG-16")
+    def test_an_interrupted_transaction_is_not_a_part_of_the_next(
+        self, engine: SQLiteEngine
+    ) -> None:
+        """Ctrl-C in the middle of a batch, and again before it is rolled back.
+
+        The story: one Ctrl-C was enough to leave the transaction open, in a connection that
+        SQLAlchemy had let go of, and each later commit found the file locked.
+        """
+        engine.apply({b"a": b"1"}, Durability.PROCESS_CRASH)
+        database = engine._database
+        assert isinstance(database, sqlite_file.SQLiteFile)
+        database._driver.execute("DELETE FROM pairs").close()  # what the second one leaves
+        engine.apply({b"b": b"1"}, Durability.POWER_LOSS)
+
+        assert list(engine.scan(b"")) == [(b"a", b"1"), (b"b", b"1")]
+        assert _pragma(engine, "synchronous") == 2
+
     @pytest.mark.spec("ENG-16", "COM-9")
     def test_a_full_disk_applies_nothing(self, directory: Path) -> None:
         """The batch is refused as a whole, and applied when there is room again."""

@@ -1,12 +1,14 @@
 """Batches: all or nothing, visible immediately, in order."""
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import pytest
 
 from statestores.errors import StateStoreError
 from statestores.spi import Durability, Engine
+from statestores_conformance.engine.interruption import home_of, interrupt
 from statestores_conformance.many_cases import for_each
 from statestores_conformance.subjects import adversarial_keys
 from statestores_conformance.subjects.engines import (
@@ -15,6 +17,9 @@ from statestores_conformance.subjects.engines import (
     durability_of,
     pairs_of,
 )
+
+_MOST_LINES = 300
+"""An engine that takes more of its own lines for a batch of four is interrupted at so many."""
 
 
 class BrokenBatch(Mapping[bytes, bytes | None]):
@@ -127,19 +132,43 @@ class EngineBatchTests(EngineFixtures):
         assert pairs_of(split) == pairs_of(whole)
 
     @pytest.mark.spec("ENG-16")
-    @pytest.mark.parametrize("good", [0, 1, 2], ids=["at-once", "half-way", "late"])
-    def test_a_batch_that_fails_leaves_nothing(self, engines: Engines, good: int) -> None:
+    def test_a_batch_that_fails_leaves_nothing(self, engines: Engines) -> None:
         """When `apply` raises, no read sees any part of the batch, and the engine goes on."""
-        engine = engines.open()
-        engine.apply({b"a": b"before", b"b": b"before"}, Durability.PROCESS_CRASH)
-        broken = BrokenBatch({b"a": b"after", b"b": None, b"c": b"after"}, good)
-        with pytest.raises(BrokenBatchError):
-            engine.apply(broken, Durability.PROCESS_CRASH)
-        content = pairs_of(engine)
-        engine.apply({b"d": b"later"}, Durability.PROCESS_CRASH)
+        for good, name in enumerate(("at-once", "half-way", "late")):
+            engine = engines.open(name)
+            engine.apply({b"a": b"before", b"b": b"before"}, Durability.PROCESS_CRASH)
+            broken = BrokenBatch({b"a": b"after", b"b": None, b"c": b"after"}, good)
+            with pytest.raises(BrokenBatchError):
+                engine.apply(broken, Durability.PROCESS_CRASH)
+            content = pairs_of(engine)
+            engine.apply({b"d": b"later"}, Durability.PROCESS_CRASH)
 
-        assert content == [(b"a", b"before"), (b"b", b"before")]
-        assert pairs_of(engine) == [*content, (b"d", b"later")]
+            assert content == [(b"a", b"before"), (b"b", b"before")], name
+            assert pairs_of(engine) == [*content, (b"d", b"later")], name
+
+    @pytest.mark.spec("ENG-7", "ENG-8")
+    def test_an_interrupt_leaves_a_batch_whole_or_absent(self, engine: Engine) -> None:
+        """Ctrl-C in the engine's own code: every read sees all of the batch, or nothing of it.
+
+        And the engine goes on: a service may catch the interrupt, roll back and commit again. One
+        had left a closed iterator behind, and ranges found their first row in it ever after.
+        """
+        before: dict[bytes, bytes | None] = {b"a": b"1", b"b": b"1", b"c": None, b"d": None}
+        batch = {b"a": None, b"b": b"2", b"c": b"2", b"d": b"2"}
+        states = {1: [(b"a", b"1"), (b"b", b"1")], 2: [(key, b"2") for key in (b"b", b"c", b"d")]}
+        home = home_of(engine)
+        for line in range(1, _MOST_LINES):
+            engine.apply(before, Durability.PROCESS_CRASH)
+
+            assert [engine.first(b""), engine.last(b"")] == states[1]
+            change = partial(engine.apply, batch, Durability.PROCESS_CRASH)
+            interrupted = interrupt(change, home, line)
+            found = states[2 if engine.get(b"b") == b"2" else 1]
+            with engine.snapshot() as snapshot:
+                assert pairs_of(engine) == pairs_of(snapshot) == found, f"interrupted at {line}"
+            assert [engine.first(b""), engine.last(b"")] == [found[0], found[-1]]
+            if not interrupted:
+                return
 
     @pytest.mark.spec("ENG-16")
     @for_each("wrong", [{"text": b"v"}, {5: b"v"}, {None: b"v"}, {b"c": "text"}, {b"c": 3}])
