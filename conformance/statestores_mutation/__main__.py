@@ -90,8 +90,8 @@ def main(
     waiting = [each for each in chosen if not _is_decided(found.get(each.key))]
     typer.echo(f"{len(chosen):,} mutants, {len(chosen) - len(waiting):,} of them judged before")
     equivalents = known_equivalents()
-    # What nobody can see is judged last: it takes every test that reaches it.
-    waiting.sort(key=lambda each: each.key in equivalents)
+    # What takes long comes last: what was left undecided, and what nobody can see.
+    waiting.sort(key=lambda each: (each.key in equivalents, each.key in found))
 
     def report(verdict: Verdict) -> None:
         found[verdict.key] = verdict

@@ -2,9 +2,9 @@
 
 The sound run notes which tests reach which changes, and how long each test takes. The fork of a
 mutant exchanges the code in place and runs the tests in which the change can make a difference,
-until one fails: first those that have caught other changes of the same function and module, then
-the quickest. Processes that tests start see the sound code: what only a killed process shows is not
-judged here.
+until one fails: first those that have caught other changes of the same function and module, a few
+quick ones, those that are about it, then the others, the quickest first. Processes that tests start
+see the sound code: what only a killed process shows is not judged here.
 """
 
 import gc
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 _MOST_FAILURES = 0.01
 """The share of the tests that may fail on the sound code; they judge nothing then."""
 
-_NEAR_TESTS = 8
-"""How many tests that have caught changes nearby go first."""
+_NEAR = 6
+"""How many tests of each sort go before the others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +100,7 @@ class Herd:
         self._sound = SoundRun()
         self._items: list[pytest.Item] = []
         self._killers: dict[str, Counter[str]] = defaultdict(Counter)
+        self._about: dict[str, Counter[str]] = {}
         self._tests = 0
         self._failure = ""
 
@@ -189,16 +190,40 @@ class Herd:
         self._running.append(_Running(mutation, child, len(reaching)))
 
     def _in_order(self, mutation: Mutation, items: list[pytest.Item]) -> list[pytest.Item]:
-        """Return *items*, the likely ones first, then the quick ones."""
-        near: dict[str, int] = {}
-        for place in (f"{mutation.module}:{mutation.function}", mutation.module):
-            for name, _ in self._killers[place].most_common(_NEAR_TESTS):
-                near.setdefault(name, len(near))
+        """Return *items*: what has caught changes nearby, a few quick ones, what is about the code.
+
+        A test is about a function or module that comes to what few others come to in it.
+        """
         tests = self._sound.tests
-        return sorted(
-            items,
-            key=lambda item: (near.get(item.nodeid, len(near)), tests[item.nodeid].processor_s),
-        )
+        places = (f"{mutation.module}:{mutation.function}", mutation.module)
+        quick = sorted((item.nodeid for item in items), key=lambda name: tests[name].processor_s)
+        order = [name for place in places for name, _ in self._killers[place].most_common(_NEAR)]
+        order += quick[:_NEAR]
+        for place in places:
+            about = self._relevance(place)
+            order += sorted(quick, key=lambda name: -about[name])[:_NEAR]
+        ranks = {name: rank for rank, name in reversed(list(enumerate([*order, *quick])))}
+        return sorted(items, key=lambda item: ranks[item.nodeid])
+
+    def _relevance(self, place: str) -> Counter[str]:
+        """Return how much each test is about the function or module *place*."""
+        if place not in self._about:
+            marks = {
+                mark
+                for key, of_key in self._marks.items()
+                if key.startswith(f"{place}:")
+                for mark in of_key.reached | of_key.differs
+            }
+            visitors = Counter(
+                mark for test in self._sound.tests.values() for mark in test.marks & marks
+            )
+            self._about[place] = Counter(
+                {
+                    name: sum(1 / visitors[mark] for mark in test.marks & marks)
+                    for name, test in self._sound.tests.items()
+                }
+            )
+        return self._about[place]
 
     def _look_after(self) -> None:
         """Report the processes that have ended, and end those that do not."""
