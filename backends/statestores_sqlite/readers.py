@@ -83,6 +83,8 @@ class Reader(ABC):
 
     def close(self) -> None:
         """Close the connection."""
+        # A statement that has met damage would keep the file open for as long as its cursor lives.
+        self._cursor.close()
         self._proxy.close()
 
 

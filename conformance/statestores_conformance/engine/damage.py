@@ -2,13 +2,15 @@
 
 import random
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from statestores.errors import StateStoreError, StoreCorruptedError
-from statestores.spi import Engine
+from statestores.spi import Engine, EngineReader
 from statestores_conformance.intensity import seed, trials
 from statestores_conformance.promises import skip_unless_promised
 from statestores_conformance.subjects.engines import (
@@ -22,6 +24,8 @@ from statestores_conformance.subjects.engines import (
 _SEED = seed(20240229)
 _TRIALS = trials(40)
 _BATCHES = 30
+_LARGE = 8192
+"""Smaller files have no middle that is sure to be data."""
 
 
 def _fill(engine: Engine) -> list[list[tuple[bytes, bytes]]]:
@@ -119,32 +123,58 @@ class EngineDamageTests(EngineFixtures):
     def test_an_opening_that_fails_repairs_nothing(
         self, engines: Engines, checking: Engine, open_engine: OpenEngine, tmp_path: Path
     ) -> None:
-        """What could not be opened is still there, byte for byte, for somebody to rescue."""
+        """What could not be opened is still there, byte for byte, for somebody to rescue.
+
+        Whether it was closed or left by a process that died. And nobody holds it: it is refused
+        for the same reason again.
+        """
         _fill(checking)
+        live = tmp_path / "live"
+        shutil.copytree(engines.path(), live)
         checking.close()
         refused = 0
-        for number, path in enumerate(sorted(engines.path().rglob("*"))):
-            if not path.is_file() or not path.stat().st_size:
-                continue
-            damaged = tmp_path / f"damaged-{number}"
-            shutil.copytree(engines.path(), damaged)
-            (damaged / path.relative_to(engines.path())).write_bytes(b"\xa5" * 4096)
-            before = _bytes_of(damaged)
-            try:
-                open_engine(damaged).close()
-            except StateStoreError:
-                after = _bytes_of(damaged)
-                refused += 1
-                # A log for humans may be rotated: what it held is then under another name.
-                lost = [
-                    name
-                    for name, data in before.items()
-                    if not any(kept.startswith(data) for kept in after.values())
-                ]
-
-                assert [name for name in lost if "lock" not in name.lower()] == []
+        for source in (engines.path(), live):
+            for number, path in enumerate(sorted(source.rglob("*"))):
+                if not path.is_file() or not path.stat().st_size:
+                    continue
+                damaged = tmp_path / f"damaged-{source.name}-{number}"
+                shutil.copytree(source, damaged)
+                (damaged / path.relative_to(source)).write_bytes(b"\xa5" * 4096)
+                refused += _is_refused_unchanged(damaged, open_engine)
 
         assert refused, "no damage was found at opening"
+
+    @pytest.mark.spec("ENG-14", "ENG-10", "ENG-19")
+    def test_damage_done_to_an_open_engine_is_never_data(
+        self, engines: Engines, checking: Engine, open_engine: OpenEngine
+    ) -> None:
+        """A read that meets damage raises: each time, whichever read it is, in snapshots as well.
+
+        The driver finds it in the middle of a call, not at opening, and what it raises is ours to
+        translate. The reads that do not meet it are right, and the engine can still be closed.
+        """
+        noise = random.Random(_SEED)  # noqa: S311  # repeatable; nothing makes it shorter
+        content = [(b"%04d" % number, noise.randbytes(1_000)) for number in range(20)]
+        checking.apply(dict(content), durability_of(checking))
+        checking.close()
+        engine = open_engine(engines.path())
+        before = engine.snapshot()
+        for path in engines.path().rglob("*"):
+            if path.is_file() and path.stat().st_size > _LARGE:
+                _overwrite_the_middle(path)
+        met = 0
+        for _ in range(2):
+            with engine.snapshot() as snapshot:
+                for reader in (engine, snapshot, before):
+                    met += _damage_met(reader, content)
+        try:
+            engine.close()
+        except StateStoreError:
+            engine.close()
+
+        assert met, "no read came to the damage"
+        with suppress(StoreCorruptedError):  # and no other error: nobody holds the lock
+            open_engine(engines.path()).close()
 
     @pytest.mark.spec("ENG-32", "ENG-27")
     def test_a_torn_tail_loses_whole_batches_or_is_refused(
@@ -180,6 +210,64 @@ class EngineDamageTests(EngineFixtures):
         shutil.copytree(engines.path(), tmp_path / "left")
         with open_engine(tmp_path / "left") as opened:
             assert pairs_of(opened) == states[-1]
+
+
+def _is_refused_unchanged(damaged: Path, open_engine: OpenEngine) -> bool:
+    """Return whether the engine in *damaged* is not opened, and check that all of it is left."""
+    before = _bytes_of(damaged)
+    try:
+        open_engine(damaged).close()
+    except StateStoreError as error:
+        first = type(error)
+    else:
+        return False
+    with pytest.raises(first):
+        open_engine(damaged)
+    after = _bytes_of(damaged)
+    # A log for humans may be rotated: what it held is then under another name.
+    lost = [
+        name
+        for name, data in before.items()
+        if not any(kept.startswith(data) for kept in after.values())
+    ]
+
+    assert [name for name in lost if "lock" not in name.lower()] == []
+    return True
+
+
+def _overwrite_the_middle(file: Path) -> None:
+    """Write garbage into the half of *file* that is neither its beginning nor its end."""
+    size = file.stat().st_size
+    with file.open("r+b") as opened:
+        opened.seek(size // 4)
+        opened.write(b"\xa5" * (size // 2))
+
+
+def _damage_met(reader: EngineReader, content: list[tuple[bytes, bytes]]) -> int:
+    """Return how many reads of *reader* raise; the others give what is in *content*."""
+    keys = [key for key, _ in content]
+    reads: list[tuple[Callable[[], object], object]] = [
+        (lambda: reader.get_many(keys), [value for _, value in content]),
+        (lambda: list(reader.scan(b"")), content),
+        (lambda: list(reader.scan(b"", reverse=True)), content[::-1]),
+        (lambda: reader.first(b""), content[0]),
+        (lambda: reader.last(b""), content[-1]),
+    ]
+    reads += [(partial(reader.get, key), value) for key, value in content]
+    reads += [(partial(reader.first, key), (key, value)) for key, value in content[::5]]
+    met = []
+    for read, expected in reads:
+        try:
+            found = read()
+        except StoreCorruptedError:
+            met.append(read)
+        else:
+            assert found == expected
+    # Once more, so that a read that has met damage is the last thing that the driver has seen.
+    for read in met:
+        with pytest.raises(StoreCorruptedError):
+            read()
+    return len(met)
 
 
 def _with_a_flipped_bit(engine: Path, tmp_path: Path) -> Iterator[tuple[Path, str]]:
