@@ -108,7 +108,12 @@ def wait_for_any(children: list[Child]) -> None:
 
 
 def limit_test(usual_s: float) -> None:
-    """Give the next test its time, if it usually takes *usual_s* of the processor."""
+    """Give the next test its time, if it usually takes *usual_s* of the processor.
+
+    Then it fails. If it goes on nevertheless, as it does when another thread of it has no end, or
+    when somebody takes the error for one of his own, the process ends after the least time again.
+    """
+    signal.signal(signal.SIGPROF, _give_up)
     signal.setitimer(signal.ITIMER_PROF, SLOWER * usual_s + LEAST_TEST_SECONDS)
 
 
@@ -137,9 +142,7 @@ def _live(
         factory = config._tmp_path_factory  # type: ignore[attr-defined]  # noqa: SLF001
         factory._basetemp = temporary / "pytest"  # noqa: SLF001
         factory._basetemp.mkdir()  # noqa: SLF001
-        signal.signal(signal.SIGPROF, _give_up)
         if processor_s:
-            # The last resort, where code swallows the error of the test's own limit.
             _, hard = resource.getrlimit(resource.RLIMIT_CPU)
             resource.setrlimit(resource.RLIMIT_CPU, (int(processor_s) + 1, hard))
         content = work()
@@ -149,7 +152,14 @@ def _live(
 
 
 def _give_up(number: int, frame: FrameType | None) -> NoReturn:
+    signal.signal(signal.SIGPROF, _end)
+    signal.setitimer(signal.ITIMER_PROF, LEAST_TEST_SECONDS)
     raise TimeoutError("the test does not end")
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    signal.signal(signal.SIGXCPU, signal.SIG_DFL)
+    os.kill(os.getpid(), signal.SIGXCPU)
 
 
 def _activity(session: int) -> tuple[bool, float]:
