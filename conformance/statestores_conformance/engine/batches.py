@@ -168,6 +168,7 @@ class EngineBatchTests(EngineFixtures):
                 assert pairs_of(engine) == pairs_of(snapshot) == found, f"interrupted at {line}"
             assert [engine.first(b""), engine.last(b"")] == [found[0], found[-1]]
             if not interrupted:
+                assert found == states[2], f"the interrupt at {line} was swallowed, and the batch"
                 return
 
     @pytest.mark.spec("ENG-16")
