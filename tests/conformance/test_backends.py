@@ -66,4 +66,7 @@ class TestLevelDB(BuiltInBackendTests):
 
 class TestSQLite(BuiltInBackendTests):
     name = "sqlite"
-    other_options: ClassVar = {"small": {"cache_bytes": "65536", "wal_bytes": "65536"}}
+    other_options: ClassVar = {
+        "small": {"cache_bytes": "65536", "wal_bytes": "65536"},
+        "without checksums": {"checksums": "false"},
+    }
