@@ -27,6 +27,8 @@ and longer than that."""
 
 _LEAST_STILL_SECONDS = 30.0
 _LOOK_SECONDS = 1.0
+_LITTLE = 0.02
+_TICK_SECONDS = 1 / os.sysconf("SC_CLK_TCK")
 
 _SESSION, _USER, _CHILDREN_SYSTEM = 3, 11, 14
 """Where proc(5) has the session of a process, and its processor time, from its state on."""
@@ -55,7 +57,9 @@ class Child:
             return True
         now = time.monotonic()
         active, processor_s = _activity(self.process)
-        if active or processor_s != self.processor_s:
+        # A thread that looks round again and again is not what is waited for.
+        little_s = _LITTLE * (now - self.still_since)
+        if active or processor_s - self.processor_s > little_s + _TICK_SECONDS:
             self.still_since, self.processor_s = now, processor_s
         elif now - self.still_since > _LEAST_STILL_SECONDS + 2 * self.longest_s:
             self.hangs = True
@@ -171,7 +175,7 @@ def _activity(session: int) -> tuple[bool, float]:
             ticks += sum(map(int, fields[_USER : _CHILDREN_SYSTEM + 1]))
             states = [_stat(thread)[:1] for thread in process.glob("task/*")]
             active = active or any(state and state[0] not in _AT_REST for state in states)
-    return active, float(ticks)
+    return active, ticks * _TICK_SECONDS
 
 
 def _stat(place: Path) -> list[str]:
