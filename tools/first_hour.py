@@ -6,10 +6,12 @@ package; a test does it in every run, with what is installed for development.
 
 import os
 import re
+import resource
 import signal
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,6 +39,27 @@ class FirstHour:
     """What is typed, and what the page shows of the output: perhaps nothing."""
 
 
+@contextmanager
+def told(what: str) -> Iterator[None]:
+    """Print how long *what* takes.
+
+    Beside it stand the processor's time of the processes that it has waited for, which Spark's Java
+    is not among, and how many others wanted a processor meanwhile.
+    """
+    began, processor = time.monotonic(), _processor_seconds()
+    yield
+    print(
+        f"  {time.monotonic() - began:6.1f} s, {_processor_seconds() - processor:5.1f} s of "
+        f"processor, load {os.getloadavg()[0]:4.1f}  {what}",
+        flush=True,
+    )
+
+
+def _processor_seconds() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def read_page() -> FirstHour:
     """Return what the page says."""
     text = PAGE.read_text(encoding="utf-8")
@@ -60,23 +83,22 @@ def read_page() -> FirstHour:
 def follow(page: FirstHour, work: Path, environment: Mapping[str, str]) -> str | None:
     """Do in the directory *work* what *page* says; return what went otherwise than it says.
 
-    Prints how long each command took. The names of programs are looked up in the PATH of
-    *environment*.
+    Prints how long each command took, see `told`. The names of programs are looked up in the PATH
+    of *environment*.
     """
     for name, program in page.files.items():
         (work / name).write_text(program, encoding="utf-8")
     said = ""
     for command, shown in page.commands:
-        began = time.monotonic()
-        done = subprocess.run(  # noqa: S603  # our own page
-            ["/bin/bash", "-c", f"exec {command}"],
-            cwd=work,
-            env=dict(environment),
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        print(f"  {time.monotonic() - began:5.1f} s  {command}", flush=True)
+        with told(command):
+            done = subprocess.run(  # noqa: S603  # our own page
+                ["/bin/bash", "-c", f"exec {command}"],
+                cwd=work,
+                env=dict(environment),
+                capture_output=True,
+                text=True,
+                check=False,
+            )
         said = done.stdout
         if shown == "Killed":
             if done.returncode != -signal.SIGKILL:

@@ -19,6 +19,7 @@ import tempfile
 import time
 import zipfile
 from collections.abc import Iterable
+from contextlib import nullcontext
 from pathlib import Path
 
 import first_hour
@@ -172,15 +173,22 @@ def _try(python: str, wheel: Path, sdist: Path, extra: str) -> dict[str, object]
             "run": [inside, "-I", "-W", "error::SyntaxWarning", "-c", lines],
         }
         problem = None
+        # A newcomer's pip has built no PySpark before: with the page it has a cache of its own.
+        fresh = {"XDG_CACHE_HOME": str(place / "cache")} if extra == FIRST_HOUR else {}
         for name, command in steps.items():
-            done = subprocess.run(
-                command, cwd=work, capture_output=True, text=True, check=False, env=_clean()
-            )
+            with first_hour.told(name) if extra == FIRST_HOUR else nullcontext():
+                done = subprocess.run(
+                    command,
+                    cwd=work,
+                    capture_output=True,
+                    text=True,
+                    check=False,
+                    env=_clean() | fresh,
+                )
             if done.returncode:
                 problem = f"{name}: {(done.stderr or done.stdout).strip()[-300:]}"
                 break
         if extra == FIRST_HOUR and problem is None:
-            print(f"  {time.monotonic() - began:5.1f} s  to install {page.extras}", flush=True)
             problem = first_hour.follow(page, work, _container_like(place, environment))
         if extra == SDIST and problem is None:
             problem = differing(_built(wheel), _installed(environment))
