@@ -103,6 +103,7 @@ mypy: $(STAMP)
 	$(BIN)/mypy
 	@$(BIN)/python tools/docs_programs.py build/docs-programs
 	$(BIN)/mypy --config-file tools/docs_mypy.ini --scripts-are-modules build/docs-programs/*.py
+	$(BIN)/ruff check --isolated --select F821 --config 'builtins = ["spark"]' build/docs-programs/excerpts
 
 layers: $(STAMP)
 	$(BIN)/lint-imports --no-logo
