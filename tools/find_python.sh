@@ -5,7 +5,7 @@
 set -euo pipefail
 
 incapable=""
-for name in ${PYTHON:-python3.11 python3.12 python3.13 python3 python}; do
+for name in ${PYTHON:-python3.11 python3.12 python3.13 python3.14 python3 python}; do
     "$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || continue
     if "$name" -c 'import ensurepip, venv' 2>/dev/null; then
         echo "$name"
@@ -17,6 +17,6 @@ done
 if [ -n "$incapable" ]; then
     echo "setup: $incapable cannot create virtual environments (no ensurepip); on Debian or Ubuntu: apt-get install python3-venv" >&2
 else
-    echo "setup: found no Python 3.11 or newer (looked for: ${PYTHON:-python3.11 python3.12 python3.13 python3 python}); install one, or name it: make setup PYTHON=/path/to/python3.11" >&2
+    echo "setup: found no Python 3.11 or newer (looked for: ${PYTHON:-python3.11 python3.12 python3.13 python3.14 python3 python}); install one, or name it: make setup PYTHON=/path/to/python3.11" >&2
 fi
 exit 1
