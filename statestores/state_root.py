@@ -78,6 +78,10 @@ class StateRoot:
         self._place = place
         self._stores = dict(stores)
 
+    def __repr__(self) -> str:
+        place = self._place.url if isinstance(self._place, ObjectStorage) else str(self._place)
+        return f"<state root {place!r}, stores: {', '.join(sorted(self._stores)) or 'none'}>"
+
     @classmethod
     def create(
         cls,

@@ -64,6 +64,10 @@ class Task(Closing):
         self._is_half_committed = False
         self._is_half_rolled_back = False
 
+    def __repr__(self) -> str:
+        names = ", ".join(sorted(self._stores))
+        return f"<task {self._id}, stores: {names}{'' if self._open else ', closed'}>"
+
     @property
     def id(self) -> TaskId:
         """The task's name."""

@@ -54,8 +54,11 @@ def test_a_store_says_what_it_is_and_where(tmp_path: Path) -> None:
     assert repr(store) == f"<key-value store 'counts', sqlite in {str(path)!r}, closed>"
 
     root = ss.StateRoot.create(tmp_path / "state")
+    assert repr(root) == f"<state root {str(root.path)!r}, stores: none>"
     root.add_store(COUNTS, partitions=1)
+    assert repr(root).endswith(", stores: counts>")
     with open_task(root, TaskId(0, 0), ["counts"], backend="memory") as task:
+        assert repr(task) == "<task 0_0, stores: counts>"
         assert repr(task.store(COUNTS)).startswith("<key-value store 'counts', memory in ")
 
 
