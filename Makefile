@@ -274,7 +274,7 @@ docs-types: $(STAMP) $(DOCS_STAMP) ## Check the programs of README and docs with
 release: $(STAMP) ## Build what HEAD is into dist/: sdist, wheel, checksums, SBOM, provenance, an index
 	@$(BIN)/python tools/release.py $(RELEASE_ARGS)
 
-# Ten minutes or more for each Python, most of it spent downloading.
+# Half an hour for four Pythons, most of it spent downloading; a busy machine takes longer.
 .PHONY: try-release
 try-release: $(STAMP) ## Install dist/ into bare environments: sdist, each extra alone, the first hour (TRY_ARGS)
 	@$(BIN)/python tools/try_release.py $(TRY_ARGS)
