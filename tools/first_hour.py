@@ -19,6 +19,8 @@ PAGE = Path(__file__).resolve().parents[1] / "docs" / "first-hour.md"
 
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _INSTALLED = re.compile(r"^pip install 'statestores\[(.*)\]'$", re.MULTILINE)
+"""A line that installs the package, perhaps with more than it had before."""
+
 _SAVED_AS = re.compile(r"`(\w+\.py)`")
 
 _COMMITTED = 2
@@ -30,7 +32,10 @@ class FirstHour:
     """What the page tells its reader to do."""
 
     extras: str
-    """What is installed, as it stands between the brackets."""
+    """What is installed first, as it stands between the brackets."""
+
+    more_extras: tuple[str, ...]
+    """The same of what is installed later on."""
 
     files: dict[str, str]
     """The programs, by the names under which they are saved."""
@@ -65,6 +70,7 @@ def read_page() -> FirstHour:
     text = PAGE.read_text(encoding="utf-8")
     files: dict[str, str] = {}
     commands: list[tuple[str, str]] = []
+    installed: list[str] = []
     end = 0
     for block in _BLOCK.finditer(text):
         before, end = text[end : block.start()], block.end()
@@ -75,13 +81,20 @@ def read_page() -> FirstHour:
             for typed in re.split(r"^\$ ", block[2], flags=re.MULTILINE)[1:]:
                 command, _, shown = typed.partition("\n")
                 commands.append((command, shown.strip()))
+        else:
+            for line in _INSTALLED.finditer(block[2]):
+                if installed:
+                    commands.append((line[0], ""))
+                installed.append(line[1])
     commands.append((f"python {[*files][-1]}", ""))  # the page says so in a sentence
-    (extras,) = _INSTALLED.findall(text)
-    return FirstHour(extras=extras, files=files, commands=commands)
+    first, *more = installed
+    return FirstHour(extras=first, more_extras=tuple(more), files=files, commands=commands)
 
 
-def follow(page: FirstHour, work: Path, environment: Mapping[str, str]) -> str | None:
+def follow(page: FirstHour, work: Path, environment: Mapping[str, str], wheel: str) -> str | None:
     """Do in the directory *work* what *page* says; return what went otherwise than it says.
+
+    What it installs later comes from *wheel*, a URL, as what it installs first has come.
 
     Prints how long each command took, see `told`. The names of programs are looked up in the PATH
     of *environment*.
@@ -90,9 +103,10 @@ def follow(page: FirstHour, work: Path, environment: Mapping[str, str]) -> str |
         (work / name).write_text(program, encoding="utf-8")
     said = ""
     for command, shown in page.commands:
+        typed = _INSTALLED.sub(rf"pip install -q 'statestores[\1] @ {wheel}'", command)
         with told(command):
             done = subprocess.run(  # noqa: S603  # our own page
-                ["/bin/bash", "-c", f"exec {command}"],
+                ["/bin/bash", "-c", f"exec {typed}"],
                 cwd=work,
                 env=dict(environment),
                 capture_output=True,

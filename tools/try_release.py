@@ -207,7 +207,8 @@ def _try(python: str, wheel: Path, sdist: Path, extra: str) -> dict[str, object]
                 problem = f"{name}: {(done.stderr or done.stdout).strip()[-300:]}"
                 break
         if is_stranger and problem is None:
-            problem = first_hour.follow(page, work, _container_like(place, environment))
+            bare = _container_like(place, environment)
+            problem = first_hour.follow(page, work, bare, wheel.resolve().as_uri())
         if extra == SDIST and problem is None:
             problem = differing(_built(wheel), _installed(environment))
         size = sum(file.stat().st_size for file in environment.rglob("*") if file.is_file())
