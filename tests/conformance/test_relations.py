@@ -176,18 +176,20 @@ def test_every_form_of_read_is_asked(kind: Kind) -> None:
     points = {alike.read.method for alike in kind.points()}
 
     assert iterated < asked
-    assert {split.whole.method for split in kind.columns()} <= {"get_many"}
+    columns = {split.whole.method for split in kind.columns()}
+    assert columns <= {"get_many", "fetch_many"}
     assert {split.whole.method for split in kind.splits()} <= iterated
     assert list(kind.same_now(60))
     assert points
     # No read of the contract is forgotten: those that take arguments, but for what is approximate.
     store = _open_on_memory(kind)
     offered = {name for name in _READS if hasattr(store, name)}
-    assert offered <= asked | points
+    assert offered <= asked | points | columns
 
 
 _READS = {"get", "get_many", "range", "prefix_scan", "history", "scan_as_of", "fetch"} | {
     "fetch_range",
+    "fetch_many",
     "fetch_all",
     "fetch_session",
     "find_sessions",

@@ -26,9 +26,10 @@ _STAGED = sorted(name for name in FAILPOINTS if name.startswith(("stage.", "publ
 _SEEN_BY_BOTH = ["json.written", "json.durable", "json.renamed", "changelog.append.written"]
 _BY_OTHERS = (
     *("stage.", "publish.", "vacuum.", "task.", "sink.", "kafka."),
-    *("objects.", "reset.", "copies.", "reshard."),
+    *("objects.", "operator.", "reset.", "copies.", "reshard.", "native."),
 )
-"""What staged writes, the crash kit of the suite and the tests of tasks come by."""
+"""What staged writes, the crash kit of the suite, and the tests of tasks, of Spark's operators and
+of native snapshots come by."""
 
 _LOGGED = sorted(name for name in FAILPOINTS if not name.startswith(_BY_OTHERS))
 _PROGRAM = Path(__file__).parent / "kit" / "killed_lives.py"

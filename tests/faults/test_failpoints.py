@@ -11,9 +11,12 @@ from lives import logged_life, plain_life, staged_life
 from statestores.errors import InvalidArgumentError
 from statestores.failpoints import FAILPOINTS, arm, disarm, reach
 
-_OF_TASKS = ("task.", "sink.", "kafka.", "objects.", "operator.", "reset.", "copies.", "reshard.")
+_OF_TASKS = (
+    *("task.", "sink.", "kafka.", "objects.", "operator.", "reset.", "copies.", "reshard."),
+    "native.",
+)
 """Reached, and died at, in ``tests/tasks``, ``tests/processing``, ``tests/kafka``,
-``tests/resharding``, ``tests/object_log`` and ``tests/spark``."""
+``tests/resharding``, ``tests/object_log``, ``tests/spark`` and ``tests/logged_store``."""
 
 
 @pytest.fixture(autouse=True)

@@ -68,7 +68,7 @@ def join_as_of(
 
     >>> from statestores.opening import open_store
     >>> from statestores.spi import Versioned
-    >>> rates = open_store("", Versioned("rates", history_retention_ms=1000), backend="memory")
+    >>> rates = open_store("rates", Versioned("rates", history_retention_ms=1000), backend="memory")
     >>> rates.put_many([b"EUR", b"EUR"], [b"1.08", b"1.10"], [100, 200])
     2
     >>> trades = pa.record_batch({"currency": [b"EUR", b"EUR", b"USD"], "time": [150, 200, 200]})
