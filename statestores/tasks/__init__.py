@@ -14,7 +14,8 @@ from statestores.tasks.local_directory import LocalDirectory, Orphan, RemovedEng
 from statestores.tasks.opening import open_task
 from statestores.tasks.rebuilding import OnCorruption, Rebuild
 from statestores.tasks.restore_progress import RestoreListener, RestoreProgress
-from statestores.tasks.standby import Standby, open_standby
+from statestores.tasks.standby import Standby
+from statestores.tasks.standby_opening import open_standby
 from statestores.tasks.task import Task
 from statestores.tasks.task_id import TaskId
 from statestores.tasks.task_manager import TaskManager

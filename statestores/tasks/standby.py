@@ -8,9 +8,8 @@ of its own.
 import math
 import shutil
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -28,22 +27,16 @@ from statestores.errors import (
     StorageError,
     StoreClosedError,
 )
-from statestores.files.local_path import local_path
 from statestores.logged_store import LoggedStore, join_changelog
-from statestores.logged_store.native_start import begin_from_native
 from statestores.logged_store.object_opening import ReadyEngine, bring_up, ready_copy, take_over
 from statestores.object_log import ObjectChangelog
-from statestores.opening import BytesStore, open_bytes_store, typed_store
-from statestores.semantics.every_kind.arguments import check_store_name
+from statestores.opening import BytesStore, typed_store
 from statestores.spi.closing import Closing
-from statestores.spi.durability import Durability
 from statestores.spi.metrics.metric import Metrics
 from statestores.spi.offsets import offset_after
 from statestores.spi.stores.store import Isolation, ReadOnlyStore
 from statestores.staging.staged_write import finish_staged_writes
 from statestores.state_root import StateRoot
-from statestores.tasks.copying.directory_source import DirectorySource
-from statestores.tasks.copying.object_source import ObjectSource
 from statestores.tasks.copying.source import CopySource
 from statestores.tasks.copying.steady_changelog import SteadyLog
 from statestores.tasks.lag import LagInfo
@@ -82,7 +75,7 @@ class Standby(Closing):
         self._partition = partition
         self._logged = changelog_partition(store.name, partition)
         self._promoted: LoggedStore[Any] | None = None
-        with _closed_on_failure(store):
+        with closed_on_failure(store):
             self._is_loading = source.is_unloaded(store)
         self._follower: threading.Thread | None = None
         self._stop_following = threading.Event()
@@ -421,75 +414,10 @@ class Standby(Closing):
         return store
 
 
-def open_standby(
-    root: StateRoot | str | PathLike[str],
-    name: str,
-    partition: int,
-    directory: str | PathLike[str],
-    *,
-    backend: str | None = None,
-    options: Mapping[str, object] | None = None,
-    durability: Durability = Durability.POWER_LOSS,
-) -> Standby:
-    """Open a copy of *partition* of the store *name*, whose engine lies in *directory*.
-
-    Nothing is read yet: call `Standby.poll`, or `Standby.follow`. *durability* is that of the
-    store's commits once it is promoted.
-
-    Raises:
-        StoreNotFoundError: There is no such state root or store.
-        InvalidArgumentError: The store has no such partition, or *directory* is the active one's.
-        StateStoreError: As `statestores.open_store`.
-    """
-    check_store_name(name)
-    state = root if isinstance(root, StateRoot) else StateRoot.open(root)
-    own = local_path(directory, "directory")
-    if state.storage is None and own.resolve() == state.partition(name, partition).path.resolve():
-        raise InvalidArgumentError(
-            f"{str(own)!r} is where the active store of partition {partition} of {name!r} lies; "
-            "give the standby a directory of its own"
-        )
-    source = copy_source(state, name, partition)
-    specification = state.store(name).specification
-
-    def open_copy() -> BytesStore:
-        is_new_here = isinstance(source, ObjectSource) and not source.knows(own)
-        if state.storage is None:
-            begin_from_native(own, specification, state.partition(name, partition), backend)
-        store = open_bytes_store(
-            own,
-            specification,
-            backend=backend,
-            options=options,
-            durability=durability,
-            restorable=True,
-        )
-        if isinstance(source, ObjectSource) and is_new_here:
-            with _closed_on_failure(store):
-                source.note_in(own, store)
-        return store
-
-    return Standby(state, source, partition, own, open_copy)
-
-
 @contextmanager
-def _closed_on_failure(store: BytesStore) -> Iterator[None]:
+def closed_on_failure(store: BytesStore) -> Iterator[None]:
     """Close *store* if what follows raises."""
     with ExitStack() as on_failure:
         on_failure.enter_context(store)
         yield
         on_failure.pop_all()
-
-
-def copy_source(root: StateRoot, name: str, partition: int) -> CopySource:
-    """Return what a copy of *partition* of the store *name* has its rows from.
-
-    Raises:
-        StoreNotFoundError: There is no such store.
-        InvalidArgumentError: It has no such partition.
-    """
-    root.check_partition(name, partition)
-    if root.storage is not None:
-        return ObjectSource(root.object_log(name), partition)
-    specification = root.store(name).specification
-    return DirectorySource(root.partition(name, partition), specification, partition)

@@ -14,7 +14,8 @@ from statestores.tasks.local_directory import LocalDirectory
 from statestores.tasks.opening import open_task
 from statestores.tasks.rebuilding import OnCorruption
 from statestores.tasks.restore_progress import RestoreListener
-from statestores.tasks.standby import Standby, open_standby
+from statestores.tasks.standby import Standby
+from statestores.tasks.standby_opening import open_standby
 from statestores.tasks.task import Task
 from statestores.tasks.task_groups import TaskGroups
 from statestores.tasks.task_id import TaskId
