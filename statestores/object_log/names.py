@@ -49,6 +49,10 @@ class Names:
         """What staged changes begin with."""
         return f"{self.store}/data/"
 
+    def staged_by(self, name: str) -> str:
+        """Return the id of the write that has staged the object *name*."""
+        return name.removeprefix(self.staged).partition("/")[0]
+
     @property
     def segments(self) -> str:
         """What segments begin with."""

@@ -94,9 +94,7 @@ def _behind_their_operator(names: Names, staged: list[str]) -> Steps[list[str]]:
     very batch, or is beaten by it. So what no entry names now is folded, or never counts.
     """
     found = {
-        name: whose
-        for name in staged
-        if (whose := operator_of(name.removeprefix(names.staged).split("/")[0])) is not None
+        name: whose for name in staged if (whose := operator_of(names.staged_by(name))) is not None
     }
     if not found:
         return []
@@ -105,7 +103,7 @@ def _behind_their_operator(names: Names, staged: list[str]) -> Steps[list[str]]:
         name
         for name, (operator, begun) in found.items()
         if begun <= view.batches.get(operator_stream(operator), -1)
-        and name.removeprefix(names.staged).split("/")[0] not in view.counting
+        and names.staged_by(name) not in view.counting
     ]
 
 
@@ -121,6 +119,5 @@ def _never_to_count(
     return [
         name
         for name in staged
-        if 0 <= begun_at(write := name.removeprefix(names.staged).split("/")[0]) < before
-        and write not in view.counting
+        if 0 <= begun_at(write := names.staged_by(name)) < before and write not in view.counting
     ]

@@ -21,7 +21,7 @@ def _voided_like_others(write: str, before: int) -> bool:
 
 def _all_that_is_staged(names: Names, staged: list[str]) -> Steps[list[str]]:
     view = yield from catch_up(names, ())
-    ids = {name: name.removeprefix(names.staged).split("/")[0] for name in staged}
+    ids = {name: names.staged_by(name) for name in staged}
     return [name for name, each in ids.items() if operator_of(each) and each not in view.counting]
 
 
