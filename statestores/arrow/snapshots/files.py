@@ -92,14 +92,14 @@ class LocalFiles(SnapshotFiles):
                 size = path.stat().st_size
             except FileNotFoundError as error:
                 raise missing(self.shown(entry.name)) from error
-        check_size(size, entry, self.shown(entry.name))
+        check_size(size, entry.bytes, self.shown(entry.name))
 
     def check_sum(self, entry: FileEntry) -> None:
         self.check_size(entry)
         path = self._directory / entry.name
         with reporting("read", path):
             found = checksum_of(path)
-        check_sum(found, entry, self.shown(entry.name))
+        check_sum(found, entry.crc32c, self.shown(entry.name))
 
     @contextmanager
     def open(self, entry: FileEntry) -> Iterator[pa.NativeFile]:
@@ -135,28 +135,28 @@ def missing(shown: str) -> SnapshotCorruptedError:
     return SnapshotCorruptedError(f"{shown} is missing, and the manifest names it; {ADVICE}")
 
 
-def check_size(size: int, entry: FileEntry, shown: str) -> None:
-    """Accept a file of *size* bytes for *entry*; *shown* names it.
+def check_size(size: int, wanted: int, shown: str) -> None:
+    """Accept a file of *size* bytes where a manifest says *wanted*; *shown* names it.
 
     Raises:
         SnapshotCorruptedError: It has another size.
     """
-    if size != entry.bytes:
+    if size != wanted:
         raise SnapshotCorruptedError(
-            f"{shown} has {size} bytes, and the manifest {entry.bytes}: the file is "
-            f"{'cut off' if size < entry.bytes else 'too long'}; {ADVICE}"
+            f"{shown} has {size} bytes, and the manifest {wanted}: the file is "
+            f"{'cut off' if size < wanted else 'too long'}; {ADVICE}"
         )
 
 
-def check_sum(found: int, entry: FileEntry, shown: str) -> None:
-    """Accept a file with the CRC32C *found* for *entry*; *shown* names it.
+def check_sum(found: int, wanted: int, shown: str) -> None:
+    """Accept a file with the CRC32C *found* where a manifest says *wanted*; *shown* names it.
 
     Raises:
         SnapshotCorruptedError: The manifest has another one.
     """
-    if found != entry.crc32c:
+    if found != wanted:
         raise SnapshotCorruptedError(
-            f"{shown} has the CRC32C {found:08x}, and the manifest {entry.crc32c:08x}: "
+            f"{shown} has the CRC32C {found:08x}, and the manifest {wanted:08x}: "
             f"the file is damaged; {ADVICE}"
         )
 

@@ -15,6 +15,7 @@ import google_crc32c
 from statestores.arrow.file_access import checksum_of, reporting
 from statestores.arrow.snapshots.checked_json import ADVICE
 from statestores.arrow.snapshots.directory import native_path
+from statestores.arrow.snapshots.files import check_size, check_sum, missing
 from statestores.arrow.snapshots.manifest import MANIFEST_NAME
 from statestores.arrow.snapshots.native_manifest import (
     NATIVE_MANIFEST_NAME,
@@ -53,7 +54,7 @@ class NativePart:
         """
         for path, file in self._present():
             with reporting("read", path):
-                _check_sum(checksum_of(path), file, path)
+                check_sum(checksum_of(path), file.crc32c, repr(str(path)))
 
     def copy_to(self, target: Path) -> None:
         """Copy the files into the empty directory *target*, each checked as it is copied (SNP-29).
@@ -66,7 +67,7 @@ class NativePart:
         """
         for path, file in self._present():
             with reporting("copy", path):
-                _check_sum(_copied(path, target / file.name), file, path)
+                check_sum(_copied(path, target / file.name), file.crc32c, repr(str(path)))
             reach("native.restoring")
 
     def _present(self) -> Iterator[tuple[Path, NativeFile]]:
@@ -83,12 +84,10 @@ class NativePart:
         for file in self.manifest.files:
             path = directory / file.name
             with reporting("read", path):
-                size = path.stat().st_size if path.is_file() else -1
-            if size != file.bytes:
-                raise SnapshotCorruptedError(
-                    f"{str(path)!r} has {max(size, 0)} bytes, and the manifest says {file.bytes}; "
-                    f"{ADVICE}"
-                )
+                if not path.is_file():
+                    raise missing(repr(str(path)))
+                size = path.stat().st_size
+            check_size(size, file.bytes, repr(str(path)))
             yield path, file
 
 
@@ -117,19 +116,6 @@ def read_native(snapshot: Path) -> NativePart | None:
             f"{str(path)!r} is the native part of another snapshot than {str(snapshot)!r}; {ADVICE}"
         )
     return NativePart(path, manifest)
-
-
-def _check_sum(found: int, file: NativeFile, path: Path) -> None:
-    """Accept a file with the CRC32C *found*.
-
-    Raises:
-        SnapshotCorruptedError: The manifest has another one.
-    """
-    if found != file.crc32c:
-        raise SnapshotCorruptedError(
-            f"{str(path)!r} has the CRC32C {found:08x}, and the manifest {file.crc32c:08x}: the "
-            f"file is damaged; {ADVICE}"
-        )
 
 
 def _copied(source: Path, target: Path) -> int:

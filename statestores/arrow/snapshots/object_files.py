@@ -45,7 +45,7 @@ class ObjectFiles(SnapshotFiles):
         size = self._sizes.get(entry.name)
         if size is None:
             raise missing(self.shown(entry.name))
-        check_size(size, entry, self.shown(entry.name))
+        check_size(size, entry.bytes, self.shown(entry.name))
 
     def check_sum(self, entry: FileEntry) -> None:
         self._whole(entry)
@@ -74,7 +74,7 @@ class ObjectFiles(SnapshotFiles):
         found = self._storage.read_range(name, start, stop - start)
         if found is None:
             raise missing(self.shown(entry.name))
-        check_size(entry.bytes - (stop - start) + len(found), entry, self.shown(entry.name))
+        check_size(entry.bytes - (stop - start) + len(found), entry.bytes, self.shown(entry.name))
         return pa.py_buffer(found)
 
     def _whole(self, entry: FileEntry) -> bytes | mmap.mmap:
@@ -87,9 +87,9 @@ class ObjectFiles(SnapshotFiles):
         shown = self.shown(entry.name)
         if not isinstance(found, Found):
             raise missing(shown)
-        check_size(len(found.data), entry, shown)
+        check_size(len(found.data), entry.bytes, shown)
         computed: int = google_crc32c.value(found.data)
-        check_sum(computed, entry, shown)
+        check_sum(computed, entry.crc32c, shown)
         if self._in_memory + len(found.data) <= KEPT_BYTES:
             self._in_memory += len(found.data)
             self._kept[entry.name] = found.data
