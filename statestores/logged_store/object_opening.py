@@ -73,7 +73,7 @@ def open_in_objects(
     Raises:
         StateStoreError: As `statestores.logged_store.open_logged_store`.
     """
-    engine = _opener(directory, specification, backend, options, durability)
+    engine = restorable_engine(directory, specification, backend, options, durability)
     ready = ready_engine(root, specification, partition, local_path(directory, "directory"), engine)
     with ExitStack() as on_failure:
         on_failure.callback(ready.close)
@@ -127,7 +127,7 @@ def restore_from_objects(
     Raises:
         StateStoreError: As `statestores.logged_store.open_logged_store`.
     """
-    engine = _opener(directory, specification, backend, options, Durability.POWER_LOSS)
+    engine = restorable_engine(directory, specification, backend, options, Durability.POWER_LOSS)
     ready = ready_engine(root, specification, partition, local_path(directory, "directory"), engine)
     with closing(ready):
         check_committed(ready.reader, ready.committed)
@@ -221,7 +221,7 @@ def _ready(
     return ReadyEngine(store, reader, logged, committed, snapshots, specification)
 
 
-def _opener(
+def restorable_engine(
     directory: str | PathLike[str],
     specification: StoreSpecification[Any, Any],
     backend: str | None,

@@ -7,12 +7,17 @@ anything carried out, restored, or written (TSK-17).
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from functools import partial
 from typing import Any
 
 from statestores.changelog import ChangelogOptions
-from statestores.logged_store.object_opening import ReadyEngine, bring_up, ready_engine, take_over
-from statestores.opening import BytesStore, open_bytes_store
+from statestores.logged_store.object_opening import (
+    ReadyEngine,
+    bring_up,
+    ready_engine,
+    restorable_engine,
+    take_over,
+)
+from statestores.opening import BytesStore
 from statestores.spi.durability import Durability
 from statestores.state_root import StateRoot
 from statestores.storage import ObjectStorage
@@ -94,15 +99,7 @@ def _ready(
     """Open the engine of the store *name*, or a new one in place of a damaged one."""
     specification = root.store(name).specification
     directory = local.partition(name, task.partition)
-    open_engine = partial(
-        open_bytes_store,
-        directory,
-        specification,
-        backend=backend,
-        options=options,
-        durability=durability,
-        restorable=True,
-    )
+    open_engine = restorable_engine(directory, specification, backend, options, durability)
 
     def opened() -> BytesStore:
         # Whatever is damaged here, the log has it from its first offset on.
