@@ -9,19 +9,16 @@ The server is the one of the tests, moto in one thread, so both sides wait for t
 take turns, ratios are computed within a round, and medians are given.
 """
 
-import json
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http import HTTPStatus
-from http.client import HTTPConnection
 from itertools import count
 from pathlib import Path
 from random import Random
-from typing import Annotated, Any
+from typing import Annotated
 
 import pyspark
 import typer
@@ -41,12 +38,15 @@ from statestores_benchmarks.spark.comparison import (
 from statestores_benchmarks.spark.rows import PARTITIONS, STORE, fill, parquet_of
 
 _CHECKOUT = Path(__file__).parents[3]
-_SERVER = _CHECKOUT / "tests" / "object_log" / "kit" / "serial_s3.py"
+sys.path.append(str(_CHECKOUT / "tests" / "object_log" / "kit"))
+
+from s3 import Bucket, Server  # noqa: E402  # after the path to it
+
 _MAVEN = _CHECKOUT / "tools" / "maven_libraries.py"
 _POM = _CHECKOUT / "tools" / "s3a" / "pom.xml"
 _JARS = _CHECKOUT / "build" / "s3a-libraries"
-_BUCKET = "bench"
-_KEY_ID, _SECRET = "bench", "no-secret"
+_PATIENT = {"client_options": {"allow_http": True, "timeout": "120s"}}
+"""A file of half of the rows takes longer than what tests wait for."""
 _RECORDS = 1_000
 _COMMITS = 20
 _COUNTS = ss.KeyValue("counts", key=ss.int64, value=ss.utf8)
@@ -63,14 +63,15 @@ def main(
     if unknown := chosen - {"read", "commit"}:
         raise typer.BadParameter(f"{unknown.pop()!r} is none of: read, commit")
     console = Console()
-    with tempfile.TemporaryDirectory(prefix="statestores-s3-") as temporary, _server() as port:
-        directory = Path(temporary)
+    with tempfile.TemporaryDirectory(prefix="statestores-s3-") as temporary, Server() as server:
+        directory, bucket = Path(temporary), server.bucket()
+        bucket = bucket._replace(options={**bucket.options, **_PATIENT})
         if "commit" in chosen:
-            with _commit(directory / "engine", port) as comparison:
+            with _commit(directory / "engine", bucket) as comparison:
                 console.print(table(comparison, measured(comparison, rounds)))
         if "read" in chosen:
-            spark = session(directory, _s3a(port))
-            comparison = _read(spark, directory, port, rows)
+            spark = session(directory, _s3a(bucket))
+            comparison = _read(spark, directory, bucket, rows)
             console.print(table(comparison, measured(comparison, rounds)))
             spark.stop()
 
@@ -78,9 +79,8 @@ def main(
 # What is compared.
 
 
-def _read(spark: SparkSession, directory: Path, port: int, rows: int) -> Comparison:
-    url, options = f"s3://{_BUCKET}/root", _options(port)
-    root = ss.StateRoot.create(url, storage_options=options)
+def _read(spark: SparkSession, directory: Path, bucket: Bucket, rows: int) -> Comparison:
+    root = ss.StateRoot.create(bucket.root, storage_options=bucket.options)
     root.add_store(STORE, partitions=PARTITIONS)
     for number in range(PARTITIONS):
         with (
@@ -88,17 +88,17 @@ def _read(spark: SparkSession, directory: Path, port: int, rows: int) -> Compari
             ss.open_logged_store(root, STORE, number, directory=engine) as logged,
         ):
             fill(logged, number, rows)
-    files = open_storage(f"s3://{_BUCKET}/parquet", options)
+    files = open_storage(f"s3://{bucket.name}/parquet", bucket.options)
     local = parquet_of(directory, rows)
     for file in sorted(local.iterdir()):
         files.create(file.name, file.read_bytes())
-    reader = spark.read.format("statestores").options(**_spark_options(port))
+    reader = spark.read.format("statestores").options(**bucket.spark_options)
 
     def ours() -> DataFrame:
-        return reader.load(url)
+        return reader.load(bucket.root)
 
     def theirs() -> DataFrame:
-        return spark.read.parquet(f"s3a://{_BUCKET}/parquet")
+        return spark.read.parquet(f"s3a://{bucket.name}/parquet")
 
     require_equal(ours(), theirs())
     return Comparison(
@@ -114,12 +114,12 @@ def _read(spark: SparkSession, directory: Path, port: int, rows: int) -> Compari
 
 
 @contextmanager
-def _commit(directory: Path, port: int) -> Iterator[Comparison]:
+def _commit(directory: Path, bucket: Bucket) -> Iterator[Comparison]:
     """Give commits of a store on the server, and puts of as many bytes as one of them takes."""
-    options, url = _options(port), f"s3://{_BUCKET}/commits"
+    url, options = f"s3://{bucket.name}/commits", bucket.options
     root = ss.StateRoot.create(url, storage_options=options)
     root.add_store(_COUNTS, partitions=1)
-    there, storage = open_storage(url, options), open_storage(f"s3://{_BUCKET}/puts", options)
+    there, storage = open_storage(url, options), open_storage(f"s3://{bucket.name}/puts", options)
     noise, numbers = Random(1), count()
     with ss.open_logged_store(root, _COUNTS, 0, directory=directory) as logged:
 
@@ -135,12 +135,9 @@ def _commit(directory: Path, port: int) -> Iterator[Comparison]:
         (made,) = [each for each in there.list("") if each.name not in before]
         data = noise.randbytes(made.size)
 
-        def put() -> None:
-            storage.create(f"object-{next(numbers)}", data)
-
         def puts() -> None:
             for _ in range(_COMMITS):
-                put()
+                storage.create(f"object-{next(numbers)}", data)
 
         yield Comparison(
             title=f"{_COMMITS} commits of {_RECORDS:,} records against puts of {made.size:,} bytes",
@@ -153,44 +150,7 @@ def _commit(directory: Path, port: int) -> Iterator[Comparison]:
         )
 
 
-# The server.
-
-
-@contextmanager
-def _server() -> Iterator[int]:
-    """Give the port of an S3 server with a bucket."""
-    command = [sys.executable, str(_SERVER)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as own:  # noqa: S603  # ours
-        try:
-            port = int(next(iter(own.stdout or ())))
-            connection = HTTPConnection("127.0.0.1", port, timeout=30)
-            connection.request("PUT", f"/{_BUCKET}")
-            if connection.getresponse().status != HTTPStatus.OK:
-                raise SystemExit("the S3 server makes no bucket")
-            connection.close()
-            yield port
-        finally:
-            own.kill()
-
-
-def _options(port: int) -> dict[str, Any]:
-    return {
-        "endpoint": f"http://127.0.0.1:{port}",
-        "access_key_id": _KEY_ID,
-        "secret_access_key": _SECRET,
-        "region": "us-east-1",
-        "client_options": {"allow_http": True, "timeout": "120s"},
-    }
-
-
-def _spark_options(port: int) -> dict[str, str]:
-    options = _options(port)
-    names = ("access_key_id", "secret_access_key")
-    secrets = {name: options.pop(name) for name in names}
-    return {"storageOptions": json.dumps(options), "storageSecrets": json.dumps(secrets)}
-
-
-def _s3a(port: int) -> dict[str, str]:
+def _s3a(bucket: Bucket) -> dict[str, str]:
     """Return Spark's settings for ``s3a://``, of the Hadoop that this Spark has."""
     (client,) = (Path(pyspark.__file__).parent / "jars").glob("hadoop-client-api-*.jar")
     version = client.stem.removeprefix("hadoop-client-api-")
@@ -200,12 +160,12 @@ def _s3a(port: int) -> dict[str, str]:
     )
     jars = sorted(Path(found.stdout.strip()).glob("*.jar"))
     settings = {
-        "endpoint": f"http://127.0.0.1:{port}",
-        "endpoint.region": "us-east-1",
+        "endpoint": bucket.options["endpoint"],
+        "endpoint.region": bucket.options["region"],
         "path.style.access": "true",
         "connection.ssl.enabled": "false",
-        "access.key": _KEY_ID,
-        "secret.key": _SECRET,
+        "access.key": bucket.options["access_key_id"],
+        "secret.key": bucket.options["secret_access_key"],
     }
     hadoop = {f"spark.hadoop.fs.s3a.{name}": value for name, value in settings.items()}
     return hadoop | {"spark.jars": ",".join(map(str, jars))}
