@@ -23,7 +23,7 @@ from statestores.spi.offsets import TopicPartition
 from statestores.spi.specification import (
     StoreSpecification,
 )
-from statestores.staging.staged_write import refuse_unfinished_write
+from statestores.staging.unfinished_write import refuse_unfinished_write
 from statestores.state_root import PartitionDirectory, StateRoot
 
 

@@ -30,7 +30,7 @@ from statestores.spi.stores.timestamped_key_value import TimestampedKeyValueStor
 from statestores.spi.stores.versioned import VersionedStore
 from statestores.spi.stores.window import WindowStore
 from statestores.spi.window_specification import Window
-from statestores.staging.staged_write import finish_staged_writes
+from statestores.staging.unfinished_write import finish_staged_writes
 from statestores.state_root import StateRoot
 from statestores.storage import is_storage_url
 

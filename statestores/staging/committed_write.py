@@ -5,8 +5,9 @@ far it has come. Nothing here can be taken back, and all of it can be done again
 """
 
 import shutil
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from statestores.arrow.snapshots.directory import list_snapshots
 from statestores.changelog import Changelog, FileChangelog, FrameKind, change_schema
 from statestores.errors import StoreCorruptedError, StoreMismatchError
 from statestores.failpoints import reach
+from statestores.files.directory_lock import DirectoryLock
 from statestores.opening import backend_of
 from statestores.spi.durability import Durability
 from statestores.spi.specification import StoreSpecification
@@ -23,10 +25,11 @@ from statestores.staging.write_intent import (
     WriteIntent,
     finished,
     intended_frames,
+    staging_directory,
     store_intent,
     write_directory,
 )
-from statestores.state_root import PartitionDirectory
+from statestores.state_root import PartitionDirectory, StateRoot
 
 _AT_A_TIME = 4
 """Partitions that are appended to at the same time; each has a frame or two in memory."""
@@ -104,6 +107,21 @@ def remove_write(write: Path) -> None:
     with reporting("remove", write):
         if write.is_dir():
             shutil.rmtree(write)
+
+
+@contextmanager
+def writing(store_directory: Path) -> Iterator[None]:
+    """Keep others from publishing or finishing a write of the store."""
+    lock = DirectoryLock.acquire(staging_directory(store_directory))
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def partitions_of(root: StateRoot, store: str) -> dict[int, PartitionDirectory]:
+    """Return the directories of all partitions of *store*, by number."""
+    return {number: root.partition(store, number) for number in range(root.store(store).partitions)}
 
 
 def _several_at_a_time(work: Callable[[int], None], partitions: Collection[int]) -> None:

@@ -3,11 +3,10 @@
 Tasks `stage` rows: files below ``ROOT/<store>/.writes/<write id>/`` that nobody reads. Then one
 process publishes the files of the tasks that succeeded: it takes the writer's lock of every
 partition, makes an intent durable, which is the commit point, and appends to the changelogs. When
-it dies after that, the next writer finishes the write (`finish_staged_writes`), and readers read it
+it dies after that, the next writer finishes the write (`unfinished_write`), and readers read it
 as finished all along. When it dies before, nothing has happened.
 """
 
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -18,35 +17,39 @@ from uuid import uuid4
 
 import pyarrow as pa
 
-from statestores.arrow.file_access import reporting
 from statestores.changelog import (
     Changelog,
     change_schema,
     changelog_partition,
 )
 from statestores.errors import (
-    CommitConflictError,
     InvalidArgumentError,
     StorageError,
-    StoreCorruptedError,
 )
 from statestores.failpoints import reach
-from statestores.files.directory_lock import LOCK_FILE, DirectoryLock
 from statestores.files.local_path import local_path
 from statestores.files.lock_waiting import COMMIT_TIMEOUT_MS, when_unlocked
 from statestores.generations import current_home
 from statestores.partitioning import partitioner_by_name
 from statestores.spi.specification import StoreSpecification
-from statestores.staging.committed_write import carry_out, finish, open_log, remove_write
+from statestores.staging.committed_write import (
+    carry_out,
+    finish,
+    open_log,
+    partitions_of,
+    remove_write,
+    writing,
+)
 from statestores.staging.next_sequence import next_sequence, numbers_duplicates
 from statestores.staging.staged_rows import StagedFile, StagedWriter, check_staged
+from statestores.staging.unfinished_write import check_has_write
 from statestores.staging.write_intent import (
-    INTENT_FILE,
     PartitionWrite,
     StreamBatch,
     WriteIntent,
     check_write_id,
     finished,
+    is_unfinished,
     planned,
     read_intent,
     staging_directory,
@@ -54,9 +57,6 @@ from statestores.staging.write_intent import (
     write_directory,
 )
 from statestores.state_root import PartitionDirectory, StateRoot
-
-ABANDONED_AFTER_MS = 24 * 60 * 60 * 1000
-"""Staged rows that nobody has touched for this long belong to a job that died."""
 
 Mode: TypeAlias = Literal["append", "overwrite"]
 """Whether a write adds to what is there, or replaces it."""
@@ -176,7 +176,7 @@ class Publisher:
             try:
                 self._carry_out(directory, intent)
             except StorageError as error:
-                if not _is_committed(directory, write_id):
+                if not is_unfinished(directory, write_id):
                     raise
                 raise StorageError(
                     f"the write {write_id!r} to {self._specification.name!r} is committed, and "
@@ -236,11 +236,11 @@ def publishing(root: StateRoot, store: str) -> Iterator[Publisher]:
         StoreLockedError: Another writer has a partition open, or publishes at this moment.
         StoreCorruptedError, StorageError: A changelog is damaged, or the disk failed.
     """
-    directories = _partitions(root, store)
+    directories = partitions_of(root, store)
     directory = root.home(store)
     specification = root.store(store).specification
     root.check_current(store)
-    with _writing(directory), ExitStack() as logs:
+    with writing(directory), ExitStack() as logs:
         root.check_current(store)
         previous = read_intent(directory)
         finish(directories, specification, previous)
@@ -310,83 +310,6 @@ def write_at_once(
         raise
 
 
-def finish_staged_writes(
-    root: StateRoot, store: str, *, abandoned_after_ms: int = ABANDONED_AFTER_MS
-) -> bool:
-    """Finish a write whose publisher has died after its commit; return whether there was one.
-
-    Every writer calls it before it opens a changelog, and `refuse_unfinished_write` after. Staged
-    rows that were never published are removed when nobody has touched them for
-    *abandoned_after_ms*. Costs reading one file when there is nothing to do.
-
-    Raises:
-        StoreNotFoundError: There is no such store.
-        StoreReshardedError: It has other partitions since *root* was opened.
-        StoreLockedError: Someone publishes or finishes a write at this moment, or has a partition
-            open that the unfinished write needs.
-        StoreCorruptedError, StorageError: The intent, a staged file or a changelog is damaged.
-    """
-    directories = _partitions(root, store)
-    directory = root.home(store)
-    root.check_current(store)
-    with reporting("look into", directory):
-        if not staging_directory(directory).is_dir():
-            return False
-    intent = read_intent(directory)
-    unfinished = intent is not None and not intent.finished
-    abandoned = list(_abandoned(directory, abandoned_after_ms))
-    if not unfinished and not abandoned:
-        return False
-    with _writing(directory):
-        root.check_current(store)
-        intent = read_intent(directory)
-        found = finish(directories, root.store(store).specification, intent)
-        for write in abandoned:
-            remove_write(write)
-    return found
-
-
-def refuse_unfinished_write(
-    store_directory: Path, end_offsets: Mapping[int, int] | None = None
-) -> None:
-    """Accept a store that has no unfinished write on its changelogs, and has the last one.
-
-    For a writer that has just taken the lock of changelogs, which end at *end_offsets*: a publisher
-    may have committed and died since it called `finish_staged_writes`.
-
-    Raises:
-        CommitConflictError: There is one; close the changelog and begin again.
-        StoreCorruptedError: A changelog ends before the last write.
-    """
-    intent = read_intent(store_directory)
-    check_has_write(store_directory, intent, end_offsets or {})
-    if intent is not None and not intent.finished:
-        raise CommitConflictError(
-            f"the write {intent.write_id!r} in {str(store_directory)!r} is committed and not "
-            "finished; call finish_staged_writes() and open the store again"
-        )
-
-
-def check_has_write(
-    store_directory: Path, intent: WriteIntent | None, end_offsets: Mapping[int, int]
-) -> None:
-    """Accept changelogs that end at *end_offsets*, if none lacks what *intent* has finished.
-
-    Raises:
-        StoreCorruptedError: One does.
-    """
-    if intent is None or not intent.finished:
-        return
-    for number, end in end_offsets.items():
-        write = intent.partitions.get(number)
-        if write is not None and end < write.end_offset:
-            raise StoreCorruptedError(
-                f"the changelog of {store_directory.name!r} ends before {end} in partition "
-                f"{number}, and the write {intent.write_id!r} has left it at {write.end_offset}: "
-                "it has been removed, or put back from an older copy; put back the newest one"
-            )
-
-
 def discard(root: str | PathLike[str], store: str, write_id: str) -> None:
     """Remove what was staged for a write that will not be published; repeating it is no error.
 
@@ -397,7 +320,7 @@ def discard(root: str | PathLike[str], store: str, write_id: str) -> None:
         StorageError: They cannot be removed.
     """
     directory = current_home(local_path(root, "root"), store)
-    if _is_committed(directory, write_id):
+    if is_unfinished(directory, write_id):
         return
     remove_write(write_directory(directory, write_id))
     for empty in (staging_directory(directory), directory, directory.parent):
@@ -405,37 +328,3 @@ def discard(root: str | PathLike[str], store: str, write_id: str) -> None:
             empty.rmdir()
         except OSError:  # not empty, or gone: somebody else's
             return
-
-
-def _is_committed(store_directory: Path, write_id: str) -> bool:
-    """Return whether *write_id* is committed and not finished."""
-    intent = read_intent(store_directory)
-    return intent is not None and intent.write_id == write_id and not intent.finished
-
-
-@contextmanager
-def _writing(store_directory: Path) -> Iterator[None]:
-    """Keep others from publishing or finishing a write of the store."""
-    lock = DirectoryLock.acquire(staging_directory(store_directory))
-    try:
-        yield
-    finally:
-        lock.release()
-
-
-def _partitions(root: StateRoot, store: str) -> dict[int, PartitionDirectory]:
-    return {number: root.partition(store, number) for number in range(root.store(store).partitions)}
-
-
-def _abandoned(store_directory: Path, after_ms: int) -> Iterator[Path]:
-    """Yield the directories of writes that were staged long ago and never published."""
-    oldest_ns = time.time_ns() - after_ms * 1_000_000
-    staging = staging_directory(store_directory)
-    intent = read_intent(store_directory)
-    kept = {INTENT_FILE, LOCK_FILE}
-    if intent is not None and not intent.finished:
-        kept.add(intent.write_id)
-    with reporting("list", staging):
-        for path in sorted(staging.iterdir()):
-            if path.name not in kept and path.is_dir() and path.stat().st_mtime_ns < oldest_ns:
-                yield path

@@ -184,6 +184,12 @@ def read_intent(store_directory: Path) -> WriteIntent | None:
     )
 
 
+def is_unfinished(store_directory: Path, write_id: str) -> bool:
+    """Return whether *write_id* is committed and has not been finished."""
+    intent = read_intent(store_directory)
+    return intent is not None and intent.write_id == write_id and not intent.finished
+
+
 def _partition_write(number: int, fields: Fields) -> PartitionWrite:
     fields.only("base_offset", "end_offset", "files", "first_sequence")
     base = fields.integer("base_offset")

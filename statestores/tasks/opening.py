@@ -13,7 +13,7 @@ from statestores.logged_store import LoggedStore, join_changelog
 from statestores.root_document import TASKS_DIRECTORY
 from statestores.semantics.every_kind.arguments import store_names
 from statestores.spi.durability import Durability
-from statestores.staging.staged_write import finish_staged_writes
+from statestores.staging.unfinished_write import finish_staged_writes
 from statestores.state_root import PartitionDirectory, StateRoot
 from statestores.tasks.commits.committed_ends import CommittedEnds
 from statestores.tasks.commits.directory_commits import DirectoryCommits

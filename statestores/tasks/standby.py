@@ -35,7 +35,7 @@ from statestores.spi.closing import Closing
 from statestores.spi.metrics.metric import Metrics
 from statestores.spi.offsets import offset_after
 from statestores.spi.stores.store import Isolation, ReadOnlyStore
-from statestores.staging.staged_write import finish_staged_writes
+from statestores.staging.unfinished_write import finish_staged_writes
 from statestores.state_root import StateRoot
 from statestores.tasks.copying.source import CopySource
 from statestores.tasks.copying.steady_changelog import SteadyLog

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from statestores.changelog import FileChangelog
-from statestores.staging.staged_write import finish_staged_writes, refuse_unfinished_write
+from statestores.staging.unfinished_write import finish_staged_writes, refuse_unfinished_write
 from statestores.state_root import PartitionDirectory, StateRoot
 
 

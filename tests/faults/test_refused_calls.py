@@ -22,7 +22,7 @@ from statestores.errors import MissingDriverError, StateStoreError, StorageError
 from statestores.files.directory_lock import DirectoryLock
 from statestores.registry import load_backend
 from statestores.semantics import open_on_engine
-from statestores.staging.staged_write import finish_staged_writes
+from statestores.staging.unfinished_write import finish_staged_writes
 from statestores.tasks.local_directory import LocalDirectory
 from statestores_memory import MemoryEngine
 

@@ -11,7 +11,8 @@ from statestores.changelog import FileChangelog, compact
 from statestores.errors import InvalidArgumentError, StorageError
 from statestores.reading.partition_reader import PartitionReader
 from statestores.staging import committed_write
-from statestores.staging.staged_write import StagedRows, finish_staged_writes, publish, stage
+from statestores.staging.staged_write import StagedRows, publish, stage
+from statestores.staging.unfinished_write import finish_staged_writes
 
 SPECIFICATION = ss.Window("clicks", retention_ms=1_000, window_size_ms=10, retain_duplicates=True)
 ROWS = pa.schema([("key", pa.binary()), ("value", pa.binary()), ("window_start", pa.int64())])

@@ -38,13 +38,8 @@ from statestores.logged_store import open_logged_store
 from statestores.partitioning import partitioner_by_name
 from statestores.reading.partition_reader import end_offsets
 from statestores.staging.staged_rows import StagedFile, StagedWriter, staged_batches
-from statestores.staging.staged_write import (
-    discard,
-    finish_staged_writes,
-    publish,
-    stage,
-    write_at_once,
-)
+from statestores.staging.staged_write import discard, publish, stage, write_at_once
+from statestores.staging.unfinished_write import finish_staged_writes
 from statestores.staging.write_intent import staging_directory
 
 pytestmark = pytest.mark.usefixtures("no_descriptor_leaks")

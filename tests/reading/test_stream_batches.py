@@ -12,7 +12,8 @@ from forked_programs import run
 import statestores as ss
 from statestores.changelog import change_schema
 from statestores.reading.partition_reader import PartitionReader, end_offsets
-from statestores.staging.staged_write import Mode, StagedRows, finish_staged_writes, publish, stage
+from statestores.staging.staged_write import Mode, StagedRows, publish, stage
+from statestores.staging.unfinished_write import finish_staged_writes
 from statestores.staging.write_intent import (
     StreamBatch,
     read_intent,

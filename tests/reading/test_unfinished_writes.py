@@ -28,13 +28,8 @@ from statestores.errors import (
     StoreCorruptedError,
 )
 from statestores.reading.partition_reader import end_offsets
-from statestores.staging.staged_write import (
-    Mode,
-    discard,
-    finish_staged_writes,
-    publish,
-    refuse_unfinished_write,
-)
+from statestores.staging.staged_write import Mode, discard, publish
+from statestores.staging.unfinished_write import finish_staged_writes, refuse_unfinished_write
 from statestores.staging.write_intent import read_intent, staging_directory
 
 pytestmark = pytest.mark.usefixtures("no_descriptor_leaks")

@@ -30,7 +30,7 @@ from statestores.logged_store import join_changelog
 from statestores.logged_store.object_opening import restore_from_objects
 from statestores.registry import load_backend
 from statestores.spi.durability import Durability
-from statestores.staging.staged_write import finish_staged_writes
+from statestores.staging.unfinished_write import finish_staged_writes
 from statestores.state_root import StateRoot
 from statestores.tasks.local_directory import LocalDirectory
 from statestores.tasks.rebuilding import OnCorruption, open_local

@@ -22,7 +22,7 @@ from statestores.logged_store import open_logged_store
 from statestores.opening import open_existing
 from statestores.reading.locations import Partition
 from statestores.reading.partition_places import ObjectPartition, shown_place, snapshots_of
-from statestores.staging.staged_write import finish_staged_writes
+from statestores.staging.unfinished_write import finish_staged_writes
 from statestores.state_root import StateRoot
 from statestores.storage import is_storage_url
 from statestores.upkeep import FileSnapshot

@@ -30,13 +30,8 @@ from statestores.spark.stateful_functions.record import (
     store_record,
 )
 from statestores.spark.stateful_functions.task import StatefulTask
-from statestores.staging.staged_write import (
-    Publisher,
-    StagedRows,
-    discard,
-    finish_staged_writes,
-    publishing,
-)
+from statestores.staging.staged_write import Publisher, StagedRows, discard, publishing
+from statestores.staging.unfinished_write import finish_staged_writes
 from statestores.staging.write_intent import read_intent, write_directory
 from statestores.state_root import StateRoot
 

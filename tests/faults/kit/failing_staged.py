@@ -12,7 +12,8 @@ import statestores as ss
 from statestores.changelog import change_schema
 from statestores.errors import StateStoreError
 from statestores.failpoints import arm, disarm
-from statestores.staging.staged_write import StagedRows, finish_staged_writes, publish, stage
+from statestores.staging.staged_write import StagedRows, publish, stage
+from statestores.staging.unfinished_write import finish_staged_writes
 
 _BEFORE, _WRITE, _NEXT = 2, 3, 4
 

@@ -23,7 +23,8 @@ from statestores.changelog import ChangelogOptions, FileChangelog, change_schema
 from statestores.logged_store import LoggedStore, catching_up, open_logged_store
 from statestores.semantics import open_on_engine
 from statestores.spi import Durability, Engine
-from statestores.staging.staged_write import finish_staged_writes, publish, stage
+from statestores.staging.staged_write import publish, stage
+from statestores.staging.unfinished_write import finish_staged_writes
 from statestores_memory import MemoryEngine
 
 STORE = ss.KeyValue("logged")
