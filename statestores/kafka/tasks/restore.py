@@ -1,12 +1,13 @@
 """What is to be restored: the stores of one task, and how far each of them has come."""
 
+import time
 from collections.abc import Callable, Iterable
 from threading import Lock
 
 from confluent_kafka import Message
 
 from statestores.arrow.progress import Progress
-from statestores.errors import ChangelogCorruptedError
+from statestores.errors import BrokerError, ChangelogCorruptedError
 from statestores.failpoints import reach
 from statestores.kafka.changelog_rows import ChangelogRow
 from statestores.kafka.messages import offset_of, time_of
@@ -111,3 +112,19 @@ class Way:
         if self.reporter is not None:
             total = max(self.total, self.rows)
             self.reporter(Progress(rows=self.rows, bytes=self.bytes, total_rows=total, offset=last))
+
+    def hangs(self, seconds: float) -> BrokerError | None:
+        """Return the failure of a wait of so many *seconds* for an open transaction, if it is one.
+
+        Brokers may lose the end of one (KIP-664). Whether what it hides was committed is not known,
+        so a task is not run without it.
+        """
+        if self.waits_since is None or self.waits_since >= time.monotonic() - seconds:
+            return None
+        place = self.logged.changelog
+        return BrokerError(
+            f"a transaction has been open in partition {place.partition} of the changelog "
+            f"{place.topic!r} for {seconds:.0f} s, from offset {self.following} on, and nobody "
+            "ends it: find it with Kafka's `kafka-transactions.sh find-hanging`, end it with its "
+            "`abort`, and start again"
+        )

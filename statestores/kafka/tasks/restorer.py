@@ -21,13 +21,13 @@ from confluent_kafka import KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from statestores.arrow.progress import Progress
-from statestores.errors import BrokerError, StateStoreError, StoreClosedError
+from statestores.errors import StateStoreError, StoreClosedError
 from statestores.kafka.broker_errors import broker_error
 from statestores.kafka.client_settings import CLIENT_LOGGER, ClientSettings, OffsetReset
 from statestores.kafka.cluster import Cluster, may_pass
 from statestores.kafka.messages import offset_of, place_of
 from statestores.kafka.readers import consumed, open_reader
-from statestores.kafka.tasks.group_offsets import GroupOffsets
+from statestores.kafka.tasks.input_positions import InputPositions
 from statestores.kafka.tasks.restore import Restore, Way
 from statestores.kafka.tasks.shared_snapshots import SharedSnapshots
 from statestores.kafka.tasks.task_stores import TaskStores
@@ -68,14 +68,9 @@ class Restorer:
             InvalidOptionError: The client refuses its settings.
         """
         self._cluster = cluster
-        self._offset_reset: OffsetReset = offset_reset
-        self._internal = frozenset(internal)
         self._listener = listener
         self._snapshots = snapshots
         self._consumer = open_reader(settings, application)
-        self._offsets = GroupOffsets(
-            self._consumer, cluster, offset_reset=offset_reset, internal=internal
-        )
         self._asked: SimpleQueue[Restore | _Copies] = SimpleQueue()
         self._done: SimpleQueue[Restore] = SimpleQueue()
         self._waiting: list[Restore] = []
@@ -84,6 +79,13 @@ class Restorer:
         self._look_due = 0.0
         timeout_ms = int(settings.producer("any")["transaction.timeout.ms"])
         self._hanging_seconds = timeout_ms / 1_000 + _HANGING_SECONDS
+        self._positions = InputPositions(
+            self._consumer,
+            cluster,
+            offset_reset=offset_reset,
+            internal=internal,
+            hanging_seconds=self._hanging_seconds,
+        )
         self._stopping = Event()
         self._thread = Thread(target=self._work, name="restore", daemon=True)
         self._thread.start()
@@ -182,8 +184,7 @@ class Restorer:
     def _prepare(self, restore: Restore) -> bool:
         """Find out what *restore* has to read; False when the group's offsets are undecided."""
         try:
-            if not self._ask_offsets(restore):
-                self._give_up_undecided(restore)
+            if not self._positions.find(restore):
                 return False
             standby = self._standbys.pop(restore.task, None)
             if standby is not None:
@@ -198,19 +199,6 @@ class Restorer:
         if not restore.remaining:
             self._end(restore, None)
         return True
-
-    def _give_up_undecided(self, restore: Restore) -> None:
-        """Fail what waits for the group's offsets as long as no transaction may take."""
-        now = time.monotonic()
-        if restore.undecided_since is None:
-            restore.undecided_since = now
-        elif now - restore.undecided_since > self._hanging_seconds:
-            raise BrokerError(
-                f"the group's committed offsets of {', '.join(map(str, restore.inputs))} have been "
-                f"undecided for {self._hanging_seconds:.0f} s: a transaction holds them, and "
-                "nobody ends it; look for it with Kafka's `kafka-transactions.sh`, restart the "
-                "broker that coordinates the group if there is none, and start again"
-            )
 
     def _find_ways(self, restore: Restore, stores: TaskStores) -> None:
         """Find out what the changelogs have that *stores* lack, and read it from now on."""
@@ -284,21 +272,6 @@ class Restorer:
             place: each for place, each in self._running.items() if each is not restore
         }
 
-    def _ask_offsets(self, restore: Restore) -> bool:
-        """Find out where the inputs go on; False while a transaction is about to say it."""
-        known = self._offsets.committed(restore.inputs)
-        if known is None:
-            return False
-        restore.committed = known
-        known = self._offsets.with_records(known)
-        begun = self._offsets.beginnings(place for place in restore.inputs if place not in known)
-        restore.must_say_beginnings = self._offset_reset == "latest" and any(
-            place.topic not in self._internal for place in begun
-        )
-        restore.next_offsets = known | begun
-        restore.input_ends = self._cluster.ends(restore.inputs, committed=True)
-        return True
-
     def _assign(self) -> None:
         """Read what is left of all changelogs."""
         self._consumer.assign(
@@ -342,13 +315,10 @@ class Restorer:
         try:
             self._find_ways(restore, restore.stores)
         except StateStoreError as failure:
-            if restore.is_standby:
-                self._lose(restore, failure)
-            else:
-                self._fail(restore, failure)
-        else:
-            if not restore.remaining:
-                self._end(restore, None)
+            self._fail(restore, failure)
+            return
+        if not restore.remaining:
+            self._end(restore, None)
         self._assign()
 
     def _note_end(self, place: TopicPartition, offset: int, restore: Restore) -> None:
@@ -374,25 +344,12 @@ class Restorer:
                 way.end = max(way.end, end, way.following)
 
     def _give_up_hanging(self) -> None:
-        """Fail what waits for a transaction that should long have ended.
-
-        Brokers may lose the end of one (KIP-664). Whether what it hides was committed is not known,
-        so a task is not run without it.
-        """
-        oldest = time.monotonic() - self._hanging_seconds
+        """Fail what waits for a transaction that should long have ended."""
         for place, restore in list(self._running.items()):
             way = restore.remaining.get(place)
-            if way is not None and way.waits_since is not None and way.waits_since < oldest:
-                self._fail(
-                    restore,
-                    BrokerError(
-                        f"a transaction has been open in partition {place.partition} of the "
-                        f"changelog {place.topic!r} for {self._hanging_seconds:.0f} s, from "
-                        f"offset {way.following} on, and nobody ends it: find it with Kafka's "
-                        "`kafka-transactions.sh find-hanging`, end it with its `abort`, and start "
-                        "again"
-                    ),
-                )
+            failure = None if way is None else way.hangs(self._hanging_seconds)
+            if failure is not None:
+                self._fail(restore, failure)
 
     def _take(self, place: TopicPartition, messages: list[Message]) -> None:
         """Give the store of *place* those of *messages* that it has not got."""
@@ -405,11 +362,7 @@ class Restorer:
             if following:
                 way.take(following)
         except StateStoreError as failure:
-            if restore.is_standby:
-                self._lose(restore, failure)
-                self._assign()
-            else:
-                self._fail(restore, failure)
+            self._fail(restore, failure)
 
     def _arrive(self, place: TopicPartition, restore: Restore) -> None:
         """Note that one store has everything."""
@@ -421,7 +374,11 @@ class Restorer:
             self._end(restore, None)
         self._assign()
 
-    def _fail(self, restore: Restore, failure: BaseException) -> None:
+    def _fail(self, restore: Restore, failure: StateStoreError) -> None:
+        if restore.is_standby:
+            self._lose(restore, failure)
+            self._assign()
+            return
         self._forget(restore)
         self._assign()
         self._end(restore, failure)
