@@ -6,6 +6,7 @@ Each change is one step under a lock, so whoever asks sees a task once, in one s
 from dataclasses import dataclass
 from threading import Lock
 
+from statestores.errors import InvalidStateStoreError, StoreNotFoundError
 from statestores.tasks.standby import Standby
 from statestores.tasks.task import Task
 from statestores.tasks.task_id import TaskId
@@ -38,6 +39,22 @@ class Published:
             **self.opening,
             **dict.fromkeys(self.tasks, TaskState.RUNNING),
         }
+
+    def task(self, task_id: TaskId) -> Task:
+        """Return the task *task_id*, which runs.
+
+        Raises:
+            InvalidStateStoreError: It is restoring or promoting.
+            StoreNotFoundError: It is not active here.
+        """
+        if task_id in self.tasks:
+            return self.tasks[task_id]
+        if task_id in self.opening:
+            raise InvalidStateStoreError(
+                f"the task {task_id} is {self.opening[task_id].value} here; try again"
+            )
+        active = ", ".join(str(each) for each in sorted(self.tasks)) or "none"
+        raise StoreNotFoundError(f"the task {task_id} is not active here; active: {active}")
 
 
 class TaskBoard:

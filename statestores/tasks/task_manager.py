@@ -11,21 +11,17 @@ from statestores.changelog import ChangelogOptions, changelog_partition
 from statestores.changelog.options import check_changelog_options
 from statestores.errors import (
     InvalidArgumentError,
-    InvalidStateStoreError,
     StateStoreError,
-    StoreClosedError,
-    StoreNotFoundError,
 )
 from statestores.registry import load_backend
 from statestores.semantics.every_kind.arguments import durability_of
 from statestores.semantics.every_kind.store_options import split_options
 from statestores.spi.closing import Closing
 from statestores.spi.durability import Durability
-from statestores.spi.metrics.catalog import tagged
 from statestores.spi.metrics.metric import Metrics
 from statestores.spi.offsets import TopicPartition
 from statestores.spi.specification import StoreSpecification
-from statestores.spi.stores.store import Isolation, ReadOnlyStore
+from statestores.spi.stores.store import ReadOnlyStore
 from statestores.state_root import StateRoot
 from statestores.tasks.copying.copy_source import copy_source
 from statestores.tasks.idle_offsets import IdleOffsets
@@ -266,21 +262,7 @@ class TaskManager(Closing):
         Raises:
             UnknownStateStoreError: No group has such a store.
         """
-        group = self._groups.group_of(name)
-        found: dict[int, ReadOnlyStore] = {}
-        # What is closed at this moment, or loading, is not here.
-        for task_id, task in self.tasks.items():
-            if task_id.group == group:
-                with suppress(StoreClosedError):
-                    store = task.logged_store(name).store
-                    found[task_id.partition] = store.read_only(Isolation.READ_COMMITTED)
-        if include_stale:
-            for task_id, standbys in self.standbys.items():
-                for standby in standbys:
-                    if standby.name == name and task_id.partition not in found:
-                        with suppress(InvalidStateStoreError, StoreClosedError):
-                            found[task_id.partition] = standby.read_only(include_stale=True)
-        return found
+        return self._reports.local_stores(name, include_stale=include_stale)
 
     def unready(self, name: str) -> dict[int, str]:
         """Return the partitions of the store *name* that become active here, with their state.
@@ -372,14 +354,7 @@ class TaskManager(Closing):
 
         Any thread may ask, also while tasks move. Reading the lag of standbys reads changelogs.
         """
-        active = [metric for task in self.tasks.values() for metric in task.metrics()]
-        copies = [
-            metric
-            for task_id, standbys in self.standbys.items()
-            for standby in standbys
-            for metric in tagged(standby.metrics(), {"task-id": str(task_id)})
-        ]
-        return (*active, *copies, *self._restores.metrics())
+        return self._reports.metrics()
 
     def orphans(self) -> list[Orphan]:
         """Return what lies in the local directory and belongs to no store."""
@@ -401,16 +376,7 @@ class TaskManager(Closing):
             InvalidStateStoreError: It is restoring or promoting.
             StoreNotFoundError: It is not active here.
         """
-        wanted = TaskId.of(task_id)
-        now = self._board.now()
-        if wanted in now.tasks:
-            return now.tasks[wanted]
-        if wanted in now.opening:
-            raise InvalidStateStoreError(
-                f"the task {wanted} is {now.opening[wanted].value} here; try again"
-            )
-        active = ", ".join(str(each) for each in sorted(now.tasks)) or "none"
-        raise StoreNotFoundError(f"the task {wanted} is not active here; active: {active}")
+        return self._board.now().task(TaskId.of(task_id))
 
     def close(self) -> None:
         """Close every task and standby; pending writes are forgotten. Idempotent."""

@@ -1,9 +1,12 @@
-"""How far the tasks of a process are, running or not: lags and offset sums (KIP-535, KIP-441)."""
+"""What tasks of a process tell: stores to read, lags, offset sums (KIP-535, KIP-441), metrics."""
 
 from collections.abc import Callable
 from contextlib import suppress
 
-from statestores.errors import StoreClosedError
+from statestores.errors import InvalidStateStoreError, StoreClosedError
+from statestores.spi.metrics.catalog import tagged
+from statestores.spi.metrics.metric import Metrics
+from statestores.spi.stores.store import Isolation, ReadOnlyStore
 from statestores.tasks.copying.source import CopySource
 from statestores.tasks.idle_offsets import IdleOffsets
 from statestores.tasks.lag import LATEST_OFFSET, LagInfo, task_offset_sum
@@ -55,6 +58,40 @@ class TaskReports:
             with suppress(StoreClosedError):
                 lags[task_id] = task.lags()
         return lags
+
+    def metrics(self) -> Metrics:
+        """Return the metrics of every task, standby and running restore (MET-10, MET-11)."""
+        now = self._board.now()
+        active = [metric for task in now.tasks.values() for metric in task.metrics()]
+        copies = [
+            metric
+            for task_id, standbys in now.standbys.items()
+            for standby in standbys
+            for metric in tagged(standby.metrics(), {"task-id": str(task_id)})
+        ]
+        return (*active, *copies, *self._restores.metrics())
+
+    def local_stores(self, name: str, *, include_stale: bool) -> dict[int, ReadOnlyStore]:
+        """Return a facade of each partition of the store *name* that can be read here now.
+
+        Raises:
+            UnknownStateStoreError: No group has such a store.
+        """
+        group, now = self._groups.group_of(name), self._board.now()
+        found: dict[int, ReadOnlyStore] = {}
+        # What is closed at this moment, or loading, is not here.
+        for task_id, task in now.tasks.items():
+            if task_id.group == group:
+                with suppress(StoreClosedError):
+                    store = task.logged_store(name).store
+                    found[task_id.partition] = store.read_only(Isolation.READ_COMMITTED)
+        if include_stale:
+            for task_id, standbys in now.standbys.items():
+                for standby in standbys:
+                    if standby.name == name and task_id.partition not in found:
+                        with suppress(InvalidStateStoreError, StoreClosedError):
+                            found[task_id.partition] = standby.read_only(include_stale=True)
+        return found
 
     def _restore_lag(self, task_id: TaskId, name: str) -> LagInfo:
         """Return the lag of a store that is being restored, from what its restore tells."""
