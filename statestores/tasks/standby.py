@@ -5,7 +5,6 @@ writer runs, on this machine or on another that sees the state root. Its engine 
 of its own.
 """
 
-import math
 import shutil
 import threading
 from collections.abc import Callable, Iterator
@@ -19,7 +18,6 @@ from statestores.arrow.snapshots.reader import Snapshot
 from statestores.changelog import ChangelogOptions, changelog_partition
 from statestores.engine_creation import ENGINE_DIRECTORY
 from statestores.errors import (
-    InvalidArgumentError,
     InvalidStateStoreError,
     OffsetOutOfRangeError,
     SnapshotCorruptedError,
@@ -39,14 +37,12 @@ from statestores.staging.unfinished_write import finish_staged_writes
 from statestores.state_root import StateRoot
 from statestores.tasks.copying.source import CopySource
 from statestores.tasks.copying.steady_changelog import SteadyLog
+from statestores.tasks.follower import FOLLOW_INTERVAL_S, Follower
 from statestores.tasks.lag import LagInfo
 from statestores.tasks.task_metrics import UpdateMeter
 
 _ATTEMPTS = 10
 """How often a poll begins again, when the writer deletes what it reads."""
-
-FOLLOW_INTERVAL_S = 0.1
-"""How long a following standby waits before it looks for new changes, by default."""
 
 
 class Standby(Closing):
@@ -77,12 +73,9 @@ class Standby(Closing):
         self._promoted: LoggedStore[Any] | None = None
         with closed_on_failure(store):
             self._is_loading = source.is_unloaded(store)
-        self._follower: threading.Thread | None = None
-        self._stop_following = threading.Event()
-        self._failure: StateStoreError | None = None
+        self._follower = Follower(self.poll, f"standby-{store.name}-{partition}")
         self._polling = threading.Lock()
         self._meter = UpdateMeter()
-        self._interval_s = FOLLOW_INTERVAL_S
 
     @property
     def name(self) -> str:
@@ -102,13 +95,12 @@ class Standby(Closing):
     @property
     def failure(self) -> StateStoreError | None:
         """What keeps `follow` from going on, or has ended it; ``None`` while nothing does."""
-        return self._failure
+        return self._follower.failure
 
     @property
     def is_following(self) -> bool:
         """Whether `follow` was called, and neither `stop` nor a `failure` has ended it."""
-        follower = self._follower
-        return follower is not None and follower.is_alive()
+        return self._follower.is_running
 
     @property
     def lag(self) -> LagInfo:
@@ -223,41 +215,11 @@ class Standby(Closing):
             InvalidArgumentError: The interval is no number from 0, or the standby follows already.
         """
         self._opened()
-        if type(interval_s) not in {int, float} or not 0 <= interval_s < math.inf:
-            raise InvalidArgumentError(
-                f"interval_s must be a number of seconds from 0, got {interval_s!r}"
-            )
-        if self._follower is not None:
-            raise InvalidArgumentError(f"the standby of {self.name!r} follows already")
-        self._failure = None
-        self._interval_s = interval_s
-        self._stop_following.clear()
-        name = f"standby-{self.name}-{self._partition}"
-        self._follower = threading.Thread(
-            target=self._follow, args=(interval_s,), name=name, daemon=True
-        )
-        self._follower.start()
-
-    def _follow(self, interval_s: float) -> None:
-        while not self._stop_following.wait(interval_s):
-            try:
-                self.poll()
-            except OffsetOutOfRangeError as error:
-                self._failure = error  # until there is a snapshot
-            except StateStoreError as error:
-                if error.retryable:
-                    continue
-                self._failure = error
-                return
-            else:
-                self._failure = None
+        self._follower.start(interval_s)
 
     def stop(self) -> None:
         """End `follow`, and wait for the poll that is running. Idempotent."""
-        self._stop_following.set()
-        if self._follower is not None:
-            self._follower.join()
-            self._follower = None
+        self._follower.stop()
 
     def read_only(self, *, include_stale: bool = False) -> ReadOnlyStore:
         """Return a facade of the copy: some commit of the store, `lag` behind the last one.
@@ -327,7 +289,7 @@ class Standby(Closing):
                 yield
         except BaseException:
             if was_following and self.is_open:
-                self.follow(self._interval_s)
+                self.follow(self._follower.interval_s)
             raise
 
     def _made_ready(self) -> ReadyEngine:

@@ -24,6 +24,7 @@ from statestores.spi.specification import StoreSpecification
 from statestores.spi.stores.store import ReadOnlyStore
 from statestores.state_root import StateRoot
 from statestores.tasks.copying.copy_source import copy_source
+from statestores.tasks.follower import FOLLOW_INTERVAL_S
 from statestores.tasks.idle_offsets import IdleOffsets
 from statestores.tasks.lag import LagInfo
 from statestores.tasks.local_directory import (
@@ -35,7 +36,7 @@ from statestores.tasks.local_directory import (
 from statestores.tasks.rebuilding import OnCorruption, check_on_corruption
 from statestores.tasks.restore_order import bytes_to_restore
 from statestores.tasks.restore_progress import RestoreListener
-from statestores.tasks.standby import FOLLOW_INTERVAL_S, Standby
+from statestores.tasks.standby import Standby
 from statestores.tasks.task import Task
 from statestores.tasks.task_arguments import (
     check_interval,
