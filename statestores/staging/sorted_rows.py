@@ -27,14 +27,9 @@ from statestores.arrow.rows import tail_of
 from statestores.arrow.rows.spilled_runs import SpilledRuns
 from statestores.arrow.rows.tail import Tail
 from statestores.arrow.schemas import row_schema
+from statestores.arrow.snapshots.data_files import BYTES_PER_FILE, ROWS_PER_FILE, write_files
 from statestores.arrow.snapshots.manifest import FileEntry
-from statestores.arrow.snapshots.snapshot import (
-    BYTES_PER_FILE,
-    ROWS_PER_FILE,
-    SnapshotContent,
-    write_files,
-)
-from statestores.changelog import change_schema, changelog_partition
+from statestores.changelog import change_schema
 from statestores.errors import StoreCorruptedError
 from statestores.failpoints import reach
 from statestores.files.durable_directory import make_directory, make_durable
@@ -42,7 +37,6 @@ from statestores.files.local_path import local_path
 from statestores.generations import current_home
 from statestores.partitioning import partitioner_by_name
 from statestores.spi import kinds
-from statestores.spi.offsets import Position
 from statestores.spi.specification import StoreSpecification
 from statestores.staging.staged_rows import PartitionedRows, staged_size
 from statestores.staging.write_intent import check_write_id, write_directory
@@ -180,19 +174,17 @@ class SortedStager(PartitionedRows):
         """Write the files of one partition."""
         name = f"{self._attempt}-{partition}"
         directory = self._directory / name
-        logged = changelog_partition(self._specification.name, partition)
         with reporting("write into", directory):
             make_directory(directory)
             with _Puts(directory, row_schema(self._specification.kind), tail.changes()) as puts:
-                content = SnapshotContent(
-                    specification=self._specification,
-                    partition=logged,
-                    offsets={},
-                    position=Position(),
-                    stream_time_ms=None,
-                    parts=even_parts(puts),
+                files = write_files(
+                    directory,
+                    self._specification.kind,
+                    even_parts(puts),
+                    ROWS_PER_FILE,
+                    BYTES_PER_FILE,
+                    Meter(None),
                 )
-                files = write_files(directory, content, ROWS_PER_FILE, BYTES_PER_FILE, Meter(None))
                 entries = tuple(files)
             make_durable(directory)
         if not entries and not puts.deleted:

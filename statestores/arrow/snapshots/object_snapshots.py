@@ -17,6 +17,7 @@ from statestores.arrow.file_access import reporting
 from statestores.arrow.progress import Meter
 from statestores.arrow.snapshots.checked_json import ADVICE
 from statestores.arrow.snapshots.choice import ListedSnapshot, SnapshotChoice, newest_valid
+from statestores.arrow.snapshots.data_files import ROWS_PER_FILE, write_files
 from statestores.arrow.snapshots.directory import snapshot_name
 from statestores.arrow.snapshots.manifest import (
     MANIFEST_NAME,
@@ -26,12 +27,7 @@ from statestores.arrow.snapshots.manifest import (
 )
 from statestores.arrow.snapshots.object_files import ObjectFiles
 from statestores.arrow.snapshots.reader import Snapshot
-from statestores.arrow.snapshots.snapshot import (
-    ROWS_PER_FILE,
-    SnapshotContent,
-    SnapshotInfo,
-    write_files,
-)
+from statestores.arrow.snapshots.snapshot import SnapshotContent, SnapshotInfo
 from statestores.errors import (
     CommitInDoubtError,
     SnapshotCorruptedError,
@@ -153,7 +149,10 @@ class ObjectSnapshots:
         with tempfile.TemporaryDirectory(prefix="statestores-") as scratch:
             local = Path(scratch)
             with reporting("write a snapshot into", local):
-                for entry in write_files(local, content, rows_per_file, bytes_per_file, meter):
+                kind = content.specification.kind
+                for entry in write_files(
+                    local, kind, content.parts, rows_per_file, bytes_per_file, meter
+                ):
                     path = local / entry.name
                     self._put(f"{directory}/{entry.name}", path.read_bytes())
                     path.unlink()

@@ -1,26 +1,23 @@
 """A store's committed content as an immutable, checksummed directory of Arrow files (SNP-1)."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from importlib.metadata import version
-from itertools import chain, count, islice, pairwise
+from itertools import chain, islice
 from os import PathLike
 from pathlib import Path
-from struct import Struct
-from typing import Any, TypeVar
+from typing import Any
 
 import pyarrow as pa
 
-from statestores.arrow.file_access import checksums_of, reporting, write_durably
+from statestores.arrow.file_access import reporting, write_durably
 from statestores.arrow.progress import Meter, ProgressCallback
 from statestores.arrow.restore_mark import check_not_half_restored
 from statestores.arrow.row_batches import BATCH_ROWS, BatchParts, even_batches
-from statestores.arrow.schemas import row_schema
 from statestores.arrow.snapshots.committed_parts import committed_parts
+from statestores.arrow.snapshots.data_files import BYTES_PER_FILE, ROWS_PER_FILE, write_files
 from statestores.arrow.snapshots.directory import (
     publish,
     remove_stale_temporaries,
@@ -31,14 +28,9 @@ from statestores.arrow.snapshots.directory import (
 from statestores.arrow.snapshots.files import LocalFiles, path_of
 from statestores.arrow.snapshots.manifest import (
     MANIFEST_NAME,
-    BatchEntry,
-    BatchPlace,
     FileEntry,
     Manifest,
-    data_name,
-    lower_bound,
     render_manifest,
-    upper_bound,
 )
 from statestores.arrow.snapshots.reader import Snapshot, read_snapshot
 from statestores.errors import (
@@ -47,7 +39,6 @@ from statestores.errors import (
     StoreMismatchError,
 )
 from statestores.failpoints import reach
-from statestores.files.durable_directory import make_durable
 from statestores.files.local_path import local_path
 from statestores.semantics.every_kind.self_description import differences
 from statestores.serdes.descriptions import specification_from_description
@@ -55,20 +46,8 @@ from statestores.spi.offsets import Position, TopicPartition
 from statestores.spi.specification import StoreSpecification
 from statestores.spi.stores.store import StateStore
 
-ROWS_PER_FILE = 4_000_000
-"""A new file begins after this many rows, so that readers can share the work."""
-
-BYTES_PER_FILE = 256 * 1024 * 1024
-"""A new file begins after this many bytes on disk."""
-
-T = TypeVar("T")
-
-_PREAMBLE = Struct("<8s4xi")  # magic; mark of a message; length of the schema's metadata
-
 _COMPARED_ROWS = 1024
 _NO_LIMIT = 1 << 62
-
-_COMPRESSION = pa.ipc.IpcWriteOptions(compression="lz4")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,7 +209,14 @@ def write_content(
         remove_stale_temporaries(parent)
         with temporary_directory(parent) as temporary:
             manifest = content.manifest(
-                write_files(temporary, content, rows_per_file, bytes_per_file, meter)
+                write_files(
+                    temporary,
+                    content.specification.kind,
+                    content.parts,
+                    rows_per_file,
+                    bytes_per_file,
+                    meter,
+                )
             )
             write_durably(temporary / MANIFEST_NAME, render_manifest(manifest))
             reach("snapshot.manifest-written")
@@ -268,92 +254,6 @@ def _choose(
             "commit one before you write a snapshot"
         )
     return partition
-
-
-def write_files(
-    directory: Path,
-    content: SnapshotContent,
-    rows_per_file: int,
-    bytes_per_file: int,
-    meter: Meter,
-) -> Iterator[FileEntry]:
-    """Write the rows of *content* into as many files as they need; each is durable when yielded."""
-    schema, batches = row_schema(content.specification.kind), content.parts
-    parts = next(batches, None)
-    for number in count():
-        if parts is None:
-            return
-        path = directory / data_name(number)
-        entries = []
-        ends = []
-        rows = 0
-        with pa.OSFile(str(path), "wb") as file:
-            with (
-                pa.ipc.new_file(file, schema, options=_COMPRESSION) as writer,
-                ThreadPoolExecutor(1, thread_name_prefix="snapshot") as pool,
-            ):
-                while parts is not None:
-                    # Arrow joins, compresses and writes it while the engine gives the next one.
-                    wait_until_written = _begin(pool, partial(_write_batch, writer, parts))
-                    parts = next(batches, None)
-                    entry, size = wait_until_written()
-                    entries.append(entry)
-                    ends.append(file.tell())
-                    rows += entry.rows
-                    meter.add(entry.rows, size)
-                    if rows >= rows_per_file or file.tell() >= bytes_per_file:
-                        break
-            size = file.tell()
-        reach("snapshot.data-written")
-        make_durable(path)
-        places = list(pairwise([_preamble_bytes(path), *ends]))
-        whole, sums = checksums_of(path, places)
-        yield FileEntry(
-            name=path.name,
-            bytes=size,
-            crc32c=whole,
-            batches=tuple(
-                replace(entry, place=BatchPlace(at=start, bytes=stop - start, crc32c=checksum))
-                for entry, (start, stop), checksum in zip(entries, places, sums, strict=True)
-            ),
-        )
-
-
-def _write_batch(writer: pa.ipc.RecordBatchFileWriter, parts: BatchParts) -> tuple[BatchEntry, int]:
-    """Write *parts* as one batch; return what the manifest says about it, and its bytes."""
-    batch = parts.join()
-    writer.write_batch(batch)
-    keys = batch.column("key")
-    entry = BatchEntry(
-        rows=batch.num_rows,
-        first_key=lower_bound(keys[0].as_py()),
-        last_key=upper_bound(keys[-1].as_py()),
-    )
-    return entry, batch.nbytes
-
-
-def _begin(pool: ThreadPoolExecutor, write: Callable[[], T]) -> Callable[[], T]:
-    """Begin to *write* a batch, and return what waits for it and raises what it raises.
-
-    Where no threads are left, because the interpreter is ending, it is written immediately.
-    """
-    try:
-        return pool.submit(write).result
-    except RuntimeError:
-        pool.shutdown(cancel_futures=True)  # it may be in the queue; and the next ones come here
-        written = write()
-        return lambda: written
-
-
-def _preamble_bytes(path: Path) -> int:
-    """Return where the first record batch of the Arrow file *path* begins.
-
-    Before it are the magic, padded, and the schema, whose message gives the length of its own
-    metadata and has no body. Arrow writes them together with the first batch.
-    """
-    with path.open("rb") as file:
-        _, length = _PREAMBLE.unpack(file.read(_PREAMBLE.size))
-    return _PREAMBLE.size + int(length)
 
 
 def _place(temporary: Path, manifest: Manifest, parent: Path) -> Snapshot | None:
