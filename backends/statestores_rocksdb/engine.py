@@ -12,6 +12,7 @@ Invariants:
 import logging
 import os
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.metadata import version
 from itertools import islice
@@ -37,7 +38,12 @@ from statestores.spi import (
     parse_options,
 )
 from statestores.spi.engine import WriteBatch
-from statestores.spi.write_order import ORDERED_FROM, by_key, in_write_order
+from statestores.spi.write_order import (
+    ORDERED_FROM,
+    by_key,
+    columns_in_write_order,
+    in_write_order,
+)
 from statestores_rocksdb.clean_close import SEAL, seal
 from statestores_rocksdb.database import driver_options, open_database
 from statestores_rocksdb.failures import fail, is_borrow_conflict
@@ -137,17 +143,10 @@ class RocksDBEngine(ViewReads, Engine):
         synced = durability is Durability.POWER_LOSS
         try:
             writes = DriverBatch(raw_mode=True)
-            put = writes.put
-            delete = writes.delete
-            # Deletions add keys to the table of recent writes and take none away: of few, too, to
-            # sort them costs half of what it saves.
-            is_small = len(batch) < ORDERED_FROM
-            is_sorted = is_small and None in batch.values()
-            for key, value in by_key(batch) if is_sorted else in_write_order(batch):
-                if value is None:
-                    delete(key)
-                else:
-                    put(key, value)
+            try:  # no step of Python for each row
+                deque(map(writes.put, *columns_in_write_order(batch)), maxlen=0)
+            except ValueError:  # the driver's, for `None`: something is deleted
+                writes = _with_deletions(batch)
             self._write(writes, self._synced if synced else self._unsynced)
             with self._lock:
                 self._forget_view()
@@ -309,3 +308,17 @@ class RocksDBEngine(ViewReads, Engine):
         raise StoreClosedError(
             f"the RocksDB engine in {str(self._path)!r} is closed; open it again"
         )
+
+
+def _with_deletions(batch: WriteBatch) -> DriverBatch:
+    """Return the changes of *batch*, some of which are deletions, as the driver takes them."""
+    writes = DriverBatch(raw_mode=True)
+    put, delete = writes.put, writes.delete
+    # Deletions add keys to the table of recent writes and take none away: of few, too, to sort them
+    # costs half of what it saves.
+    for key, value in by_key(batch) if len(batch) < ORDERED_FROM else in_write_order(batch):
+        if value is None:
+            delete(key)
+        else:
+            put(key, value)
+    return writes

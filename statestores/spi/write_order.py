@@ -19,9 +19,17 @@ _LOOKED_AT = 16
 
 def in_write_order(batch: WriteBatch) -> Iterable[tuple[bytes, bytes | None]]:
     """Return the changes of *batch*: by their keys if it is large, as they come if they are few."""
+    return zip(*columns_in_write_order(batch), strict=True)
+
+
+def columns_in_write_order(
+    batch: WriteBatch,
+) -> tuple[Iterable[bytes], Iterable[bytes | None]]:
+    """Return the keys and the values of `in_write_order`, each by itself."""
     if len(batch) < ORDERED_FROM or _seems_in_order(list(batch)):
-        return batch.items()
-    return by_key(batch)
+        return batch, batch.values()
+    keys = sorted(batch)
+    return keys, map(batch.__getitem__, keys)
 
 
 def by_key(batch: WriteBatch) -> Iterable[tuple[bytes, bytes | None]]:

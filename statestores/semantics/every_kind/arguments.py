@@ -53,7 +53,7 @@ def check_keys(keys: list[Any]) -> None:
     Raises:
         InvalidTypeError: A key is of another type.
     """
-    if not set(map(type, keys)) <= {bytes}:
+    if list(map(type, keys)).count(bytes) < len(keys):
         for key in keys:
             check_key(key)
 
@@ -112,11 +112,39 @@ def check_times(name: str, times_ms: list[Any]) -> None:
     Raises:
         InvalidTypeError, InvalidArgumentError: One is not a time.
     """
-    if times_ms and not (
-        set(map(type, times_ms)) == {int} and min(times_ms) >= 0 and max(times_ms) <= MAX_TIME_MS
-    ):
+    highest_time(name, times_ms)
+
+
+def highest_time(name: str, times_ms: list[Any]) -> int:
+    """Accept a list of times, and return the highest, or -1 of none.
+
+    Raises:
+        InvalidTypeError, InvalidArgumentError: One is not a time.
+    """
+    if not times_ms:
+        return -1
+    highest: int = max(times_ms) if _are_ints(times_ms) else MAX_TIME_MS + 1
+    if highest > MAX_TIME_MS or min(times_ms) < 0:
         for time_ms in times_ms:
             check_time(name, time_ms)
+    return highest
+
+
+def distinct_times(name: str, times_ms: list[Any]) -> set[int]:
+    """Accept a list of times, and return each of them once.
+
+    Raises:
+        InvalidTypeError, InvalidArgumentError: One is not a time.
+    """
+    distinct = set(times_ms) if _are_ints(times_ms) else {MAX_TIME_MS + 1}
+    if distinct and (max(distinct) > MAX_TIME_MS or min(distinct) < 0):
+        highest_time(name, times_ms)
+    return distinct
+
+
+def _are_ints(values: list[Any]) -> bool:
+    """Return whether each is an ``int``, and of no class derived from it."""
+    return list(map(type, values)).count(int) == len(values)
 
 
 def check_time_range(first_ms: int | None, last_ms: int | None) -> None:
@@ -150,21 +178,26 @@ def check_session(start_ms: object, end_ms: object) -> None:
         )
 
 
-def check_sessions(starts_ms: list[Any], ends_ms: list[Any]) -> None:
+def check_sessions(starts_ms: list[Any], ends_ms: list[Any]) -> tuple[int, int] | None:
     """Accept two columns of equal length: the inclusive ends of sessions.
+
+    Return the lowest and the highest of *ends_ms*, ``None`` if there are none.
 
     Raises:
         InvalidTypeError, InvalidArgumentError: As for `check_session`.
     """
     if (
-        set(map(type, starts_ms)) | set(map(type, ends_ms)) <= {int}
-        and min(starts_ms, default=0) >= 0
-        and max(ends_ms, default=0) <= MAX_TIME_MS
+        ends_ms
+        and _are_ints(starts_ms)
+        and _are_ints(ends_ms)
+        and min(starts_ms) >= 0
+        and (highest := max(ends_ms)) <= MAX_TIME_MS
         and all(map(le, starts_ms, ends_ms))
     ):
-        return
+        return min(ends_ms), highest
     for start_ms, end_ms in zip(starts_ms, ends_ms, strict=True):
         check_session(start_ms, end_ms)
+    return None
 
 
 def check_key_range(first: object, last: object) -> None:

@@ -45,9 +45,9 @@ def is_group(index_key: bytes) -> bool:
 
 def pack_names(names: Sequence[bytes]) -> bytes:
     """Return the stored form of *names*, the keys of rows, of which there is one at least."""
-    sizes = set(map(len, names))
-    if len(sizes) == 1:
-        return sizes.pop().to_bytes(_LENGTH_BYTES) + b"".join(names)
+    size = len(names[0])
+    if list(map(len, names)).count(size) == len(names):
+        return size.to_bytes(_LENGTH_BYTES) + b"".join(names)
     return _MIXED + b"".join([len(name).to_bytes(_LENGTH_BYTES) + name for name in names])
 
 
@@ -75,9 +75,9 @@ def unpack_names(index_key: bytes, packed: bytes) -> list[bytes]:
     return names
 
 
-def groups_of(names: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
-    """Yield *names* in as many parts as they need groups."""
-    if len(names) <= MOST_NAMES and sum(map(len, names)) <= MOST_BYTES:
+def groups_of(names: Sequence[bytes], size_bytes: int) -> Iterator[Sequence[bytes]]:
+    """Yield *names*, all of which have *size_bytes*, in as many parts as they need groups."""
+    if len(names) <= MOST_NAMES and size_bytes <= MOST_BYTES:
         yield names
         return
     waiting = iter(names)

@@ -10,7 +10,7 @@ one group (`name_groups`), unless this opening has named it before. Invariants:
   opening each row is named twice at most, however often it is put.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from statestores.semantics.retained.name_groups import (
     FEWEST_NAMES,
@@ -160,7 +160,7 @@ class Naming:
         lowest = NEVER
         for span, keys in by_span.items():
             fresh, single = self._divided(span, keys, batch, has_deletions=has_deletions)
-            for part in groups_of(fresh) if fresh else ():
+            for part in self._groups(span, fresh) if fresh else ():
                 time = only or self._rows.highest_time(part)
                 index[group_key(time, next_group)] = pack_names(part)
                 next_group += 1
@@ -246,7 +246,9 @@ class Naming:
         if self._frontier is None or span <= self._frontier:
             return [], keys
         known = self._spans.get(span)
-        fresh = keys if known is None else [key for key in keys if key not in known]
+        fresh = keys
+        if known is not None and not known.isdisjoint(keys):
+            fresh = [key for key in keys if key not in known]
         single: list[bytes] = []
         if has_deletions:
             # Also of those that were named in a group: few of them were named one by one as well.
@@ -258,13 +260,18 @@ class Naming:
         is_dying = self._deaths > self._named // _NAMES_FOR_EACH_DEATH + _FREE_DEATHS
         if len(fresh) < FEWEST_NAMES or is_dying:
             return [], single + fresh
+        return fresh, single
+
+    def _groups(self, span: int, fresh: list[bytes]) -> Iterator[Sequence[bytes]]:
+        """Note that groups name *fresh* rows of *span*; return which rows each of them names."""
+        name_bytes = len(b"".join(fresh))
         self._named += len(fresh)
         if self._most_bytes is not None:
-            size = _size_of(fresh)
+            size = name_bytes + _BYTES_OF_A_NAME * len(fresh)
             self._staged.append((span, fresh, size))
             self._staged_bytes += size
             self._make_room(span, self._most_bytes)
-        return fresh, single
+        return groups_of(fresh, name_bytes)
 
     def _make_room(self, span: int, most_bytes: int) -> None:
         """Forget earlier spans for what is staged up to *span*, and *span* too if need be."""

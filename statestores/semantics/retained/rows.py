@@ -11,7 +11,6 @@ duplicate. In the engine (spec/08) there is
 
 from collections.abc import Iterable, Iterator
 from itertools import repeat
-from operator import add
 from struct import Struct
 
 from statestores.semantics.rows.escaped_keys import escape, unescape
@@ -75,17 +74,24 @@ class RetainedRows:
         return unnumbered_key(key, time_ms)
 
     def data_keys(
-        self, keys: list[bytes], times_ms: list[int], numbers: list[int] | None = None
+        self,
+        keys: list[bytes],
+        times_ms: list[int],
+        numbers: list[int] | None = None,
+        *,
+        joined: bytes | None = None,
     ) -> list[bytes]:
-        """Return the keys of many rows, without a call of Python's for each."""
-        escaped = [escape(key) for key in keys] if b"\x00" in b"".join(keys) else keys
+        """Return the keys of many rows; *joined* is all of *keys* in one, if it is at hand."""
+        escaped = keys
+        if b"\x00" in (b"".join(keys) if joined is None else joined):
+            escaped = [escape(key) for key in keys]
         suffixes: Iterable[bytes]
         if numbers is not None and self.has_number:
             suffixes = map(_SUFFIX_AND_NUMBER.pack, repeat(0), times_ms, numbers)
         else:
             packed = {time_ms: time_ms.to_bytes(SUFFIX_BYTES) for time_ms in set(times_ms)}
             suffixes = map(packed.__getitem__, times_ms)
-        return list(map(add, map(DATA.__add__, escaped), suffixes))
+        return [DATA + key + suffix for key, suffix in zip(escaped, suffixes, strict=True)]
 
     def data_keys_at(self, keys: list[bytes], time_ms: int) -> list[bytes]:
         """Return the keys of rows without a number, all with the same time."""

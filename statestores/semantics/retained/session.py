@@ -214,12 +214,12 @@ class EngineSessionStore(EngineRetainedStore, SessionReads, SessionStore[bytes, 
         check_lengths(keys=key_list, starts_ms=starts, ends_ms=ends, values=value_list)
         check_keys(key_list)
         check_values(value_list)
-        check_sessions(starts, ends)
-        bounds = self._bounds_if_accepted(ends)
-        if bounds is None:
+        bounds = check_sessions(starts, ends)
+        if bounds is None or not self._are_accepted(bounds):
             return sum(map(self._put_checked, key_list, starts, ends, value_list))
-        data_keys = self._rows.data_keys(key_list, ends, starts)
-        return self._put_rows(data_keys, value_list, bounds, sum(map(len, key_list)))
+        joined = b"".join(key_list)
+        data_keys = self._rows.data_keys(key_list, ends, starts, joined=joined)
+        return self._put_rows(data_keys, value_list, bounds, len(joined))
 
     def remove(self, key: bytes, start_ms: int, end_ms: int) -> bool:
         return self.put(key, start_ms, end_ms, None)

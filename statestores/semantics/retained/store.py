@@ -5,7 +5,7 @@ pending row was visible when it was put, so its time is above the cursor of the 
 """
 
 from abc import abstractmethod
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import ClassVar
@@ -117,17 +117,10 @@ class EngineRetainedStore(OwnerReads):
         self._puts += self._put_step
         return True
 
-    def _bounds_if_accepted(self, times_ms: Collection[int]) -> tuple[int, int] | None:
-        """Return the bounds of *times_ms* if rows with them are accepted in whatever order.
-
-        ``None`` if some may be too late, and if there are none.
-        """
-        if not times_ms:
-            return None
-        lowest, highest = min(times_ms), max(times_ms)
-        if lowest <= max(self._stream_time, highest) - self._retention_ms:
-            return None
-        return lowest, highest
+    def _are_accepted(self, bounds_ms: tuple[int, int]) -> bool:
+        """Return whether rows with times within *bounds_ms* are accepted in whatever order."""
+        lowest, highest = bounds_ms
+        return lowest > max(self._stream_time, highest) - self._retention_ms
 
     def _put_rows(
         self,

@@ -10,9 +10,9 @@ from statestores.semantics.every_kind.arguments import (
     check_keys,
     check_lengths,
     check_time,
-    check_times,
     check_value,
     check_values,
+    distinct_times,
     isolation_of,
 )
 from statestores.semantics.retained.column_rows import ColumnRows, RetainedBatch
@@ -158,16 +158,24 @@ class EngineWindowStore(EngineRetainedStore, WindowReads, WindowStore[bytes, byt
         check_lengths(keys=key_list, values=value_list, window_starts_ms=starts)
         check_keys(key_list)
         check_values(value_list)
-        check_times("window_starts_ms", starts)
-        return self._put_columns(key_list, value_list, starts)
+        distinct = distinct_times("window_starts_ms", starts)
+        if distinct and not self._has_number:
+            bounds = min(distinct), max(distinct)
+            if self._are_accepted(bounds):
+                return self._put_columns(key_list, value_list, starts, distinct, bounds)
+        return sum(map(self._put_checked, key_list, value_list, starts))
 
-    def _put_columns(self, keys: list[bytes], values: list[bytes | None], starts: list[int]) -> int:
-        """Put columns that were checked, as one where none of it can be too late."""
-        distinct = set(starts)
-        bounds = None if self._rows.has_number else self._bounds_if_accepted(distinct)
-        if bounds is None:
-            return sum(map(self._put_checked, keys, values, starts))
-        key_bytes = sum(map(len, keys))
+    def _put_columns(
+        self,
+        keys: list[bytes],
+        values: list[bytes | None],
+        starts: list[int],
+        distinct: set[int],
+        bounds: tuple[int, int],
+    ) -> int:
+        """Put columns that were checked, and none of which can be too late."""
+        joined = b"".join(keys)
+        key_bytes = len(joined)
         if len(distinct) > 1 or len(keys) < _FEWEST_AT_ONCE or self._is_watched:
             self._gather()
             if len(distinct) * _OFTEN > len(keys):
@@ -176,7 +184,7 @@ class EngineWindowStore(EngineRetainedStore, WindowReads, WindowStore[bytes, byt
                     for key, start_ms in zip(keys, starts, strict=True)
                 ]
             else:
-                data_keys = self._rows.data_keys(keys, starts)
+                data_keys = self._rows.data_keys(keys, starts, joined=joined)
             return self._put_rows(data_keys, values, bounds, key_bytes)
         start_ms = starts[0]
         columns = zip(keys, values, strict=True)

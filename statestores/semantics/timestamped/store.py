@@ -21,8 +21,8 @@ from statestores.semantics.every_kind.arguments import (
     check_lengths,
     check_reverse,
     check_time,
-    check_times,
     check_values,
+    highest_time,
     isolation_of,
     refuse_absent,
     refuse_put,
@@ -192,13 +192,14 @@ class EngineTimestampedKeyValueStore(
         Raises:
             InvalidTypeError, InvalidArgumentError: A timestamp is malformed; nothing is put.
         """
-        stamps = [time_ms for time_ms in timestamps_ms if time_ms is not None]
-        check_times("timestamp_ms", stamps)
+        stamps: list[Any] = timestamps_ms
+        if None in stamps:
+            stamps = [time_ms for time_ms in timestamps_ms if time_ms is not None]
+        reached = highest_time("timestamp_ms", stamps)
         stamped = stamped_rows(values, timestamps_ms)
         row_keys = [DATA + key for key in keys]
         self._columns = None
         self._rows.update(zip(row_keys, stamped, strict=True))
-        reached = max(stamps, default=NO_STREAM_TIME)
         if reached > self._stream_time:
             place = timestamps_ms.index(reached)
             highest = stamped[place]

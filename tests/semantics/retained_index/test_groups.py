@@ -88,7 +88,7 @@ def test_what_cannot_be_names_is_damage(packed: bytes) -> None:
 def test_a_group_has_a_bound(count: int, size: int) -> None:
     """In names and bytes, so that a small commit can read one; nothing is lost at the seams."""
     names = [b"%d" % number + bytes(size) for number in range(count)]
-    parts = [list(part) for part in groups_of(names)]
+    parts = [list(part) for part in groups_of(names, sum(map(len, names)))]
 
     assert [name for part in parts for name in part] == names
     assert all(1 <= len(part) <= MOST_NAMES for part in parts)
