@@ -158,22 +158,15 @@ class EngineWindowStore(EngineRetainedStore, WindowReads, WindowStore[bytes, byt
         check_lengths(keys=key_list, values=value_list, window_starts_ms=starts)
         check_keys(key_list)
         check_values(value_list)
-        distinct = distinct_times("window_starts_ms", starts)
-        if distinct and not self._has_number:
-            bounds = min(distinct), max(distinct)
-            if self._are_accepted(bounds):
-                return self._put_columns(key_list, value_list, starts, distinct, bounds)
-        return sum(map(self._put_checked, key_list, value_list, starts))
+        distinct_times("window_starts_ms", starts)
+        return self._put_columns(key_list, value_list, starts)
 
-    def _put_columns(
-        self,
-        keys: list[bytes],
-        values: list[bytes | None],
-        starts: list[int],
-        distinct: set[int],
-        bounds: tuple[int, int],
-    ) -> int:
-        """Put columns that were checked, and none of which can be too late."""
+    def _put_columns(self, keys: list[bytes], values: list[bytes | None], starts: list[int]) -> int:
+        """Put columns that were checked, as one where none of it can be too late."""
+        distinct = set(starts)
+        bounds = (min(distinct), max(distinct)) if distinct else (0, 0)
+        if not distinct or self._has_number or not self._are_accepted(bounds):
+            return sum(map(self._put_checked, keys, values, starts))
         joined = b"".join(keys)
         key_bytes = len(joined)
         if len(distinct) > 1 or len(keys) < _FEWEST_AT_ONCE or self._is_watched:
