@@ -79,7 +79,7 @@ def refuse_replaced(home: Path) -> None:
         raise resharded(store, root)
 
 
-def resharded(store: str, root: Path) -> StoreReshardedError:
+def resharded(store: str, root: Path | str) -> StoreReshardedError:
     """Return the error for partitions of *store* that are no longer those of the store."""
     return StoreReshardedError(
         f"the store {store!r} of {str(root)!r} has been resharded since this was opened: its "

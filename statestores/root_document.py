@@ -44,6 +44,17 @@ FORMAT_WITH_GENERATIONS: Final = 2
 """The version of a file that names a store which has been resharded. A release that does not know
 generations would look for its partitions where they are no longer, and so refuses the file."""
 
+FORMAT_WITH_LOG_GENERATIONS: Final = 3
+"""The version of a file in an object store that names a store which has been resharded there, or of
+which a reshard has begun. A release that does not know it would read and write the log that has
+ended, or may end at any moment, and so refuses the file."""
+
+LOG_GENERATION: Final = "log_generation"
+"""The field of a store's entry that says under which id its log was begun by a reshard."""
+
+MAY_HAVE_ENDED: Final = "may_have_ended"
+"""The field of a store's entry that says that its log is to be looked at: it may have an end."""
+
 
 class Placement(StrEnum):
     """Who decides the partition of a key."""
@@ -71,6 +82,12 @@ class StoreEntry:
     generation: int = 0
     """How often the store has been resharded, which says where its partitions lie."""
 
+    log_generation: str = ""
+    """In an object store, the id under which the last reshard has begun its log."""
+
+    may_have_ended: bool = False
+    """In an object store, whether a reshard was about to end its log, and may have."""
+
     def only_partition(self) -> int:
         """Return the number of the one partition that the store has, 0.
 
@@ -89,10 +106,10 @@ class StoreEntry:
 def stores_in(fields: Fields, shown: str) -> dict[str, StoreEntry]:
     """Return the stores that *fields* name, those of ``statestores.json`` at *shown*."""
     version = fields.integer("format")
-    if version not in (FORMAT, FORMAT_WITH_GENERATIONS):
+    if version not in (FORMAT, FORMAT_WITH_GENERATIONS, FORMAT_WITH_LOG_GENERATIONS):
         raise UnsupportedFormatError(
-            f"{shown} has format {version}, and this release knows {FORMAT} and "
-            f"{FORMAT_WITH_GENERATIONS}; upgrade statestores"
+            f"{shown} has format {version}, and this release knows {FORMAT} to "
+            f"{FORMAT_WITH_LOG_GENERATIONS}; upgrade statestores"
         )
     return {
         name: _read_entry(shown, name, entry) for name, entry in fields.inside("stores").items()
@@ -120,6 +137,8 @@ def _read_entry(shown: str, name: str, entry: Fields) -> StoreEntry:
         partitions=partitions,
         placement=placement,
         generation=generation,
+        log_generation=entry.text(LOG_GENERATION) if LOG_GENERATION in entry else "",
+        may_have_ended=entry.flag(MAY_HAVE_ENDED) if MAY_HAVE_ENDED in entry else False,
     )
 
 
@@ -134,15 +153,21 @@ def _read_placement(entry: Fields) -> Placement | None:
 
 def content_of(stores: Mapping[str, StoreEntry]) -> dict[str, Any]:
     """Return what ``statestores.json`` says about *stores*."""
-    resharded = any(entry.generation for entry in stores.values())
+    format_ = FORMAT
+    if any(entry.generation for entry in stores.values()):
+        format_ = FORMAT_WITH_GENERATIONS
+    if any(entry.log_generation or entry.may_have_ended for entry in stores.values()):
+        format_ = FORMAT_WITH_LOG_GENERATIONS
     return {
-        "format": FORMAT_WITH_GENERATIONS if resharded else FORMAT,
+        "format": format_,
         "stores": {
             name: {
                 "specification": entry.specification.describe(),
                 "partitions": entry.partitions,
                 **({} if entry.placement is None else {"placement": entry.placement.value}),
                 **({GENERATION: entry.generation} if entry.generation else {}),
+                **({LOG_GENERATION: entry.log_generation} if entry.log_generation else {}),
+                **({MAY_HAVE_ENDED: True} if entry.may_have_ended else {}),
             }
             for name, entry in stores.items()
         },
@@ -160,7 +185,12 @@ def with_entry(stores: Mapping[str, StoreEntry], entry: StoreEntry) -> dict[str,
     present = stores.get(entry.specification.name)
     if present is not None:
         _check_entry(present, entry)
-        entry = replace(entry, generation=present.generation)
+        entry = replace(
+            entry,
+            generation=present.generation,
+            log_generation=present.log_generation,
+            may_have_ended=present.may_have_ended,
+        )
         if entry.placement is None:
             entry = replace(entry, placement=present.placement)
         if (present.specification, present.placement) == (entry.specification, entry.placement):

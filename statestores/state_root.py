@@ -14,7 +14,7 @@ the changelogs, and the engines are on local disks (`statestores.object_log`).
 """
 
 import stat
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
@@ -284,17 +284,82 @@ class StateRoot:
 
     def _add_to_objects(self, storage: ObjectStorage, entry: StoreEntry) -> StoreEntry:
         """Note a store in an object store: its log first, so that what is noted has one."""
-        name, root = entry.specification.name, RootObject(storage)
+        name = entry.specification.name
         with_entry(_read_stores(storage), entry)  # refuses another store of that name
         self._log_of(storage, entry).create()
+        self._replace(storage, lambda stores: with_entry(stores, entry))
+        return self._stores[name]
+
+    def _replace(
+        self,
+        storage: ObjectStorage,
+        change: Callable[[dict[str, StoreEntry]], dict[str, StoreEntry] | None],
+    ) -> None:
+        """Have ``statestores.json`` say what *change* makes of the stores; ``None`` leaves it.
+
+        What it is given knows of every log that has ended.
+        """
+        root = RootObject(storage)
         while True:
             fields, tag = root.read()
-            stores = stores_in(fields, root.shown)
-            changed = with_entry(stores, entry)
+            stores = _followed(storage, stores_in(fields, root.shown))
+            changed = change(stores)
             if changed is None or root.replace(content_of(changed), tag):
                 break
         self._stores = stores if changed is None else changed
-        return self._stores[name]
+
+    def note_log_may_end(self, store: str) -> None:
+        """Note that a reshard is about to end the log of *store*, so that it is looked at (OBJ-47).
+
+        Requires: the root is in an object store. That stays noted until the store is resharded.
+
+        Raises:
+            StoreReshardedError: Somebody else has resharded it since this was opened.
+            StorageError: The object store does not answer.
+        """
+        storage, known = self._objects(store), self.store(store)
+
+        def change(stores: dict[str, StoreEntry]) -> dict[str, StoreEntry] | None:
+            present = stores.get(store)
+            if present is None or present.log_generation != known.log_generation:
+                raise resharded(store, storage.url)
+            if present.may_have_ended:
+                return None
+            return {**stores, store: replace(present, may_have_ended=True)}
+
+        self._replace(storage, change)
+
+    def note_log_ended(self, store: str) -> StoreEntry:
+        """Note where *store* goes on, if its log has ended; return its entry.
+
+        Requires: the root is in an object store.
+
+        Raises:
+            StoreNotFoundError: There is no such store.
+            StorageError: The object store does not answer.
+        """
+        storage = self._objects(store)
+        noted = stores_in(RootObject(storage).read()[0], RootObject(storage).shown)
+
+        def change(stores: dict[str, StoreEntry]) -> dict[str, StoreEntry] | None:
+            is_noted = stores.get(store) == noted.get(store)
+            return None if is_noted else stores
+
+        self._replace(storage, change)
+        return self.store(store)
+
+    def _objects(self, store: str) -> ObjectStorage:
+        """Return where *store* lies.
+
+        Raises:
+            CapabilityNotSupportedError: The root is a directory.
+        """
+        self.store(store)
+        if not isinstance(self._place, ObjectStorage):
+            raise CapabilityNotSupportedError(
+                f"{self._shown!r} is a directory, whose stores have no logs in an object store"
+            )
+        return self._place
 
     def object_log(self, store: str) -> "ObjectLog":
         """Return the log of *store* in this root, which is in an object store (OBJ-2).
@@ -321,6 +386,7 @@ class StateRoot:
             store=entry.specification.name,
             store_kind=entry.specification.kind,
             partitions=entry.partitions,
+            generation=entry.log_generation,
         )
 
     def partition(self, store: str, partition: int) -> PartitionDirectory:
@@ -436,7 +502,7 @@ def _read_stores(place: Path | ObjectStorage) -> dict[str, StoreEntry]:
     """Return the stores that ``statestores.json`` names."""
     if isinstance(place, ObjectStorage):
         root = RootObject(place)
-        return stores_in(root.read()[0], root.shown)
+        return _followed(place, stores_in(root.read()[0], root.shown))
     file = place / ROOT_FILE
     fields = read_fields(file)
     if fields is None:
@@ -444,3 +510,28 @@ def _read_stores(place: Path | ObjectStorage) -> dict[str, StoreEntry]:
             f"there is no state root at {str(place)!r}: it has no {ROOT_FILE}; check the path"
         )
     return stores_in(fields, repr(str(file)))
+
+
+def _followed(storage: ObjectStorage, stores: dict[str, StoreEntry]) -> dict[str, StoreEntry]:
+    """Return *stores* with those where they go on whose log may have ended, and has (OBJ-47)."""
+    if not any(entry.may_have_ended for entry in stores.values()):
+        return stores
+    from statestores.object_log.driver import run  # noqa: PLC0415  # needs Arrow, an extra
+    from statestores.object_log.generations.ending import find_end  # noqa: PLC0415
+    from statestores.object_log.names import Names  # noqa: PLC0415
+
+    found = dict(stores)
+    for name in stores:
+        while found[name].may_have_ended:
+            names = Names(name, storage.url, found[name].log_generation)
+            end = run(find_end(names), storage)
+            if end is None:
+                break
+            found[name] = replace(
+                found[name],
+                partitions=end.partitions,
+                generation=found[name].generation + 1,
+                log_generation=end.generation,
+                may_have_ended=False,
+            )
+    return found

@@ -107,7 +107,8 @@ def sizes_of_objects(
         log, entry = root.object_log(name), root.store(name)
         found: dict[int | None, Counter[str]] = {n: Counter() for n in range(entry.partitions)}
         for each in log.storage.list(f"{name}/"):
-            partition, what = _belongs_to(each.name.removeprefix(f"{name}/").split("/"))
+            own = each.name.removeprefix(f"{log.names.home}/").removeprefix(f"{name}/")
+            partition, what = _belongs_to(own.split("/"))
             known = partition if partition in found else None
             found.setdefault(known, Counter())[what] += each.size
         for number, sizes in found.items():

@@ -145,16 +145,18 @@ def restore_after_snapshot(
 ) -> RestoreReport:
     """Bring *store* up to *changelog*, after one of *snapshots* if it has nothing yet.
 
-    Only damage keeps a snapshot from being used, and then an older one, or the changelog alone,
-    gives the same (OBJ-38).
+    Or if it has less than what the changelog begins with, of a store that was resharded since. Only
+    damage keeps a snapshot from being used, and then an older one, or the changelog alone, gives
+    the same (OBJ-38).
 
     Raises:
         StateStoreError: As `restore`.
     """
-    is_empty = store.committed_offset(partition) is None
+    committed = store.committed_offset(partition)
+    is_short = committed is None or changelog.first_offset > committed + 1
     for _ in range(_ATTEMPTS):
         snapshot = None
-        if is_empty and (end := changelog.end_offset):
+        if is_short and (end := changelog.end_offset):
             snapshot = snapshots.newest_valid(to_offset=end - 1).snapshot
         try:
             return restore(

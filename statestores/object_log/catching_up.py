@@ -7,9 +7,10 @@ is not there. What was read counts only if the checkpoint, read afterwards, has 
 
 from collections.abc import Iterable
 
-from statestores.errors import ChangelogCorruptedError
+from statestores.errors import ChangelogCorruptedError, StoreReshardedError
 from statestores.object_log.checkpoint import Checkpoint
 from statestores.object_log.documents import (
+    End,
     RootEntry,
     Take,
     Void,
@@ -32,15 +33,21 @@ Touched = dict[int, tuple[int, int]]
 
 
 def catch_up(
-    names: Names, wanted: Iterable[int], view: View | None = None, *, tails: bool = False
+    names: Names,
+    wanted: Iterable[int],
+    view: View | None = None,
+    *,
+    tails: bool = False,
+    ended: bool = False,
 ) -> Steps[View]:
     """Return a view of the partitions *wanted* up to the end of the root log.
 
     It goes on from *view*, or begins at the checkpoint. With *tails* it has what owners have
     appended so far as well; each partition is then a prefix, and nothing a writer was told before
-    this began is missing.
+    this began is missing. A log that has ended is refused, unless *ended* allows it.
 
     Raises:
+        StoreReshardedError: It has ended; whatever was asked of it, nothing more ever counts there.
         ChangelogCorruptedError: Something that counts is damaged or gone.
         UnsupportedFormatError: Something is of a later release.
         StorageError: Something cannot be read.
@@ -64,8 +71,19 @@ def catch_up(
         if not (yield from is_passed(names, view, first, touched)):
             if damage is not None:
                 raise damage
+            if view.ended is not None and not ended:
+                raise log_ended(names)
             return view
         view = None
+
+
+def log_ended(names: Names) -> StoreReshardedError:
+    """Return the error for a log that has ended, for whoever has opened its store before."""
+    return StoreReshardedError(
+        f"the store {names.store!r} of {names.url!r} has been resharded since this was opened: its "
+        "partitions are others, with changelogs that begin at a snapshot; open the state root "
+        "again, read the content of the store once more, and go on from the ends of its changelogs"
+    )
 
 
 def is_passed(names: Names, view: View, first: int | None, touched: Touched) -> Steps[bool]:
@@ -116,6 +134,8 @@ def _read_root(names: Names, view: View, touched: Touched) -> Steps[None]:
                 return
             shown = names.shown(names.root(view.next))
             yield from _apply(names, view, unpack_root_entry(found.data, shown), touched)
+            if view.ended is not None:
+                return
         at_once = _next_window(at_once, answers)
 
 
@@ -143,6 +163,9 @@ def _apply(names: Names, view: View, entry: RootEntry, touched: Touched) -> Step
             view.take_write(entry)
             for p in entry.parts.keys() & view.parts.keys():
                 yield from _take_share(names, view, p, entry)
+        case End():
+            view.ended = entry
+            return
     view.next = number + 1
 
 

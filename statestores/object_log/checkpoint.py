@@ -74,6 +74,9 @@ class PartState:
     closed_from: int = 0
     """Of grants before this one nothing is known any more."""
 
+    begin: int = 0
+    """The first offset: a log that a reshard has made begins above all that were there."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
@@ -106,6 +109,15 @@ class Checkpoint:
     batches: Mapping[str, int] = field(default_factory=dict)
     """The last batch of each stream that is applied."""
 
+    generation: str = ""
+    """The id of the reshard that has made this log; empty for the first one of the store."""
+
+    begun: int = 0
+    """The number of the first entry of the root log, which goes on with the one that has ended."""
+
+    former: tuple[str, ...] = ()
+    """The generations before this one, which have ended."""
+
     def part(self, partition: int) -> PartState:
         """Return what is known of *partition*."""
         return self.parts.get(partition) or PartState()
@@ -131,10 +143,16 @@ class Checkpoint:
     def pack(self) -> bytes:
         """Return the stored form."""
         batches = {"batches": dict(self.batches)} if self.batches else {}
+        resharded = {
+            "generation": self.generation,
+            "begun": self.begun,
+            "former": list(self.former),
+        }
         return pack_document(
             "checkpoint",
             {
                 **batches,
+                **(resharded if self.generation else {}),
                 "id": self.id,
                 "log": self.log,
                 "store_kind": self.store_kind,
@@ -163,7 +181,9 @@ class Checkpoint:
                 f"the object {shown} is a {kind!r}, expected a checkpoint; upgrade statestores"
             )
         try:
-            batches = fields.inside("batches") if "batches" in set(fields) else None
+            given = set(fields)
+            batches = fields.inside("batches") if "batches" in given else None
+            is_later = "generation" in given
             return cls(
                 id=fields.text("id"),
                 log=fields.text("log"),
@@ -182,6 +202,9 @@ class Checkpoint:
                 batches={}
                 if batches is None
                 else {stream: batches.integer(stream) for stream in batches},
+                generation=fields.text("generation") if is_later else "",
+                begun=fields.integer("begun") if is_later else 0,
+                former=tuple(fields.row("former")) if is_later else (),
             )
         except StoreCorruptedError as error:
             raise ChangelogCorruptedError(str(error)) from error
@@ -193,6 +216,7 @@ def _bases(fields: Fields) -> tuple[tuple[int, int], ...]:
 
 def _pack_part(part: PartState) -> dict[str, Any]:
     return {
+        **({"begin": part.begin} if part.begin else {}),
         "end": part.end,
         "position": pack_rows(part.position),
         "grant": part.grant,
@@ -224,7 +248,7 @@ def _unpack_part(fields: Fields) -> PartState:
         )
         for each in fields.objects("segments")
     )
-    base = 0
+    base = begin = fields.integer("begin") if "begin" in set(fields) else 0
     for each in segments:
         if each.base != base or each.end <= base:
             fields.refuse("segments", f"segments that follow each other, the first at {base}")
@@ -240,6 +264,7 @@ def _unpack_part(fields: Fields) -> PartState:
         segments=segments,
         closed=_closed_grants(fields),
         closed_from=fields.integer("closed_from"),
+        begin=begin,
     )
 
 

@@ -64,12 +64,13 @@ def compact_segments(
     segments = known.checkpoint.part(partition).segments
     if not segments or all(each.compacted for each in segments):
         return ObjectCompactionReport()
+    begin = known.checkpoint.part(partition).begin
     choice = choose(_frames(storage, names, segments, store_kind), survivors)
-    output = _Segments(storage, names, partition, store_kind, unique())
+    output = _Segments(storage, names, partition, store_kind, unique(), begin)
     head = SegmentHead(
         store_kind=store_kind,
         compression=Compression.LZ4,
-        base_offset=0,
+        base_offset=begin,
         previous_base=None,
         compacted_to=segments[-1].end,
         position=Position(),
@@ -130,6 +131,7 @@ class _Segments:
         partition: int,
         store_kind: str,
         unique: str,
+        begin: int,
     ) -> None:
         self._storage = storage
         self._names = names
@@ -138,7 +140,8 @@ class _Segments:
         self._unique = unique
         self._written: list[SegmentRef] = []
         self._frames: list[bytes] = []
-        self._size = self._base = self._end = 0
+        self._size = 0
+        self._base = self._end = begin
         self._before = self._reached = Position()
 
     def append(self, parts: Sequence[bytes | pa.Buffer]) -> None:

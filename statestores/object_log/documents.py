@@ -202,7 +202,40 @@ class Void:
         return pack_document("void", {"id": self.id, "before": self.before})
 
 
-RootEntry: TypeAlias = Take | Write | Void
+@dataclass(frozen=True, slots=True, kw_only=True)
+class End:
+    """The log ends here for good, and the store goes on in another one (OBJ-46).
+
+    No entry comes after it, and nothing folds it. A release that does not know it refuses the log
+    by name, at whatever it does with it.
+    """
+
+    generation: str
+    """The id under which the log is made in which the store goes on; nobody else has it."""
+
+    before: int
+    """How many partitions the store has had."""
+
+    partitions: int
+    """How many partitions it has."""
+
+    next: int
+    """The number with which that log's root log begins: above the one of this entry."""
+
+    def pack(self) -> bytes:
+        """Return the stored form."""
+        return pack_document(
+            "end",
+            {
+                "generation": self.generation,
+                "next": self.next,
+                "before": self.before,
+                "partitions": self.partitions,
+            },
+        )
+
+
+RootEntry: TypeAlias = Take | Write | Void | End
 
 
 def unpack_root_entry(data: bytes, shown: str) -> RootEntry:
@@ -226,11 +259,18 @@ def unpack_root_entry(data: bytes, shown: str) -> RootEntry:
                 return _write(fields)
             case "void":
                 return Void(id=fields.text("id"), before=fields.integer("before"))
+            case "end":
+                return End(
+                    generation=fields.text("generation"),
+                    before=fields.integer("before", 1),
+                    partitions=fields.integer("partitions", 1),
+                    next=fields.integer("next", 1),
+                )
     except StoreCorruptedError as error:
         raise ChangelogCorruptedError(str(error)) from error
     raise UnsupportedFormatError(
-        f"the entry {shown} is of the kind {kind!r}, and this release knows take, write and void; "
-        "upgrade statestores"
+        f"the entry {shown} is of the kind {kind!r}, and this release knows take, write, void "
+        "and end; upgrade statestores"
     )
 
 

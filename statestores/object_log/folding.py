@@ -5,7 +5,7 @@ deleted what the new floor has passed. A checkpoint that somebody else has repla
 given up, never tried again with the same segments: a vacuum may have listed them (OBJ-15).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from statestores.changelog.options import Compression
@@ -66,36 +66,50 @@ def fold(names: Names, unique: str, partitions: Iterable[int]) -> Steps[int | No
         count += len(part.entries)
     if count == 0:
         return 0
-    writes = tuple(view.writes[-KEPT_WRITES:])
-    dropped = view.writes[:-KEPT_WRITES][-1:]
-    checkpoint = replace(
-        old,
-        id=unique,
-        next=view.next,
-        void_before=view.void_before,
-        writes=writes,
-        writes_from=dropped[0][0] + 1 if dropped else old.writes_from,
-        parts=parts,
-        batches=view.batches,
-    )
+    checkpoint = with_writes(old, view, unique, parts)
     if not (yield from replace_checkpoint(names, checkpoint, view.tag)):
         return None
     yield from _delete_folded(names, old, view)
     return count
 
 
-def _state(part: PartView, added: list[SegmentRef]) -> PartState:
-    """Return what a checkpoint says of *part*, whose entries are in the segments *added*."""
+def with_writes(
+    old: Checkpoint, view: View, unique: str, parts: Mapping[int, PartState]
+) -> Checkpoint:
+    """Return what follows the checkpoint *old*: what *view* has of the root log, and *parts*."""
+    dropped = view.writes[:-KEPT_WRITES][-1:]
+    return replace(
+        old,
+        id=unique,
+        next=view.next,
+        void_before=view.void_before,
+        writes=tuple(view.writes[-KEPT_WRITES:]),
+        writes_from=dropped[0][0] + 1 if dropped else old.writes_from,
+        parts=parts,
+        batches=view.batches,
+    )
+
+
+def without_content(part: PartView) -> PartState:
+    """Return what a checkpoint says of *part* when only its grants matter any more (OBJ-5)."""
     dropped = part.closed[:-KEPT_GRANTS][-1:]
     return PartState(
+        closed=tuple(part.closed[-KEPT_GRANTS:]),
+        closed_from=dropped[0][0] + 1 if dropped else part.closed_from,
+    )
+
+
+def _state(part: PartView, added: list[SegmentRef]) -> PartState:
+    """Return what a checkpoint says of *part*, whose entries are in the segments *added*."""
+    return replace(
+        without_content(part),
         end=part.end,
         position=part.position,
         grant=part.grant,
         owner=part.owner,
         number=part.number,
         segments=(*part.segments, *added),
-        closed=tuple(part.closed[-KEPT_GRANTS:]),
-        closed_from=dropped[0][0] + 1 if dropped else part.closed_from,
+        begin=part.begin,
     )
 
 

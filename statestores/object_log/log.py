@@ -16,6 +16,7 @@ from statestores.object_log.documents import Staged
 from statestores.object_log.driver import run
 from statestores.object_log.folding import create_log, fold
 from statestores.object_log.frames import EntryRef, damaged
+from statestores.object_log.generations.retiring import never_counts, remove_dead, retire
 from statestores.object_log.names import Names, begun_at, write_id
 from statestores.object_log.object_segment import frames_of
 from statestores.object_log.owners import take
@@ -47,10 +48,13 @@ class ObjectLog:
     partitions: int
     """How many partitions the store has."""
 
+    generation: str = ""
+    """The id of the reshard that has made this log; empty for the first one of the store."""
+
     @property
     def names(self) -> Names:
         """The names of the log's objects."""
-        return Names(self.store, self.storage.url)
+        return Names(self.store, self.storage.url, self.generation)
 
     def log_id(self) -> str:
         """Return the id that the log was given when it was made.
@@ -185,7 +189,23 @@ class ObjectLog:
             CommitInDoubtError: The object store does not answer. Trying again is harmless.
         """
         before = self._void_before(wall_clock_ms() - abandoned_after_ms)
-        return run(vacuum(self.names, unique_id(), void_before=before), self.storage)
+        begun = [each.name for each in self.storage.list(self.names.generations)]
+        removed = run(vacuum(self.names, unique_id(), void_before=before), self.storage)
+        if removed is None:
+            return None
+        removed += run(remove_dead(self.names, begun), self.storage)
+        return removed + self.retire_former()
+
+    def retire_former(self) -> int:
+        """Remove what the logs held that were ended before this one; return how many objects.
+
+        Raises:
+            ChangelogCorruptedError, UnsupportedFormatError, StorageError: One cannot be read.
+            CommitInDoubtError: The object store does not answer. Trying again is harmless.
+        """
+        known = run(read_checkpoint(self.names), self.storage)
+        former = [replace(self, generation=each) for each in known.checkpoint.former]
+        return sum(run(retire(each.names, unique_id()), self.storage) or 0 for each in former)
 
     def _void_before(self, oldest_ms: int) -> int | None:
         """Return before which entry writes were begun that nobody commits any more.
@@ -193,11 +213,21 @@ class ObjectLog:
         That is where the oldest write has begun that has staged something since *oldest_ms*;
         ``None`` if nothing would be deleted.
         """
-        counting = run(catch_up(self.names, ()), self.storage).counting
+        view = run(catch_up(self.names, ()), self.storage)
+        counting = view.counting
         old: list[int] = []
         young: list[int] = []
-        for each in self.storage.list(self.names.staged):
-            write = each.name.removeprefix(self.names.staged).partition("/")[0]
+        names = self.names
+        staged = [(names.staged_by(each.name), each) for each in self.storage.list(names.staged)]
+        checkpoint, void = view.checkpoint, view.void_before
+        begun = [
+            (generation, each)
+            for each in self.storage.list(names.generations)
+            if (generation := names.generation_of(each.name)) not in checkpoint.former
+            and generation != checkpoint.generation
+            and not never_counts(checkpoint, void, generation)
+        ]
+        for write, each in (*staged, *begun):
             if begun_at(write) >= 0 and write not in counting:
                 (young if each.modified_ms >= oldest_ms else old).append(begun_at(write))
         bound = min(young, default=max(old, default=-1) + 1)

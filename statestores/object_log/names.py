@@ -6,6 +6,7 @@
     <store>/data/<write id>/<partition> changes that a task has staged
     <store>/segments/<id>/<partition>   what folding or compaction has made
     <store>/snapshots/<log>/<partition>/<offset>-<id>/<file>   the files of a snapshot
+    <store>/generations/<id>/...        the same, of a log that a reshard has begun under that id
 
 Numbers have twenty digits, so that a listing has them in order.
 """
@@ -25,6 +26,23 @@ class Names:
     url: str = ""
     """Where they lie, for messages."""
 
+    generation: str = ""
+    """The id under which a reshard has made this log; empty for the first one of the store."""
+
+    @property
+    def home(self) -> str:
+        """What all of them begin with, without a slash at the end."""
+        return f"{self.generations}{self.generation}" if self.generation else self.store
+
+    @property
+    def generations(self) -> str:
+        """What the names of all logs that reshards have begun begin with."""
+        return f"{self.store}/generations/"
+
+    def generation_of(self, name: str) -> str:
+        """Return the id of the reshard that has put the object *name* below `generations`."""
+        return name.removeprefix(self.generations).partition("/")[0]
+
     def shown(self, name: str) -> str:
         """Return *name* as messages show it."""
         return repr(f"{self.url}/{name}")
@@ -32,22 +50,22 @@ class Names:
     @property
     def checkpoint(self) -> str:
         """The checkpoint."""
-        return f"{self.store}/checkpoint"
+        return f"{self.home}/checkpoint"
 
     @property
     def roots(self) -> str:
         """What the entries of the root log begin with."""
-        return f"{self.store}/root/"
+        return f"{self.home}/root/"
 
     @property
     def owned(self) -> str:
         """What the entries of owners begin with."""
-        return f"{self.store}/own/"
+        return f"{self.home}/own/"
 
     @property
     def staged(self) -> str:
         """What staged changes begin with."""
-        return f"{self.store}/data/"
+        return f"{self.home}/data/"
 
     def staged_by(self, name: str) -> str:
         """Return the id of the write that has staged the object *name*."""
@@ -56,11 +74,16 @@ class Names:
     @property
     def segments(self) -> str:
         """What segments begin with."""
-        return f"{self.store}/segments/"
+        return f"{self.home}/segments/"
+
+    @property
+    def all_snapshots(self) -> str:
+        """What the snapshots of all partitions begin with."""
+        return f"{self.home}/snapshots/"
 
     def snapshots(self, log: str, partition: int) -> str:
         """Return what the snapshots of *partition* of the log with that id begin with."""
-        return f"{self.store}/snapshots/{log}/{partition}/"
+        return f"{self.all_snapshots}{log}/{partition}/"
 
     def root(self, number: int) -> str:
         """Return the name of entry *number* of the root log."""

@@ -85,7 +85,7 @@ class ObjectChangelogReader(ReadOnlyChangelog):
     @property
     def first_offset(self) -> int:
         self.check_open()
-        return 0
+        return self._view.parts[self._partition].begin
 
     @property
     def end_offset(self) -> int:

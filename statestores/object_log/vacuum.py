@@ -52,7 +52,7 @@ def vacuum(names: Names, unique: str, *, void_before: int | None = None) -> Step
         numbers = numbers_in(name, names.roots)
         if numbers is not None and len(numbers) == 1 and numbers[0] < checkpoint.next:
             gone.append(name)
-    gone += _passed(names, checkpoint, (yield ListNames(names.owned)))
+    gone += passed_entries(names, checkpoint, (yield ListNames(names.owned)))
     if void_before is not None:
         gone += yield from _never_to_count(names, unique, void_before, staged)
     gone += yield from _behind_their_operator(names, staged)
@@ -61,7 +61,7 @@ def vacuum(names: Names, unique: str, *, void_before: int | None = None) -> Step
     return len(gone)
 
 
-def _passed(names: Names, checkpoint: Checkpoint, owned: list[str]) -> list[str]:
+def passed_entries(names: Names, checkpoint: Checkpoint, owned: list[str]) -> list[str]:
     """Return which of the objects *owned* by grants are below the floor, and no seals (OBJ-35).
 
     The seal of a grant that is over is the last of its names: its owner never gets beyond.

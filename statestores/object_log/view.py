@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Self
 
 from statestores.object_log.checkpoint import Checkpoint, PartState, SegmentRef
-from statestores.object_log.documents import Share, Write
+from statestores.object_log.documents import End, Share, Write
 from statestores.object_log.frames import EntryRef, StoredEntry
 from statestores.object_log.names import Names
 from statestores.spi.offsets import Position
@@ -47,6 +47,9 @@ class PartView:
     entries: list[EntryRef] = field(default_factory=list)
     """What comes after the segments."""
 
+    begin: int = 0
+    """The first offset."""
+
     @classmethod
     def at(cls, state: PartState) -> Self:
         """Return the partition as a checkpoint has it."""
@@ -59,6 +62,7 @@ class PartView:
             state.segments,
             list(state.closed),
             state.closed_from,
+            begin=state.begin,
         )
 
     def copy(self) -> Self:
@@ -73,15 +77,18 @@ class PartView:
             self.closed.copy(),
             self.closed_from,
             self.entries.copy(),
+            self.begin,
         )
 
     @property
     def folded_to(self) -> int:
         """The offset after the last one in a segment."""
-        return self.segments[-1].end if self.segments else 0
+        return self.segments[-1].end if self.segments else self.begin
 
     def piece_at(self, offset: int) -> SegmentRef | EntryRef | None:
         """Return what holds *offset*; ``None`` where it has not come to that yet."""
+        if offset < self.begin:
+            return None
         if offset < self.folded_to:
             return self.segments[bisect_right(self.segments, offset, key=_base) - 1]
         at = bisect_right(self.entries, offset, key=_base) - 1
@@ -94,9 +101,12 @@ class PartView:
 
     @property
     def compacted_to(self) -> int:
-        """The offset up to which changes that later ones make void may have been left out."""
+        """The offset up to which changes that later ones make void may have been left out.
+
+        All of those before the first offset have been.
+        """
         ends = [each.end for each in self.segments if each.compacted]
-        return ends[-1] if ends else 0
+        return ends[-1] if ends else self.begin
 
     def add(self, name: str, base: int, stored: StoredEntry, data: bytes, *, keep: bool) -> None:
         """Take the next entry, which begins at *base*, where the partition ends."""
@@ -158,6 +168,9 @@ class View:
     kept_bytes: int = 0
     """The bytes of entries that are kept."""
 
+    ended: End | None = None
+    """The entry `next`, if that is where the log has ended; ``None`` as far as it goes on."""
+
     @classmethod
     def at(cls, checkpoint: Checkpoint, tag: str, wanted: Iterable[int]) -> Self:
         """Return the view of the partitions *wanted* that *checkpoint* gives."""
@@ -185,6 +198,7 @@ class View:
             self.batches.copy(),
             self.counting.copy(),
             self.kept_bytes,
+            self.ended,
         )
 
     def of(self, partition: int) -> Self:

@@ -55,6 +55,15 @@ class VisibleObjectLog(VisibleLog):
         """What has been seen of the log, without the bytes of entries: to be pinned elsewhere."""
         return self._known().of(self._partition)
 
+    @property
+    def history(self) -> str:
+        if not self._known().checkpoint.generation:
+            return ""
+        return (
+            f"; the store {self.store!r} has been resharded, which ended the changelogs that it "
+            "had: read its content once more, and the changes from the ends of these on"
+        )
+
     def end(self) -> LogEnd:
         return self._end(self._known() if self._is_pinned else self._look())
 
@@ -75,6 +84,12 @@ class VisibleObjectLog(VisibleLog):
         if start >= stop:
             return
         view = self._known()
+        begin = view.parts[self._partition].begin
+        if start < begin:
+            raise OffsetOutOfRangeError(
+                f"the changelog of partition {self._partition} of {self.store!r} begins at offset "
+                f"{begin}, and {start} is asked for{self.history}"
+            )
         if view.parts[self._partition].end < stop:
             view = self._look()
             if (end := view.parts[self._partition].end) < stop:
@@ -88,19 +103,19 @@ class VisibleObjectLog(VisibleLog):
             yield frame
 
     def first_offset(self) -> int:
-        return 0
+        return self._known().parts[self._partition].begin
 
     def beginning(self) -> LogBeginning:
         if not self._is_pinned:
             self._look()
-        return LogBeginning(0, self.compacted_to())
+        return LogBeginning(self.first_offset(), self.compacted_to())
 
     def compacted_to(self) -> int:
         return self._known().parts[self._partition].compacted_to
 
     def offset_at(self, time_ms: int) -> int:
         end = self.end()
-        for frame in self.frames(0, end.offset):
+        for frame in self.frames(self.first_offset(), end.offset):
             if frame.appended_at_ms >= time_ms:
                 return frame.base_offset
         return end.offset

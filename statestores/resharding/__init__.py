@@ -5,7 +5,8 @@ reads each old partition and splits its rows by the partition that they go to, a
 each new partition of what is there for it. `fence` says who may not be at work meanwhile.
 """
 
-from statestores.resharding.reshard import Each, ReshardReport, reshard
+from statestores.resharding.reshard import reshard
 from statestores.resharding.sizes import ReshardPlan, plan_reshard
+from statestores.resharding.work import Each, ReshardReport
 
 __all__ = ["Each", "ReshardPlan", "ReshardReport", "plan_reshard", "reshard"]

@@ -15,8 +15,10 @@ from statestores.arrow.rows import tail_of
 from statestores.arrow.rows.aligned import aligned
 from statestores.arrow.rows.tail import concat
 from statestores.arrow.schemas import row_schema
+from statestores.arrow.snapshots.object_snapshots import ObjectSnapshots
 from statestores.arrow.snapshots.snapshot import SnapshotContent, write_content
 from statestores.changelog import FileChangelog, changelog_partition
+from statestores.object_log import ObjectLog
 from statestores.resharding.routing import Routed
 from statestores.spi.offsets import Position
 from statestores.spi.specification import StoreSpecification
@@ -65,8 +67,14 @@ class Build:
     stream_time_ms: int | None
     """The stream time of the new partition."""
 
+    objects: ObjectLog | None = None
+    """The log of the new partitions in an object store; ``None`` for directories."""
+
+    log_id: str = ""
+    """The id of that log."""
+
     def __call__(self) -> Built:
-        """Make the partition; all of it is on disk then.
+        """Make the partition; all of it is on disk, or in the object store, then.
 
         Raises:
             StateStoreError: What is there for it cannot be read, or the partition not be written.
@@ -75,25 +83,26 @@ class Build:
         logged = changelog_partition(self.specification.name, self.number)
         tail = tail_of(self.specification, stream_time_ms=self.stream_time_ms)
         counted = _Counted(self._merged())
-        written = write_content(
-            directory.snapshots,
-            SnapshotContent(
-                specification=self.specification,
-                partition=logged,
-                offsets={logged: self.offset},
-                position=self.position,
-                stream_time_ms=self.stream_time_ms,
-                # Without changes the tail leaves out what has expired, and nothing else.
-                parts=even_parts(tail.merge(counted)),
-            ),
-            meter=Meter(None),
-        )
-        FileChangelog.create(
-            directory.changelog,
-            self.specification.kind,
-            first_offset=self.offset + 1,
+        content = SnapshotContent(
+            specification=self.specification,
+            partition=logged,
+            offsets={logged: self.offset},
             position=self.position,
-        ).close()
+            stream_time_ms=self.stream_time_ms,
+            # Without changes the tail leaves out what has expired, and nothing else.
+            parts=even_parts(tail.merge(counted)),
+        )
+        if self.objects is not None:
+            snapshots = ObjectSnapshots(log=self.objects, log_id=self.log_id, partition=self.number)
+            written = snapshots.write(content, meter=Meter(None))
+        else:
+            written = write_content(directory.snapshots, content, meter=Meter(None))
+            FileChangelog.create(
+                directory.changelog,
+                self.specification.kind,
+                first_offset=self.offset + 1,
+                position=self.position,
+            ).close()
         return Built(
             path=directory.path,
             rows=written.rows,

@@ -5,12 +5,12 @@ writes: nobody writes it meanwhile, and a writer that comes later, however it ha
 looks at ``statestores.json`` once it has such a lock (`StateRoot.check_current`).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from statestores.errors import CapabilityNotSupportedError, InvalidArgumentError, InvalidTypeError
+from statestores.errors import InvalidArgumentError, InvalidTypeError
 from statestores.files.durable_json import read_fields
 from statestores.files.lock_waiting import when_unlocked
 from statestores.partitioning import partitioner_by_name
@@ -58,7 +58,7 @@ def check_request(root: StateRoot, store: str, partitions: int, *, in_place: boo
         StoreNotFoundError: There is none.
         InvalidTypeError, InvalidArgumentError: That is no number of partitions, or nobody
             partitions the store, or it is one of a topology, which would not find it any more.
-        CapabilityNotSupportedError: It is in an object store, and shall stay there.
+        StorageError: The root cannot be looked into.
     """
     entry = root.store(store)
     if type(partitions) is not int:
@@ -74,20 +74,20 @@ def check_request(root: StateRoot, store: str, partitions: int, *, in_place: boo
             "there is no other partition where it would be looked for; change the partitions of "
             "the task's input, and run it anew"
         )
-    if root.storage is not None:
-        if in_place:
-            raise CapabilityNotSupportedError(
-                f"{root.storage.url!r} is in an object store, where a store cannot be resharded in "
-                "place; reshard it into a state root in a directory (to=..., or --to)"
-            )
+    if not in_place:
         return entry
-    if in_place and (root.path / TOPOLOGY_NOTE).is_file():
+    if root.storage is not None:
+        shown = root.storage.url
+        has_topology = root.storage.read(TOPOLOGY_NOTE.as_posix()) is not None
+    else:
+        shown, has_topology = str(root.path), (root.path / TOPOLOGY_NOTE).is_file()
+    if has_topology:
         raise InvalidArgumentError(
-            f"{str(root.path)!r} is the state of a topology, whose stores have as many partitions "
+            f"{shown!r} is the state of a topology, whose stores have as many partitions "
             "as its input: change those of the input and run it anew, or reshard a copy of the "
             "store into another state root (to=..., or --to)"
         )
-    if in_place:
+    if root.storage is None:
         refuse_recorded_commits(root.path)
     return entry
 
@@ -148,7 +148,7 @@ def fenced(root: StateRoot, store: str, timeout_ms: int) -> Iterator[Fenced]:
             for number, reader in zip(numbers, live, strict=True)
         )
         readers = [PartitionReader(place, specification) for place in pinned]
-        yield _fenced(pinned, max(ends), [reader.position for reader in readers], {})
+        yield summed_up(pinned, max(ends), [reader.position for reader in readers], {})
         return
     with ExitStack() as held:
         publisher = when_unlocked(
@@ -162,7 +162,7 @@ def fenced(root: StateRoot, store: str, timeout_ms: int) -> Iterator[Fenced]:
         batches = {} if intent is None else intent.batches
         refuse_recorded_batches(root.path, store, batches)
         positions = [PartitionReader(place, specification).position for place in places]
-        yield _fenced(
+        yield summed_up(
             places,
             max(publisher.end_offsets.values()),
             positions,
@@ -170,12 +170,13 @@ def fenced(root: StateRoot, store: str, timeout_ms: int) -> Iterator[Fenced]:
         )
 
 
-def _fenced(
+def summed_up(
     places: tuple[PartitionPlace, ...],
     offset: int,
-    positions: list[Position],
+    positions: Iterable[Position],
     batches: Mapping[str, int],
 ) -> Fenced:
+    """Return what is known of the partitions at *places*, which reflect these *positions*."""
     least: dict[TopicPartition, int] = {}
     behind: set[TopicPartition] = set()
     for position in positions:

@@ -1,17 +1,17 @@
 """A store gets another number of partitions: all of them are written anew, and then count at once.
 
 The commit point is one small file: ``statestores.json`` says which generation of partitions is the
-store (`statestores.generations`). Before it, the new ones are files that nobody reads; after it,
-the old ones are. Whatever dies in between leaves one or the other, and what it leaves besides goes
-with the next reshard, also one that asks for the number that the store has.
+store (`statestores.generations`); in an object store it is the entry that ends the old log
+(`in_objects`). Before it, the new ones are files that nobody reads; after it, the old ones are.
+Whatever dies in between leaves one or the other, and what it leaves besides goes with the next
+reshard, also one that asks for the number that the store has.
 """
 
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Final, Protocol, TypeVar
+from typing import Final, TypeVar
 
 from statestores.arrow.file_access import reporting
 from statestores.arrow.progress import Meter, ProgressCallback
@@ -22,64 +22,24 @@ from statestores.files.durable_directory import make_durable
 from statestores.files.local_path import local_path
 from statestores.files.lock_waiting import COMMIT_TIMEOUT_MS
 from statestores.generations import SCRATCH_DIRECTORY
-from statestores.resharding.building import Build, Built
+from statestores.resharding.building import Built
 from statestores.resharding.fence import (
-    Fenced,
     check_request,
     fenced,
     refuse_recorded_commits,
 )
+from statestores.resharding.in_objects import remove_former, reshard_in_objects
 from statestores.resharding.left_over import remove_left_over
 from statestores.resharding.next_generation import next_generation, note_batches
-from statestores.resharding.routing import Route, Routed
+from statestores.resharding.work import Each, ReshardReport, Work
 from statestores.root_document import Placement, StoreEntry
-from statestores.spi.offsets import Position, TopicPartition
-from statestores.spi.specification import TtlClock
+from statestores.spi.offsets import Position
 from statestores.state_root import StateRoot
 
 MEMORY_BYTES: Final = 256 * 1024 * 1024
 """About as much memory as rows take while they are sorted, by default."""
 
 T = TypeVar("T")
-
-
-class Each(Protocol):
-    """How independent pieces of work are done: here one after the other, or elsewhere."""
-
-    def __call__(self, work: Sequence[Callable[[], T]]) -> Iterable[T]:
-        """Yield what each piece of *work* gives, in its order. Each can be sent elsewhere."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReshardReport:
-    """What `reshard` has done."""
-
-    store: str
-    """The store."""
-
-    before: int
-    """How many partitions it had."""
-
-    partitions: int
-    """How many it has."""
-
-    rows: tuple[int, ...]
-    """The rows of each new partition; none where there was nothing to do."""
-
-    bytes: int
-    """Bytes of the new snapshots."""
-
-    expired: int
-    """Rows that the old partitions had, and that the stream time of the furthest has ended."""
-
-    offset: int | None
-    """Where the new snapshots stand; ``None`` where there was nothing to do."""
-
-    position: Position
-    """The input that every new partition reflects."""
-
-    behind: tuple[TopicPartition, ...]
-    """Inputs of which some old partition had more: resuming there applies that once more."""
 
 
 def reshard(
@@ -104,7 +64,7 @@ def reshard(
     is, and what a reshard that died has left is removed.
 
     Args:
-        root: The state root, or its path; or the URL of an object store, with *to*.
+        root: The state root, its path, or its URL in an object store.
         store: The store's name.
         partitions: How many partitions it is to have.
         to: The directory of a state root that gets the store, made if need be, and has none of
@@ -122,8 +82,11 @@ def reshard(
     Raises:
         StoreNotFoundError: There is no such state root or store.
         InvalidTypeError, InvalidArgumentError: The store cannot have such partitions.
-        CapabilityNotSupportedError: It is in an object store, and *to* is not given.
         StoreLockedError: Somebody has the store open.
+        CommitConflictError: It is in an object store, and somebody has written it or opened it
+            meanwhile; the store is as they left it.
+        CommitInDoubtError: It is in an object store, which does not answer: the store is the old
+            one or the new one, and opening the state root again finds out.
         StoreReshardedError: Somebody else has resharded it meanwhile.
         StoreMismatchError: Rows would expire; or the other root has the store already.
         StateStoreError: The store cannot be read, or the new partitions not be written; the store
@@ -136,13 +99,21 @@ def reshard(
         _refuse_inside(source, directory)
     if memory_bytes < 1:
         raise InvalidArgumentError(f"memory_bytes must be from 1, got {memory_bytes!r}")
+    in_objects = directory is None and source.storage is not None
+    if in_objects:
+        entry = source.note_log_ended(store)  # by a reshard that died before it could
     if directory is None and entry.partitions == partitions:
-        remove_left_over(source, store)
+        if in_objects:
+            remove_former(source, store)
+        else:
+            remove_left_over(source, store)
         return _nothing_done(entry)
-    work = _Work(source, entry, partitions, memory_bytes, Meter(progress), each or _one_by_one)
+    work = Work(source, entry, partitions, memory_bytes, Meter(progress), each or _one_by_one)
     if directory is not None:
         target = StateRoot.create(directory)
         return _into_another(work, target, timeout_ms, drop_expired=drop_expired)
+    if in_objects:
+        return reshard_in_objects(work, timeout_ms, drop_expired=drop_expired, keep_old=keep_old)
     return _in_place(work, timeout_ms, drop_expired=drop_expired, keep_old=keep_old)
 
 
@@ -164,100 +135,14 @@ def _nothing_done(entry: StoreEntry) -> ReshardReport:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Work:
-    """One reshard."""
-
-    source: StateRoot
-    entry: StoreEntry
-    partitions: int
-    memory_bytes: int
-    meter: Meter
-    each: Each
-
-    @property
-    def store(self) -> str:
-        return self.entry.specification.name
-
-    def build(
-        self, fenced: Fenced, home: Path, scratch: Path, *, drop_expired: bool
-    ) -> ReshardReport:
-        """Make the new partitions in the directory *home*, which does not count yet.
-
-        Raises:
-            StoreMismatchError: Rows would expire, and *drop_expired* does not allow it.
-            StateStoreError: Something cannot be read or written.
-        """
-        routes = [
-            Route(
-                place=place,
-                number=number,
-                specification=self.entry.specification,
-                partitions=self.partitions,
-                sources=len(fenced.places),
-                scratch=scratch,
-                memory_bytes=self.memory_bytes,
-            )
-            for number, place in enumerate(fenced.places)
-        ]
-        routed: list[Routed] = []
-        for split in self.each(routes):
-            routed.append(split)
-            self.meter.add(split.rows, split.bytes)
-        reach("reshard.routed")
-        times = [each.stream_time_ms for each in routed if each.stream_time_ms is not None]
-        builds = [
-            Build(
-                scratch=scratch,
-                number=number,
-                specification=self.entry.specification,
-                sources=tuple(routed),
-                offset=fenced.offset,
-                position=fenced.position,
-                stream_time_ms=max(times, default=None),
-            )
-            for number in range(self.partitions)
-        ]
-        built: list[Built] = []
-        for made in self.each(builds):
-            built.append(made)
-            self.meter.add(made.rows, made.bytes)
-        # By the wall clock a row expires whether it is moved or not.
-        specification = self.entry.specification
-        by_wall_clock = getattr(specification, "ttl_clock", None) is TtlClock.WALL
-        expired = 0 if by_wall_clock else sum(each.expired for each in built)
-        if expired and not drop_expired:
-            raise StoreMismatchError(
-                f"{expired:,} rows of {self.store!r} live in a partition whose stream time is "
-                f"behind, and would have expired by the one of the furthest, {max(times)}: "
-                "process the input of those that are behind, or reshard with drop_expired=True "
-                "(--drop-expired), which leaves these rows out"
-            )
-        with reporting("write into", home):
-            for number, made in enumerate(built):
-                made.path.rename(home / str(number))
-            make_durable(home)
-        note_batches(home, fenced.batches, "reshard")
-        return ReshardReport(
-            store=self.store,
-            before=self.entry.partitions,
-            partitions=self.partitions,
-            rows=tuple(each.rows for each in built),
-            bytes=sum(each.bytes for each in built),
-            expired=expired,
-            offset=fenced.offset,
-            position=fenced.position,
-            behind=fenced.behind,
-        )
-
-
-def _in_place(work: _Work, timeout_ms: int, *, drop_expired: bool, keep_old: bool) -> ReshardReport:
+def _in_place(work: Work, timeout_ms: int, *, drop_expired: bool, keep_old: bool) -> ReshardReport:
     """Make the next generation of the store, and have it count."""
     root, store = work.source, work.store
     with fenced(root, store, timeout_ms) as fence:
         refuse_recorded_commits(root.path)  # of a task that died while this waited for it
         with next_generation(root, store, work.partitions) as (home, scratch):
-            report = work.build(fence, home, scratch, drop_expired=drop_expired)
+            report, built = work.build(fence, scratch, drop_expired=drop_expired)
+            _place(built, home, fence.batches)
     reach("reshard.noted")
     with reporting("remove", scratch):
         shutil.rmtree(scratch, ignore_errors=True)
@@ -266,8 +151,17 @@ def _in_place(work: _Work, timeout_ms: int, *, drop_expired: bool, keep_old: boo
     return report
 
 
+def _place(built: Sequence[Built], home: Path, batches: Mapping[str, int]) -> None:
+    """Have the partitions that were *built* lie in the directory *home*, with the *batches*."""
+    with reporting("write into", home):
+        for number, made in enumerate(built):
+            made.path.rename(home / str(number))
+        make_durable(home)
+    note_batches(home, batches, "reshard")
+
+
 def _into_another(
-    work: _Work, target: StateRoot, timeout_ms: int, *, drop_expired: bool
+    work: Work, target: StateRoot, timeout_ms: int, *, drop_expired: bool
 ) -> ReshardReport:
     """Write the store into the root *target*, where it counts once the root names it."""
     store, home = work.store, target.path / work.store
@@ -282,7 +176,8 @@ def _into_another(
                     shutil.rmtree(path)
         try:
             with fenced(work.source, store, timeout_ms) as fence:
-                report = work.build(fence, home, scratch, drop_expired=drop_expired)
+                report, built = work.build(fence, scratch, drop_expired=drop_expired)
+                _place(built, home, fence.batches)
             reach("reshard.built")
             target.note_reshard_into(
                 StoreEntry(

@@ -154,7 +154,7 @@ def copied_partition(
     """
     if root.directory is not None:
         return PartitionInDirectory(root.directory, specification, partition)
-    log = root.object_log(specification, partitions)
+    log = root.object_log(specification, partitions, seen)
     return PartitionInObjects(root.shown, log, specification, partition, seen)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from statestores.errors import InvalidOptionError, StoreNotFoundError
-from statestores.generations import current_home
+from statestores.generations import current_home, resharded
 from statestores.root_document import StoreEntry
 from statestores.spark.state_path import require_local_path, staged_store
 from statestores.spi.specification import StoreSpecification
@@ -139,16 +139,24 @@ class GivenRoot:
 
         if isinstance(self.place, Path):
             return PartitionDirectory(current_home(self.place, specification.name) / str(number))
-        return ObjectPartition(
-            self.object_log(specification, partitions), number, seen, pinned=pinned
-        )
+        log = self.object_log(specification, partitions, seen)
+        return ObjectPartition(log, number, seen, pinned=pinned)
 
     def object_log(
-        self, specification: StoreSpecification[Any, Any], partitions: int
+        self,
+        specification: StoreSpecification[Any, Any],
+        partitions: int,
+        seen: "View | None" = None,
     ) -> "ObjectLog":
         """Return the log of a store in an object store, without looking at it.
 
+        It is the one of which *seen* is known, or the one that the root names, if it names any.
+
         Requires: the root is in an object store.
+
+        Raises:
+            StoreReshardedError: The store has another number of partitions by now.
+            StateStoreError: *seen* is not given, and the root cannot be read.
         """
         from statestores.object_log import ObjectLog  # noqa: PLC0415  # needs pyarrow
 
@@ -157,7 +165,20 @@ class GivenRoot:
             store=specification.name,
             store_kind=specification.kind,
             partitions=partitions,
+            generation=self._generation(specification.name, partitions)
+            if seen is None
+            else seen.checkpoint.generation,
         )
+
+    def _generation(self, store: str, partitions: int) -> str:
+        """Return which generation of its log *store* has now."""
+        root = self.find()
+        entry = None if root is None else root.stores.get(store)
+        if entry is None:
+            return ""
+        if entry.partitions != partitions and entry.log_generation:
+            raise resharded(store, self.shown)
+        return entry.log_generation
 
     def _options(self) -> dict[str, object] | None:
         options: dict[str, object] | None = (

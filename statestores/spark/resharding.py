@@ -6,12 +6,14 @@ from typing import TypeVar
 
 from pyspark.sql import SparkSession
 
+from statestores.errors import InvalidOptionError
 from statestores.resharding import ReshardReport
 from statestores.resharding import reshard as reshard_store
 from statestores.resharding.reshard import MEMORY_BYTES
 from statestores.spark.in_tasks import check_session, in_tasks
 from statestores.spark.state_path import require_local_path
 from statestores.state_root import StateRoot
+from statestores.storage import StorageUrl, is_storage_url
 
 T = TypeVar("T")
 
@@ -46,11 +48,19 @@ def reshard(
 
     Raises:
         InvalidTypeError: That is no session.
-        InvalidOptionError: A path is of another file system.
+        InvalidOptionError: A path is of another file system, or the URL of an object store.
         StateStoreError: As `statestores.resharding.reshard`, on the driver.
         PySparkException: A task failed; the store is as it was.
     """
     check_session(spark)
+    if is_storage_url(root):
+        shown = StorageUrl.parse(root)
+        in_place = f"statestores reshard {shown} {store} --partitions {partitions}"
+        raise InvalidOptionError(
+            f"{shown!s} is in an object store, and the tasks of a reshard exchange files in a "
+            f"directory that all of them see; run `{in_place}`, which does it on one machine "
+            "(statestores.resharding.reshard)"
+        )
 
     def each(work: Sequence[Callable[[], T]]) -> Iterable[T]:
         return in_tasks(spark, work)

@@ -53,6 +53,11 @@ class OperatorNames:
         return operator_stream(self.operator)
 
     @property
+    def membership(self) -> str:
+        """The stream by which stores know that they are the operator's."""
+        return f"{self.stream}/store"
+
+    @property
     def _prefix(self) -> str:
         return f"{OPERATORS_DIRECTORY}/{self.operator}/"
 

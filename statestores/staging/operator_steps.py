@@ -27,6 +27,7 @@ from statestores.errors import (
     StoreCorruptedError,
 )
 from statestores.object_log.catching_up import catch_up
+from statestores.object_log.documents import Batch
 from statestores.object_log.names import Names
 from statestores.object_log.requests import Delete, ListNames, Read, Steps
 from statestores.object_log.settling import settle
@@ -77,6 +78,20 @@ def choose_anchor(names: OperatorNames, store: str) -> Steps[str]:
         yield from settle(names.log, names.anchor, pack_anchor(store))
         chosen = yield from find_anchor(names)
     return store if chosen is None else chosen
+
+
+def join(names: OperatorNames, log: Names, unique: str) -> Steps[None]:
+    """Have *log* say that its store is one of the operator's, if it does not.
+
+    It is a batch without changes. A reshard in place, which ends the log behind what it has seen of
+    it, sees that, or comes second; or it came first, and this raises.
+
+    Raises:
+        StoreReshardedError: The store has been resharded since its root was opened.
+        CommitInDoubtError: The object store does not answer. Trying again is harmless.
+        ChangelogCorruptedError, UnsupportedFormatError, StorageError: The log cannot be read.
+    """
+    yield from commit_staged(log, unique, {}, batch=Batch(names.membership, 0))
 
 
 def find_last(

@@ -53,7 +53,7 @@ def _check_partition(root: StateRoot, name: str, number: int, meter: Meter) -> I
     changes = 0
     try:
         end = reader.end_offset
-        for batch in reader.changes(0, end, typed=False):
+        for batch in reader.changes(None, end, typed=False):
             changes += batch.num_rows
             meter.add(batch.num_rows, batch.nbytes)
     except StateStoreError as error:

@@ -3,7 +3,8 @@
 What is run is the code of `statestores.object_log` itself. Each schedule has three writers, two
 owners, two readers and two that fold, merge, vacuum and void, over a store that loses, fails,
 delays and refuses, and in which anybody may sleep or die. The other schedules have three drivers of
-one operator with two stores, beside whom others write, own, fold, vacuum and void.
+one operator with two stores, beside whom others write, own, fold, vacuum and void; or two reshards
+in place, beside all of these, each of whom finds out for itself that the store is elsewhere.
 """
 
 import os
@@ -14,11 +15,14 @@ import pytest
 from operator_bugs import BUGS as OPERATOR_BUGS
 from operator_schedules import OperatorSchedule
 from planted_bugs import BUGS, PlantedBug
+from reshard_bugs import BUGS as RESHARD_BUGS
+from reshard_schedules import ReshardSchedule
 from schedules import Schedule
 
 _SOAK = os.environ.get("STATESTORES_SOAK") == "1"
 SCHEDULES = 100_000 if _SOAK else 200
 OF_OPERATORS = 100_000 if _SOAK else 100
+OF_RESHARDS = 100_000 if _SOAK else 100
 PLANTED = 1_500
 
 pytestmark = [
@@ -61,12 +65,21 @@ def test_no_schedule_loses_doubles_or_tears() -> None:
     assert seen["reads"] > 5 * SCHEDULES
 
 
-@pytest.mark.spec("OBJ-5", "OBJ-7", "OBJ-10", "OBJ-14", "OBJ-15", "OBJ-16")
+@pytest.mark.spec(
+    *("OBJ-5", "OBJ-7", "OBJ-10", "OBJ-14", "OBJ-15", "OBJ-16"),
+    *("OBJ-43", "OBJ-44", "OBJ-45", "OBJ-46", "OBJ-48"),
+)
 def test_a_rule_that_is_left_out_is_noticed(subtests: pytest.Subtests) -> None:
-    """Each rule is needed, and the schedules would find out."""
+    """Each rule is needed, and the schedules would find out: of logs, operators and reshards."""
     for name, bug in BUGS.items():
         with subtests.test(name):
             check_noticed(bug, Schedule)
+    for name, bug in OPERATOR_BUGS.items():
+        with subtests.test(name):
+            check_noticed(bug, OperatorSchedule)
+    for name, bug in RESHARD_BUGS.items():
+        with subtests.test(name):
+            check_noticed(bug, ReshardSchedule)
 
 
 @pytest.mark.spec("OBJ-43", "OBJ-44", "OBJ-45")
@@ -88,12 +101,28 @@ def test_no_schedule_leaves_half_of_a_micro_batch() -> None:
     assert seen["micro-batches"] > 5 * OF_OPERATORS
 
 
-@pytest.mark.spec("OBJ-43", "OBJ-44", "OBJ-45")
-def test_a_rule_of_operators_that_is_left_out_is_noticed(subtests: pytest.Subtests) -> None:
-    """Likewise."""
-    for name, bug in OPERATOR_BUGS.items():
-        with subtests.test(name):
-            check_noticed(bug, OperatorSchedule)
+@pytest.mark.spec("RSH-18", "OBJ-46", "OBJ-47", "OBJ-48")
+def test_no_schedule_of_reshards_loses_doubles_or_tears() -> None:
+    """Of reshards beside everybody else: what was acknowledged is where the store is in the end.
+
+    Who was told that it was resharded, or was refused, does not find what they wrote; a batch that
+    comes again is known; and a reader sees what it saw before, and what came after.
+    """
+    seen: Counter[str] = Counter()
+    for seed in range(OF_RESHARDS):
+        schedule = ReshardSchedule(seed)
+        schedule.play()
+        seen += schedule.counts
+        seen["acknowledged"] += len(schedule.acknowledged)
+
+    for kind in ("lost", "failed", "late", "conflict", "crash", "removed", "batch came again"):
+        assert seen[kind] > 10, kind
+    for kind in ("CommitConflictError", "StoreLockedError", "StoreReshardedError"):
+        assert seen[f"reshard: {kind}"] > 10, kind
+    assert seen["mover: CommitConflictError"] > 10
+    assert seen["reshards"] > OF_RESHARDS // 2
+    assert seen["told of a reshard"] > OF_RESHARDS
+    assert seen["acknowledged"] > 5 * OF_RESHARDS
 
 
 def check_noticed(bug: PlantedBug, make: Callable[[int], Schedule]) -> None:

@@ -13,7 +13,6 @@ from stores_of_two import written_store
 
 import statestores as ss
 from statestores.errors import (
-    CapabilityNotSupportedError,
     InvalidArgumentError,
     InvalidTypeError,
     MisplacedKeyError,
@@ -209,7 +208,7 @@ def test_a_micro_batch_that_was_committed_and_not_carried_out_is_waited_for(tmp_
 
 @pytest.mark.spec("RSH-12", "RSH-11")
 def test_a_store_in_an_object_store_is_resharded_into_a_directory(tmp_path: Path) -> None:
-    """In place is refused by name; its log has no snapshots to begin with."""
+    """The object store keeps it as it was."""
     root = StateRoot.create("memory://reshard")
     specification = ss.KeyValue("kept")
     root.add_store(specification, partitions=2)
@@ -221,12 +220,11 @@ def test_a_store_in_an_object_store_is_resharded_into_a_directory(tmp_path: Path
         ) as opened:
             opened.store.put_all(row for row in rows if partitioner.partition(row[0], 2) == place)
             opened.commit({ss.TopicPartition("input", place): 7})
-    with pytest.raises(CapabilityNotSupportedError, match="--to"):
-        reshard(root, "kept", 3)
     done = reshard(root, "kept", 3, to=tmp_path / "root")
 
     assert shown(tmp_path / "root", specification) == by_repr(rows)
     assert done.position == {ss.TopicPartition("input", n): 7 for n in (0, 1)}
+    assert StateRoot.open("memory://reshard").store("kept").partitions == 2
 
 
 @pytest.mark.spec("RSH-13")

@@ -38,7 +38,7 @@ def _put(written: Written, count: int) -> None:
             shutil.rmtree(path)
 
 
-def _at(root: Path) -> PartitionDirectory:
+def _at(root: Path | str) -> PartitionDirectory:
     return StateRoot.open(root).partition("kept", 0)
 
 

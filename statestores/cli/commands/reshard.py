@@ -79,7 +79,8 @@ def reshard(
     or a streaming query that has read the old changelogs is refused afterwards, and begins anew
     with the content. With the number that the store has, what a killed reshard has left is removed.
 
-    ROOT may be the URL of an object store, with --to DIR.
+    ROOT may be the URL of an object store. Nobody is kept from writing there: a reshard in place
+    raises if somebody does meanwhile, and what they wrote is there.
 
     Example: statestores reshard state/ planes --partitions 8
     """

@@ -169,7 +169,7 @@ def _publish_objects(
     if expected_ends:
         accept = partial(check_conflict, name, expected=expected_ends)
     write = ObjectWrite(
-        log=plan.root.object_log(plan.specification, plan.partitions),
+        log=root.object_log(name),
         specification=plan.specification,
         staged=[each for each in staged if isinstance(each, StagedObjects)],
         overwrite=overwrite,

@@ -21,7 +21,7 @@ from statestores.files.strict_json import Fields
 from statestores.object_log.changelog import unique_id
 from statestores.object_log.documents import Staged
 from statestores.object_log.driver import run
-from statestores.object_log.names import Names, operator_write_id
+from statestores.object_log.names import operator_write_id
 from statestores.object_log.requests import Steps
 from statestores.object_log.view import View
 from statestores.spark.stateful_functions.micro_batch import Compute, MicroBatch, OperatorBatches
@@ -37,6 +37,7 @@ from statestores.staging.operator_steps import (
     commit,
     find_anchor,
     find_last,
+    join,
     sweep,
 )
 from statestores.staging.staged_rows import StagedFile, staged_file_from_fields
@@ -119,6 +120,7 @@ class ObjectMicroBatches(OperatorBatches):
             anchor = self._anchor = self._ask(chosen)
         last = self._settled(root, anchor)
         before = self._batch_of(last)
+        self._join(root, before)
         # Where all stores end, after the last record is in all of them.
         ends = {
             each.name: self._ends(root, anchor, last, each.name) for each in plan.specifications
@@ -196,12 +198,23 @@ class ObjectMicroBatches(OperatorBatches):
         """Have all stores take the last record, and return it."""
         partitions = range(root.store(anchor).partitions)
         last = self._ask(
-            find_last(self._names, Names(anchor, self._storage.url), partitions, self._last)
+            find_last(self._names, root.object_log(anchor).names, partitions, self._last)
         )
         self._last = last
         if last.record is not None and last.record.number != self._carried_out:
-            self._carry_out(anchor, last.record)
+            self._carry_out(root, anchor, last.record)
         return last
+
+    def _join(self, root: StateRoot, before: ObjectBatch | None) -> None:
+        """Have the log of each store say that it is the operator's, before anything counts on it.
+
+        Such a store is not resharded in place (RSH-18).
+        """
+        known = () if before is None else before.record.stores
+        for each in self._plan.specifications:
+            if each.name not in known:
+                names = root.object_log(each.name).names
+                self._ask(join(self._names, names, unique_id()))
 
     def _commit(
         self, root: StateRoot, anchor: str, last: Last, record: OperatorRecord
@@ -217,19 +230,19 @@ class ObjectMicroBatches(OperatorBatches):
                     f"{record.told['number']} was computed, so it is not committed; start the "
                     "query again"
                 )
-        names = Names(anchor, self._storage.url)
+        names = root.object_log(anchor).names
         self._when_unlocked(
             lambda: self._ask(commit(self._names, names, record, last, unique_id()))
         )
         reach("operator.committed")
         before, last.record = last.record, record
-        self._carry_out(anchor, record)
+        self._carry_out(root, anchor, record)
         reach("operator.carried-out")
         self._sweep(before, record)
         return ObjectBatch.of(record, self._shown(record))
 
-    def _carry_out(self, anchor: str, record: OperatorRecord) -> None:
-        logs = {name: Names(name, self._storage.url) for name in record.stores if name != anchor}
+    def _carry_out(self, root: StateRoot, anchor: str, record: OperatorRecord) -> None:
+        logs = {name: root.object_log(name).names for name in record.stores if name != anchor}
         moved = self._when_unlocked(
             lambda: self._ask(carry_out(self._names, record, logs, unique_id(), self._views))
         )
@@ -262,7 +275,7 @@ class ObjectMicroBatches(OperatorBatches):
         if store == anchor:
             return {number: part.end for number, part in last.view.parts.items()}
         entry = root.store(store)
-        log = self._plan.place.object_log(entry.specification, entry.partitions)
+        log = root.object_log(store)
         self._views[store] = log.view(range(entry.partitions), self._views.get(store))
         return {number: part.end for number, part in self._views[store].parts.items()}
 

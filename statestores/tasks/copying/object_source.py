@@ -50,7 +50,7 @@ class SteadyObjectChangelog(SteadyLog):
 
     @property
     def first_offset(self) -> int:
-        return 0
+        return self._part.begin
 
     @property
     def end_offset(self) -> int:
@@ -68,7 +68,7 @@ class SteadyObjectChangelog(SteadyLog):
 
     def read(self, from_offset: int | None = None, to_offset: int | None = None) -> Iterator[Frame]:
         """Yield the frames, and raise `OffsetOutOfRangeError` where they are no more."""
-        start = 0 if from_offset is None else from_offset
+        start = self.first_offset if from_offset is None else from_offset
         stop = self._part.end if to_offset is None else to_offset
         return self._checked(start, stop)
 
@@ -115,9 +115,13 @@ class ObjectSource(CopySource):
             yield Missing(steady, self._snapshot_for(store, view))
 
     def _snapshot_for(self, store: BytesStore, view: View) -> Snapshot | None:
-        """Return what *store* loads before the changelog, if it has nothing: that is shorter."""
-        end = view.parts[self._partition].end
-        if not end or store.committed_offset(self._logged) is not None:
+        """Return what *store* loads before the changelog.
+
+        If it has nothing, since that is shorter, or less than what the changelog begins with.
+        """
+        part = view.parts[self._partition]
+        end, committed = part.end, store.committed_offset(self._logged)
+        if not end or (committed is not None and part.begin <= committed + 1):
             return None
         snapshots = ObjectSnapshots(
             log=self._log, log_id=view.checkpoint.log, partition=self._partition

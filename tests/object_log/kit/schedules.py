@@ -231,8 +231,8 @@ class Schedule:
 
     def content(self, view: View, partition: int) -> Steps[list[Item]]:
         """Return what *view* has of *partition*, as a log would be read."""
-        items: list[Item] = []
-        offset, end = 0, view.parts[partition].end
+        items = yield from self.before(view, partition)
+        offset, end = view.parts[partition].begin, view.parts[partition].end
         position: dict[TopicPartition, int] = {}
         expected = view.parts[partition].position
         while offset < end:
@@ -255,6 +255,12 @@ class Schedule:
                 offset = header.last_offset + 1
         assert position == expected, f"{partition}: the position is {expected}, not {position}"
         return items
+
+    def before(self, view: View, partition: int) -> Steps[list[Item]]:
+        """Return what *partition* has before its first offset: nothing, as long as that is 0."""
+        assert view.parts[partition].begin == 0
+        yield from ()
+        return []
 
     def folder(self, name: str) -> Steps[None]:
         """Fold, merge segments, vacuum."""
@@ -280,11 +286,16 @@ class Schedule:
             return
         end = segments[-1].end
         data = b"".join(
-            [folding.segment_head("key-value", 0, end, Position(), compacted=True), *frames]
+            [
+                folding.segment_head(
+                    "key-value", segments[0].base, end, Position(), compacted=True
+                ),
+                *frames,
+            ]
         )
         name = self.names.segment(unique, partition)
         yield from settling.settle(self.names, name, data)
-        merged = SegmentRef(name, 0, end, len(data), compacted=True)
+        merged = SegmentRef(name, segments[0].base, end, len(data), compacted=True)
         yield from folding.publish_segments(self.names, f"{unique}p", partition, known, (merged,))
 
     def play(self) -> None:

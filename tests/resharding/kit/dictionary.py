@@ -10,6 +10,7 @@ import pyarrow as pa
 
 import statestores as ss
 from statestores.partitioning import partitioner_by_name
+from statestores.reading.partition_places import place_of
 from statestores.reading.partition_reader import PartitionReader
 from statestores.spi.specification import StoreSpecification
 from statestores.state_root import StateRoot
@@ -112,9 +113,15 @@ class Written:
     """A store in a state root, and the model of it."""
 
     def __init__(
-        self, root: Path, specification: StoreSpecification[bytes, bytes], backend: str
+        self,
+        root: Path | str,
+        specification: StoreSpecification[bytes, bytes],
+        backend: str,
+        engines: Path | None = None,
     ) -> None:
+        """Write into *root*; where that is the URL of an object store, with *engines* there."""
         self.root = root
+        self.engines = engines
         self.specification = specification
         self.model = Model(specification)
         self.backend = backend
@@ -129,7 +136,13 @@ class Written:
         partitions = state.store("kept").partitions
         partitioner = partitioner_by_name(self.specification.partitioner)
         opened = [
-            ss.open_logged_store(state, "kept", number, backend=self.backend)
+            ss.open_logged_store(
+                state,
+                "kept",
+                number,
+                backend=self.backend,
+                directory=None if self.engines is None else self.engines / str(number),
+            )
             for number in range(partitions)
         ]
         try:
@@ -187,7 +200,9 @@ def _key_of(partitioner: Any, partitions: int, place: int) -> bytes:
 
 
 def shown(
-    root: Path, specification: StoreSpecification[bytes, bytes], opened: StateRoot | None = None
+    root: Path | str,
+    specification: StoreSpecification[bytes, bytes],
+    opened: StateRoot | None = None,
 ) -> list[Row]:
     """Return what readers without a lock see of all partitions of the store at *root*.
 
@@ -197,7 +212,7 @@ def shown(
     history = isinstance(specification, ss.Versioned)
     rows: list[Row] = []
     for number in range(state.store("kept").partitions):
-        reader = PartitionReader(state.partition("kept", number), specification)
+        reader = PartitionReader(place_of(state, "kept", number), specification)
         for batch in reader.rows(history=history):
             rows.extend(_rows(batch))
     return sorted(rows, key=repr)

@@ -14,7 +14,9 @@ import statestores as ss
 from statestores.errors import InvalidOptionError
 from statestores.reading.partition_places import ObjectPartition
 from statestores.reading.partition_places import snapshots_of as snapshots_of_partition
+from statestores.resharding import reshard
 from statestores.spark import compact, vacuum, write_snapshots
+from statestores.spark import reshard as reshard_by_tasks
 from statestores.spark.given_root import GivenRoot
 from statestores.spark.options.read_and_write import SourceOptions
 from statestores.spark.source.write_by_snapshot import write_due_snapshots
@@ -23,12 +25,15 @@ from statestores.spark.source.write_plan import plan_write
 RowsOf = Callable[[DataFrame], list[tuple[Any, ...]]]
 
 
-@pytest.mark.spec("OBJ-38", "SNP-25", "SNP-26")
+@pytest.mark.spec("OBJ-38", "OBJ-47", "RSH-18", "SNP-25", "SNP-26")
 @pytest.mark.timeout(600)
 def test_upkeep_beside_an_owner(
     spark: SparkSession, bucket: Bucket, reached: dict[str, str], rows_of: RowsOf, tmp_path: Path
 ) -> None:
-    """Reads begin with what the tasks have written, and as many snapshots stay as are asked for."""
+    """Reads begin with what the tasks have written, and as many snapshots stay as are asked for.
+
+    Of a store that was resharded in place, too, which no Spark job does.
+    """
     options = json.loads(reached["storageOptions"]) | json.loads(reached["storageSecrets"])
     rows = {f"k{number}": number for number in range(200)}
     frame = spark.createDataFrame(list(rows.items()), "key string, value long")
@@ -63,6 +68,20 @@ def test_upkeep_beside_an_owner(
         ("words", 0, 1),
         ("words", 1, 0),
     ]
+    with pytest.raises(InvalidOptionError, match=r"statestores reshard s3://"):
+        reshard_by_tasks(spark, bucket.root, "words", 3)
+    root = ss.StateRoot.open(bucket.root, storage_options=options)
+    reshard(root, "words", 3)
+    assert dict(rows_of(load())) == found
+    more = spark.createDataFrame([("more", 1)], "key string, value long").write.options(**reached)
+    more = more.format("statestores").mode("append").option("storeName", "words")
+    with pytest.raises(Exception, match="3 partitions"):
+        more.option("numPartitions", 2).save(bucket.root)
+    more.option("numPartitions", 3).save(bucket.root)
+    compact(spark, bucket.root, storage_options=options)
+    vacuum(spark, bucket.root, keep_snapshots=1, storage_options=options)
+    assert dict(rows_of(load(splits=2))) == found | {"more": 1}
+    assert root.object_log("words").view(range(3)).checkpoint.former == ("",)
     with pytest.raises(InvalidOptionError, match="as text"):
         vacuum(spark, bucket.root, storage_options={"timeout": timedelta(1)})
 

@@ -1,0 +1,206 @@
+"""A store in an object store gets another number of partitions, in place (RSH-18).
+
+Nobody is kept from writing, and nothing is held: there is no lock there. The content is taken from
+one view of the log, in which no partition has an owner, and the entry that ends this log, by which
+the new one counts, is put only behind that view. Whoever writes meanwhile, or opens a partition,
+comes first, and the reshard raises.
+"""
+
+import json
+import logging
+import tempfile
+from pathlib import Path
+
+from statestores.errors import (
+    CommitConflictError,
+    InvalidArgumentError,
+    StateStoreError,
+    StoreLockedError,
+    StoreReshardedError,
+)
+from statestores.failpoints import reach
+from statestores.files.lock_waiting import when_unlocked
+from statestores.object_log.changelog import unique_id
+from statestores.object_log.driver import run
+from statestores.object_log.generations.ending import (
+    begin_next,
+    check_unowned,
+    end_behind,
+    end_log,
+)
+from statestores.object_log.log import ObjectLog
+from statestores.object_log.names import write_id
+from statestores.object_log.view import View
+from statestores.reading.partition_places import ObjectPartition
+from statestores.resharding.fence import Fenced, summed_up
+from statestores.resharding.work import ReshardReport, Work
+from statestores.root_document import OPERATORS_DIRECTORY, TASKS_DIRECTORY
+from statestores.state_root import StateRoot
+from statestores.storage import Found, ObjectStorage
+
+_log = logging.getLogger(__name__)
+
+_NEVER_COUNTS = (CommitConflictError, StoreLockedError, StoreReshardedError)
+"""What `end_log` raises when it is known that what was made never counts."""
+
+
+def reshard_in_objects(
+    work: Work, timeout_ms: int, *, drop_expired: bool, keep_old: bool
+) -> ReshardReport:
+    """Make the next log of the store, and have the one that is there end with it.
+
+    Raises:
+        InvalidArgumentError: A task or an operator has to be ended first, or cannot be.
+        StoreLockedError: A partition has an owner for *timeout_ms* and longer.
+        StateStoreError: As `statestores.resharding.reshard`.
+    """
+    root, store = work.source, work.store
+    log = root.object_log(store)
+    view = when_unlocked(
+        lambda: _unowned(log), timeout_ms, f"the reshard of {store!r}", "timeout_ms"
+    )
+    refuse_operators(log.storage, store, view)
+    refuse_records(log.storage, store)
+    generation = write_id(view.next, unique_id())
+    made = ObjectLog(
+        storage=log.storage,
+        store=store,
+        store_kind=log.store_kind,
+        partitions=work.partitions,
+        generation=generation,
+    )
+    fence, may_count = _fenced(log, view), False
+    try:
+        with tempfile.TemporaryDirectory(prefix="statestores-reshard-") as scratch:
+            report, _ = work.build(
+                fence,
+                Path(scratch),
+                drop_expired=drop_expired,
+                objects=made,
+                log_id=view.checkpoint.log,
+            )
+        end = end_behind(view, generation, partitions=work.partitions)
+        steps = begin_next(
+            made.names,
+            view,
+            end,
+            unique_id(),
+            begin=fence.offset + 1,
+            position=fence.position,
+        )
+        run(steps, log.storage)
+        reach("reshard.built")
+        root.note_log_may_end(store)
+        reach("objects.reshard.announced")
+        # What was recorded since is of an owner that the end finds, or that was fenced before.
+        refuse_records(log.storage, store)
+        may_count = True
+        run(end_log(log.names, view, end), log.storage)
+    except BaseException as error:
+        if not may_count or isinstance(error, _NEVER_COUNTS):
+            _remove(made)
+        raise
+    reach("objects.reshard.ended")
+    root.note_log_ended(store)
+    reach("reshard.noted")
+    if not keep_old:
+        remove_former(root, store)
+    return report
+
+
+def remove_former(root: StateRoot, store: str) -> int:
+    """Remove what the logs of *store* held that reshards have ended; return how many objects.
+
+    Raises:
+        StateStoreError: It cannot be found out, or removed.
+    """
+    return root.object_log(store).retire_former()
+
+
+def refuse_records(storage: ObjectStorage, store: str) -> None:
+    """Accept a *store* of which no task has recorded a commit that may have to be carried out.
+
+    Raises:
+        InvalidArgumentError: One has.
+        StorageError: It cannot be found out.
+    """
+    for each in storage.list(f"{TASKS_DIRECTORY}/"):
+        parts = each.name.split("/")
+        if "records" in parts[2:3] and (store in parts[3:4] or _names(storage, each.name, store)):
+            raise InvalidArgumentError(
+                f"the task {parts[1]!r} has recorded a commit that its stores may not have yet "
+                f"({each.name!r} in {storage.url!r}); open the task once, which ends it, close it, "
+                "and then try again"
+            )
+
+
+def refuse_operators(storage: ObjectStorage, store: str, view: View) -> None:
+    """Accept a *store*, seen as *view*, that no operator of Spark's queries has.
+
+    An operator's micro-batches name partitions, and those of a store may come after those of
+    another, so they are not to be told from the store's before and after a reshard.
+
+    Raises:
+        InvalidArgumentError: One has.
+        StorageError: It cannot be found out.
+    """
+    prefix = f"{OPERATORS_DIRECTORY}/"
+    found = next((stream for stream in view.batches if stream.startswith(prefix)), None)
+    for each in storage.list(prefix) if found is None else ():
+        parts = each.name.split("/")
+        if {"anchor", "records"}.intersection(parts[2:3]) and _names(storage, each.name, store):
+            found = each.name
+            break
+    if found is not None:
+        raise InvalidArgumentError(
+            f"the operator {found.split('/')[1]!r} of a query of Spark keeps state in {store!r}, "
+            f"and its micro-batches are by the partitions of {storage.url!r}; reshard a copy of "
+            "the store into a state root in a directory (to=..., or --to), or begin with a new "
+            "state and a new checkpoint"
+        )
+
+
+def _names(storage: ObjectStorage, name: str, store: str) -> bool:
+    """Return whether the object *name*, which has JSON in it, has *store* as one of its texts."""
+    found = storage.read(name)
+    texts = {json.dumps(store, ensure_ascii=escaped).encode() for escaped in (False, True)}
+    return isinstance(found, Found) and any(text in found.data for text in texts)
+
+
+def _unowned(log: ObjectLog) -> View:
+    """Return the log as it is now.
+
+    Raises:
+        StoreLockedError: Somebody owns a partition.
+    """
+    view = log.view(range(log.partitions))
+    check_unowned(log.names, view)
+    return view
+
+
+def _fenced(log: ObjectLog, view: View) -> Fenced:
+    """Return the partitions that *view* has, to be read as they are there."""
+    places = tuple(
+        ObjectPartition(log, number, view.of(number), pinned=True) for number in view.parts
+    )
+    parts = view.parts.values()
+    return summed_up(
+        places,
+        max(part.end for part in parts),
+        [part.position for part in parts],
+        view.batches,
+    )
+
+
+def _remove(made: ObjectLog) -> None:
+    """Remove what a reshard has put that never counts; a vacuum does what this cannot."""
+    try:
+        for each in list(made.storage.list(f"{made.names.home}/")):
+            made.storage.delete(each.name)
+    except StateStoreError as error:
+        _log.warning(
+            "a reshard of %r has not been made, and what it has put cannot be removed (%s): a "
+            "vacuum does it",
+            made.store,
+            error,
+        )

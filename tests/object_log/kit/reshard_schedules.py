@@ -1,0 +1,183 @@
+"""Schedules of reshards in place, beside whom others write, own, read, fold, vacuum and void.
+
+Everybody opens the store anew when they are told that it was resharded, and not before: who sleeps
+goes on with a log that has ended. The partitions stay as many as they were and keep their items, so
+that what is there in the end can be compared with what everybody was told. What is driven is
+`statestores.object_log`; the root's file is a stand-in, whose one field says where to look.
+"""
+
+import copy
+import json
+from dataclasses import replace
+from typing import Any
+
+from scheduled_store import frame
+from schedules import NAMES, PARTITIONS, Item, Schedule
+
+from statestores.errors import CommitConflictError, StoreLockedError, StoreReshardedError
+from statestores.object_log import catching_up, settling, vacuum, writes
+from statestores.object_log.generations import ending, retiring
+from statestores.object_log.names import Names, write_id
+from statestores.object_log.requests import Create, Delete, ListNames, Read, Replace, Steps
+from statestores.object_log.view import View
+from statestores.spi import Position
+
+ROOT = "statestores.json"
+LIVES = 4
+
+
+class ReshardSchedule(Schedule):
+    """One run of all actors. Each of their lives is a copy that has the names it has opened."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.memory.execute(Create(ROOT, pack("", may_have_ended=False)))
+
+    def actors(self) -> dict[str, Steps[Any]]:
+        """Return the reshards, and who else is at work."""
+        chance = self.random
+        kinds = {"x0": "resharder", "x1": "resharder", "m": "mover", "c0": "tidier", "c1": "tidier"}
+        kinds |= {"r0": "reader", "r1": "reader"}
+        for kind in ("writer", "owner", "streamer"):
+            kinds |= {f"{kind[0]}{i}": kind for i in range(chance.choice((0, 1, 2)))}
+        return {name: self.lives(kind, name) for name, kind in kinds.items()}
+
+    def lives(self, kind: str, name: str) -> Steps[None]:
+        """Be of one *kind*, and open the store anew whenever it was resharded."""
+        for life in range(LIVES):
+            client = copy.copy(self)
+            client.names = yield from self.opened()
+            tag = name if kind == "reader" else f"{name}~{life}"
+            try:
+                yield from getattr(client, kind)(tag)
+            except StoreReshardedError:
+                self.counts["told of a reshard"] += 1
+                # Nothing of what was not acknowledged is there, or ever will be.
+                mine = {write for write in self.attempted if f"{tag}." in write}
+                self.denied |= mine - self.acknowledged.keys()
+            else:
+                return
+
+    def resharder(self, name: str) -> Steps[None]:
+        """Reshard, from what is there at one moment."""
+        view = yield from catching_up.catch_up(self.names, PARTITIONS, tails=True)
+        try:
+            ending.check_unowned(self.names, view)
+        except StoreLockedError:
+            for p in PARTITIONS:
+                if view.parts[p].grant is not None:
+                    yield from self.release(p, f"{name}r{p}")
+            view = yield from catching_up.catch_up(self.names, PARTITIONS, tails=True)
+        made = replace(self.names, generation=write_id(view.next, name))
+        try:
+            yield from self.reshard(view, made)
+        except (CommitConflictError, StoreLockedError, StoreReshardedError) as no:
+            self.counts[f"reshard: {type(no).__name__}"] += 1
+            for each in (yield ListNames(f"{made.home}/")):
+                yield Delete(each)
+            raise StoreReshardedError from no  # once more
+
+    def reshard(self, view: View, made: Names) -> Steps[None]:
+        """Have the log *made* go on behind *view*."""
+        ending.check_unowned(self.names, view)
+        for p in PARTITIONS:
+            items = yield from self.content(view, p)
+            yield from settling.settle(made, base_of(made, view, p), json.dumps(items).encode())
+        begin = max(view.parts[p].end for p in PARTITIONS) + 1
+        end = ending.end_behind(view, made.generation, partitions=len(PARTITIONS))
+        unique = f"{made.generation}-checkpoint"
+        yield from ending.begin_next(made, view, end, unique, begin=begin, position=Position())
+        yield from self.note(made.generation)
+        yield from ending.end_log(self.names, view, end)
+        self.counts["reshards"] += 1
+        yield from self.note(None)
+        if self.random.random() < 0.7:
+            yield from retiring.retire(self.names, f"{made.generation}-retired")
+
+    def note(self, about_to: str | None) -> Steps[None]:
+        """Have the root say that a log may end, if one is *about_to*, or where the store goes on.
+
+        Raises:
+            StoreReshardedError: It goes on elsewhere already.
+        """
+        while True:
+            found = yield Read(ROOT)
+            names, may_have_ended = yield from self.followed(found.data)
+            if about_to is not None and names.generation != self.names.generation:
+                raise StoreReshardedError(names.generation)
+            data = pack(names.generation, may_have_ended=may_have_ended or about_to is not None)
+            if found.data == data:
+                return
+            yield Replace(ROOT, data, found.tag)
+
+    def opened(self) -> Steps[Names]:
+        """Return the names that who opens the root now finds."""
+        found = yield Read(ROOT)
+        names, _ = yield from self.followed(found.data)
+        return names
+
+    def followed(self, data: bytes) -> Steps[tuple[Names, bool]]:
+        """Return where the store goes on, and whether that may have ended as well."""
+        fields = json.loads(data)
+        names, may_have_ended = replace(NAMES, generation=fields["log"]), fields["may_have_ended"]
+        end = (yield from ending.find_end(names)) if may_have_ended else None
+        if end is None:
+            return names, may_have_ended
+        return replace(NAMES, generation=end.generation), False
+
+    def before(self, view: View, partition: int) -> Steps[list[Item]]:
+        """Return what the reshard has found that made the log of *view*."""
+        if view.parts[partition].begin == 0:
+            return []
+        names = replace(NAMES, generation=view.checkpoint.generation)
+        found = yield Read(base_of(names, view, partition))
+        if found is None:
+            yield from catching_up.catch_up(names, (), view)  # says why, if there is a reason
+            raise AssertionError(f"{names.home} has lost what it began with")
+        return [(item, first, last) for item, first, last in json.loads(found.data)]
+
+    def mover(self, name: str) -> Steps[None]:
+        """Stage under one log, and commit where the store is by then, as a driver of Spark may."""
+        for n in range(2):
+            write = yield from writes.begin_write(self.names, f"{name}.{n}")
+            number = self.number(write)
+            self.attempted[write] = {0: 1}
+            data = frame(number, 0, 1)
+            yield from writes.stage(self.names, write, 0, data)
+            staged = {0: [writes.staged_as(write, data, "a frame")]}
+            now = yield from self.opened()
+            try:
+                bases = yield from writes.commit_staged(now, write, staged)
+            except (CommitConflictError, StoreLockedError) as no:
+                self.counts[f"mover: {type(no).__name__}"] += 1
+                self.denied.add(write)
+                yield from self.release(0, f"{name}.{n}r")
+                continue
+            assert bases is not None
+            self.acknowledged[write] = {0: (bases[0], bases[0])}
+
+    def tidier(self, name: str) -> Steps[None]:
+        """Fold and merge, and remove what can go of this log, of those before, and of the dead."""
+        yield from self.folder(name)
+        listed = yield ListNames(self.names.generations)
+        view = yield from catching_up.catch_up(self.names, ())
+        if self.random.random() < 0.5:
+            yield from vacuum.vacuum(self.names, f"{name}v", void_before=view.next)
+        self.counts["removed"] += yield from retiring.remove_dead(self.names, listed)
+        for former in view.checkpoint.former:
+            yield from retiring.retire(replace(self.names, generation=former), f"{name}-{former}")
+
+    def check(self) -> dict[str, dict[int, tuple[int, int]]]:
+        """Compare, where the store is in the end."""
+        self.names = self.alone(self.opened())
+        return super().check()
+
+
+def pack(log: str, *, may_have_ended: bool) -> bytes:
+    """Return what the root says."""
+    return json.dumps({"log": log, "may_have_ended": may_have_ended}).encode()
+
+
+def base_of(names: Names, view: View, partition: int) -> str:
+    """Return the name of what a log has before its first offset: its snapshot."""
+    return f"{names.snapshots(view.checkpoint.log, partition)}base"

@@ -1,0 +1,288 @@
+"""Reshards in place on state roots in object stores."""
+
+import itertools
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dictionary import SPECIFICATIONS, Written, by_repr, shown
+
+import statestores as ss
+from statestores.errors import (
+    CommitConflictError,
+    FencedError,
+    InvalidArgumentError,
+    OffsetOutOfRangeError,
+    StoreLockedError,
+    StoreReshardedError,
+    UnsupportedFormatError,
+)
+from statestores.failpoints import arm, disarm
+from statestores.object_log.documents import Batch
+from statestores.object_log.driver import run
+from statestores.object_log.generations.ending import find_end
+from statestores.object_log.writes import commit_staged
+from statestores.reading.partition_places import ObjectPartition, place_of
+from statestores.reading.partition_reader import PartitionReader
+from statestores.resharding import reshard
+from statestores.root_document import stores_in
+from statestores.staging.operator_record import OperatorNames, pack_anchor
+from statestores.state_root import StateRoot
+from statestores.storage import open_storage
+from statestores.tasks import open_task
+from statestores.tasks.copying.object_source import ObjectSource
+from statestores.verification import verify
+
+LITTLE_MEMORY = 20_000
+INPUT = ss.TopicPartition("input", 0)
+_numbers = itertools.count()
+
+
+@pytest.fixture
+def url() -> str:
+    """A root in the memory of this process that nobody else uses."""
+    return f"memory://reshards/{next(_numbers)}"
+
+
+@pytest.fixture
+def root(url: str) -> StateRoot:
+    """A state root with the store ``kept`` of two partitions."""
+    made = StateRoot.create(url)
+    made.add_store(ss.KeyValue("kept"), partitions=2)
+    return made
+
+
+@pytest.fixture(autouse=True)
+def _disarmed() -> Iterator[None]:
+    yield
+    disarm()
+
+
+def owner(root: StateRoot, number: int, directory: Path, backend: str = "memory") -> Any:
+    """Take partition *number*."""
+    return ss.open_logged_store(root, "kept", number, backend=backend, directory=directory)
+
+
+def put(root: StateRoot, directory: Path, *keys: bytes) -> None:
+    """Commit each of *keys* to partition 0, where ``a`` and ``c`` belong if there are two."""
+    with owner(root, 0, directory) as opened:
+        for key in keys:
+            opened.store.put(key, b"v")
+            opened.commit({INPUT: 1})
+
+
+def names_in(root: StateRoot, prefix: str) -> list[str]:
+    """Return what lies below *prefix*."""
+    assert root.storage is not None
+    return [each.name for each in root.storage.list(prefix)]
+
+
+@pytest.mark.spec("RSH-1", "RSH-2", "RSH-3", "RSH-4", "RSH-5", "RSH-18", "OBJ-49")
+def test_the_content_is_that_of_a_dictionary_and_engines_are_made_anew(
+    tmp_path: Path, subtests: pytest.Subtests
+) -> None:
+    """For every kind, in one, three and seven partitions and back, with writes in between.
+
+    The engines on the local disk stay where they are: they are of the same log, and behind it.
+    """
+    for kind, specification in SPECIFICATIONS.items():
+        with subtests.test(kind):
+            source, place = random.Random(17), f"memory://reshards/{next(_numbers)}"
+            StateRoot.create(place).add_store(specification, partitions=2)
+            written = Written(place, specification, "sqlite", tmp_path / kind)
+            written.put(source, 40)
+            for partitions in (1, 3, 2):
+                reshard(place, "kept", partitions, memory_bytes=LITTLE_MEMORY)
+                assert written.shown() == by_repr(written.model.shown())
+                written.put(source, 12)
+                assert written.shown() == by_repr(written.model.shown())
+            state = StateRoot.open(place)
+            log, needs = state.object_log("kept"), ("history_retention_ms", "retention_ms")
+            log.compact(**{name: getattr(specification, name, None) for name in needs})
+            log.vacuum()
+
+            assert written.shown() == by_repr(written.model.shown())
+            assert [each for each in verify(place) if each.is_failure] == []
+            written.put(source, 10)
+            assert written.shown() == by_repr(written.model.shown())
+
+
+@pytest.mark.spec("RSH-4", "RSH-6", "RSH-7", "RSH-10", "OBJ-46", "OBJ-48", "OBJ-49")
+def test_who_has_it_open_is_told_or_goes_on(root: StateRoot, url: str, tmp_path: Path) -> None:
+    """Readers of the old log read on as long as it is there, and nobody writes it again."""
+    put(root, tmp_path / "0", b"a", b"a")
+    old = StateRoot.open(url)
+    log, specification = old.object_log("kept"), old.store("kept").specification
+    applied = run(commit_staged(log.names, "w", {}, batch=Batch("s", 4)), log.storage)
+    assert applied == {}
+    place = ObjectPartition(log, 0, log.view([0]).of(0), pinned=True)
+    pinned, live = (
+        PartitionReader(place, specification),
+        PartitionReader(place_of(old, "kept", 0), specification),
+    )
+    copied = ObjectSource(log, 0)
+    assert copied.lag(0).end_offset == live.end_offset == 2
+    staged = log.begin_write("late")
+    done = reshard(root, "kept", 3, keep_old=True)
+
+    assert done.offset == 2
+    assert done.position == {INPUT: 1}
+    assert sum(batch.num_rows for batch in pinned.rows()) == 1
+    for refused in (
+        lambda: live.end_offset,
+        lambda: copied.lag(0),
+        lambda: owner(old, 0, tmp_path / "old"),
+        log.fold,
+        log.vacuum,
+        lambda: log.release(0),
+        lambda: log.begin_write("x"),
+        lambda: run(commit_staged(log.names, "x", {}, batch=Batch("s", 5)), log.storage),
+    ):
+        with pytest.raises(StoreReshardedError, match="open the state root again"):
+            refused()
+    # What was staged for the old log, and is committed to where the store is by now.
+    new = StateRoot.open(url).object_log("kept")
+    with pytest.raises(CommitConflictError, match="stage it anew"):
+        run(commit_staged(new.names, staged, {0: ()}), new.storage)
+    assert new.view([0]).batches == {"s": 4}
+    assert new.log_id() == old.object_log("kept").log_id()
+    reader = PartitionReader(place_of(StateRoot.open(url), "kept", 0), specification)
+    assert (reader.beginning.offset, reader.end_offset) == (3, 3)
+    with pytest.raises(OffsetOutOfRangeError, match="has been resharded"):
+        list(reader.changes(0))
+    with pytest.raises(OffsetOutOfRangeError):
+        list(reader.rows(offset=0))
+    # Now the old log goes: what is left of it is its end, a checkpoint, and the seals of owners.
+    assert new.vacuum()
+    left = [each for each in names_in(root, "kept/") if "/generations/" not in each]
+    assert [each.split("/")[1] for each in left] == ["checkpoint", "own", "root"]
+    with pytest.raises(StoreReshardedError):
+        list(pinned.rows())
+    with pytest.raises(StoreReshardedError):
+        owner(old, 0, tmp_path / "old")
+    assert new.vacuum() == 0
+
+
+@pytest.mark.spec("RSH-18", "OBJ-46", "OBJ-47")
+def test_who_comes_first_wins(root: StateRoot, url: str, tmp_path: Path) -> None:
+    """Whoever writes or opens a partition while it is resharded; a void changes nothing."""
+    put(root, tmp_path / "0", b"a")
+    zombie = owner(StateRoot.open(url), 0, tmp_path / "0")
+    with pytest.raises(StoreLockedError, match="has an owner"):
+        reshard(root, "kept", 3, timeout_ms=0)
+    root.object_log("kept").release(0)
+
+    def write() -> None:
+        put(StateRoot.open(url), tmp_path / "1", b"c")
+
+    for failpoint, action, error in (
+        ("reshard.routed", write, CommitConflictError),
+        ("reshard.built", write, CommitConflictError),
+        ("objects.reshard.announced", write, CommitConflictError),
+        ("reshard.built", lambda: owner(StateRoot.open(url), 1, tmp_path / "2"), StoreLockedError),
+    ):
+        arm(failpoint, action, at=1)
+        with pytest.raises(error):
+            reshard(root, "kept", 3)
+        disarm()
+        assert names_in(root, "kept/generations/") == []
+        assert StateRoot.open(url).store("kept").partitions == 2
+    root.object_log("kept").release(1)
+    # Another one comes first; then a vacuum that takes the next one for dead; then one in time.
+    arm("objects.reshard.announced", lambda: reshard(url, "kept", 4), at=1)
+    with pytest.raises(StoreReshardedError):
+        reshard(root, "kept", 3)
+    log = StateRoot.open(url).object_log("kept")
+    assert log.partitions == 4
+    arm("reshard.built", lambda: [log.vacuum(abandoned_after_ms=-60_000) for _ in "12"], at=1)
+    with pytest.raises(CommitConflictError, match="for dead"):
+        reshard(url, "kept", 3)
+    arm("reshard.built", log.vacuum, at=1)
+    assert reshard(url, "kept", 3).partitions == 3
+    zombie.store.put(b"late", b"v")
+    with pytest.raises(FencedError):
+        zombie.commit()
+    zombie.close()
+    assert [row[0] for row in shown(url, ss.KeyValue("kept"))] == [b"a", b"c"]
+
+
+@pytest.mark.spec("RSH-12", "RSH-18")
+def test_tasks_operators_and_topologies_are_refused_by_name(
+    root: StateRoot, url: str, tmp_path: Path
+) -> None:
+    """Their parts of a commit would be for partitions that are no more."""
+    root.add_store(ss.KeyValue("other"), partitions=2)
+    assert root.storage is not None
+    task = open_task(root, "0_0", ["other", "kept"], local_directory=tmp_path, backend="memory")
+
+    def die() -> None:
+        raise KeyboardInterrupt
+
+    task.store("other").put(b"a", b"v")
+    task.store("kept").put(b"a", b"v")
+    arm("task.recorded", die, at=1)
+    with pytest.raises(KeyboardInterrupt):
+        task.commit({INPUT: 1})
+    disarm()
+    for store in ("other", "kept"):
+        root.object_log(store).release(0)
+    with pytest.raises(InvalidArgumentError, match=r"'0_0' has recorded a commit.*open the task"):
+        reshard(root, "kept", 3)
+    again = tmp_path / "again"
+    open_task(root, "0_0", ["other", "kept"], local_directory=again, backend="memory").close()
+    reshard(root, "kept", 3)
+    names = OperatorNames("counting", url)
+    root.storage.create(names.anchor, pack_anchor("other"))
+    with pytest.raises(InvalidArgumentError, match=r"operator 'counting'.*--to"):
+        reshard(root, "other", 3)
+    reshard(root, "kept", 2)
+    log = root.object_log("kept")
+    run(commit_staged(log.names, "w", {}, batch=Batch(names.membership, 0)), log.storage)
+    with pytest.raises(InvalidArgumentError, match="operator 'counting'"):
+        reshard(root, "kept", 3)
+    root.storage.create("@tasks/topology.json", b"{}")
+    with pytest.raises(InvalidArgumentError, match="of a topology"):
+        reshard(root, "kept", 3)
+    assert StateRoot.open(url).store("kept").partitions == 2
+
+
+@pytest.mark.spec("RSH-13", "OBJ-47")
+def test_the_root_says_where_to_look(root: StateRoot, url: str, tmp_path: Path) -> None:
+    """A reshard that dies right behind its commit point has nobody read the old log.
+
+    Adding a store, or the next reshard, notes it; and an earlier release refuses the root.
+    """
+    put(root, tmp_path / "0", b"a")
+
+    def die() -> None:
+        raise KeyboardInterrupt
+
+    def noted() -> int:
+        found = open_storage(url).read("statestores.json")
+        return int(found.data.split(b'"format": ')[1][:1])  # type: ignore[union-attr]
+
+    for failpoint, partitions in (("objects.reshard.announced", 2), ("objects.reshard.ended", 3)):
+        arm(failpoint, die, at=1)
+        with pytest.raises(KeyboardInterrupt):
+            reshard(url, "kept", 3)
+        disarm()
+        assert noted() == 3
+        assert StateRoot.open(url).store("kept").partitions == partitions
+    with pytest.raises(UnsupportedFormatError, match="format 4"):
+        stores_in(_Later(), "here")  # type: ignore[arg-type]
+    assert run(find_end(root.object_log("kept").names), open_storage(url)) is not None
+    StateRoot.open(url).add_store(ss.KeyValue("more"), partitions=1)
+    entry = StateRoot.open(url).store("kept")
+    assert (entry.partitions, entry.generation, entry.may_have_ended) == (3, 1, False)
+    assert reshard(url, "kept", 3).offset is None
+    assert names_in(root, "kept/own/0/")[1:] == []
+    assert [row[0] for row in shown(url, ss.KeyValue("kept"))] == [b"a"]
+
+
+class _Later:
+    """What a later release has written."""
+
+    def integer(self, name: str) -> int:
+        return 4
