@@ -66,8 +66,17 @@ def test_no_schedule_loses_doubles_or_tears() -> None:
 
 
 @pytest.mark.spec(
-    *("OBJ-5", "OBJ-7", "OBJ-10", "OBJ-14", "OBJ-15", "OBJ-16"),
-    *("OBJ-43", "OBJ-44", "OBJ-45", "OBJ-46", "OBJ-48"),
+    "OBJ-5",
+    "OBJ-7",
+    "OBJ-10",
+    "OBJ-14",
+    "OBJ-15",
+    "OBJ-16",
+    "OBJ-43",
+    "OBJ-44",
+    "OBJ-45",
+    "OBJ-46",
+    "OBJ-48",
 )
 def test_a_rule_that_is_left_out_is_noticed(subtests: pytest.Subtests) -> None:
     """Each rule is needed, and the schedules would find out: of logs, operators and reshards."""
