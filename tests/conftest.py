@@ -73,6 +73,7 @@ _NOT_QUICK = (
     "tests/migration/test_kafka_state.py",
     "tests/object_log/test_explorer.py",
     "tests/object_log/test_s3.py",
+    "tests/object_log/test_s3_reshard.py",
     "tests/object_log/test_s3_snapshots.py",
     "tests/packaging/",
     "tests/processing/local/test_lost_files.py",

@@ -20,7 +20,8 @@ from statestores.errors import (
     UnsupportedFormatError,
 )
 from statestores.failpoints import arm, disarm
-from statestores.object_log.documents import Batch
+from statestores.object_log.checkpoint import Checkpoint
+from statestores.object_log.documents import Batch, End, unpack_root_entry
 from statestores.object_log.driver import run
 from statestores.object_log.generations.ending import find_end
 from statestores.object_log.writes import commit_staged
@@ -38,6 +39,16 @@ from statestores.verification import verify
 LITTLE_MEMORY = 20_000
 INPUT = ss.TopicPartition("input", 0)
 _numbers = itertools.count()
+_GENERATION = b'"generation":"00000000000000000004-ab"'
+_GOLDEN_END = (
+    b'72750a90\n{"before":2,"format":1,%b,"kind":"end","next":1004,"partitions":3}' % _GENERATION
+)
+_GOLDEN_CHECKPOINT = (
+    b'2e067ffb\n{"batches":{"s":4},"begun":1004,"format":1,"former":[""],%b,"id":"c",'
+    b'"kind":"checkpoint","log":"l","next":1004,"parts":{"0":{"begin":12,"closed":[],'
+    b'"closed_from":1004,"end":12,"grant":null,"number":0,"owner":null,"position":[["in",0,7]],'
+    b'"segments":[]}},"store_kind":"key-value","void_before":1004,"writes":[],"writes_from":1004}'
+) % _GENERATION
 
 
 @pytest.fixture
@@ -270,6 +281,13 @@ def test_the_root_says_where_to_look(root: StateRoot, url: str, tmp_path: Path) 
         disarm()
         assert noted() == 3
         assert StateRoot.open(url).store("kept").partitions == partitions
+    # What a release has put reads the same for ever.
+    end = unpack_root_entry(_GOLDEN_END, "here")
+    next_log = Checkpoint.unpack(_GOLDEN_CHECKPOINT, "here")
+    assert isinstance(end, End)
+    assert (end.pack(), next_log.pack()) == (_GOLDEN_END, _GOLDEN_CHECKPOINT)
+    assert (end.generation, end.next) == (next_log.generation, next_log.begun)
+    assert (next_log.part(0).begin, next_log.former) == (12, ("",))
     with pytest.raises(UnsupportedFormatError, match="format 4"):
         stores_in(_Later(), "here")  # type: ignore[arg-type]
     assert run(find_end(root.object_log("kept").names), open_storage(url)) is not None
