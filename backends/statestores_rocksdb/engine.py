@@ -151,6 +151,7 @@ class RocksDBEngine(ViewReads, Engine):
             with self._lock:
                 self._forget_view()
         except Exception as error:  # noqa: BLE001  # the driver raises the class itself
+            self._check_open()  # a wrong batch may have been met first
             fail(error, f"apply a batch of {len(batch)} changes")
 
     def snapshot(self) -> EngineSnapshot:

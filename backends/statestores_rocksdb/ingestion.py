@@ -96,9 +96,13 @@ class SortedFiles:
 
     def _next_file(self) -> SstFileWriter:
         self._paths.append(str(self._directory / f"{_PREFIX}{len(self._paths):06}"))
-        self._writer = SstFileWriter(self._options)
-        self._writer.open(self._paths[-1])
-        return self._writer
+        writer = SstFileWriter(self._options)
+        try:
+            writer.open(self._paths[-1])
+        except Exception as error:  # noqa: BLE001  # the driver raises the class itself
+            fail(error, f"write {self._paths[-1]!r}")
+        self._writer = writer
+        return writer
 
     def _finish_file(self, least_bytes: int) -> None:
         """Finish the file that is being written, if it has *least_bytes*."""

@@ -8,12 +8,12 @@ There is nothing to compare after a crash. Then the structure of the file and ea
 """
 
 import json
+import os
 import zlib
 from contextlib import suppress
 from pathlib import Path
 
 from statestores.errors import StorageError, StoreCorruptedError
-from statestores.files.durable_directory import make_durable
 
 SEAL = "CLOSED.json"
 _CHUNK_BYTES = 1024 * 1024
@@ -71,8 +71,13 @@ def break_seal(file: Path) -> None:
         StorageError: It cannot be removed.
     """
     try:
-        file.with_name(SEAL).unlink()
-        make_durable(file.parent)
+        # Opened before, so that a process without files to open leaves the seal where it is.
+        directory = os.open(file.parent, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            file.with_name(SEAL).unlink()
+            os.fsync(directory)
+        finally:
+            os.close(directory)
     except FileNotFoundError:
         return
     except OSError as error:

@@ -73,12 +73,12 @@ class EngineDurabilityTests(EngineFixtures):
     """Durable commits."""
 
     @pytest.mark.spec("ENG-8", "COM-12")
-    @pytest.mark.parametrize("durability", Durability, ids=lambda durability: durability.value)
+    @for_each("durability", Durability)
     def test_what_was_applied_is_found_again(
         self, engines: Engines, durability: Durability
     ) -> None:
         """At each durability that the engine accepts, a batch is there after reopening."""
-        engine = engines.open()
+        engine = engines.open(durability.value)
         capabilities = engine.capabilities
         skip_unless_promised("persistent", made=capabilities.persistent)
         accepted = capabilities.durable_commit or durability is Durability.PROCESS_CRASH
@@ -86,7 +86,7 @@ class EngineDurabilityTests(EngineFixtures):
         engine.apply({b"k": b"v"}, durability)
         engine.close()
 
-        assert pairs_of(engines.open()) == [(b"k", b"v")]
+        assert pairs_of(engines.open(durability.value)) == [(b"k", b"v")]
 
     @pytest.mark.spec("ENG-23")
     def test_an_empty_durable_batch_keeps_what_came_before(self, engines: Engines) -> None:

@@ -15,6 +15,7 @@ from statestores_conformance.engine.disk import EngineDiskTests
 from statestores_conformance.engine.large_batches import EngineLargeBatchTests
 from statestores_conformance.engine.locks import EngineLockTests, EngineOpeningTests
 from statestores_conformance.engine.many_rows import EngineManyRowsTests
+from statestores_conformance.engine.options import EngineOptionTests
 from statestores_conformance.engine.paths import EnginePathTests
 from statestores_conformance.engine.reads import (
     EngineOrderTests,
@@ -22,6 +23,7 @@ from statestores_conformance.engine.reads import (
     EngineScanTests,
     EngineSeekTests,
 )
+from statestores_conformance.engine.shortages import EngineShortageTests
 from statestores_conformance.engine.sizes import EngineSizeTests
 from statestores_conformance.engine.snapshots import EngineSnapshotTests
 from statestores_conformance.engine.threads import EngineThreadTests
@@ -41,6 +43,7 @@ class EngineTests:
     """
 
     TestOpening = EngineOpeningTests
+    TestOptions = EngineOptionTests
     TestPaths = EnginePathTests
     TestLocks = EngineLockTests
     TestPointReads = EnginePointReadTests
@@ -61,4 +64,5 @@ class EngineTests:
     TestCheckpoints = EngineCheckpointTests
     TestIngestion = EngineIngestionTests
     TestDamage = EngineDamageTests
+    TestShortages = EngineShortageTests
     TestModel = EngineModelTests

@@ -1,0 +1,205 @@
+"""What an engine says of its options, taken at its word: names, values, bounds, and a budget."""
+
+import re
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from statestores.errors import (
+    InvalidOptionError,
+    MemoryBudgetExceededError,
+    StateStoreError,
+    StoreLockedError,
+)
+from statestores.spi import Durability, Engine, MemoryBudget
+from statestores_conformance.promises import skip_unless_promised
+from statestores_conformance.subjects.engines import (
+    EngineFixtures,
+    OpenEngine,
+    durability_of,
+    open_files_below,
+    pairs_of,
+)
+from statestores_conformance.subjects.openers import options_of
+
+_NOBODYS = "no_such_option"
+_BUDGET = "memory_budget"
+"""How an option for a `MemoryBudget` is called."""
+
+_TOO_LITTLE, _TOO_MUCH = -1, 1 << 80
+_MIB = 1024 * 1024
+_LEAST_BUDGET_BYTES = 256 * 1024
+_PAIRS = [(b"%02d" % number, b"v%d" % number * 20) for number in range(40)]
+
+
+class _Opening:
+    """Opens engines like the author's with one option more, each in a place of its own."""
+
+    def __init__(self, engine: Engine, open_engine: OpenEngine, root: Path) -> None:
+        self._kind = type(engine)
+        self._open_engine = open_engine
+        self._options = options_of(open_engine)
+        self._root = root
+        self._numbers = count()
+
+    def place(self) -> Path:
+        """Return a path where nothing is yet."""
+        return self._root / f"options-{next(self._numbers)}"
+
+    def open(self, path: Path, name: str, value: object) -> Engine:
+        """Open the engine at *path* with the option *name*."""
+        return self._kind.open(path, {**self._options, name: value})
+
+    def refusal(self, name: str, value: object) -> str | None:
+        """Return what is said against *value*, or ``None`` when the engine works with it."""
+        path = self.place()
+        try:
+            engine = self.open(path, name, value)
+        except InvalidOptionError as error:
+            return str(error)
+        with engine:
+            _use(engine)
+        if engine.capabilities.persistent:
+            with self._open_engine(path) as again:
+                assert pairs_of(again) == _PAIRS, f"written with {name}={value!r}"
+        return None
+
+    def names(self) -> list[str]:
+        """Return the options that the engine names when it refuses one that it does not have."""
+        unknown = self.refusal(_NOBODYS, "1")
+
+        assert unknown is not None
+        words = sorted(set(re.findall(r"[A-Za-z_]\w*", unknown)))
+        return [
+            word
+            for word in words
+            if self.refusal(word, object()) != unknown.replace(_NOBODYS, word)
+        ]
+
+
+class EngineOptionTests(EngineFixtures):
+    """Every option that an engine names, with every value that it names."""
+
+    @pytest.fixture
+    def opening(self, engine: Engine, open_engine: OpenEngine, tmp_path: Path) -> _Opening:
+        """Give what opens the engine with other options."""
+        return _Opening(engine, open_engine, tmp_path)
+
+    @pytest.mark.spec("ENG-13", "ENG-18")
+    def test_options_take_what_they_say(self, opening: _Opening) -> None:
+        """With each value and bound that a refusal names the engine works; beyond, it refuses.
+
+        What is written with any of them is read with the author's options.
+        """
+        for name in opening.names():
+            expected = opening.refusal(name, object())
+            if expected is None:
+                continue
+            for word in _named_values(expected, name):
+                assert opening.refusal(name, word) is None
+            for beyond, nearest, step in ((_TOO_LITTLE, min, -1), (_TOO_MUCH, max, 1)):
+                refused = opening.refusal(name, beyond)
+                bounds = [] if refused is None else _numbers_in(refused.replace(str(beyond), ""))
+                if not bounds:
+                    continue
+
+                assert name in str(refused)
+                assert opening.refusal(name, nearest(bounds)) is None
+                assert opening.refusal(name, nearest(bounds) + step) is not None
+
+    @pytest.mark.spec("ENG-13", "ENG-19")
+    def test_a_place_in_a_memory_budget_is_given_back(
+        self, opening: _Opening, open_engine: OpenEngine
+    ) -> None:
+        """By `close`, once, and by an opening that fails; no engine opens beyond the budget.
+
+        Whatever its size is, from the least that the engine says to need, it works within it.
+        """
+        skip_unless_promised(f"the option {_BUDGET}", made=_BUDGET in opening.names())
+        budget = MemoryBudget(64 * _MIB, stores=2)
+        places = [opening.place() for _ in range(3)]
+        first, second = (opening.open(place, _BUDGET, budget) for place in places[:2])
+        with pytest.raises(MemoryBudgetExceededError):
+            opening.open(places[2], _BUDGET, budget)
+
+        assert budget.open_stores == 2
+        assert open_files_below(places[2]) == []
+        second.close()
+        second.close()
+        assert budget.open_stores == 1
+        if first.capabilities.persistent:
+            with pytest.raises(StoreLockedError):
+                opening.open(places[0], _BUDGET, budget)
+        with opening.open(places[2], _BUDGET, budget) as third:
+            _use(third)
+            assert budget.open_stores == 2
+        first.close()
+        assert budget.open_stores == 0
+        _check_sizes(opening)
+        if third.capabilities.persistent:
+            _check_failed_openings(opening, places[2], budget)
+
+
+def _check_sizes(opening: _Opening) -> None:
+    """Open the engine within budgets of many sizes, one of which is more memory than there is."""
+    for total_bytes in (_LEAST_BUDGET_BYTES, _MIB, 3 * _MIB, 64 * _MIB, 1 << 50):
+        budget = MemoryBudget(total_bytes, stores=1)
+        try:
+            refusal = opening.refusal(_BUDGET, budget)
+        except MemoryBudgetExceededError as error:
+            needed = min(_numbers_in(str(error).partition(" bytes")[0]))
+            # Three quarters are for engines.
+            enough = next(n for n in range(needed, 2 * needed) if n - n // 4 >= needed)
+            refusal = opening.refusal(_BUDGET, MemoryBudget(enough, stores=1))
+
+            assert budget.engine_bytes < needed
+
+        assert refusal is None
+        assert budget.open_stores == 0
+
+
+def _check_failed_openings(opening: _Opening, engine: Path, budget: MemoryBudget) -> None:
+    """Damage each file of the closed *engine* in turn: whoever cannot open it holds no place."""
+    for file in sorted(path for path in engine.rglob("*") if path.is_file()):
+        content = file.read_bytes()
+        file.write_bytes(b"\xa5" * 4096)
+        try:
+            opening.open(engine, _BUDGET, budget).close()
+        except StateStoreError:
+            file.write_bytes(content)
+        else:
+            break  # it may have changed the others
+
+        assert budget.open_stores == 0
+        assert open_files_below(engine) == []
+
+
+def _use(engine: Engine) -> None:
+    """Write `_PAIRS` to *engine* and read them in every way."""
+    engine.apply({b"other": b"v", **dict(_PAIRS[::2])}, Durability.PROCESS_CRASH)
+    engine.apply({b"other": None, **dict(_PAIRS[1::2])}, durability_of(engine))
+    with engine.snapshot() as snapshot:
+        for reader in (engine, snapshot):
+            keys = [key for key, _ in _PAIRS]
+
+            assert [reader.get(key) for key in keys] == [value for _, value in _PAIRS]
+            assert reader.get(b"other") is None
+            assert reader.get_many([*keys, b"other"]) == [*(value for _, value in _PAIRS), None]
+            assert reader.first(keys[1]) == _PAIRS[1]
+            assert reader.last(b"", keys[-1]) == _PAIRS[-2]
+            assert reader.first(b"other") is None
+            assert list(reader.scan(b"")) == _PAIRS
+            assert list(reader.scan(b"", reverse=True)) == _PAIRS[::-1]
+
+
+def _named_values(expected: str, name: str) -> list[str]:
+    """Return the values that the message *expected* offers for the option *name*."""
+    quoted = {one or other for one, other in re.findall(r"'([^']*)'|\"([^\"]*)\"", expected)}
+    words = {word for word in ("true", "false", "none") if re.search(rf"\b{word}\b", expected)}
+    return sorted((quoted | words) - {name})
+
+
+def _numbers_in(text: str) -> list[int]:
+    """Return the whole numbers in *text*."""
+    return [int(number) for number in re.findall(r"(?<![\w.-])-?\d+\b(?!\.\d)", text)]

@@ -1,0 +1,209 @@
+"""An engine that runs short of open files, or of room on the disk, at each step of its life.
+
+The limits are those of the process (`setrlimit`), so that nothing is mocked: the system itself
+refuses. They are raised from nothing until a life needs no more, so that each call which opens a
+file, and each that makes one longer, fails once.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from statestores.errors import CommitInDoubtError, StateStoreError
+from statestores.spi import Durability, Engine
+from statestores_conformance.many_cases import for_each
+from statestores_conformance.subjects.engines import (
+    EngineFixtures,
+    OpenEngine,
+    durability_of,
+    open_files_below,
+    pairs_of,
+)
+
+_BEFORE = [(b"before-%02d" % number, b"v" * 100) for number in range(20)]
+_SMALL = {b"small": b"s"}
+_LARGE = {b"large-%d" % number: b"%d" % number * 40_000 for number in range(3)}
+_AFTER = {b"after": b"a"}
+_INGESTED = [(b"ingested-%d" % number, b"i" * 100) for number in range(3)]
+
+_DESCRIPTORS = Path("/proc/self/fd")
+_MOST_FILES = 80
+"""More than any life here opens."""
+_SIZES = (0, 1, 20, 100, 1_000, 5_000, 20_000, 40_000, 90_000, 140_000, 400_000, 2_000_000)
+"""How long a file may become: the largest is more than any here does."""
+
+
+@dataclass(slots=True)
+class _Life:
+    """One opening of an engine, and what each call came to."""
+
+    must: dict[bytes, bytes]
+    """What is there, since it was acknowledged."""
+    failures: int = 0
+    copies: dict[Path, dict[bytes, bytes]] = field(default_factory=dict)
+    """The checkpoints that were made, and what is in them."""
+
+    def attempt(self, call: Callable[[], object]) -> bool:
+        """Make *call* and return whether it succeeded; what it raises must be ours."""
+        try:
+            call()
+        except CommitInDoubtError:
+            raise
+        except StateStoreError:
+            self.failures += 1
+            return False
+        return True
+
+    def write(self, pairs: dict[bytes, bytes], call: Callable[[], object]) -> None:
+        """Make *call*, which writes *pairs*; it may not be in doubt, since no wait has failed."""
+        try:
+            if self.attempt(call):
+                self.must.update(pairs)
+        except CommitInDoubtError as error:
+            pytest.fail(f"the disk has failed nobody who waited for it (ENG-39): {error}")
+
+
+@pytest.mark.level("fault-proof")
+class EngineShortageTests(EngineFixtures):
+    """What an engine says, and what it keeps, when the system refuses."""
+
+    @pytest.mark.spec(
+        "ENG-8", "ENG-9", "ENG-16", "ENG-19", "ENG-28", "ENG-31", "ENG-33", "ENG-34", "ENG-39"
+    )
+    @for_each("of", ["open files", "room on the disk"])
+    def test_a_shortage_loses_nothing(
+        self, persistent_engine: Engine, open_engine: OpenEngine, tmp_path: Path, of: str
+    ) -> None:
+        """Each call does all of what it should, or raises an error of ours and does nothing.
+
+        When there is enough again, the same engine reads all of it, and another opens with it.
+        """
+        shortage, amounts = _SHORTAGES[of]
+        # What is imported, or kept for the life of the process, is so by then.
+        _live(open_engine, tmp_path / f"warm {of}", shortage, amounts[-1])
+        failures = []
+        for amount in amounts:
+            failures.append(_live(open_engine, tmp_path / f"{amount} {of}", shortage, amount))
+            if not failures[-1]:
+                break
+
+        assert failures[0]
+        assert not failures[-1]
+
+
+def _live(
+    open_engine: OpenEngine,
+    path: Path,
+    shortage: Callable[[int], AbstractContextManager[None]],
+    amount: int,
+) -> int:
+    """Open the engine at *path*, use it and close it in a *shortage*, and look at what is there.
+
+    Return how many calls failed.
+    """
+    with open_engine(path) as engine:
+        engine.apply(dict(_BEFORE), durability_of(engine))
+    files = _bytes_of(path)
+    life = _Life(must=dict(_BEFORE))
+    opened: list[Engine] = []
+    with shortage(amount):
+        if life.attempt(lambda: opened.append(open_engine(path))):
+            _use(opened[0], life, path)
+    if opened:
+        engine = opened[0]
+        life.write(_AFTER, lambda: engine.apply(dict(_AFTER), durability_of(engine)))
+        _check_reads(engine, life)
+        with shortage(amount):
+            life.attempt(engine.close)
+        life.attempt(engine.close)
+    elif shortage is _files_left:
+        # On a full disk a driver may have begun to write anew what it keeps beside the pairs.
+        kept = _bytes_of(path).values()
+
+        assert [n for n, old in files.items() if not any(new.startswith(old) for new in kept)] == []
+    assert open_files_below(path) == []
+    for place, content in {path: life.must, **life.copies}.items():
+        with open_engine(place) as again:
+            assert dict(pairs_of(again)) == content
+            again.apply({b"later": b"v"}, durability_of(again))
+            assert again.get(b"later") == b"v"
+    return life.failures
+
+
+def _use(engine: Engine, life: _Life, path: Path) -> None:
+    """Make every kind of call, while some of them fail."""
+    promised = engine.capabilities
+    life.attempt(lambda: _check_reads(engine, life))
+    for batch in (_SMALL, _LARGE):
+        life.write(batch, partial(engine.apply, dict(batch), durability_of(engine)))
+        life.attempt(lambda: _check_reads(engine, life))
+    if promised.bulk_ingest:
+        life.write(dict(_INGESTED), lambda: engine.ingest(_INGESTED))
+    if promised.native_checkpoint:
+        copy = path.with_name(f"{path.name}-copy")
+        before = dict(life.must)
+        if life.attempt(lambda: engine.checkpoint(copy)):
+            life.copies[copy] = before
+    life.write({b"last": b"l"}, lambda: engine.apply({b"last": b"l"}, Durability.PROCESS_CRASH))
+
+
+def _check_reads(engine: Engine, life: _Life) -> None:
+    """Read what is acknowledged in every way; what was refused is not seen."""
+    content = sorted(life.must.items())
+    keys = [key for key, _ in content]
+    with engine.snapshot() as snapshot:
+        for reader in (engine, snapshot):
+            assert pairs_of(reader) == content
+            assert reader.get_many(keys) == [value for _, value in content]
+            assert [reader.get(key) for key in keys] == [value for _, value in content]
+            assert reader.first(keys[0]) == content[0]
+            assert reader.last(b"", keys[1]) == content[0]
+
+
+@contextmanager
+def _files_left(number: int) -> Iterator[None]:
+    """Let this process open *number* files more and no others."""
+    if not _DESCRIPTORS.is_dir():
+        pytest.skip(f"the process cannot see its own descriptors here: there is no {_DESCRIPTORS}")
+    used = {int(path.name) for path in _DESCRIPTORS.iterdir()}
+    limit, free = 0, 0
+    while free < number or limit in used:
+        free += limit not in used
+        limit += 1
+    with _limit("RLIMIT_NOFILE", limit):
+        yield
+
+
+@contextmanager
+def _file_size(number: int) -> Iterator[None]:
+    """Let no file of this process grow beyond *number* bytes."""
+    with _limit("RLIMIT_FSIZE", number):
+        yield
+
+
+@contextmanager
+def _limit(name: str, amount: int) -> Iterator[None]:
+    resource = pytest.importorskip("resource", reason="the system has no limits for a process")
+    which = getattr(resource, name)
+    before = resource.getrlimit(which)
+    resource.setrlimit(which, (amount, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(which, before)
+
+
+_SHORTAGES: dict[str, tuple[Callable[[int], AbstractContextManager[None]], Sequence[int]]] = {
+    "open files": (_files_left, range(_MOST_FILES)),
+    "room on the disk": (_file_size, _SIZES),
+}
+
+
+def _bytes_of(directory: Path) -> dict[str, bytes]:
+    """Return the files that *directory* holds, but for locks."""
+    files = (path for path in directory.rglob("*") if path.is_file())
+    return {path.name: path.read_bytes() for path in files if "lock" not in path.name.lower()}
