@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -261,7 +262,10 @@ class EngineIngestionTests(EngineFixtures):
 
     @pytest.mark.spec("ENG-34", "ENG-16")
     def test_an_ingestion_that_fails_loads_nothing(self, ingesting: Engine, tmp_path: Path) -> None:
-        """When the pairs break off, none of them is seen, and no file is left behind."""
+        """When the pairs break off, none of them is seen, and no file is left behind.
+
+        So it is when one of them is not bytes, alone, or after many that are.
+        """
 
         def broken() -> Iterator[tuple[bytes, bytes]]:
             yield from _PAIRS
@@ -273,6 +277,14 @@ class EngineIngestionTests(EngineFixtures):
 
         assert pairs_of(ingesting) == []
         assert sorted(tmp_path.rglob("*")) == files
+        wrong: list[Any] = [("text", b"v"), (None, b"v"), (5, b"v"), (b"z", "text"), (b"z", None)]
+        for pair in wrong:
+            for pairs in ([pair], [*_PAIRS, pair]):
+                with pytest.raises((TypeError, StateStoreError)):
+                    ingesting.ingest(pairs)
+
+                assert pairs_of(ingesting) == []
+                assert sorted(tmp_path.rglob("*")) == files
 
     @pytest.mark.spec("ENG-35")
     @for_each("keys", [[b"b", b"a"], [b"a", b"a"], [b"a", b"c", b"b"]])
