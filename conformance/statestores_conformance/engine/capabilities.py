@@ -277,7 +277,7 @@ class EngineIngestionTests(EngineFixtures):
 
         assert pairs_of(ingesting) == []
         assert sorted(tmp_path.rglob("*")) == files
-        wrong: list[Any] = [("text", b"v"), (None, b"v"), (5, b"v"), (b"z", "text"), (b"z", None)]
+        wrong: list[Any] = [("text", b"v"), (None, b"v"), (5, b"v"), (b"z", "text"), (b"z", 3)]
         for pair in wrong:
             for pairs in ([pair], [*_PAIRS, pair]):
                 with pytest.raises((TypeError, StateStoreError)):

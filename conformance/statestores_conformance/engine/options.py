@@ -1,6 +1,8 @@
 """What an engine says of its options, taken at its word: names, values, bounds, and a budget."""
 
 import re
+import shutil
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 
@@ -162,17 +164,14 @@ def _check_sizes(opening: _Opening) -> None:
 def _check_failed_openings(opening: _Opening, engine: Path, budget: MemoryBudget) -> None:
     """Damage each file of the closed *engine* in turn: whoever cannot open it holds no place."""
     for file in sorted(path for path in engine.rglob("*") if path.is_file()):
-        content = file.read_bytes()
-        file.write_bytes(b"\xa5" * 4096)
-        try:
-            opening.open(engine, _BUDGET, budget).close()
-        except StateStoreError:
-            file.write_bytes(content)
-        else:
-            break  # it may have changed the others
+        damaged = opening.place()
+        shutil.copytree(engine, damaged)
+        (damaged / file.relative_to(engine)).write_bytes(b"\xa5" * 4096)
+        with suppress(StateStoreError):
+            opening.open(damaged, _BUDGET, budget).close()
 
         assert budget.open_stores == 0
-        assert open_files_below(engine) == []
+        assert open_files_below(damaged) == []
 
 
 def _use(engine: Engine) -> None:
