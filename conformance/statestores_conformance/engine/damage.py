@@ -256,6 +256,20 @@ def _check_every_read(reader: EngineReader, content: list[tuple[bytes, bytes]]) 
     ]
     reads += [(partial(reader.get, key), value) for key, value in content]
     reads += [(partial(reader.first, key), (key, value)) for key, value in content[::5]]
+    # A driver that reads ahead may meet the damage behind a short range, and not do so again.
+    short: list[tuple[Callable[[], object], object]] = []
+    for pair in content:
+        key, beyond = pair[0], pair[0] + b"\0"
+        short += [
+            (partial(reader.first, key, beyond), pair),
+            (partial(reader.first, beyond, beyond + b"\0"), None),
+            (partial(reader.last, b"", beyond), pair),
+            (partial(_listed, reader, key, beyond, reverse=False), [pair]),
+            (partial(_listed, reader, key, beyond, reverse=True), [pair]),
+        ]
+    for read, expected in short * 2:
+        with suppress(StoreCorruptedError):
+            assert read() == expected
     met = []
     for read, expected in reads:
         try:
@@ -268,6 +282,10 @@ def _check_every_read(reader: EngineReader, content: list[tuple[bytes, bytes]]) 
     for read in met:
         with pytest.raises(StoreCorruptedError):
             read()
+
+
+def _listed(reader: EngineReader, start: bytes, stop: bytes, *, reverse: bool) -> list[object]:
+    return list(reader.scan(start, stop, reverse=reverse))
 
 
 def _with_a_flipped_bit(engine: Path, tmp_path: Path) -> Iterator[tuple[Path, str]]:
