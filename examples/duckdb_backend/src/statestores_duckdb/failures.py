@@ -13,8 +13,16 @@ from statestores.errors import (
 DRIVER_ERRORS: tuple[type[Exception], ...] = (duckdb.Error,)
 """The root of what duckdb raises."""
 
-_DAMAGE = ("corrupt", "checksum", "replaying wal", "deserialize", "not a valid duckdb database")
-"""How DuckDB speaks of damage, in lower case. Its classes do not tell it from other failures."""
+_DAMAGE = (
+    "corrupt",
+    "checksum",
+    "replaying wal",
+    "deserialize",
+    "not a valid duckdb database",
+    "transaction is aborted",
+)
+"""How DuckDB speaks of damage, in lower case. Its classes do not tell it from other failures. A
+snapshot is a transaction, and one that has met damage says the last of these at each later read."""
 
 _OTHER_RELEASE = ("different duckdb version", "newer version", "storage version")
 
