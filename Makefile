@@ -191,16 +191,21 @@ soak: $(STAMP) ## Long kill and Hypothesis runs (an hour or so)
 
 # Spark's own warnings of sockets that it left open are not ours to mend.
 OLDEST_SPARK := 4.0.0
-OLDEST_BUILD := build/spark-$(OLDEST_SPARK)
-OLDEST_VENV := .venv-spark-$(OLDEST_SPARK)
-.PHONY: spark-oldest
-spark-oldest: ## Test the Spark part with the oldest PySpark that is supported
-	@mkdir -p $(OLDEST_BUILD)
-	@sed 's/^pyspark==.*/pyspark==$(OLDEST_SPARK)/' constraints.txt > $(OLDEST_BUILD)/constraints.txt
-	@tools/bootstrap.sh $(OLDEST_VENV) dev $(OLDEST_BUILD)/constraints.txt
-	PYSPARK_PYTHON=$(CURDIR)/$(OLDEST_VENV)/bin/python $(OLDEST_VENV)/bin/python -m pytest \
+SPARK ?= 4.1.4
+SPARK_TESTS ?= tests/spark
+SPARK_BUILD = build/spark-$(SPARK)
+SPARK_VENV = .venv-spark-$(SPARK)
+.PHONY: try-spark spark-oldest
+try-spark: ## Test the Spark part with another PySpark (SPARK=4.1.4)
+	@mkdir -p $(SPARK_BUILD)
+	@sed 's/^pyspark==.*/pyspark==$(SPARK)/' constraints.txt > $(SPARK_BUILD)/constraints.txt
+	@tools/bootstrap.sh $(SPARK_VENV) dev $(SPARK_BUILD)/constraints.txt
+	PYSPARK_PYTHON=$(CURDIR)/$(SPARK_VENV)/bin/python $(SPARK_VENV)/bin/python -m pytest \
 	    -W ignore::ResourceWarning -W default::pytest.PytestUnraisableExceptionWarning \
-	    tests/spark $(TEST_ARGS)
+	    $(SPARK_TESTS) $(TEST_ARGS)
+
+spark-oldest: ## Test the Spark part with the oldest PySpark that is supported
+	@$(MAKE) --no-print-directory try-spark SPARK=$(OLDEST_SPARK)
 
 .PHONY: mutants
 mutants: $(STAMP) ## Prove the conformance suite: it has to catch every mutant
@@ -281,5 +286,5 @@ try-release: $(STAMP) ## Install dist/ into bare environments: sdist, each extra
 
 .PHONY: clean
 clean: ## Remove .venv, caches and build results
-	rm -rf $(VENV) $(BENCH_VENV) $(DOCS_VENV) $(OLDEST_VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(BENCH_VENV) $(DOCS_VENV) .venv-spark-* build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
