@@ -78,7 +78,7 @@ def environment(directory: Path) -> dict[str, str]:
     """Return the environment of the program, which works in *directory*."""
     home = directory / "spark-home"
     home.mkdir(exist_ok=True)
-    for name in ("bin", "jars", "python"):
+    for name in ("bin", "jars"):  # without the sources of PySpark, which Python would compile
         if not (home / name).is_symlink():
             (home / name).symlink_to(Path(pyspark.__file__).parent / name)
     return os.environ | {
@@ -86,7 +86,8 @@ def environment(directory: Path) -> dict[str, str]:
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
         "SPARK_LOCAL_IP": "127.0.0.1",
-        "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        # Those of the tests' sessions, for executors as well.
+        "JDK_JAVA_OPTIONS": os.environ["SPARK_SUBMIT_OPTS"],
     }
 
 

@@ -1,25 +1,33 @@
 """Executors that share an object store and nothing else: killed, and every row is there once.
 
 Here and in no other test is there a cluster: driver, master, workers and executors are processes of
-their own, and each executor has its own working and scratch directories. With other tests beside
-them on two processors they take a quarter of an hour, by the clocks of Spark that nobody can set.
+their own, and each executor has its own working and scratch directories.
+
+Each run has a write and a read. Streams are for soaks: what Spark starts for a streaming source in
+Python must be there within ten seconds, which no setting changes, and with other tests beside it on
+two processors it was not; queries began again until a quarter of an hour was over.
 """
 
 import json
+import os
 import signal
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
+from types import ModuleType
 
 import object_cluster
 import pytest
+import short_cluster
 from object_cluster import COUNTED, ROWS_AT_ONCE, Life, environment, expected_copies
 from s3 import SECRET, Bucket
 from store_streams import needs_limits
 
 import statestores as ss
+from statestores.files.durable_json import ROOT_FILE
 from statestores.reading.partition_places import place_of
 from statestores.reading.partition_reader import PartitionReader
 
@@ -33,28 +41,46 @@ AT_ONCE = 2
 """How many of the three are killed then: 54 kills in all."""
 
 
-def live(bucket: Bucket, directory: Path, life: Life) -> tuple[int, str]:
-    """Run one life; return how it ended, and what all of them have said."""
-    assert object_cluster.__file__ is not None
+def run(
+    program: ModuleType,
+    bucket: Bucket,
+    directory: Path,
+    *more: str,
+    environment: Mapping[str, str],
+    seconds: int,
+) -> tuple[int, str]:
+    """Run *program* in *directory*; return how it ended, and what it has said in all its lives."""
+    assert program.__file__ is not None
     directory.mkdir(exist_ok=True)
     log = directory / "log"
+    reached = json.dumps(bucket.spark_options)
     with log.open("ab") as output:
         ended = subprocess.run(
-            [
-                *(sys.executable, object_cluster.__file__, bucket.root, str(directory)),
-                *(json.dumps(bucket.spark_options), json.dumps(asdict(life))),
-            ],
-            env=environment(directory),
+            [sys.executable, program.__file__, bucket.root, str(directory), reached, *more],
+            env=environment,
             cwd=directory,
             start_new_session=True,
             stdout=output,
             stderr=output,
-            timeout=1_800,
+            timeout=seconds,
             check=False,
         )
     said = log.read_text("utf-8", "replace")
     assert SECRET not in said
     return ended.returncode, said
+
+
+def live(bucket: Bucket, directory: Path, life: Life) -> tuple[int, str]:
+    """Run one life; return how it ended, and what all of them have said."""
+    directory.mkdir(exist_ok=True)
+    return run(
+        object_cluster,
+        bucket,
+        directory,
+        json.dumps(asdict(life)),
+        environment=environment(directory),
+        seconds=1_800,
+    )
 
 
 def changes_and_content(
@@ -81,11 +107,35 @@ def check_copies(bucket: Bucket, rows: int) -> None:
     assert content == expected
 
 
+def states_on_disk(directory: Path) -> list[Path]:
+    """Return the state roots below *directory*, where driver and executors have all their files.
+
+    What none of them has there, no executor can have shared with another one.
+    """
+    return list(directory.rglob(ROOT_FILE))
+
+
 def check_counts(bucket: Bucket, rows: int) -> None:
     """Accept what a function has counted of *rows*, each once."""
     counted = Counter(str(number % object_cluster.WORDS) for number in range(rows))
 
     assert changes_and_content(bucket, "counts", COUNTED)[1] == counted
+
+
+@pytest.mark.spec("OBJ-26", "OBJ-27", "OBJ-28")
+@pytest.mark.timeout(1_300)
+def test_a_write_whose_executor_dies(bucket: Bucket, tmp_path: Path) -> None:
+    """A task whose rows are put dies with its executor; they are there once, and are read."""
+    variables = environment(tmp_path) | {"SPARK_HOME": os.environ["SPARK_HOME"]}
+    ended, said = run(short_cluster, bucket, tmp_path, environment=variables, seconds=1_200)
+
+    assert ended == 0, said
+    staged = [each.name.split("/")[2] for each in bucket.storage().list("words/data/")]
+    attempts = {identifier.rpartition("-")[0] for identifier in staged}
+    assert len(attempts) == 3, "of two tasks, one of which came again"
+    written, content = changes_and_content(bucket, "words")
+    assert written == dict.fromkeys(content, 1)
+    assert content == {str(number): number for number in range(short_cluster.ROWS)}
 
 
 @needs_limits
@@ -143,6 +193,8 @@ def test_killed_executors_and_killed_drivers(
         check_copies(bucket, rows)
     with subtests.test("what a function has counted"):
         check_counts(bucket, rows)
+    with subtests.test("what executors could have shared"):
+        assert states_on_disk(tmp_path) == []
     with subtests.test("what can never count is removed"):
         root = ss.StateRoot.open(bucket.root, storage_options=bucket.options)
         assert root.object_log("copies").vacuum() is not None
