@@ -2,7 +2,9 @@
 
 * Spark reads a store's snapshot from the server, against its own reader of Parquet, by ``s3a://``
   from the same server, into ``noop``; both must have the same rows;
-* a commit of 1,000 records to a changelog there, against one put of as many bytes.
+* a commit of 1,000 records to a changelog there, against one put of as many bytes, and beside the
+  same commit of a store without a changelog, which is what the engine takes of it; once more behind
+  a proxy that has each request wait, as a network does.
 
 The server is the one of the tests, moto in one thread, so both sides wait for the same process.
 ``s3a://`` needs jars, which Maven brings by their coordinates the first time (700 MB). The cases
@@ -40,7 +42,7 @@ from statestores_benchmarks.spark.rows import PARTITIONS, STORE, fill, parquet_o
 _CHECKOUT = Path(__file__).parents[3]
 sys.path.append(str(_CHECKOUT / "tests" / "object_log" / "kit"))
 
-from s3 import Bucket, Server  # noqa: E402  # after the path to it
+from s3 import Bucket, FaultyProxy, Server  # noqa: E402  # after the path to it
 
 _MAVEN = _CHECKOUT / "tools" / "maven_libraries.py"
 _POM = _CHECKOUT / "tools" / "s3a" / "pom.xml"
@@ -67,8 +69,13 @@ def main(
         directory, bucket = Path(temporary), server.bucket()
         bucket = bucket._replace(options={**bucket.options, **_PATIENT})
         if "commit" in chosen:
-            with _commit(directory / "engine", bucket) as comparison:
+            with _commit(directory / "near", bucket, "on this machine") as comparison:
                 console.print(table(comparison, measured(comparison, rounds)))
+            with FaultyProxy(server.port) as proxy:
+                proxy.fault = lambda _method, _path: "slow"
+                far = bucket.through(proxy)
+                with _commit(directory / "far", far, "50 ms away") as comparison:
+                    console.print(table(comparison, measured(comparison, rounds)))
         if "read" in chosen:
             spark = session(directory, _s3a(bucket))
             comparison = _read(spark, directory, bucket, rows)
@@ -114,20 +121,36 @@ def _read(spark: SparkSession, directory: Path, bucket: Bucket, rows: int) -> Co
 
 
 @contextmanager
-def _commit(directory: Path, bucket: Bucket) -> Iterator[Comparison]:
-    """Give commits of a store on the server, and puts of as many bytes as one of them takes."""
-    url, options = f"s3://{bucket.name}/commits", bucket.options
+def _commit(directory: Path, bucket: Bucket, where: str) -> Iterator[Comparison]:
+    """Give commits of a store on the server, and puts of as many bytes as one of them takes.
+
+    *where* the server is.
+    """
+    place, options = f"s3://{bucket.name}/{directory.name}", bucket.options
+    url = f"{place}/commits"
     root = ss.StateRoot.create(url, storage_options=options)
     root.add_store(_COUNTS, partitions=1)
-    there, storage = open_storage(url, options), open_storage(f"s3://{bucket.name}/puts", options)
+    there, storage = open_storage(url, options), open_storage(f"{place}/puts", options)
     noise, numbers = Random(1), count()
-    with ss.open_logged_store(root, _COUNTS, 0, directory=directory) as logged:
+    with (
+        ss.open_logged_store(root, _COUNTS, 0, directory=directory / "logged") as logged,
+        ss.open_store(directory / "alone", _COUNTS) as alone,
+    ):
+
+        def fill(store: ss.KeyValueStore[int, str]) -> None:
+            for key in range(_RECORDS):
+                store.put(key, f"value {noise.random()}")
 
         def commit() -> float:
-            for key in range(_RECORDS):
-                logged.store.put(key, f"value {noise.random()}")
+            fill(logged.store)
             began = time.perf_counter()
             logged.commit()
+            return time.perf_counter() - began
+
+        def commit_alone() -> float:
+            fill(alone)
+            began = time.perf_counter()
+            alone.commit({}, durability=ss.Durability.PROCESS_CRASH)
             return time.perf_counter() - began
 
         before = {each.name for each in there.list("")}
@@ -140,11 +163,13 @@ def _commit(directory: Path, bucket: Bucket) -> Iterator[Comparison]:
                 storage.create(f"object-{next(numbers)}", data)
 
         yield Comparison(
-            title=f"{_COMMITS} commits of {_RECORDS:,} records against puts of {made.size:,} bytes",
+            title=f"{_COMMITS} commits of {_RECORDS:,} records, puts of {made.size:,} bytes: "
+            f"a server {where}",
             rows=1,
             cases={
                 "statestores": lambda: sum(commit() for _ in range(_COMMITS)),
                 "a put of as many bytes": puts,
+                "the engine alone": lambda: sum(commit_alone() for _ in range(_COMMITS)),
             },
             target="at most 1.5 x the time",
         )
