@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import LongType, StringType, StructField, StructType
+from store_streams import needs_limits
 
 import statestores as ss
 from statestores.arrow.snapshots.directory import list_snapshots
@@ -138,6 +139,7 @@ def test_partitions_take_turns_in_the_micro_batches_of_a_stream(root: str) -> No
     assert [reader.beginning.offset for reader in readers] == [0, 0]
 
 
+@needs_limits
 @pytest.mark.spec("RSH-17")
 def test_a_stream_has_its_first_task_write_them(
     spark: SparkSession, root: str, tmp_path: Path, rows_of: RowsOf
