@@ -132,7 +132,8 @@ other processes most of their time: the other workers have the processors meanwh
 _EXAMPLES = 50
 """Of each random test: half of Hypothesis's own number, since CI draws the same ones in every run,
 and a quarter of all processor time went into them. With 25, four broken engines went unnoticed by
-relations that are to catch them. A soak run draws forty times as many."""
+relations that are to catch them. A soak run draws forty times as many, and the conformance suite
+over the built-in backends fewer (tests/conformance/conftest.py)."""
 
 _DESCRIPTORS = Path("/proc/self/fd")
 

@@ -8,11 +8,14 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 from statestores_conformance import BackendTests, OpenEngine
+from statestores_conformance.runner.profiles import PROFILES
 from statestores_mutants.registry import Mutant
 
-# Repeatable, and ended by the first failure: nobody reads a shrunk one.
+# Repeatable, and ended by the first failure: nobody reads a shrunk one. As many examples as in a
+# quick run, and as `make test` draws of the suite: what a mutant proves is proved of those.
 settings.register_profile(
     "mutants",
+    max_examples=PROFILES["quick"].examples,
     derandomize=True,
     deadline=None,
     database=None,

@@ -4,13 +4,16 @@ Such a test would be set up, skipped and reported in every run, and no run could
 stranger's run still skips it by name, and so do the reports (`make reports`).
 """
 
+from collections.abc import Iterator
 from functools import cache
 
 import pytest
+from hypothesis import settings
 
 from statestores.errors import MissingDriverError
 from statestores.registry import load_backend
 from statestores.spi import Capabilities
+from statestores_conformance.runner.profiles import PROFILES
 
 collect_ignore = ["kit"]
 
@@ -24,6 +27,23 @@ _NEEDED = {
     "ingesting": ("bulk_ingest",),
 }
 """What an engine must have promised, for each fixture of the suite that skips without it."""
+
+
+@pytest.fixture(scope="class")
+def examples_of_a_quick_run() -> Iterator[None]:
+    """Draw as many examples as `make mutants` does, which catches every mutant with them.
+
+    A profile that was chosen, as a soak run chooses one, keeps its own number.
+    """
+    chosen = settings.get_current_profile_name()
+    if chosen not in {"default", "ci"}:
+        yield
+        return
+    profile = settings.get_profile(chosen)
+    settings.register_profile("quick", profile, max_examples=PROFILES["quick"].examples)
+    settings.load_profile("quick")
+    yield
+    settings.load_profile(chosen)
 
 
 @pytest.hookimpl(trylast=True)

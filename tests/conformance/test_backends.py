@@ -10,6 +10,8 @@ from statestores.registry import load_backend
 from statestores_conformance import BackendTests, OpenEngine
 from statestores_conformance.relations.options import OptionSets
 
+pytestmark = pytest.mark.usefixtures("examples_of_a_quick_run")
+
 
 class BuiltInBackendTests(BackendTests):
     """The suite for a backend that is registered under a name."""

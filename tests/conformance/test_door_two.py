@@ -13,6 +13,8 @@ from statestores_conformance.runner.subject import StoreSubject, probe
 
 _KIT = Path(__file__).parent / "kit"
 
+pytestmark = pytest.mark.usefixtures("examples_of_a_quick_run")
+
 
 def _load(name: str) -> ModuleType:
     """Import a module that lies beside this one; tests are not a package."""

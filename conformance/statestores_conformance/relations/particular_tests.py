@@ -22,6 +22,9 @@ from statestores_conformance.relations.session import sessions
 
 _WINDOWS = Read("fetch_all", (), Form.ITERATOR)
 _values = st.sampled_from(VALUES)
+_HIGHER_BY = (1, 2**16 - 3, 2**32 - 3)
+"""What is added to sequence numbers: across the limits of two and of four bytes, in each trial."""
+
 _MERGES = st.sampled_from(["min_many", "max_many"])
 
 
@@ -33,20 +36,29 @@ class WindowRelationTests:
         """With another size, the same windows hold the same, and end later by the difference."""
 
         def relation(trial: Trial) -> None:
-            ms = trial.data.draw(st.integers(1, 15), label="wider by")
             narrow = trial.specification
             assert isinstance(narrow, Window)
-            wide = replace(narrow, window_size_ms=narrow.window_size_ms + ms)
-            narrow_store, wide_store = trial.open("narrow"), trial.open("wide", specification=wide)
+            narrow_store = trial.open("narrow")
+            wide_stores = []
+            # To the widest window that the retention allows.
+            for ms in (1, narrow.retention_ms - narrow.window_size_ms):
+                wide = replace(narrow, window_size_ms=narrow.window_size_ms + ms)
+                wide_stores.append((ms, trial.open(f"wide{ms}", specification=wide)))
+            stores = [narrow_store, *(store for _, store in wide_stores)]
             for batch in trial.batches():
-                trial.write_alike([narrow_store, wide_store], batch)
-                trial.commit(narrow_store)
-                trial.commit(wide_store)
+                trial.write_alike(stores, batch)
+                for store in stores:
+                    trial.commit(store)
+            # One more window, which has just expired whatever was drawn.
+            now_ms = trial.script.value(narrow_store).stream_time_ms or 0
+            for start_ms in (now_ms, now_ms + narrow.retention_ms + 1):
+                trial.write_alike(stores, [Write("put", (b"a", b"1", start_ms))])
             for read, expected in trial.all_answers(narrow_store):
-                wanted = expected
-                if read.form is Form.ITERATOR:
-                    wanted = trial.script.let("wanted", "wider", expected, ms)
-                trial.answers(wanted, wide_store, read)
+                for ms, store in wide_stores:
+                    wanted = expected
+                    if read.form is Form.ITERATOR:
+                        wanted = trial.script.let("wanted", "wider", expected, ms)
+                    trial.answers(wanted, store, read)
 
         subject.holds(relation)
 
@@ -78,22 +90,25 @@ class WindowRelationTests:
         def relation(trial: Trial) -> None:
             kind = _windows(trial)
             specification = kind.lasting(kind.duplicating())
-            by = trial.data.draw(st.sampled_from([1, 2**16 - 3, 2**32 - 3]), label="higher by")
-            names = "store", "copy", "loaded"
-            store, copy, loaded = (trial.open(name, specification=specification) for name in names)
+            names = "store", "loaded", *(f"copy{at}" for at in range(len(_HIGHER_BY)))
+            store, loaded, *copies = (
+                trial.open(name, specification=specification) for name in names
+            )
             batches = [_crowded(batch) for batch in trial.batches()]
             for changes in trial.live(store, batches):
-                higher = trial.script.let("changes", "renumbered", changes, by)
-                trial.script.do(f"{copy}.replay", higher)
-                if trial.chance("commit"):
-                    trial.commit(copy)
-            trial.agree(copy, store)
-            trial.commit(copy)
+                for by, copy in zip(_HIGHER_BY, copies, strict=True):
+                    higher = trial.script.let("changes", "renumbered", changes, by)
+                    trial.script.do(f"{copy}.replay", higher)
+                    if trial.chance("commit"):
+                        trial.commit(copy)
+            for copy in copies:
+                trial.agree(copy, store)
+                trial.commit(copy)
             trial.script.do("load_content", loaded, store, 2, commit=trial.chance("commit"))
             more = [write for batch in trial.batches() for write in _crowded(batch)]
-            trial.write_alike([store, copy, loaded], more)
-            trial.agree(copy, store)
-            trial.agree(loaded, store)
+            trial.write_alike([store, loaded, *copies], more)
+            for other in (loaded, *copies):
+                trial.agree(other, store)
 
         subject.holds(relation)
 

@@ -110,12 +110,14 @@ class SessionPutTests(SessionStoreFixtures):
         for value, end_ms in ((b"v", 10), (b"v", 5), (None, 20), (b"v", 15)):
             store.put(b"k", 0, end_ms, value)
             seen.append(store.stream_time_ms)
+        store.remove(b"j", 0, 25)
+        seen.append(store.stream_time_ms)
         store.commit({})
         store.put(b"k", 0, 10_000, b"v")
         store.rollback()
 
-        assert seen == [None, 10, 10, 20, 20]
-        assert [store.stream_time_ms, store.fetch_session(b"k", 0, 10)] == [20, b"v"]
+        assert seen == [None, 10, 10, 20, 20, 25]
+        assert [store.stream_time_ms, store.fetch_session(b"k", 0, 10)] == [25, b"v"]
 
     @pytest.mark.spec("SES-15", "COM-19")
     @for_each("put", MALFORMED_PUTS.values())

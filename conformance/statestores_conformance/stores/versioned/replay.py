@@ -37,11 +37,13 @@ class VersionedReplayTests(VersionedStoreFixtures):
 
     @pytest.mark.spec("COM-40", "COM-29")
     def test_a_change_is_judged_by_the_changes_before_it(self, store: Store) -> None:
-        """Kafka judges a batch by its last record (VER-25): a deletion in it could be lost."""
-        store.replay(Changes([b"k", b"k", b"x"], [None, b"v", b"w"], [1_015, 1_010, 9_000]))
+        """Kafka judges a batch by its last record (VER-25): what comes before it could be lost."""
+        times_ms = [1_015, 1_010, 1_020, 9_000]
+        store.replay(Changes([b"k", b"k", b"j", b"x"], [None, b"v", b"u", b"w"], times_ms))
         store.commit({})
 
         assert store.get(b"k") is None
+        assert store.get(b"j") == Record(b"u", 1_020, None)
 
     @pytest.mark.spec("COM-20")
     def test_nothing_is_late_in_a_load(self, versioned_stores: VersionedStores) -> None:
