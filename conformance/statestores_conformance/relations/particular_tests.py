@@ -225,7 +225,7 @@ class TimeToLiveRelationTests:
                 for store in stores[1:]:
                     trial.agree(store, stores[0])
 
-        subject.holds(relation)
+        subject.holds(relation, times=3)
 
 
 def _crowded(batch: Sequence[Write]) -> list[Write]:

@@ -199,7 +199,7 @@ class ReplayRelationTests:
             trial.agree(replayed, store)
             trial.agree(loaded, store)
 
-        subject.holds(relation)
+        subject.holds(relation, times=3)
 
     @pytest.mark.spec("COM-20", "COM-36")
     def test_content_is_the_store_whatever_is_pending(self, subject: Subject) -> None:

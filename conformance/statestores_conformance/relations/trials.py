@@ -177,8 +177,11 @@ class Subject:
         with open_store(root / "probe", kind.probe()) as probe:
             self.persistent: bool = probe.persistent
 
-    def holds(self, relation: Callable[[Trial], None]) -> None:
-        """Try *relation* as often as the Hypothesis profile allows for its cost."""
+    def holds(self, relation: Callable[[Trial], None], *, times: int = 1) -> None:
+        """Try *relation* as often as the Hypothesis profile allows for its cost.
+
+        *times* as often where few workloads come to what it is about.
+        """
         made: list[Trial] = []
 
         def attempt(data: st.DataObject) -> None:
@@ -192,7 +195,7 @@ class Subject:
                 shutil.rmtree(directory)
 
         seed = seed_of_run()
-        examples = max(1, settings().max_examples // _SHARE[self.persistent])
+        examples = times * max(1, settings().max_examples // _SHARE[self.persistent])
         test = settings(unhurried(examples), database=None)(given(st.data())(attempt))
         try:
             (test if seed is None else hypothesis.seed(seed)(test))()
