@@ -14,24 +14,23 @@ the changelogs, and the engines are on local disks (`statestores.object_log`).
 """
 
 import stat
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
+from statestores import stores_in_directory, stores_in_objects
 from statestores.errors import (
     CapabilityNotSupportedError,
     InvalidArgumentError,
     InvalidTypeError,
-    StoreMismatchError,
     StoreNotFoundError,
 )
-from statestores.files.directory_lock import DirectoryLock
-from statestores.files.durable_json import ENGINE_FILE, ROOT_FILE, read_fields, write_json
+from statestores.files.durable_json import ROOT_FILE
 from statestores.files.local_path import local_path
 from statestores.files.presence import look_for
-from statestores.generations import SCRATCH_DIRECTORY, home_of, resharded
+from statestores.generations import home_of
 from statestores.object_root import RootObject
 from statestores.partitioning import partitioner_by_name
 from statestores.root_document import (
@@ -40,9 +39,6 @@ from statestores.root_document import (
     RESERVED_NAMES,
     Placement,
     StoreEntry,
-    content_of,
-    stores_in,
-    with_entry,
 )
 from statestores.semantics.every_kind.arguments import check_specification, check_store_name
 from statestores.spi.specification import StoreSpecification
@@ -105,15 +101,7 @@ class StateRoot:
             RootObject(storage).create({"format": FORMAT, "stores": {}})
             return cls(storage, _read_stores(storage))
         root = local_path(path)
-        # A link to nothing counts as well, and an empty file must not replace it.
-        if look_for(root / ROOT_FILE, follow_links=False) is None:
-            _refuse_engine(root)
-            lock = DirectoryLock.acquire(root)
-            try:
-                if look_for(root / ROOT_FILE, follow_links=False) is None:
-                    write_json(root / ROOT_FILE, {"format": FORMAT, "stores": {}})
-            finally:
-                lock.release()
+        stores_in_directory.create_root(root)
         return cls.open(root)
 
     @classmethod
@@ -231,8 +219,10 @@ class StateRoot:
             placement=None if placement is None else Placement(placement),
         )
         if isinstance(self._place, ObjectStorage):
-            return self._add_to_objects(self._place, entry)
-        return self._add_to_directory(entry, by_reshard=False)
+            self._stores = stores_in_objects.add_store(self._place, entry)
+            return self._stores[specification.name]
+        self._stores = stores_in_directory.add_store(self._place, entry, by_reshard=False)
+        return self._stores[specification.name]
 
     def note_reshard_into(self, entry: StoreEntry) -> StoreEntry:
         """Note a store whose partitions a reshard has written into this root (RSH-11).
@@ -241,23 +231,8 @@ class StateRoot:
             StoreMismatchError: There is another store of the name.
             StoreLockedError: Another process is adding a store.
         """
-        return self._add_to_directory(entry, by_reshard=True)
-
-    def _add_to_directory(self, entry: StoreEntry, *, by_reshard: bool) -> StoreEntry:
-        """Note a store in a directory, whose files are those of a reshard, or nobody's."""
-        name = entry.specification.name
-        lock = DirectoryLock.acquire(self.path)
-        try:
-            stores = _read_stores(self.path)
-            if name not in stores and not by_reshard:
-                _refuse_unfinished_reshard(self.path / name)
-            changed = with_entry(stores, entry)
-            if changed is not None:
-                write_json(self.path / ROOT_FILE, content_of(changed))
-            self._stores = stores if changed is None else changed
-        finally:
-            lock.release()
-        return self._stores[name]
+        self._stores = stores_in_directory.add_store(self.path, entry, by_reshard=True)
+        return self._stores[entry.specification.name]
 
     def note_resharded(self, store: str, partitions: int) -> StoreEntry:
         """Note that *store* has its next generation, of so many partitions; return its entry.
@@ -269,44 +244,10 @@ class StateRoot:
             StoreLockedError: Another process is adding a store.
             StorageError: It cannot be noted; the store is as it was.
         """
-        lock = DirectoryLock.acquire(self.path)
-        try:
-            self.check_current(store)
-            stores = _read_stores(self.path)
-            entry = stores[store]
-            changed = replace(entry, partitions=partitions, generation=entry.generation + 1)
-            stores[store] = changed
-            write_json(self.path / ROOT_FILE, content_of(stores))
-        finally:
-            lock.release()
-        self._stores = stores
-        return changed
-
-    def _add_to_objects(self, storage: ObjectStorage, entry: StoreEntry) -> StoreEntry:
-        """Note a store in an object store: its log first, so that what is noted has one."""
-        name = entry.specification.name
-        with_entry(_read_stores(storage), entry)  # refuses another store of that name
-        self._log_of(storage, entry).create()
-        self._replace(storage, lambda stores: with_entry(stores, entry))
-        return self._stores[name]
-
-    def _replace(
-        self,
-        storage: ObjectStorage,
-        change: Callable[[dict[str, StoreEntry]], dict[str, StoreEntry] | None],
-    ) -> None:
-        """Have ``statestores.json`` say what *change* makes of the stores; ``None`` leaves it.
-
-        What it is given knows of every log that has ended.
-        """
-        root = RootObject(storage)
-        while True:
-            fields, tag = root.read()
-            stores = _followed(storage, stores_in(fields, root.shown))
-            changed = change(stores)
-            if changed is None or root.replace(content_of(changed), tag):
-                break
-        self._stores = stores if changed is None else changed
+        self._stores = stores_in_directory.note_resharded(
+            self.path, store, self.store(store), partitions
+        )
+        return self._stores[store]
 
     def note_log_may_end(self, store: str) -> None:
         """Note that a reshard is about to end the log of *store*, so that it is looked at (OBJ-47).
@@ -317,17 +258,9 @@ class StateRoot:
             StoreReshardedError: Somebody else has resharded it since this was opened.
             StorageError: The object store does not answer.
         """
-        storage, known = self._objects(store), self.store(store)
-
-        def change(stores: dict[str, StoreEntry]) -> dict[str, StoreEntry] | None:
-            present = stores.get(store)
-            if present is None or present.log_generation != known.log_generation:
-                raise resharded(store, storage.url)
-            if present.may_have_ended:
-                return None
-            return {**stores, store: replace(present, may_have_ended=True)}
-
-        self._replace(storage, change)
+        self._stores = stores_in_objects.note_log_may_end(
+            self._objects(store), store, self.store(store)
+        )
 
     def note_log_ended(self, store: str) -> StoreEntry:
         """Note where *store* goes on, if its log has ended; return its entry.
@@ -338,14 +271,7 @@ class StateRoot:
             StoreNotFoundError: There is no such store.
             StorageError: The object store does not answer.
         """
-        storage = self._objects(store)
-        noted = stores_in(RootObject(storage).read()[0], RootObject(storage).shown)
-
-        def change(stores: dict[str, StoreEntry]) -> dict[str, StoreEntry] | None:
-            is_noted = stores.get(store) == noted.get(store)
-            return None if is_noted else stores
-
-        self._replace(storage, change)
+        self._stores = stores_in_objects.note_log_ended(self._objects(store), store)
         return self.store(store)
 
     def _objects(self, store: str) -> ObjectStorage:
@@ -375,19 +301,7 @@ class StateRoot:
                 f"{self._shown!r} is a directory, whose partitions have a changelog each; use "
                 "statestores.changelog, or `statestores compact`"
             )
-        return self._log_of(self._place, entry)
-
-    @staticmethod
-    def _log_of(storage: ObjectStorage, entry: StoreEntry) -> "ObjectLog":
-        from statestores.object_log import ObjectLog  # noqa: PLC0415  # needs Arrow, an extra
-
-        return ObjectLog(
-            storage=storage,
-            store=entry.specification.name,
-            store_kind=entry.specification.kind,
-            partitions=entry.partitions,
-            generation=entry.log_generation,
-        )
+        return stores_in_objects.log_of(self._place, entry)
 
     def partition(self, store: str, partition: int) -> PartitionDirectory:
         """Return where *partition* of *store* lies.
@@ -421,9 +335,7 @@ class StateRoot:
             StoreReshardedError: It has other partitions since.
             StoreCorruptedError, UnsupportedFormatError: ``statestores.json`` cannot be read.
         """
-        noted = _read_stores(self.path).get(store)
-        if noted is None or noted.generation != self.store(store).generation:
-            raise resharded(store, self.path)
+        stores_in_directory.check_current(self.path, store, self.store(store))
 
     def check_partition(self, store: str, partition: int) -> None:
         """Accept the number of a partition of *store*.
@@ -450,33 +362,6 @@ def is_state_root(path: str | PathLike[str]) -> bool:
     return about is not None and stat.S_ISREG(about.st_mode)
 
 
-def _refuse_engine(root: Path) -> None:
-    """Accept a directory that is not that of a single store.
-
-    Raises:
-        StoreMismatchError: It is.
-    """
-    if look_for(root / ENGINE_FILE, follow_links=False) is not None:
-        raise StoreMismatchError(
-            f"{str(root)!r} holds a single store, which open_store() opens, and can be no state "
-            "root as well; choose another directory"
-        )
-
-
-def _refuse_unfinished_reshard(directory: Path) -> None:
-    """Accept the directory of a store that is to be added, if no reshard has its partitions there.
-
-    Raises:
-        StoreMismatchError: One has, and has died or is at work.
-    """
-    if look_for(directory / SCRATCH_DIRECTORY, follow_links=False) is not None:
-        raise StoreMismatchError(
-            f"{str(directory)!r} has partitions of a reshard that has not ended, which a new store "
-            "of that name would take for its own; let the reshard end, repeat it, or remove that "
-            "directory"
-        )
-
-
 def _storage(
     path: str | PathLike[str], options: Mapping[str, object] | None
 ) -> ObjectStorage | None:
@@ -501,37 +386,5 @@ def _shown(place: Path | ObjectStorage) -> str:
 def _read_stores(place: Path | ObjectStorage) -> dict[str, StoreEntry]:
     """Return the stores that ``statestores.json`` names."""
     if isinstance(place, ObjectStorage):
-        root = RootObject(place)
-        return _followed(place, stores_in(root.read()[0], root.shown))
-    file = place / ROOT_FILE
-    fields = read_fields(file)
-    if fields is None:
-        raise StoreNotFoundError(
-            f"there is no state root at {str(place)!r}: it has no {ROOT_FILE}; check the path"
-        )
-    return stores_in(fields, repr(str(file)))
-
-
-def _followed(storage: ObjectStorage, stores: dict[str, StoreEntry]) -> dict[str, StoreEntry]:
-    """Return *stores* with those where they go on whose log may have ended, and has (OBJ-47)."""
-    if not any(entry.may_have_ended for entry in stores.values()):
-        return stores
-    from statestores.object_log.driver import run  # noqa: PLC0415  # needs Arrow, an extra
-    from statestores.object_log.generations.ending import find_end  # noqa: PLC0415
-    from statestores.object_log.names import Names  # noqa: PLC0415
-
-    found = dict(stores)
-    for name in stores:
-        while found[name].may_have_ended:
-            names = Names(name, storage.url, found[name].log_generation)
-            end = run(find_end(names), storage)
-            if end is None:
-                break
-            found[name] = replace(
-                found[name],
-                partitions=end.partitions,
-                generation=found[name].generation + 1,
-                log_generation=end.generation,
-                may_have_ended=False,
-            )
-    return found
+        return stores_in_objects.read_stores(place)
+    return stores_in_directory.read_stores(place)

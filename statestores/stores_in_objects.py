@@ -1,0 +1,133 @@
+"""The stores of a state root in an object store: noted, and followed to where they go on.
+
+``statestores.json`` is replaced by whoever knows its tag, so each change is made again of what the
+file says by then. A store whose log may have ended is looked at (OBJ-47), and what is read here
+says where it is, whatever the file does.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeAlias
+
+from statestores.generations import resharded
+from statestores.object_root import RootObject
+from statestores.root_document import StoreEntry, content_of, stores_in, with_entry
+from statestores.storage import ObjectStorage
+
+if TYPE_CHECKING:
+    from statestores.object_log import ObjectLog
+
+Stores: TypeAlias = dict[str, StoreEntry]
+"""The entries of stores, by name."""
+
+
+def read_stores(storage: ObjectStorage) -> Stores:
+    """Return the stores that the root has.
+
+    Raises:
+        StoreNotFoundError: There is no state root.
+        StoreCorruptedError, UnsupportedFormatError, StorageError: It cannot be read.
+    """
+    return _followed(storage, _noted(storage))
+
+
+def add_store(storage: ObjectStorage, entry: StoreEntry) -> Stores:
+    """Note a store, its log first, so that what is noted has one; return the stores.
+
+    Raises:
+        StoreMismatchError: There is another store of that name.
+        StorageError: The object store does not answer.
+    """
+    with_entry(read_stores(storage), entry)  # refuses another store of that name
+    log_of(storage, entry).create()
+    return _replace(storage, lambda stores: with_entry(stores, entry))
+
+
+def note_log_may_end(storage: ObjectStorage, store: str, known: StoreEntry) -> Stores:
+    """Note that a reshard is about to end the log of *store*, which is *known*; return the stores.
+
+    Raises:
+        StoreReshardedError: Somebody else has resharded it.
+        StorageError: The object store does not answer.
+    """
+
+    def change(stores: Stores) -> Stores | None:
+        present = stores.get(store)
+        if present is None or present.log_generation != known.log_generation:
+            raise resharded(store, storage.url)
+        if present.may_have_ended:
+            return None
+        return {**stores, store: replace(present, may_have_ended=True)}
+
+    return _replace(storage, change)
+
+
+def note_log_ended(storage: ObjectStorage, store: str) -> Stores:
+    """Note where *store* goes on, if its log has ended; return the stores.
+
+    Raises:
+        StorageError: The object store does not answer.
+    """
+    noted = _noted(storage)
+    return _replace(
+        storage, lambda stores: None if stores.get(store) == noted.get(store) else stores
+    )
+
+
+def log_of(storage: ObjectStorage, entry: StoreEntry) -> "ObjectLog":
+    """Return the log of the store that *entry* is of."""
+    from statestores.object_log import ObjectLog  # noqa: PLC0415  # needs Arrow, an extra
+
+    return ObjectLog(
+        storage=storage,
+        store=entry.specification.name,
+        store_kind=entry.specification.kind,
+        partitions=entry.partitions,
+        generation=entry.log_generation,
+    )
+
+
+def _noted(storage: ObjectStorage) -> Stores:
+    root = RootObject(storage)
+    return stores_in(root.read()[0], root.shown)
+
+
+def _replace(storage: ObjectStorage, change: Callable[[Stores], Stores | None]) -> Stores:
+    """Have the file say what *change* makes of the stores, and return that; ``None`` leaves it.
+
+    What it is given knows of every log that has ended.
+    """
+    root = RootObject(storage)
+    while True:
+        fields, tag = root.read()
+        stores = _followed(storage, stores_in(fields, root.shown))
+        changed = change(stores)
+        if changed is None:
+            return stores
+        if root.replace(content_of(changed), tag):
+            return changed
+
+
+def _followed(storage: ObjectStorage, stores: Stores) -> Stores:
+    """Return *stores* with those where they go on whose log may have ended, and has (OBJ-47)."""
+    if not any(entry.may_have_ended for entry in stores.values()):
+        return stores
+    from statestores.object_log.driver import run  # noqa: PLC0415  # needs Arrow, an extra
+    from statestores.object_log.generations.ending import find_end  # noqa: PLC0415
+    from statestores.object_log.names import Names  # noqa: PLC0415
+
+    found = dict(stores)
+    for name in stores:
+        while found[name].may_have_ended:
+            names = Names(name, storage.url, found[name].log_generation)
+            end = run(find_end(names), storage)
+            if end is None:
+                break
+            found[name] = replace(
+                found[name],
+                partitions=end.partitions,
+                generation=found[name].generation + 1,
+                log_generation=end.generation,
+                may_have_ended=False,
+            )
+    return found
