@@ -94,7 +94,8 @@ def _export(into: Path, made: datetime) -> str:
         ["git", "archive", "--format=tar", "HEAD"], cwd=ROOT, check=True, capture_output=True
     ).stdout
     with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
-        tar.extractall(into, filter="data")
+        tar.extraction_filter = getattr(tarfile, "data_filter", None)  # not before 3.11.4
+        tar.extractall(into)  # noqa: S202  # our own commit
     project = into / "pyproject.toml"
     text = project.read_text(encoding="utf-8")
     found = _VERSION.search(text)

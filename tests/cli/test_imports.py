@@ -1,13 +1,13 @@
 """The commands that take over what other libraries and programs have left."""
 
 import sqlite3
-import tarfile
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
+from unpacking import unpack
 
 import statestores as ss
 
@@ -20,8 +20,7 @@ FIXTURES = Path(__file__).parents[1] / "migration" / "fixtures"
 def peers(tmp_path: Path) -> Path:
     """Unpack what the three libraries have left."""
     pytest.importorskip("rocksdict")
-    with tarfile.open(FIXTURES / "peers.tar.xz") as archive:
-        archive.extractall(tmp_path / "peers", filter="data")
+    unpack(FIXTURES / "peers.tar.xz", tmp_path / "peers")
     return tmp_path / "peers"
 
 

@@ -4,7 +4,6 @@ import importlib
 import json
 import re
 import sqlite3
-import tarfile
 from contextlib import closing
 from pathlib import Path
 from typing import Any, cast
@@ -12,6 +11,7 @@ from typing import Any, cast
 import pytest
 from command_line import invoke
 from typer.main import get_command
+from unpacking import unpack
 
 import statestores as ss
 from statestores.cli.application import app
@@ -190,8 +190,7 @@ def names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     monkeypatch.chdir(tmp_path)
     fill(tmp_path)
     for archive in ("peers.tar.xz", "kafka-streams-4.3.1.tar.xz"):
-        with tarfile.open(STATES / archive) as packed:
-            packed.extractall(tmp_path / re.split("[-.]", archive)[0], filter="data")
+        unpack(STATES / archive, tmp_path / re.split("[-.]", archive)[0])
     with closing(sqlite3.connect("taken.db")) as database:
         database.execute("create table t (k text, v text)")
         database.execute("insert into t values ('a', 'b')")

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import tarfile
 from collections import defaultdict
 from collections.abc import Callable
 from importlib import import_module
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from unpacking import unpack
 
 from statestores.errors import MissingDriverError
 from statestores.migration import KafkaKind, KafkaStateDirectory
@@ -34,8 +34,7 @@ def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     need_rocksdb()
     directory = tmp_path_factory.mktemp("kafka-streams")
     for version in VERSIONS:
-        with tarfile.open(FIXTURES / f"kafka-streams-{version}.tar.xz") as archive:
-            archive.extractall(directory / version, filter="data")
+        unpack(FIXTURES / f"kafka-streams-{version}.tar.xz", directory / version)
     return directory
 
 

@@ -7,7 +7,6 @@ dies by ``kill -9`` at named places, or in a soak run at every one that it reach
 import os
 import signal
 import sqlite3
-import tarfile
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from typing import Any
 
 import pytest
 from forked_programs import run
+from unpacking import unpack
 
 import statestores as ss
 from statestores.partition_reader import PartitionReader
@@ -136,8 +136,7 @@ def states(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("rocksdict")
     load_backend("sqlite")
     directory = tmp_path_factory.mktemp("states")
-    with tarfile.open(FIXTURES / "peers.tar.xz") as archive:
-        archive.extractall(directory, filter="data")
+    unpack(FIXTURES / "peers.tar.xz", directory)
     with closing(sqlite3.connect(directory / "app.db")) as database:
         database.execute("create table users (name text, visits integer)")
         database.executemany(

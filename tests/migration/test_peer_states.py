@@ -5,11 +5,11 @@ import pickle
 import shutil
 import subprocess
 import sys
-import tarfile
 from pathlib import Path
 from typing import Any
 
 import pytest
+from unpacking import unpack
 
 import statestores as ss
 from statestores.errors import (
@@ -39,8 +39,7 @@ def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Unpack what the three libraries have left."""
     pytest.importorskip("rocksdict")
     directory = tmp_path_factory.mktemp("peers")
-    with tarfile.open(FIXTURES / "peers.tar.xz") as archive:
-        archive.extractall(directory, filter="data")
+    unpack(FIXTURES / "peers.tar.xz", directory)
     return directory
 
 

@@ -1,6 +1,5 @@
 """The state directory of a Kafka Streams application as DataFrames, without Java of Kafka's."""
 
-import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 import pytest
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from unpacking import unpack
 
 from statestores.errors import MissingDriverError
 from statestores.migration import ROW_SCHEMAS, KafkaKind, KafkaStateDirectory
@@ -29,8 +29,7 @@ def application(tmp_path_factory: pytest.TempPathFactory) -> Path:
     except MissingDriverError as error:
         pytest.skip(str(error))
     directory = tmp_path_factory.mktemp("kafka")
-    with tarfile.open(FIXTURE) as archive:
-        archive.extractall(directory, filter="data")
+    unpack(FIXTURE, directory)
     return directory / "fixture"
 
 

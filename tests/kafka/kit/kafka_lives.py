@@ -227,9 +227,12 @@ class Instance:
         self.signal(signal.SIGCONT)
         self.signal(signal.SIGUSR1)
         deadline = time.monotonic() + _STACKS_SECONDS
-        while _STACK not in told and time.monotonic() < deadline:
-            time.sleep(0.01)
-            told += self.nursery.errors()
+        more = ""
+        # One thread comes after the other, and the one that processes last.
+        while (_STACK not in told or more) and time.monotonic() < deadline:
+            time.sleep(0.2)
+            more = self.nursery.errors()
+            told += more
         return told
 
     def ended(self) -> bool:
