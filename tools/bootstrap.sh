@@ -17,7 +17,9 @@ if [ ! -x "$venv/bin/python" ] || ! "$venv/bin/python" -m pip --version >/dev/nu
     "$python" -m venv "$venv"
 fi
 
-pip=("$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-input -c "$constraints")
+# To compile all of 1.4 GB takes longer than to install it, and most of it is never imported: Python
+# compiles what is.
+pip=("$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-input --no-compile -c "$constraints")
 echo "setup: installing the project, its extras and the group $group (the first time takes a minute or two)"
 "${pip[@]}" pip
 "${pip[@]}" --build-constraint "$constraints" --group "$group" -e ".[$extras]"
