@@ -271,7 +271,7 @@ class StateRoot:
             StoreNotFoundError: There is no such store.
             StorageError: The object store does not answer.
         """
-        self._stores = stores_in_objects.note_log_ended(self._objects(store), store)
+        self._stores = stores_in_objects.note_logs_ended(self._objects(store))
         return self.store(store)
 
     def _objects(self, store: str) -> ObjectStorage:

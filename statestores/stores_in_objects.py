@@ -28,7 +28,8 @@ def read_stores(storage: ObjectStorage) -> Stores:
         StoreNotFoundError: There is no state root.
         StoreCorruptedError, UnsupportedFormatError, StorageError: It cannot be read.
     """
-    return _followed(storage, _noted(storage))
+    root = RootObject(storage)
+    return _followed(storage, stores_in(root.read()[0], root.shown))
 
 
 def add_store(storage: ObjectStorage, entry: StoreEntry) -> Stores:
@@ -62,16 +63,13 @@ def note_log_may_end(storage: ObjectStorage, store: str, known: StoreEntry) -> S
     return _replace(storage, change)
 
 
-def note_log_ended(storage: ObjectStorage, store: str) -> Stores:
-    """Note where *store* goes on, if its log has ended; return the stores.
+def note_logs_ended(storage: ObjectStorage) -> Stores:
+    """Note where stores go on whose logs have ended; return the stores.
 
     Raises:
         StorageError: The object store does not answer.
     """
-    noted = _noted(storage)
-    return _replace(
-        storage, lambda stores: None if stores.get(store) == noted.get(store) else stores
-    )
+    return _replace(storage, lambda stores: stores)
 
 
 def log_of(storage: ObjectStorage, entry: StoreEntry) -> "ObjectLog":
@@ -87,11 +85,6 @@ def log_of(storage: ObjectStorage, entry: StoreEntry) -> "ObjectLog":
     )
 
 
-def _noted(storage: ObjectStorage) -> Stores:
-    root = RootObject(storage)
-    return stores_in(root.read()[0], root.shown)
-
-
 def _replace(storage: ObjectStorage, change: Callable[[Stores], Stores | None]) -> Stores:
     """Have the file say what *change* makes of the stores, and return that; ``None`` leaves it.
 
@@ -100,9 +93,10 @@ def _replace(storage: ObjectStorage, change: Callable[[Stores], Stores | None]) 
     root = RootObject(storage)
     while True:
         fields, tag = root.read()
-        stores = _followed(storage, stores_in(fields, root.shown))
+        noted = stores_in(fields, root.shown)
+        stores = _followed(storage, noted)
         changed = change(stores)
-        if changed is None:
+        if changed is None or changed == noted:
             return stores
         if root.replace(content_of(changed), tag):
             return changed

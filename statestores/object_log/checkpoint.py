@@ -181,9 +181,8 @@ class Checkpoint:
                 f"the object {shown} is a {kind!r}, expected a checkpoint; upgrade statestores"
             )
         try:
-            given = set(fields)
-            batches = fields.inside("batches") if "batches" in given else None
-            is_later = "generation" in given
+            batches = fields.inside("batches") if "batches" in fields else None
+            is_later = "generation" in fields
             return cls(
                 id=fields.text("id"),
                 log=fields.text("log"),
@@ -248,7 +247,7 @@ def _unpack_part(fields: Fields) -> PartState:
         )
         for each in fields.objects("segments")
     )
-    base = begin = fields.integer("begin") if "begin" in set(fields) else 0
+    base = begin = fields.integer("begin") if "begin" in fields else 0
     for each in segments:
         if each.base != base or each.end <= base:
             fields.refuse("segments", f"segments that follow each other, the first at {base}")

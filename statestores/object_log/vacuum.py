@@ -48,11 +48,7 @@ def vacuum(names: Names, unique: str, *, void_before: int | None = None) -> Step
         return None
     named = {each.name for part in checkpoint.parts.values() for each in part.segments}
     gone = [name for name in listed if name not in named]
-    for name in (yield ListNames(names.roots)):
-        numbers = numbers_in(name, names.roots)
-        if numbers is not None and len(numbers) == 1 and numbers[0] < checkpoint.next:
-            gone.append(name)
-    gone += passed_entries(names, checkpoint, (yield ListNames(names.owned)))
+    gone += yield from passed_entries(names, checkpoint)
     if void_before is not None:
         gone += yield from _never_to_count(names, unique, void_before, staged)
     gone += yield from _behind_their_operator(names, staged)
@@ -61,7 +57,17 @@ def vacuum(names: Names, unique: str, *, void_before: int | None = None) -> Step
     return len(gone)
 
 
-def passed_entries(names: Names, checkpoint: Checkpoint, owned: list[str]) -> list[str]:
+def passed_entries(names: Names, checkpoint: Checkpoint) -> Steps[list[str]]:
+    """Return the entries below the floors of *checkpoint*, of the root log and of owners' logs."""
+    gone = []
+    for name in (yield ListNames(names.roots)):
+        numbers = numbers_in(name, names.roots)
+        if numbers is not None and len(numbers) == 1 and numbers[0] < checkpoint.next:
+            gone.append(name)
+    return gone + _passed(names, checkpoint, (yield ListNames(names.owned)))
+
+
+def _passed(names: Names, checkpoint: Checkpoint, owned: list[str]) -> list[str]:
     """Return which of the objects *owned* by grants are below the floor, and no seals (OBJ-35).
 
     The seal of a grant that is over is the last of its names: its owner never gets beyond.

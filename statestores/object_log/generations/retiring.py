@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from statestores.object_log.catching_up import catch_up
 from statestores.object_log.checkpoint import Checkpoint
 from statestores.object_log.folding import replace_checkpoint, with_writes, without_content
-from statestores.object_log.names import Names, begun_at, numbers_in
+from statestores.object_log.names import Names, begun_at
 from statestores.object_log.requests import Delete, ListNames, Steps
 from statestores.object_log.vacuum import passed_entries
 
@@ -39,11 +39,7 @@ def retire(names: Names, unique: str) -> Steps[int | None]:
     gone: list[str] = []
     for prefix in (names.segments, names.staged, names.all_snapshots):
         gone += yield ListNames(prefix)
-    for name in (yield ListNames(names.roots)):
-        numbers = numbers_in(name, names.roots)
-        if numbers is not None and len(numbers) == 1 and numbers[0] < checkpoint.next:
-            gone.append(name)
-    gone += passed_entries(names, checkpoint, (yield ListNames(names.owned)))
+    gone += yield from passed_entries(names, checkpoint)
     for name in gone:
         yield Delete(name)
     return len(gone)
