@@ -13,9 +13,8 @@ FOLLOW_INTERVAL_S = 0.1
 class Follower:
     """Polls, now and again. One thread starts and stops it; any may ask how it is."""
 
-    def __init__(self, poll: Callable[[], object], name: str) -> None:
-        """Follow by *poll*, on a thread of this *name*."""
-        self._poll = poll
+    def __init__(self, name: str) -> None:
+        """Follow on a thread of this *name*."""
         self._name = name
         self._thread: threading.Thread | None = None
         self._stopping = threading.Event()
@@ -25,33 +24,40 @@ class Follower:
         """What keeps it from going on, or has ended it; ``None`` while nothing does."""
 
     @property
+    def is_started(self) -> bool:
+        """Whether it was started, and not stopped since."""
+        return self._thread is not None
+
+    @property
     def is_running(self) -> bool:
         """Whether it was started, and neither `stop` nor a `failure` has ended it."""
         thread = self._thread
         return thread is not None and thread.is_alive()
 
-    def start(self, interval_s: float) -> None:
-        """Begin to poll every *interval_s* seconds.
+    def start(self, poll: Callable[[], object], interval_s: float) -> None:
+        """Begin to *poll* every *interval_s* seconds.
+
+        Requires: it is not `is_started`.
 
         Raises:
-            InvalidArgumentError: That is no number from 0, or it was started and not stopped.
+            InvalidArgumentError: That is no number from 0.
         """
         if type(interval_s) not in {int, float} or not 0 <= interval_s < math.inf:
             raise InvalidArgumentError(
                 f"interval_s must be a number of seconds from 0, got {interval_s!r}"
             )
-        if self._thread is not None:
-            raise InvalidArgumentError(f"{self._name} follows already")
         self.failure = None
         self.interval_s = interval_s
         self._stopping.clear()
-        self._thread = threading.Thread(target=self._follow, name=self._name, daemon=True)
+        self._thread = threading.Thread(
+            target=self._follow, args=(poll,), name=self._name, daemon=True
+        )
         self._thread.start()
 
-    def _follow(self) -> None:
+    def _follow(self, poll: Callable[[], object]) -> None:
         while not self._stopping.wait(self.interval_s):
             try:
-                self._poll()
+                poll()
             except OffsetOutOfRangeError as error:
                 self.failure = error  # until there is a snapshot
             except StateStoreError as error:

@@ -18,6 +18,7 @@ from statestores.arrow.snapshots.reader import Snapshot
 from statestores.changelog import ChangelogOptions, changelog_partition
 from statestores.engine_creation import ENGINE_DIRECTORY
 from statestores.errors import (
+    InvalidArgumentError,
     InvalidStateStoreError,
     OffsetOutOfRangeError,
     SnapshotCorruptedError,
@@ -73,7 +74,7 @@ class Standby(Closing):
         self._promoted: LoggedStore[Any] | None = None
         with closed_on_failure(store):
             self._is_loading = source.is_unloaded(store)
-        self._follower = Follower(self.poll, f"standby-{store.name}-{partition}")
+        self._follower = Follower(f"standby-{store.name}-{partition}")
         self._polling = threading.Lock()
         self._meter = UpdateMeter()
 
@@ -215,7 +216,9 @@ class Standby(Closing):
             InvalidArgumentError: The interval is no number from 0, or the standby follows already.
         """
         self._opened()
-        self._follower.start(interval_s)
+        if self._follower.is_started:
+            raise InvalidArgumentError(f"the standby of {self.name!r} follows already")
+        self._follower.start(self.poll, interval_s)
 
     def stop(self) -> None:
         """End `follow`, and wait for the poll that is running. Idempotent."""

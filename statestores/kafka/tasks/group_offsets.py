@@ -84,6 +84,12 @@ class GroupOffsets:
             known[place] = start
         return known
 
+    def must_say(self, begun: Iterable[TopicPartition]) -> bool:
+        """Whether the group is to be told where *begun* began: whoever asks later begins later."""
+        return self._offset_reset == "latest" and any(
+            place.topic not in self._internal for place in begun
+        )
+
     def beginnings(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Return where *places* begin of which nothing is committed.
 

@@ -1,12 +1,8 @@
 """Where the inputs of a task go on, which waits for transactions that are about to say it."""
 
 import time
-from collections.abc import Collection
-
-from confluent_kafka import Consumer
 
 from statestores.errors import BrokerError
-from statestores.kafka.client_settings import OffsetReset
 from statestores.kafka.cluster import Cluster
 from statestores.kafka.tasks.group_offsets import GroupOffsets
 from statestores.kafka.tasks.restore import Restore
@@ -15,25 +11,10 @@ from statestores.kafka.tasks.restore import Restore
 class InputPositions:
     """Asks the group and the cluster. One thread uses it."""
 
-    def __init__(
-        self,
-        consumer: Consumer,
-        cluster: Cluster,
-        *,
-        offset_reset: OffsetReset,
-        internal: Collection[str],
-        hanging_seconds: float,
-    ) -> None:
-        """Ask by *consumer*. Topics that are *internal* begin where they begin, whatever the reset.
-
-        Offsets that are undecided for *hanging_seconds* are so by a transaction that nobody ends.
-        """
-        self._offsets = GroupOffsets(
-            consumer, cluster, offset_reset=offset_reset, internal=internal
-        )
+    def __init__(self, offsets: GroupOffsets, cluster: Cluster, hanging_seconds: float) -> None:
+        """Offsets that are undecided for *hanging_seconds* are so by a transaction nobody ends."""
+        self._offsets = offsets
         self._cluster = cluster
-        self._offset_reset: OffsetReset = offset_reset
-        self._internal = frozenset(internal)
         self._hanging_seconds = hanging_seconds
 
     def find(self, restore: Restore) -> bool:
@@ -50,9 +31,7 @@ class InputPositions:
         restore.committed = known
         known = self._offsets.with_records(known)
         begun = self._offsets.beginnings(place for place in restore.inputs if place not in known)
-        restore.must_say_beginnings = self._offset_reset == "latest" and any(
-            place.topic not in self._internal for place in begun
-        )
+        restore.must_say_beginnings = self._offsets.must_say(begun)
         restore.next_offsets = known | begun
         restore.input_ends = self._cluster.ends(restore.inputs, committed=True)
         return True

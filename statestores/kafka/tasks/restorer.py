@@ -27,6 +27,7 @@ from statestores.kafka.client_settings import CLIENT_LOGGER, ClientSettings, Off
 from statestores.kafka.cluster import Cluster, may_pass
 from statestores.kafka.messages import offset_of, place_of
 from statestores.kafka.readers import consumed, open_reader
+from statestores.kafka.tasks.group_offsets import GroupOffsets
 from statestores.kafka.tasks.input_positions import InputPositions
 from statestores.kafka.tasks.restore import Restore, Way
 from statestores.kafka.tasks.shared_snapshots import SharedSnapshots
@@ -79,13 +80,10 @@ class Restorer:
         self._look_due = 0.0
         timeout_ms = int(settings.producer("any")["transaction.timeout.ms"])
         self._hanging_seconds = timeout_ms / 1_000 + _HANGING_SECONDS
-        self._positions = InputPositions(
-            self._consumer,
-            cluster,
-            offset_reset=offset_reset,
-            internal=internal,
-            hanging_seconds=self._hanging_seconds,
+        offsets = GroupOffsets(
+            self._consumer, cluster, offset_reset=offset_reset, internal=internal
         )
+        self._positions = InputPositions(offsets, cluster, self._hanging_seconds)
         self._stopping = Event()
         self._thread = Thread(target=self._work, name="restore", daemon=True)
         self._thread.start()
