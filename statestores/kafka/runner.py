@@ -12,11 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from statestores.errors import (
-    InstanceFencedError,
-    InvalidStateStoreError,
-    InvalidTypeError,
-)
+from statestores.errors import InstanceFencedError, InvalidStateStoreError, InvalidTypeError
 from statestores.files.directory_lock import DirectoryLock
 from statestores.files.local_path import local_path
 from statestores.kafka.answering.open_stores import OpenStores
@@ -285,12 +281,7 @@ class KafkaRunner:
         )
 
     def _be_member(
-        self,
-        plan: Plan,
-        cluster: Cluster,
-        tables: GlobalTables,
-        restorer: Restorer,
-        instance: str,
+        self, plan: Plan, cluster: Cluster, tables: GlobalTables, restorer: Restorer, instance: str
     ) -> None:
         """Be a member of the group, until the run is over."""
         stay = Stay(

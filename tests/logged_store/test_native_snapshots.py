@@ -3,31 +3,36 @@
 Each test restores twice, by the native part and by the columns, into directories of their own.
 """
 
-import logging
-import os
 import random
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
 from forked_programs import Forked
+from native_snapshots import (
+    CONTENT,
+    COUNTS,
+    INPUT,
+    flip,
+    native_snapshot,
+    root_with_native_snapshot,
+    snapshot,
+    snapshot_in,
+    table_of,
+    without_engine,
+)
 
 import statestores as ss
-from statestores.arrow import SnapshotInfo, list_snapshots, newest_valid_snapshot, read_snapshot
-from statestores.arrow.file_access import checksum_of
-from statestores.arrow.snapshots.checked_json import read_checked, with_checksum
+from statestores.arrow import list_snapshots, newest_valid_snapshot, read_snapshot
 from statestores.arrow.snapshots.directory import native_path
 from statestores.arrow.snapshots.native_part import read_native
 from statestores.changelog import FileChangelog
 from statestores.errors import (
     CapabilityNotSupportedError,
     InvalidArgumentError,
-    SnapshotCorruptedError,
-    StateStoreError,
 )
 from statestores.failpoints import arm, disarm
 from statestores.reading.locations import locate
@@ -39,9 +44,7 @@ from statestores_rocksdb import RocksDBEngine
 
 pytestmark = pytest.mark.usefixtures("no_descriptor_leaks")
 
-INPUT = ss.TopicPartition("events", 0)
 KEYS = [b"a", b"a\x00", b"b", b"", b"\xff\xff", b"\x01key"]
-COUNTS = ss.KeyValue("counts")
 KILLED = -9
 
 Write = Callable[[Any, random.Random, int], object]
@@ -93,16 +96,6 @@ def _write(logged: Any, write: Write, commits: range) -> None:
         logged.commit({INPUT: number})
 
 
-def _native(logged: Any) -> SnapshotInfo:
-    return _snapshot(logged, "native")
-
-
-def _snapshot(logged: Any, snapshot_format: str = "arrow") -> SnapshotInfo:
-    info = logged.snapshot(snapshot_format=snapshot_format)
-    assert isinstance(info, SnapshotInfo)
-    return info
-
-
 def _facts(logged: Any, show: Callable[[Any], list[Any]]) -> tuple[Any, ...]:
     """Return everything that two restores of one store have in common."""
     return (
@@ -111,16 +104,6 @@ def _facts(logged: Any, show: Callable[[Any], list[Any]]) -> tuple[Any, ...]:
         logged.committed_offset,
         getattr(logged.store, "stream_time_ms", None),
     )
-
-
-def _without_engine(root: ss.StateRoot, copy: Path, *, native: bool) -> Path:
-    """Copy *root* without its engine, and if it is not to be *native*, without native parts."""
-    left_out = shutil.ignore_patterns("engine.json", "OWNER.lock", "" if native else "*.native")
-    shutil.copytree(root.path, copy, ignore=left_out)
-    shutil.rmtree(copy / root.path.name, ignore_errors=True)
-    for engine in copy.glob("*/*/engine"):
-        shutil.rmtree(engine)
-    return copy
 
 
 @pytest.mark.spec("SNP-27", "SNP-28")
@@ -134,7 +117,7 @@ def test_a_native_restore_is_that_of_the_columns(tmp_path: Path, subtests: pytes
                 root.add_store(specification, partitions=1)
                 with ss.open_logged_store(root, "store", backend=backend) as logged:
                     _write(logged, write, range(30))
-                    info = _native(logged)
+                    info = native_snapshot(logged)
                     assert isinstance(logged.changelog, FileChangelog)
                     logged.changelog.seal()
                     logged.changelog.delete_before(info.offset + 1)
@@ -142,7 +125,7 @@ def test_a_native_restore_is_that_of_the_columns(tmp_path: Path, subtests: pytes
                     expected = _facts(logged, show)
                 found = []
                 for native in (True, False):
-                    copy = _without_engine(root, local / f"{native}", native=native)
+                    copy = without_engine(root, local / f"{native}", native=native)
                     with ss.open_logged_store(copy, "store", backend=backend) as logged:
                         assert _facts(logged, show) == expected
                         assert logged.restored.native == native
@@ -155,176 +138,7 @@ def test_a_native_restore_is_that_of_the_columns(tmp_path: Path, subtests: pytes
 
 @pytest.fixture
 def root(tmp_path: Path) -> ss.StateRoot:
-    """Make a state root with a snapshot of 300 rows and its native part, and a tail of one."""
-    root = ss.StateRoot.create(tmp_path / "root")
-    root.add_store(COUNTS, partitions=1)
-    with ss.open_logged_store(root, COUNTS) as logged:
-        for number in range(300):
-            logged.store.put(b"%03d" % number, b"%d" % number)
-        logged.commit({INPUT: 1})
-        logged.snapshot(snapshot_format="native")
-        logged.changelog.seal()  # type: ignore[attr-defined]  # a changelog in files
-        logged.store.put(b"tail", b"300")
-        logged.commit({INPUT: 2})
-    return root
-
-
-CONTENT = {b"%03d" % number: b"%d" % number for number in range(300)} | {b"tail": b"300"}
-
-
-def _snapshot_in(root: Path) -> Path:
-    (path,) = list_snapshots(root / "counts" / "0" / "snapshots").values()
-    return path
-
-
-def _table_of(snapshot: Path) -> Path:
-    return min((native_path(snapshot) / "engine").glob("*.sst"))
-
-
-def _flip(path: Path) -> None:
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.unlink()  # it may be a link to the engine's own
-    path.write_bytes(content)
-
-
-def _change_document(snapshot: Path, **fields: object) -> None:
-    document = native_path(snapshot) / "native.json"
-    content = read_checked(document.read_bytes(), str(document))
-    document.write_bytes(with_checksum(content | fields))
-
-
-def _other_content(snapshot: Path) -> None:
-    """Put the files of another engine there, with right sums."""
-    engine = native_path(snapshot) / "engine"
-    shutil.rmtree(engine)
-    RocksDBEngine.open(engine).close()
-    (engine / "OWNER.lock").unlink()
-    files = [
-        {"name": file.name, "bytes": file.stat().st_size, "crc32c": f"{checksum_of(file):08x}"}
-        for file in sorted(engine.iterdir())
-    ]
-    _change_document(snapshot, files=files)
-
-
-UNUSABLE: dict[str, tuple[Callable[[Path], object], str]] = {
-    "a flipped bit in a table": (lambda path: _flip(_table_of(path)), "CRC32C"),
-    "a table cut off": (lambda path: os.truncate(_table_of(path), 9), "9 bytes"),
-    "a table gone": (lambda path: _table_of(path).unlink(), "missing from"),
-    "a file too many": (
-        lambda path: (native_path(path) / "engine" / "000099.sst").touch(),
-        "does not belong",
-    ),
-    "a flipped bit in its document": (
-        lambda path: _flip(native_path(path) / "native.json"),
-        "native.json",
-    ),
-    "no document": (lambda path: (native_path(path) / "native.json").unlink(), "missing"),
-    "of a later format": (
-        lambda path: _change_document(path, format_version=2),
-        "format version 2",
-    ),
-    "of another snapshot": (
-        lambda path: _change_document(path, snapshot_crc32c="00000000"),
-        "another snapshot",
-    ),
-    "of another engine at another commit": (_other_content, "not at the commit"),
-    "of another driver": (
-        lambda path: _change_document(path, driver="rocksdict 0.0.1"),
-        "written by rocksdict 0.0.1",
-    ),
-}
-
-
-@pytest.mark.spec("SNP-28", "SNP-29")
-def test_a_native_part_that_cannot_be_used_is_passed_over(
-    root: ss.StateRoot,
-    tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
-    subtests: pytest.Subtests,
-) -> None:
-    """The columns give the same, a line is logged, and nothing is left of the attempt.
-
-    With the columns damaged too, and the changelog's beginning gone, it is the error that it always
-    was.
-    """
-    caplog.set_level(logging.INFO)
-    for name, (harm, words) in UNUSABLE.items():
-        with subtests.test(name):
-            caplog.clear()
-            copy = _without_engine(root, tmp_path / name, native=True)
-            harm(_snapshot_in(copy))
-            with ss.open_logged_store(copy, "counts") as logged:
-                assert (logged.restored.native, logged.restored.snapshot_rows) == (False, 300)
-                assert dict(logged.store.range()) == CONTENT
-            assert words in caplog.text
-            assert "columns are read instead" in caplog.text
-            assert not list((copy / "counts" / "0").glob(".tmp-*"))
-    with subtests.test("another backend"):
-        copy = _without_engine(root, tmp_path / "sqlite", native=True)
-        with ss.open_logged_store(copy, "counts", backend="sqlite") as logged:
-            assert (logged.restored.native, dict(logged.store.range())) == (False, CONTENT)
-        assert "of the backend 'rocksdb'" in caplog.text
-    with subtests.test("the columns damaged, and it is whole"):
-        copy = _without_engine(root, tmp_path / "columns", native=True)
-        _flip(_snapshot_in(copy) / "data-0000.arrow")
-        with ss.open_logged_store(copy, "counts") as logged:
-            assert (logged.restored.native, dict(logged.store.range())) == (True, CONTENT)
-    with subtests.test("both damaged"):
-        shutil.rmtree(copy / "counts" / "0" / "engine")
-        _flip(_table_of(_snapshot_in(copy)))
-        with FileChangelog.open(copy / "counts" / "0" / "changelog", "key-value") as log:
-            log.delete_before(300)
-            assert log.first_offset == 300
-        with pytest.raises(SnapshotCorruptedError, match=r"data-0000\.arrow"):
-            ss.open_logged_store(copy, "counts")
-
-
-def _another_store(copy: Path) -> None:
-    document = copy / "statestores.json"
-    document.write_text(document.read_text().replace('"bytes"', '"utf8"', 1))
-
-
-def _shorter_changelog(copy: Path) -> None:
-    shutil.rmtree(copy / "counts" / "0" / "changelog")
-    FileChangelog.create(copy / "counts" / "0" / "changelog", "key-value").close()
-
-
-REFUSED: dict[str, Callable[[Path], object]] = {
-    "other serdes": _another_store,
-    "no changelog": lambda copy: shutil.rmtree(copy / "counts" / "0" / "changelog"),
-    "a changelog that ends before it": _shorter_changelog,
-    "a damaged changelog": lambda copy: max(copy.glob("counts/0/changelog/*.log")).write_bytes(
-        b"nonsense" * 50
-    ),
-}
-
-
-@pytest.mark.spec("SNP-13", "SNP-28")
-def test_what_a_restore_refuses_is_refused_with_a_native_part(
-    root: ss.StateRoot, tmp_path: Path, subtests: pytest.Subtests
-) -> None:
-    """With the same words, and no engine has the snapshot's rows afterwards."""
-    openings: list[Callable[[Path], object]] = [
-        lambda copy: ss.open_logged_store(copy, "counts"),
-        # What is wrong elsewhere is not taken for damage to an engine that is not there.
-        lambda copy: open_task(copy, "0_0", ["counts"], on_corruption="rebuild"),
-    ]
-    for (name, harm), opening in product(REFUSED.items(), openings):
-        with subtests.test(name):
-            told = []
-            for native in (True, False):
-                copy = _without_engine(root, tmp_path / name, native=native)
-                harm(copy)
-                with pytest.raises(StateStoreError) as error:
-                    opening(copy)
-                with ss.open_existing(copy / "counts" / "0", decoded=False) as store:
-                    assert isinstance(store, ss.KeyValueStore)
-                    told.append((type(error.value), str(error.value), list(store.range())))
-                shutil.rmtree(copy)
-
-            assert told[0] == told[1]
-            assert told[0][2] == []
+    return root_with_native_snapshot(tmp_path / "root")
 
 
 _MAKER = """
@@ -378,13 +192,13 @@ def test_a_kill_while_it_is_made_or_restored_loses_nothing(
             assert newest_valid_snapshot(place / "snapshots").refused == {}
             assert all(finding.status == "ok" for finding in _findings(copy))
             with ss.open_logged_store(copy, "counts") as logged:
-                _native(logged)
+                native_snapshot(logged)
                 assert dict(logged.store.range()) == CONTENT
             names = {path.name for path in (place / "snapshots").iterdir()}
             assert names == {f"{at:020}{suffix}" for at in (299, 300) for suffix in ("", ".native")}
     for failpoint in ("native.restoring", "native.restored", "native.renamed"):
         with subtests.test("restored", failpoint=failpoint):
-            copy = _without_engine(root, tmp_path / f"restored-{failpoint}", native=True)
+            copy = without_engine(root, tmp_path / f"restored-{failpoint}", native=True)
             with Forked(_RESTORER, copy, failpoint) as restorer:
                 assert restorer.wait() == KILLED
             with ss.open_logged_store(copy, "counts") as logged:
@@ -414,7 +228,7 @@ def _native_statuses(root: Path) -> list[str]:
 
 def _begin_elsewhere(root: ss.StateRoot, place: Path) -> None:
     """Open a standby and a task in *place*, and see whose engine they have."""
-    identity = (native_path(_snapshot_in(root.path)) / "engine" / "IDENTITY").read_bytes()
+    identity = (native_path(snapshot_in(root.path)) / "engine" / "IDENTITY").read_bytes()
     with open_standby(root, "counts", 0, place / "standby") as standby:
         standby.poll()
         with standby.promote() as logged:
@@ -436,7 +250,7 @@ def test_both_parts_are_of_one_commit_and_go_together(
         _begin_elsewhere(root, tmp_path)
     with ss.open_logged_store(root, "counts") as logged:
         arm("native.copied", lambda: (logged.store.put(b"later", b"1"), logged.commit()))
-        info = _native(logged)
+        info = native_snapshot(logged)
         disarm()
         with subtests.test("one commit"):
             part = read_native(info.path)
@@ -450,17 +264,17 @@ def test_both_parts_are_of_one_commit_and_go_together(
             assert (info.offset, info.rows) == (300, 301)
             assert info.native_bytes == part.manifest.bytes
         with subtests.test("a snapshot that is there gets the native part that it lacks"):
-            plain = _snapshot(logged)
+            plain = snapshot(logged)
             assert read_native(plain.path) is None
             before = (plain.path / "manifest.json").read_bytes()
-            again = _native(logged)
+            again = native_snapshot(logged)
             assert (again.place, again.written) == (plain.place, True)
             assert (plain.path / "manifest.json").read_bytes() == before
-            assert not _native(logged).written
+            assert not native_snapshot(logged).written
         with subtests.test("a damaged one is replaced"):
-            _flip(_table_of(plain.path))
+            flip(table_of(plain.path))
             assert _native_statuses(root.path) == ["ok", "ok", "damaged"]
-            assert _native(logged).written
+            assert native_snapshot(logged).written
             assert _native_statuses(root.path) == ["ok", "ok", "ok"]
     with subtests.test("what was there before knows nothing of it"):
         assert {path.name for path in plain.path.iterdir()} == {"manifest.json", "data-0000.arrow"}

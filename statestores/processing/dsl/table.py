@@ -11,10 +11,7 @@ from statestores.processing.dsl.nodes import TableNode
 from statestores.processing.fields import Selector, selector
 from statestores.processing.operators.operator import Operator
 from statestores.processing.operators.suppress import Suppress, Suppression
-from statestores.processing.operators.table_joins import (
-    How,
-    TableStore,
-)
+from statestores.processing.operators.table_joins import How, TableStore
 from statestores.processing.operators.tables import (
     MakeLookup,
     TableFilter,

@@ -1,6 +1,7 @@
 """What a task is to its operators: stores, times, timers, and what becomes of a failure."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from statestores.errors import InvalidTopologyError, ProcessingError, StoreNotFoundError
@@ -210,6 +211,20 @@ class OperatorSide:
     def _no_record(self) -> None:
         self.topic, self.partition, self.offset = "", self.task_partition, -1
         self._raw = NO_RECORD
+
+    @contextmanager
+    def _telling_failures(self) -> Iterator[None]:
+        """Wrap what fails as the runner is to be told it. Records, one by one, do without the call.
+
+        Raises:
+            ProcessingError: It failed; after that the task does nothing more.
+        """
+        try:
+            yield
+        except Exception as error:
+            if self._has_been_said(error):
+                raise
+            raise self._wrapped(error) from error
 
     def _has_been_said(self, error: Exception) -> bool:
         """Whether *error* is what the runner is told already, and the task does nothing more."""

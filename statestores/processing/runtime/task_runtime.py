@@ -17,11 +17,7 @@ from statestores.failpoints import reach
 from statestores.processing.error_policy import ErrorPolicy
 from statestores.processing.operators.ends import Source
 from statestores.processing.record import Headers, RawRecord, Record, new_tuple
-from statestores.processing.runtime.column_ways import (
-    LEAST_COLUMN_ROWS,
-    LEAST_RUN_ROWS,
-    ColumnWays,
-)
+from statestores.processing.runtime.column_ways import LEAST_COLUMN_ROWS, LEAST_RUN_ROWS, ColumnWays
 from statestores.processing.runtime.operator_side import NO_RECORD, OperatorSide
 from statestores.processing.runtime.task_log import TaskLog
 from statestores.processing.runtime.task_meter import TaskMeter
@@ -299,12 +295,8 @@ class TaskRuntime(OperatorSide):
                 self.counts.processed += len(offsets)
                 self._position[topic, partition] = offsets[-1]
         self.stream_time_ms = max(self.stream_time_ms, last_ms)
-        try:
+        with self._telling_failures():
             take()
-        except Exception as error:
-            if self._has_been_said(error):
-                raise
-            raise self._wrapped(error) from error
         reach("task.batch-processed")
 
     def process_block(self, block: "Block", *, stops: bool = True) -> list[int]:
@@ -352,15 +344,11 @@ class TaskRuntime(OperatorSide):
             return
         self.wall_ms = self._moved_to_ms = now_ms
         self._no_record()
-        try:
+        with self._telling_failures():
             if now_ms >= self._wall_timers.next_ms:
                 self._wall_timers.fire(now_ms)
             for listener in self._wall_listeners:
                 listener(now_ms)
-        except Exception as error:
-            if self._has_been_said(error):
-                raise
-            raise self._wrapped(error) from error
 
     @property
     def next_stream_ms(self) -> int:
@@ -402,12 +390,8 @@ class TaskRuntime(OperatorSide):
         """Give on the updates that wait."""
         if self._cache is not None:
             self._no_record()
-            try:
+            with self._telling_failures():
                 self._cache.flush()
-            except Exception as error:
-                if self._has_been_said(error):
-                    raise
-                raise self._wrapped(error) from error
 
     def _flush_full_cache(self) -> None:
         """Give on the updates that wait, while a record is processed that has not made them."""
