@@ -4,6 +4,7 @@ import itertools
 import json
 import random
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -268,6 +269,63 @@ def test_tasks_operators_and_topologies_are_refused_by_name(
     with pytest.raises(InvalidArgumentError, match="of a topology"):
         reshard(root, "kept", 3)
     assert StateRoot.open(url).store("kept").partitions == 2
+
+
+@pytest.mark.spec("RSH-18", "TSK-18", "TSK-21")
+def test_a_record_that_comes_late_keeps_nobody_out(
+    tmp_path: Path, subtests: pytest.Subtests
+) -> None:
+    """A store of a task was released, and resharded, while its record was on its way.
+
+    The reshard found no record, and the record, when it came, was of a log that had ended. Where
+    that store was the first, nobody could tell any more whether it counts, and the task was not to
+    be opened; where it was another one, the commit was made, and half of it had no place to go.
+    """
+    for store in ("other", "kept"):
+        with subtests.test(store):
+            check_late_records(store, f"memory://reshards/{next(_numbers)}", tmp_path / store)
+
+
+def check_late_records(store: str, url: str, tmp_path: Path) -> None:
+    """Reshard *store* while a record is on its way: of a task that lives, and of one that dies."""
+    root = StateRoot.create(url)
+    root.add_store(ss.KeyValue("kept"), partitions=2)
+    root.add_store(ss.KeyValue("other"), partitions=2)
+
+    def opened(directory: str, state: StateRoot) -> Any:
+        local = tmp_path / directory
+        return open_task(state, "0_0", ["other", "kept"], local_directory=local, backend="memory")
+
+    def put(task: Any) -> None:
+        for name in ("other", "kept"):
+            task.store(name).put(b"a", b"v")
+        task.commit({INPUT: 1})
+
+    def move(dies: bool, partitions: int) -> None:
+        state = StateRoot.open(url)
+        state.object_log(store).release(0)
+        reshard(state, store, partitions)
+        if dies:
+            arm("task.recorded", die, at=1)
+
+    def die() -> None:
+        raise KeyboardInterrupt
+
+    for dies, error, partitions in ((False, FencedError, 3), (True, KeyboardInterrupt, 2)):
+        task = opened(f"{dies}", StateRoot.open(url))
+        arm("task.recording", partial(move, dies, partitions), at=1)
+        with pytest.raises(error):
+            put(task)
+        disarm()
+        assert len(names_in(root, "@tasks/0_0/records/")) == dies
+        if not dies:
+            task.close()
+        with opened(f"{dies} again", StateRoot.open(url)) as again:
+            assert [again.store(name).get(b"a") for name in ("other", "kept")] == [None, None]
+        assert names_in(root, "@tasks/0_0/records/") == []
+    with opened("last", StateRoot.open(url)) as last:
+        put(last)
+    assert [row[0] for row in shown(url, ss.KeyValue("kept"))] == [b"a"]
 
 
 @pytest.mark.spec("RSH-13", "OBJ-47")

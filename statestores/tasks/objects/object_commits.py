@@ -46,8 +46,6 @@ class ObjectCommits(TaskCommits):
         first, *others = (
             Pending(store, logs[store.name].log_id, encoded_pending(store)) for store in stores
         )
-        # A store that somebody has opened by itself would lack its part.
-        run(check_owned(owned, "and nothing of this commit was written"), self._storage)
         grant = owned[0].grant
         record = RecordName(first.store.name, first.log, grant.grant, grant.number)
         data = pack_commit(first, others, position)
@@ -60,6 +58,14 @@ class ObjectCommits(TaskCommits):
                 f"commit; close the task {self._names.task} and open it again"
             )
         reach("task.recorded")
+        try:
+            # A store that somebody has opened by itself, or released, would lack its part. Who
+            # reshards one looks for records once nobody owns it: it finds this, or is found here.
+            run(check_owned(owned, "and nothing of this commit was written"), self._storage)
+        except FencedError:
+            self._is_recorded = False  # nobody ever makes that entry
+            self._forget(record, "counts for nothing")
+            raise
         try:
             commit_encoded(first.store, position, first.changes)
         except FencedError:
@@ -77,23 +83,24 @@ class ObjectCommits(TaskCommits):
                     "carries it out, there or here"
                 ) from error
             reach("task.carried-out")
-            self._forget(record)
+            self._forget(record, "is carried out")
+            reach("task.forgotten")
             self._is_recorded = False
 
         return carry_out
 
-    def _forget(self, record: RecordName) -> None:
-        """Remove what is carried out; if that fails, whoever opens the task next finds it so."""
+    def _forget(self, record: RecordName, why: str) -> None:
+        """Remove a record that is over; if that fails, whoever opens the task next finds it so."""
         try:
             run(forget_record(self._names, record), self._storage)
         except StateStoreError as error:
             _log.warning(
-                "a commit of the task %s is carried out, and its record cannot be removed (%s): "
-                "the next opening of the task does it",
+                "a commit of the task %s %s, and its record cannot be removed (%s): the next "
+                "opening of the task does it",
                 self._names.task,
+                why,
                 error,
             )
-        reach("task.forgotten")
 
     def is_recorded(self) -> bool:
         return self._is_recorded

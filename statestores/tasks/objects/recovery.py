@@ -99,7 +99,12 @@ def _settle(
     first = _log_of(names, shown, record.store, record.log, logs)
     if record.grant >= first.appending().grant:
         raise fenced(first.names, first.partition, "while the task was being opened")
-    counted = has_counted(first.view.parts[first.partition], record)
+    counted = (
+        # Nobody reshards a store of which there is a record, and owners of before append nothing.
+        False
+        if record.grant < first.view.checkpoint.begun
+        else has_counted(first.view.parts[first.partition], record)
+    )
     if counted is None:
         raise CommitInDoubtError(
             f"nobody can tell any more whether the commit recorded in {shown!r} was made: the "
