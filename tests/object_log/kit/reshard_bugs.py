@@ -1,14 +1,17 @@
 """Rules of reshards in object stores left out, one at a time."""
 
+from dataclasses import replace
 from typing import Any
 
 from planted_bugs import PlantedBug
 
 from statestores.object_log import catching_up, owners, writes
-from statestores.object_log.checkpoint import Checkpoint
-from statestores.object_log.folding import with_writes
+from statestores.object_log.checkpoint import Checkpoint, PartState
+from statestores.object_log.folding import with_writes, without_content
 from statestores.object_log.generations import ending, retiring
-from statestores.object_log.requests import Steps
+from statestores.object_log.names import Names
+from statestores.object_log.requests import ListNames, Steps
+from statestores.object_log.view import PartView
 
 
 def _passes_over(names: Any, wanted: Any, view: Any = None, **others: Any) -> Steps[Any]:
@@ -29,6 +32,20 @@ def _not_of_its_own(checkpoint: Checkpoint, void_before: int, generation: str) -
 def _behind_the_end(old: Any, view: Any, unique: str, parts: Any) -> Checkpoint:
     view.next += 1
     return with_writes(old, view, unique, parts)
+
+
+def _seals_too(names: Names, checkpoint: Checkpoint) -> Steps[list[str]]:
+    roots = [name for name in (yield ListNames(names.roots)) if name < names.root(checkpoint.next)]
+    owned: list[str] = yield ListNames(names.owned)
+    return roots + owned
+
+
+def _grants_of_nobody(part: PartView) -> PartState:
+    return replace(without_content(part), closed=(), closed_from=0)
+
+
+def _ends_alone(view: Any) -> Any:
+    return {number: part.end for number, part in view.parts.items()}, view.batches
 
 
 def _without(**wrong: Any) -> Any:
@@ -61,6 +78,21 @@ BUGS = {
     "end-below-the-floor": PlantedBug(
         "the checkpoint of a log that has ended passes its end",
         ((retiring, "with_writes", _behind_the_end),),
+    ),
+    "seals-removed": PlantedBug(
+        "the seals of a log that has ended are removed with it, and who has slept appends",
+        ((retiring, "passed_entries", _seals_too),),
+        first=60,
+    ),
+    "grants-forgotten": PlantedBug(
+        "the checkpoint of a log that has ended does not know what its owners had appended",
+        ((retiring, "without_content", _grants_of_nobody),),
+        first=180,
+    ),
+    "grants-not-looked-at": PlantedBug(
+        "the end is put behind somebody who took a partition after the content was taken",
+        ((ending, "content_of", _ends_alone),),
+        first=410,
     ),
     "batches-forgotten": PlantedBug(
         "the next log does not know which batches the store has",

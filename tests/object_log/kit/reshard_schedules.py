@@ -12,15 +12,17 @@ from dataclasses import replace
 from typing import Any
 
 from scheduled_store import frame
-from schedules import NAMES, PARTITIONS, Item, Schedule
+from schedules import NAMES, PARTITIONS, STEPS, Item, Schedule
 
 from statestores.errors import CommitConflictError, StoreLockedError, StoreReshardedError
 from statestores.object_log import catching_up, settling, vacuum, writes
+from statestores.object_log.documents import End, Take, Void, unpack_root_entry
 from statestores.object_log.generations import ending, retiring
 from statestores.object_log.names import Names, write_id
 from statestores.object_log.requests import Create, Delete, ListNames, Read, Replace, Steps
 from statestores.object_log.view import View
 from statestores.spi import Position
+from statestores.storage import Outcome
 
 ROOT = "statestores.json"
 LIVES = 4
@@ -37,10 +39,19 @@ class ReshardSchedule(Schedule):
         """Return the reshards, and who else is at work."""
         chance = self.random
         kinds = {"x0": "resharder", "x1": "resharder", "m": "mover", "c0": "tidier", "c1": "tidier"}
-        kinds |= {"r0": "reader", "r1": "reader"}
+        kinds |= {"r0": "reader", "r1": "reader", "z": "owner"}
         for kind in ("writer", "owner", "streamer"):
             kinds |= {f"{kind[0]}{i}": kind for i in range(chance.choice((0, 1, 2)))}
         return {name: self.lives(kind, name) for name, kind in kinds.items()}
+
+    def sleeps_of(self, name: str, told: Any) -> tuple[float, tuple[int, ...]]:
+        """Return it; one owner sleeps until everybody else is done, and what has ended is gone.
+
+        Most of all when nobody can tell it what became of its append.
+        """
+        if name != "z":
+            return super().sleeps_of(name, told)
+        return 0.7 if told is Outcome.UNKNOWN else 0.12, (STEPS,)
 
     def lives(self, kind: str, name: str) -> Steps[None]:
         """Be of one *kind*, and open the store anew whenever it was resharded."""
@@ -89,10 +100,22 @@ class ReshardSchedule(Schedule):
         yield from ending.begin_next(made, view, end, unique, begin=begin, position=Position())
         yield from self.note(made.generation)
         yield from ending.end_log(self.names, view, end)
+        self.check_nothing_between(view, end)
         self.counts["reshards"] += 1
         yield from self.note(None)
         if self.random.random() < 0.7:
             yield from retiring.retire(self.names, f"{made.generation}-retired")
+
+    def check_nothing_between(self, view: View, end: End) -> None:
+        """Accept a log of which nothing was taken or written between *view* and *end* (RSH-18)."""
+        floor = self.alone(settling.read_checkpoint(self.names)).checkpoint.next
+        for number in range(max(view.next, floor), end.next):
+            name = self.names.root(number)
+            entry = unpack_root_entry(self.memory.objects[name].data, name)
+            if entry == end:
+                return
+            released = isinstance(entry, Take) and not entry.hold and entry.closed is None
+            assert released or isinstance(entry, Void), f"{entry} came first"
 
     def note(self, about_to: str | None) -> Steps[None]:
         """Have the root say that a log may end, if one is *about_to*, or where the store goes on.

@@ -341,8 +341,9 @@ class Schedule:
                     self.counts["in doubt"] += 1
                     del running[name]
                     continue
-            if chance.random() < 0.04:
-                asleep[name] = step + chance.choice((5, 40, 150, 400))
+            often, sleeps = self.sleeps_of(name, answers[name])
+            if chance.random() < often:
+                asleep[name] = step + chance.choice(sleeps)
                 continue
             request = waiting.pop(name)
             if chance.random() >= self.faults:
@@ -352,6 +353,10 @@ class Schedule:
         for actor in running.values():
             actor.close()
         return late
+
+    def sleeps_of(self, name: str, told: Any) -> tuple[float, tuple[int, ...]]:
+        """Return how probably *name*, who was *told* that, falls asleep, and for how many steps."""
+        return 0.04, (5, 40, 150, 400)
 
     def fail(
         self, request: Request, name: str, answers: dict[str, Any], late: list[Request]
