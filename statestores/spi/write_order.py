@@ -32,12 +32,6 @@ def columns_in_write_order(
     return keys, map(batch.__getitem__, keys)
 
 
-def by_key(batch: WriteBatch) -> Iterable[tuple[bytes, bytes | None]]:
-    """Return the changes of *batch* in the order of their keys."""
-    keys = sorted(batch)
-    return zip(keys, map(batch.__getitem__, keys), strict=True)
-
-
 def _seems_in_order(keys: list[bytes]) -> bool:
     """Return whether a few keys, here and there, come before those that follow them.
 
