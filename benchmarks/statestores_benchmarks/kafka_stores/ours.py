@@ -119,8 +119,13 @@ def each(store: Any) -> Callable[..., None]:
 
     def put(keys: list[bytes], values: list[bytes], *at: int) -> None:
         one = store.put
+        if not at:
+            for key, value in zip(keys, values, strict=True):
+                one(key, value)
+            return
+        (time_ms,) = at  # `one(key, value, *at)` makes a tuple for each row: 0.14 µs
         for key, value in zip(keys, values, strict=True):
-            one(key, value, *at)
+            one(key, value, time_ms)
 
     return put
 
