@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -27,6 +28,7 @@ from statestores.arrow import commit_many
 from statestores.arrow.store_of_bytes import store_of_bytes
 from statestores.changelog import FileChangelog, changelog_partition
 from statestores.semantics.rows.layout import DATA
+from statestores.semantics.versioned.rows import history_from
 from statestores_benchmarks.data import COMMIT_ROWS, SEED, VALUE
 from statestores_benchmarks.drivers import RETENTION_MS, raw_rocksdb
 from statestores_benchmarks.memory_probe import anonymous_bytes
@@ -172,8 +174,9 @@ def _versions(table: Rows, place: Path) -> None:
                     commit_many(store, pa.table(columns))
 
         table.timed("versions: load by table", load, times=table.rows)
+    asked = [key_of(number) for number in _drawn(keys)]
+    _raw_versions(table, place / "versions" / "engine", asked)
     with ss.open_store(place / "versions", VERSIONS, backend="rocksdb") as store:
-        asked = [key_of(number) for number in _drawn(keys)]
         reads: dict[str, Callable[[bytes], object]] = {
             "latest": store.get,
             "as of": partial(store.get, as_of_ms=STEP_MS + 1),
@@ -182,6 +185,27 @@ def _versions(table: Rows, place: Path) -> None:
             for name, read in reads.items():
                 what = f"versions: {name}, {turn} time"
                 table.timed(what, partial(_each, read, asked), times=READS)
+
+
+def _raw_versions(table: Rows, engine: Path, asked: list[bytes]) -> None:
+    """Measure the raw driver's get of a latest row, and its seek of a superseded one."""
+    with raw_rocksdb(engine) as database:
+        sought = [history_from(key, STEP_MS + 1)[0] for key in asked]
+        reads: dict[str, Callable[[], None]] = {
+            "get": partial(_each, database.get, [DATA + key for key in asked]),
+            "seek": partial(_each_sought, database, sought),
+        }
+        for turn in ("first", "second"):
+            for name, read in reads.items():
+                table.timed(f"versions, raw: {name}, {turn} time", read, times=READS)
+
+
+def _each_sought(database: Any, row_keys: list[bytes]) -> None:
+    cursor = database.iter()
+    for row_key in row_keys:
+        cursor.seek(row_key)
+        cursor.key()
+        cursor.value()
 
 
 def _fill(store: Any, rows: int) -> None:
@@ -205,15 +229,28 @@ def _commits(logged: Any, asked: list[bytes]) -> None:
         logged.commit()
 
 
+class Kind(StrEnum):
+    """The stores that are measured."""
+
+    PAIRS = "pairs"
+    VERSIONS = "versions"
+
+
+MEASURED = {Kind.PAIRS: _pairs, Kind.VERSIONS: _versions}
+
+
 def main(
     sizes: Annotated[list[int], typer.Argument(metavar="ROWS...", help="How many rows.")],
     *,
     directory: Annotated[Path | None, typer.Option(help="Where the stores are made.")] = None,
+    only: Annotated[Kind | None, typer.Option(help="One kind of store instead of both.")] = None,
 ) -> None:
     """Measure stores of so many rows; each needs about 500 bytes of disk a row, for a while."""
     for rows in sizes:
         table = Rows(rows)
-        for measured in (_pairs, _versions):
+        for kind, measured in MEASURED.items():
+            if only not in (None, kind):
+                continue
             with tempfile.TemporaryDirectory(prefix="large-store-", dir=directory) as place:
                 measured(table, Path(place))
 
