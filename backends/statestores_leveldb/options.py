@@ -13,6 +13,15 @@ _LEAST_BYTES = 1024 * 1024
 _LEAST_WRITE_BUFFER_BYTES = 64 * 1024
 """LevelDB's own lower bound."""
 
+_BOUNDS = {
+    "write_buffer_bytes": (_LEAST_WRITE_BUFFER_BYTES, 1024 * 1024 * 1024),
+    "cache_bytes": (0, 1 << 40),
+    "block_bytes": (1024, 4 * 1024 * 1024),
+    "bloom_bits": (0, 64),
+    "max_open_files": (74, 50_000),
+}
+"""The least and the most of each size. LevelDB would silently bend what is beyond its limits."""
+
 
 class Compression(Enum):
     """How blocks are compressed on disk."""
@@ -60,19 +69,9 @@ class LevelDBOptions:
     ask for."""
 
     def __post_init__(self) -> None:
-        """Refuse sizes that LevelDB would silently bend into its own limits."""
-        for name, value, lowest, highest in (
-            (
-                "write_buffer_bytes",
-                self.write_buffer_bytes,
-                _LEAST_WRITE_BUFFER_BYTES,
-                1024 * 1024 * 1024,
-            ),
-            ("cache_bytes", self.cache_bytes, 0, 1 << 40),
-            ("block_bytes", self.block_bytes, 1024, 4 * 1024 * 1024),
-            ("bloom_bits", self.bloom_bits, 0, 64),
-            ("max_open_files", self.max_open_files, 74, 50_000),
-        ):
+        """Refuse what is out of `_BOUNDS`."""
+        for name, (lowest, highest) in _BOUNDS.items():
+            value: int = getattr(self, name)
             if not lowest <= value <= highest:
                 raise InvalidOptionError(
                     f"option {name!r} must be from {lowest} to {highest}, got {value!r}"

@@ -20,7 +20,6 @@ class RawIterator(Protocol):
 
     def seek(self, target: bytes) -> None: ...
     def seek_to_last(self) -> None: ...
-    def next(self) -> None: ...
     def prev(self) -> None: ...
     def valid(self) -> bool: ...
     def key(self) -> bytes: ...
@@ -95,18 +94,14 @@ class LevelDBReads(EngineReader):
                 found = next(finder, None)
                 if found is not None:
                     return found if stop is None or found[0] < stop else None
-                # This iterator ends in the same way at the end and at damage; the other one tells
-                # which.
-                seeker = self._seeker or self._open_seeker()
-                seeker.seek(start)
-                if not seeker.valid():
-                    return None
-                key = seeker.key()
-                return (key, seeker.value()) if stop is None or key < stop else None
+                # This iterator ends in the same way at the end and at damage. Only a step of the
+                # other one raises where LevelDB has skipped something on the way to the end.
+                (self._seeker or self._open_seeker()).seek(start)
             except DRIVER_ERRORS as error:
                 # An iterator that has met damage reports it at every later step.
                 self._drop_seeker()
                 raise translated(error, self._path) from error
+            return None
 
     def last(self, start: bytes, stop: bytes | None = None) -> tuple[bytes, bytes] | None:
         with self._lock:
@@ -145,22 +140,19 @@ class LevelDBReads(EngineReader):
                 )
             except DRIVER_ERRORS as error:
                 raise translated(error, self._path) from error
-            cursor = RowCursor(rows, self._path, partial(self._walk, start, stop))
+            cursor = RowCursor(rows, self._path, partial(self._verify_empty, start))
             self._cursors.add(cursor)
         return cursor.rows(start, reverse=reverse)
 
-    def _walk(self, start: bytes, stop: bytes | None) -> None:
-        """Step over the range, which a scan found empty, and raise when there is damage in it.
+    def _verify_empty(self, start: bytes) -> None:
+        """Raise when there is damage in the range, which a scan found empty.
 
-        Every block that the scan could have skipped is skipped here as well, and the steps of a raw
-        iterator report damage. What a batch has added meanwhile is stepped over.
+        Every block that the scan could have skipped lies before the first row that there is from
+        *start* on, so one step of a raw iterator skips it as well, and reports that it did.
         """
         with self._lock:
             try:
-                seeker = self._seeker or self._open_seeker()
-                seeker.seek(start)
-                while seeker.valid() and (stop is None or seeker.key() < stop):
-                    seeker.next()
+                (self._seeker or self._open_seeker()).seek(start)
             except DRIVER_ERRORS as error:
                 self._drop_seeker()
                 raise translated(error, self._path) from error

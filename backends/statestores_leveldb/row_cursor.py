@@ -96,7 +96,7 @@ class RowCursor:
 
         LevelDB skips a damaged block and remembers that it did; plyvel asks only after a step that
         arrives at a row. Backwards, every step asks. Forwards, going back to the first row asks.
-        Where no row was found, there is none to go back to, and the range is walked by other means.
+        Where no row was found, there is none to go back to: other means look at the range.
         """
         if not found:
             self._verify_empty()
