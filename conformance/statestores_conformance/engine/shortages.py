@@ -6,6 +6,7 @@ file, and each that makes one longer, fails once.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,7 +16,9 @@ import pytest
 
 from statestores.errors import CommitInDoubtError, StateStoreError
 from statestores.spi import Durability, Engine
+from statestores_conformance.engine.failing_disk import let_waits_for_the_disk_fail
 from statestores_conformance.many_cases import for_each
+from statestores_conformance.promises import skip_unless_promised
 from statestores_conformance.subjects.engines import (
     EngineFixtures,
     OpenEngine,
@@ -28,6 +31,15 @@ _BEFORE = [(b"before-%02d" % number, b"v" * 100) for number in range(20)]
 _SMALL = {b"small": b"s"}
 _LARGE = {b"large-%d" % number: b"%d" % number * 40_000 for number in range(3)}
 _AFTER = {b"after": b"a"}
+_WRITTEN: dict[str, dict[bytes, bytes | None]] = {
+    "nothing": {},
+    "one pair": {b"k": b"v"},
+    "a deletion": {b"before-00": None},
+    "both": {b"k": b"v", b"before-00": None, b"": b"", b"l": b"w"},
+    "lengths": {b"%04d" % n * (n // 4): b"v" * n for n in (4, 124, 127, 128, 129, 255, 16_383)},
+    "a long value": {b"k" * 16_384: b"v" * 100_000},
+}
+"""Batches with each thing that may have to be written down, and lengths at the edges of bytes."""
 _INGESTED = [(b"ingested-%d" % number, b"i" * 100) for number in range(3)]
 
 _DESCRIPTORS = Path("/proc/self/fd")
@@ -93,6 +105,42 @@ class EngineShortageTests(EngineFixtures):
 
         assert failures[0]
         assert not failures[-1]
+
+    @pytest.mark.spec("ENG-7", "ENG-8", "ENG-28", "ENG-39")
+    def test_a_failed_wait_for_the_disk_leaves_what_was_said(
+        self, persistent_engine: Engine, open_engine: OpenEngine, tmp_path: Path
+    ) -> None:
+        """A durable batch whose wait fails is acknowledged, refused or in doubt, and never in part.
+
+        What is refused is not there when the engine is opened again, what is acknowledged is.
+        Whatever is in the batch: how it is written down decides what the engine can find out.
+        """
+        promised = persistent_engine.capabilities.durable_commit
+        skip_unless_promised("durable_commit", made=promised)
+        persistent_engine.close()
+        before = dict(_BEFORE)
+        for name, batch in _WRITTEN.items():
+            path = tmp_path / name
+            with open_engine(path) as engine, ThreadPoolExecutor(1) as elsewhere:
+                engine.apply(dict(_BEFORE), Durability.POWER_LOSS)
+                said = elsewhere.submit(_answer_on_a_failing_disk, engine, batch).result()
+            after = {key: value for key, value in (before | batch).items() if value is not None}
+            allowed = {"returned": [after], "refused": [before], "in doubt": [before, after]}
+            with open_engine(path) as again:
+                assert pairs_of(again) in [sorted(each.items()) for each in allowed[said]], name
+
+
+def _answer_on_a_failing_disk(engine: Engine, batch: dict[bytes, bytes | None]) -> str:
+    """Apply *batch* in a thread whose waits for the disk fail, and return what it was told."""
+    if not let_waits_for_the_disk_fail():
+        pytest.skip("the system cannot let waits for the disk fail for one thread")
+    try:
+        engine.apply(batch, Durability.POWER_LOSS)
+    except CommitInDoubtError:
+        return "in doubt"
+    except StateStoreError:
+        return "refused"
+    return "returned"
 
 
 def _live(
