@@ -13,9 +13,11 @@ from pathlib import Path
 from statestores.errors import InvalidArgumentError, InvalidTypeError
 from statestores.files.durable_json import read_fields
 from statestores.files.lock_waiting import when_unlocked
+from statestores.object_log.log import ObjectLog
+from statestores.object_log.view import View
 from statestores.partitioning import partitioner_by_name
 from statestores.reading.partition_places import ObjectPartition, PartitionPlace
-from statestores.reading.partition_reader import PartitionReader, end_offsets
+from statestores.reading.partition_reader import PartitionReader
 from statestores.root_document import (
     MAX_PARTITIONS,
     OPERATORS_DIRECTORY,
@@ -141,14 +143,7 @@ def fenced(root: StateRoot, store: str, timeout_ms: int) -> Iterator[Fenced]:
     specification, numbers = entry.specification, range(entry.partitions)
     if root.storage is not None:
         log = root.object_log(store)
-        live = [PartitionReader(ObjectPartition(log, n), specification) for n in numbers]
-        ends = end_offsets(live)
-        pinned = tuple(
-            ObjectPartition(log, number, reader.seen, pinned=True)
-            for number, reader in zip(numbers, live, strict=True)
-        )
-        readers = [PartitionReader(place, specification) for place in pinned]
-        yield summed_up(pinned, max(ends), [reader.position for reader in readers], {})
+        yield seen_in(log, log.view(numbers))
         return
     with ExitStack() as held:
         publisher = when_unlocked(
@@ -162,7 +157,7 @@ def fenced(root: StateRoot, store: str, timeout_ms: int) -> Iterator[Fenced]:
         batches = {} if intent is None else intent.batches
         refuse_recorded_batches(root.path, store, batches)
         positions = [PartitionReader(place, specification).position for place in places]
-        yield summed_up(
+        yield _summed_up(
             places,
             max(publisher.end_offsets.values()),
             positions,
@@ -170,7 +165,18 @@ def fenced(root: StateRoot, store: str, timeout_ms: int) -> Iterator[Fenced]:
         )
 
 
-def summed_up(
+def seen_in(log: ObjectLog, view: View) -> Fenced:
+    """Return the partitions that *view* has of *log*, to be read as they are there."""
+    parts = view.parts.values()
+    return _summed_up(
+        tuple(ObjectPartition(log, each, view.of(each), pinned=True) for each in view.parts),
+        max(part.end for part in parts),
+        [part.position for part in parts],
+        view.batches,
+    )
+
+
+def _summed_up(
     places: tuple[PartitionPlace, ...],
     offset: int,
     positions: Iterable[Position],

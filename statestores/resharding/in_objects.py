@@ -31,8 +31,7 @@ from statestores.object_log.generations.ending import (
 from statestores.object_log.log import ObjectLog
 from statestores.object_log.names import write_id
 from statestores.object_log.view import View
-from statestores.reading.partition_places import ObjectPartition
-from statestores.resharding.fence import Fenced, summed_up
+from statestores.resharding.fence import seen_in
 from statestores.resharding.work import ReshardReport, Work
 from statestores.root_document import OPERATORS_DIRECTORY, TASKS_DIRECTORY
 from statestores.state_root import StateRoot
@@ -69,7 +68,7 @@ def reshard_in_objects(
         partitions=work.partitions,
         generation=generation,
     )
-    fence, may_count = _fenced(log, view), False
+    fence, may_count = seen_in(log, view), False
     try:
         with tempfile.TemporaryDirectory(prefix="statestores-reshard-") as scratch:
             report, _ = work.build(
@@ -176,20 +175,6 @@ def _unowned(log: ObjectLog) -> View:
     view = log.view(range(log.partitions))
     check_unowned(log.names, view)
     return view
-
-
-def _fenced(log: ObjectLog, view: View) -> Fenced:
-    """Return the partitions that *view* has, to be read as they are there."""
-    places = tuple(
-        ObjectPartition(log, number, view.of(number), pinned=True) for number in view.parts
-    )
-    parts = view.parts.values()
-    return summed_up(
-        places,
-        max(part.end for part in parts),
-        [part.position for part in parts],
-        view.batches,
-    )
 
 
 def _remove(made: ObjectLog) -> None:

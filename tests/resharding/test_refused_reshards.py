@@ -26,6 +26,7 @@ from statestores.partitioning import partitioner_by_name
 from statestores.resharding import plan_reshard, reshard
 from statestores.resharding.fence import Fenced, fenced
 from statestores.root_document import TOPOLOGY_NOTE
+from statestores.staging.object_write import ObjectWrite
 from statestores.staging.staged_write import publish, publishing, stage
 from statestores.staging.write_intent import StreamBatch
 from statestores.state_root import StateRoot
@@ -206,9 +207,13 @@ def test_a_micro_batch_that_was_committed_and_not_carried_out_is_waited_for(tmp_
     assert StateRoot.open(root).store("kept").partitions == 3
 
 
-@pytest.mark.spec("RSH-12", "RSH-11")
+@pytest.mark.spec("RSH-10", "RSH-11", "RSH-12")
 def test_a_store_in_an_object_store_is_resharded_into_a_directory(tmp_path: Path) -> None:
-    """The object store keeps it as it was."""
+    """The object store keeps it as it was.
+
+    Batches of streams were forgotten on the way: a stream that went on over the new root, after it
+    was killed, wrote its last batch a second time.
+    """
     root = StateRoot.create("memory://reshard")
     specification = ss.KeyValue("kept")
     root.add_store(specification, partitions=2)
@@ -220,8 +225,13 @@ def test_a_store_in_an_object_store_is_resharded_into_a_directory(tmp_path: Path
         ) as opened:
             opened.store.put_all(row for row in rows if partitioner.partition(row[0], 2) == place)
             opened.commit({ss.TopicPartition("input", place): 7})
+    log, batch = root.object_log("kept"), StreamBatch(stream="s", number=4)
+    assert ObjectWrite(log=log, specification=specification, staged=(), batch=batch).commit()
     done = reshard(root, "kept", 3, to=tmp_path / "root")
 
+    with publishing(StateRoot.open(tmp_path / "root"), "kept") as publisher:
+        assert publisher.has(batch)
+        assert not publisher.has(StreamBatch(stream="s", number=5))
     assert shown(tmp_path / "root", specification) == by_repr(rows)
     assert done.position == {ss.TopicPartition("input", n): 7 for n in (0, 1)}
     assert StateRoot.open("memory://reshard").store("kept").partitions == 2
