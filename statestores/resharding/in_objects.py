@@ -6,14 +6,12 @@ the new one counts, is put only behind that view. Whoever writes meanwhile, or o
 comes first, and the reshard raises.
 """
 
-import json
 import logging
 import tempfile
 from pathlib import Path
 
 from statestores.errors import (
     CommitConflictError,
-    InvalidArgumentError,
     StateStoreError,
     StoreLockedError,
     StoreReshardedError,
@@ -32,10 +30,9 @@ from statestores.object_log.log import ObjectLog
 from statestores.object_log.names import write_id
 from statestores.object_log.view import View
 from statestores.resharding.fence import seen_in
+from statestores.resharding.refusals import refuse_operators, refuse_records
 from statestores.resharding.work import ReshardReport, Work
-from statestores.root_document import OPERATORS_DIRECTORY, TASKS_DIRECTORY
 from statestores.state_root import StateRoot
-from statestores.storage import Found, ObjectStorage
 
 _log = logging.getLogger(__name__)
 
@@ -114,56 +111,6 @@ def remove_former(root: StateRoot, store: str) -> int:
         StateStoreError: It cannot be found out, or removed.
     """
     return root.object_log(store).retire_former()
-
-
-def refuse_records(storage: ObjectStorage, store: str) -> None:
-    """Accept a *store* of which no task has recorded a commit that may have to be carried out.
-
-    Raises:
-        InvalidArgumentError: One has.
-        StorageError: It cannot be found out.
-    """
-    for each in storage.list(f"{TASKS_DIRECTORY}/"):
-        parts = each.name.split("/")
-        if "records" in parts[2:3] and (store in parts[3:4] or _names(storage, each.name, store)):
-            raise InvalidArgumentError(
-                f"the task {parts[1]!r} has recorded a commit that its stores may not have yet "
-                f"({each.name!r} in {storage.url!r}); open the task once, which ends it, close it, "
-                "and then try again"
-            )
-
-
-def refuse_operators(storage: ObjectStorage, store: str, view: View) -> None:
-    """Accept a *store*, seen as *view*, that no operator of Spark's queries has.
-
-    An operator's micro-batches name partitions, and those of a store may come after those of
-    another, so they are not to be told from the store's before and after a reshard.
-
-    Raises:
-        InvalidArgumentError: One has.
-        StorageError: It cannot be found out.
-    """
-    prefix = f"{OPERATORS_DIRECTORY}/"
-    found = next((stream for stream in view.batches if stream.startswith(prefix)), None)
-    for each in storage.list(prefix) if found is None else ():
-        parts = each.name.split("/")
-        if {"anchor", "records"}.intersection(parts[2:3]) and _names(storage, each.name, store):
-            found = each.name
-            break
-    if found is not None:
-        raise InvalidArgumentError(
-            f"the operator {found.split('/')[1]!r} of a query of Spark keeps state in {store!r}, "
-            f"and its micro-batches are by the partitions of {storage.url!r}; reshard a copy of "
-            "the store into a state root in a directory (to=..., or --to), or begin with a new "
-            "state and a new checkpoint"
-        )
-
-
-def _names(storage: ObjectStorage, name: str, store: str) -> bool:
-    """Return whether the object *name*, which has JSON in it, has *store* as one of its texts."""
-    found = storage.read(name)
-    texts = {json.dumps(store, ensure_ascii=escaped).encode() for escaped in (False, True)}
-    return isinstance(found, Found) and any(text in found.data for text in texts)
 
 
 def _unowned(log: ObjectLog) -> View:

@@ -27,9 +27,9 @@ from statestores.arrow.snapshots.snapshot import SnapshotContent, write_content
 from statestores.changelog import FileChangelog, change_schema, changelog_partition
 from statestores.failpoints import reach
 from statestores.files.durable_directory import make_durable
-from statestores.resharding.fence import refuse_recorded_batches, refuse_recorded_commits
 from statestores.resharding.left_over import remove_left_over
 from statestores.resharding.next_generation import next_generation, note_batches
+from statestores.resharding.refusals import refuse_recorded_batches, refuse_recorded_commits
 from statestores.spi.offsets import Position
 from statestores.spi.specification import StoreSpecification
 from statestores.staging.next_sequence import numbers_duplicates

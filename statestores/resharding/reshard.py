@@ -23,14 +23,11 @@ from statestores.files.local_path import local_path
 from statestores.files.lock_waiting import COMMIT_TIMEOUT_MS
 from statestores.generations import SCRATCH_DIRECTORY
 from statestores.resharding.building import Built
-from statestores.resharding.fence import (
-    check_request,
-    fenced,
-    refuse_recorded_commits,
-)
+from statestores.resharding.fence import fenced
 from statestores.resharding.in_objects import remove_former, reshard_in_objects
 from statestores.resharding.left_over import remove_left_over
 from statestores.resharding.next_generation import next_generation, note_batches
+from statestores.resharding.refusals import check_request
 from statestores.resharding.work import Each, ReshardReport, Work
 from statestores.root_document import Placement, StoreEntry
 from statestores.spi.offsets import Position
@@ -138,11 +135,12 @@ def _nothing_done(entry: StoreEntry) -> ReshardReport:
 def _in_place(work: Work, timeout_ms: int, *, drop_expired: bool, keep_old: bool) -> ReshardReport:
     """Make the next generation of the store, and have it count."""
     root, store = work.source, work.store
-    with fenced(root, store, timeout_ms) as fence:
-        refuse_recorded_commits(root.path)  # of a task that died while this waited for it
-        with next_generation(root, store, work.partitions) as (home, scratch):
-            report, built = work.build(fence, scratch, drop_expired=drop_expired)
-            _place(built, home, fence.batches)
+    with (
+        fenced(root, store, timeout_ms) as fence,
+        next_generation(root, store, work.partitions) as (home, scratch),
+    ):
+        report, built = work.build(fence, scratch, drop_expired=drop_expired)
+        _place(built, home, fence.batches)
     reach("reshard.noted")
     with reporting("remove", scratch):
         shutil.rmtree(scratch, ignore_errors=True)

@@ -5,7 +5,7 @@ from os import PathLike
 
 from statestores.reading.partition_places import place_of
 from statestores.reading.partition_reader import PartitionReader
-from statestores.resharding.fence import check_request
+from statestores.resharding.refusals import check_request
 from statestores.state_root import StateRoot
 
 

@@ -251,8 +251,9 @@ def test_tasks_operators_and_topologies_are_refused_by_name(
     disarm()
     for store in ("other", "kept"):
         root.object_log(store).release(0)
-    with pytest.raises(InvalidArgumentError, match=r"'0_0' has recorded a commit.*open the task"):
-        reshard(root, "kept", 3)
+    for to in (None, tmp_path / "to"):
+        with pytest.raises(InvalidArgumentError, match=r"'0_0' has recorded .*open the task"):
+            reshard(root, "kept", 3, to=to)
     again = tmp_path / "again"
     open_task(root, "0_0", ["other", "kept"], local_directory=again, backend="memory").close()
     reshard(root, "kept", 3)

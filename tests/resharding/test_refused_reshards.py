@@ -155,7 +155,7 @@ def test_a_task_that_dies_while_a_reshard_waits_for_it_loses_nothing(
 
     A reshard found no recorded commit, and waited for the task that had the store open. That
     recorded one and died; the reshard went on, half of the commit was lost, and the task could not
-    be opened any more.
+    be opened any more. A reshard into another root did not ask, and the copy had half of it.
     """
     root = tmp_path / "root"
     state = StateRoot.create(root)
@@ -185,6 +185,9 @@ def test_a_task_that_dies_while_a_reshard_waits_for_it_loses_nothing(
     finally:
         disarm()
         task.close()
+    monkeypatch.setattr(module, "fenced", fenced)
+    with pytest.raises(InvalidArgumentError, match="has recorded a commit"):
+        reshard(root, "kept", 2, to=tmp_path / "other")
     with open_task(root, "0_0", ["kept", "other"], backend="memory") as again:
         assert [again.store(name).get(b"k") for name in ("kept", "other")] == [b"v", b"v"]
 
