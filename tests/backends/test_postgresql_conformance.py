@@ -8,7 +8,7 @@ import pytest
 from statestores.errors import StoreLockedError
 from statestores.spi import Durability, Engine
 from statestores_conformance import EngineTests, OpenEngine
-from statestores_conformance.engine.damage import EngineDamageTests
+from statestores_conformance.engine.disk.damage import EngineDamageTests
 from statestores_conformance.subjects.engines import Engines
 
 sqlite = pytest.importorskip(

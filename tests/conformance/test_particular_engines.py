@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from statestores_conformance import OpenEngine
-from statestores_conformance.engine.lifetimes import ForkTests
-from statestores_conformance.engine.locks import EngineLockTests, EngineOpeningTests
-from statestores_conformance.engine.reads import EnginePointReadTests
+from statestores_conformance.engine.lifecycle.lifetimes import ForkTests
+from statestores_conformance.engine.lifecycle.locks import EngineLockTests, EngineOpeningTests
+from statestores_conformance.engine.reading.reads import EnginePointReadTests
 from statestores_conformance.faults.crash_tests import EngineCrashTests
 from statestores_conformance.many_cases import for_each
 from statestores_conformance.subjects.openers import options_of

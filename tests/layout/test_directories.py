@@ -26,6 +26,7 @@ from statestores.semantics.rows.layout import DATA, END, FORMAT_ROW, HISTORY
 from statestores.serdes.descriptions import specification_from_description
 from statestores.spi import Capabilities, Durability, WriteBatch
 from statestores.verification.engine_rows import examine_rows
+from statestores_conformance.many_cases import for_each
 from statestores_memory import MemoryEngine
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -224,7 +225,7 @@ def test_an_engine_in_memory_leaves_no_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("LAY-10")
-@pytest.mark.parametrize(
+@for_each(
     ("content", "error"),
     [
         (b"", StoreCorruptedError),

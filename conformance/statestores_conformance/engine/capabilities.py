@@ -13,7 +13,7 @@ from statestores.errors import (
     StoreClosedError,
 )
 from statestores.spi import Capabilities, Durability, Engine
-from statestores_conformance.engine.many_rows import SIZES_AROUND_EDGES
+from statestores_conformance.engine.reading.many_rows import SIZES_AROUND_EDGES
 from statestores_conformance.many_cases import for_each
 from statestores_conformance.promises import skip_because_promised, skip_unless_promised
 from statestores_conformance.subjects.engines import EngineFixtures, Engines, pairs_of

@@ -9,24 +9,24 @@ from statestores_conformance.engine.capabilities import (
     EngineDurabilityTests,
     EngineIngestionTests,
 )
-from statestores_conformance.engine.closing import EngineClosingTests
-from statestores_conformance.engine.damage import EngineDamageTests
-from statestores_conformance.engine.disk import EngineDiskTests
-from statestores_conformance.engine.large_batches import EngineLargeBatchTests
-from statestores_conformance.engine.locks import EngineLockTests, EngineOpeningTests
-from statestores_conformance.engine.many_rows import EngineManyRowsTests
-from statestores_conformance.engine.options import EngineOptionTests
-from statestores_conformance.engine.paths import EnginePathTests
-from statestores_conformance.engine.reads import (
+from statestores_conformance.engine.disk.damage import EngineDamageTests
+from statestores_conformance.engine.disk.durable_batches import EngineDiskTests
+from statestores_conformance.engine.disk.large_batches import EngineLargeBatchTests
+from statestores_conformance.engine.disk.shortages import EngineShortageTests
+from statestores_conformance.engine.lifecycle.closing import EngineClosingTests
+from statestores_conformance.engine.lifecycle.locks import EngineLockTests, EngineOpeningTests
+from statestores_conformance.engine.lifecycle.options import EngineOptionTests
+from statestores_conformance.engine.lifecycle.paths import EnginePathTests
+from statestores_conformance.engine.reading.many_rows import EngineManyRowsTests
+from statestores_conformance.engine.reading.reads import (
     EngineOrderTests,
     EnginePointReadTests,
     EngineScanTests,
     EngineSeekTests,
 )
-from statestores_conformance.engine.shortages import EngineShortageTests
+from statestores_conformance.engine.reading.snapshots import EngineSnapshotTests
+from statestores_conformance.engine.reading.threads import EngineThreadTests
 from statestores_conformance.engine.sizes import EngineSizeTests
-from statestores_conformance.engine.snapshots import EngineSnapshotTests
-from statestores_conformance.engine.threads import EngineThreadTests
 from statestores_conformance.models.tests import EngineModelTests
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from statestores.spi import Durability, Engine
-from statestores_conformance.engine.locks import import_path_of
+from statestores_conformance.engine.lifecycle.locks import import_path_of
 from statestores_conformance.faults.crash import run_kills
 from statestores_conformance.faults.crash_workload import WORKLOADS
 from statestores_conformance.intensity import seed, trials

@@ -2,7 +2,7 @@
 
 import pytest
 from statestores_conformance import BackendTests, OpenEngine
-from statestores_conformance.engine.shortages import EngineShortageTests
+from statestores_conformance.engine.disk.shortages import EngineShortageTests
 from statestores_conformance.engine.suite import EngineTests
 
 from statestores_duckdb import DuckDBEngine

@@ -16,7 +16,7 @@ import pytest
 
 from statestores.errors import CommitInDoubtError, StateStoreError
 from statestores.spi import Durability, Engine
-from statestores_conformance.engine.failing_disk import let_waits_for_the_disk_fail
+from statestores_conformance.engine.disk.failing_disk import let_waits_for_the_disk_fail
 from statestores_conformance.many_cases import for_each
 from statestores_conformance.promises import skip_unless_promised
 from statestores_conformance.subjects.engines import (

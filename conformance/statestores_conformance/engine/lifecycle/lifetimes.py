@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from statestores.spi import Durability, Engine
-from statestores_conformance.engine.locks import import_path_of
+from statestores_conformance.engine.lifecycle.locks import import_path_of
 from statestores_conformance.promises import skip_unless_promised
 from statestores_conformance.subjects.engines import EngineFixtures, OpenEngine, pairs_of
 from statestores_conformance.subjects.openers import options_of

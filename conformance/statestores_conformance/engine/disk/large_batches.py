@@ -15,7 +15,7 @@ import pytest
 
 from statestores.errors import StateStoreError
 from statestores.spi import Engine
-from statestores_conformance.engine.locks import import_path_of
+from statestores_conformance.engine.lifecycle.locks import import_path_of
 from statestores_conformance.promises import skip_unless_promised
 from statestores_conformance.subjects.engines import (
     EngineFixtures,

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from statestores.spi import Durability, Engine
-from statestores_conformance.engine.locks import import_path_of
-from statestores_conformance.engine.page_cache import PAGE_BYTES, PageCache, can_be_observed
+from statestores_conformance.engine.disk.page_cache import PAGE_BYTES, PageCache, can_be_observed
+from statestores_conformance.engine.lifecycle.locks import import_path_of
 from statestores_conformance.promises import skip_unless_promised
 from statestores_conformance.subjects.engines import EngineFixtures, Engines, OpenEngine
 from statestores_conformance.subjects.openers import options_of

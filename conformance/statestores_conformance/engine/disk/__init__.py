@@ -1,0 +1,1 @@
+"""What a disk does to an engine: waits, failures, shortages and damage."""

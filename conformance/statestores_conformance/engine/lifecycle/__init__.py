@@ -1,0 +1,1 @@
+"""The life of an engine: opening, locking, closing, and opening again."""

@@ -1,0 +1,1 @@
+"""Reading an engine: its pairs as they are now, as they were, and from many threads."""
