@@ -131,7 +131,9 @@ def _check_wait(path: Path, engine: Engine, write: Callable[[Engine], None]) -> 
         before = cache.pages_not_on_disk()
         write(engine)
         after = cache.pages_not_on_disk()
-    written = [file for file, pages in before.items() if pages > at_first.get(file, 0)]
+    # Where the batch still waits, since the kernel may have written it by itself meanwhile. What is
+    # a few pages longer, as logs for humans and shared memory are, owes the disk nothing.
+    grown = {file: pages - at_first.get(file, 0) for file, pages in before.items()}
+    owing = [file for file, pages in grown.items() if pages * PAGE_BYTES > _VALUE_BYTES / 2]
 
-    # Logs for humans and shared memory may go on waiting, but not everything that was written.
-    assert not written or any(after[file] < before[file] for file in written)
+    assert not owing or any(after[file] < before[file] for file in owing)
