@@ -23,7 +23,16 @@ _LEAST_ROWS = 64
 class SweepRate:
     """The number of rows to look at for each row written, within bounds. Not stored."""
 
-    __slots__ = ("_allowance", "_found", "_least", "_most", "_share", "_unseen_rows", "_written")
+    __slots__ = (
+        "_allowance",
+        "_committed",
+        "_found",
+        "_least",
+        "_most",
+        "_share",
+        "_unseen_rows",
+        "_written",
+    )
 
     def __init__(self, *, least: float, most: float) -> None:
         """Begin with *most*, for the worst case."""
@@ -33,6 +42,22 @@ class SweepRate:
         self._allowance = 0.0  # granted, and not spent
         self._unseen_rows = 0  # written since rows were last looked at
         self._written = self._found = 0  # during this pass: rows written, and expired ones
+        self.commit()
+
+    def commit(self) -> None:
+        """Note that a commit has come about with what was granted, spent and learned for it."""
+        self._committed = (
+            self._allowance,
+            self._share,
+            self._unseen_rows,
+            self._written,
+            self._found,
+        )
+
+    def rollback(self) -> None:
+        """Go back to the last commit: what was spent since has deleted nothing."""
+        self._allowance, self._share, *counts = self._committed
+        self._unseen_rows, self._written, self._found = counts
 
     @property
     def factor(self) -> float:

@@ -56,6 +56,9 @@ class EngineRetainedStore(OwnerReads):
     _times_bytes: ClassVar[int]
     """What the times of one write count as uncommitted bytes (COM-16)."""
 
+    _progress = _next_progress = RetainedProgress()
+    """Until it is read: what is stored, and what a commit under way will have stored."""
+
     def __init__(
         self,
         engine: Engine,
@@ -249,7 +252,11 @@ class EngineRetainedStore(OwnerReads):
 
     def _read_committed(self) -> None:
         super()._read_committed()
-        self._progress = self._next_progress = read_retained_progress(self._engine)
+        stored = read_retained_progress(self._engine)
+        known = (self._progress, self._next_progress)
+        # Not stored: as many as before a commit that has failed, or after one that is there.
+        stored.owed = max((each.owed for each in known if each == stored), default=0)
+        self._progress = self._next_progress = stored
 
     def _forget_progress(self) -> None:
         self._progress = self._next_progress = RetainedProgress()

@@ -53,7 +53,7 @@ Rows = dict[bytes, bytes | None]
 class Vacuum:
     """The vacuum of one open store."""
 
-    __slots__ = ("_bare", "_due", "_rows", "owed", "rate")
+    __slots__ = ("_bare", "_due", "_rows", "_spent", "owed", "rate")
 
     def __init__(self, retention_ms: int, capacity_bytes: int) -> None:
         """Remember rows in up to *capacity_bytes* of memory."""
@@ -62,17 +62,26 @@ class Vacuum:
         self.owed = 0
         """Rows that the next commits may remove in addition, for rows that were committed in
         bulk."""
+        self._spent = 0  # of those owed, by a commit that may still fail
         self._bare: set[bytes] = set()  # of the keys that are remembered, those without a value
         self._rows: Rows = {}
 
     def forget(self) -> None:
-        """Forget when rows expire: the engine may have changed by other means."""
+        """Forget when rows expire, and a sweep whose commit has not come about.
+
+        The engine may have changed by other means.
+        """
+        self.rate.rollback()
+        self._spent = 0
         self._due.forget()
         self._bare = set()
         self._rows = {}
 
     def end_commit(self) -> None:
         """Note that the engine has the rows of the last sweep."""
+        self.rate.commit()
+        self.owed -= self._spent
+        self._spent = 0
         rows, self._rows = self._rows, {}
         if not self._due.has_begun:
             return
@@ -108,13 +117,12 @@ class Vacuum:
         horizon_ms: int,
     ) -> None:
         """Add the deletion of expired rows to *rows*, the batch of a commit."""
-        self._rows = rows
+        self._rows, self._spent = rows, 0
         if progress.floor_ms > horizon_ms:
             self.owed = 0
             return
         written = len(rows)
-        besides = min(self.owed, _OWED_PER_COMMIT)
-        self.owed -= besides
+        self._spent = besides = min(self.owed, _OWED_PER_COMMIT)
         self.rate.grant(written, besides=ROWS_PER_EXPIRED * besides)
         most = DELETIONS_PER_COMMIT + DELETIONS_PER_WRITE * written
         self._delete_due(reader, rows, horizon_ms, most)
