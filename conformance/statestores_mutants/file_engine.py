@@ -17,6 +17,7 @@ from typing import ClassVar, Self
 from zlib import crc32
 
 from statestores.errors import (
+    CommitInDoubtError,
     InvalidArgumentError,
     InvalidTypeError,
     StorageError,
@@ -158,9 +159,16 @@ class FileEngine(MemoryEngine):
         self._end += written
 
     def wait_for_the_disk(self) -> None:
-        """Return when what was written is on the disk."""
+        """Return when what was written is on the disk.
+
+        Raises:
+            CommitInDoubtError: Nobody knows whether it is.
+        """
         assert self._log is not None
-        os.fdatasync(self._log)
+        try:
+            os.fdatasync(self._log)
+        except OSError as error:
+            raise CommitInDoubtError(f"the log may be on the disk: {error.strerror}") from error
 
 
 def checked(batch: WriteBatch) -> Batch:

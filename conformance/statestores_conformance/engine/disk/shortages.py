@@ -5,6 +5,7 @@ refuses. They are raised from nothing until a life needs no more, so that each c
 file, and each that makes one longer, fails once.
 """
 
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
@@ -113,7 +114,9 @@ class EngineShortageTests(EngineFixtures):
         """A durable batch whose wait fails is acknowledged, refused or in doubt, and never in part.
 
         What is refused is not there when the engine is opened again, what is acknowledged is.
-        Whatever is in the batch: how it is written down decides what the engine can find out.
+        Whatever is in the batch: how it is written down decides what the engine can find out. And
+        whether the process closes the engine or dies: a log that is cut or forgotten by closing has
+        the batch until then.
         """
         promised = persistent_engine.capabilities.durable_commit
         skip_unless_promised("durable_commit", made=promised)
@@ -124,10 +127,13 @@ class EngineShortageTests(EngineFixtures):
             with open_engine(path) as engine, ThreadPoolExecutor(1) as elsewhere:
                 engine.apply(dict(_BEFORE), Durability.POWER_LOSS)
                 said = elsewhere.submit(_answer_on_a_failing_disk, engine, batch).result()
+                left = shutil.copytree(path, tmp_path / f"{name}, left")
             after = {key: value for key, value in (before | batch).items() if value is not None}
             allowed = {"returned": [after], "refused": [before], "in doubt": [before, after]}
-            with open_engine(path) as again:
-                assert pairs_of(again) in [sorted(each.items()) for each in allowed[said]], name
+            for place in (path, left):
+                with open_engine(place) as again:
+                    found = pairs_of(again)
+                assert found in [sorted(each.items()) for each in allowed[said]], place.name
 
 
 def _answer_on_a_failing_disk(engine: Engine, batch: dict[bytes, bytes | None]) -> str:
