@@ -10,10 +10,10 @@ from typing import Annotated
 
 import typer
 
-from statestores_mutation.exchange import path_of
 from statestores_mutation.herd import Plan, SoundRunError
 from statestores_mutation.judging import judge_by_suite, judge_by_tests
 from statestores_mutation.mutations import Mutation, mutations_of
+from statestores_mutation.sources import SourceChangedError, Sources
 from statestores_mutation.verdicts import (
     Outcome,
     Verdict,
@@ -73,10 +73,11 @@ def main(
     A mutant is killed when a test fails. One that survives is a hole in the tests, or changes
     nothing that can be seen. Stopped runs go on from the file of results.
     """
-    chosen = _chosen(modules, only, sample, seed)
+    sources = Sources(_within(modules))
+    chosen = _chosen(sources, only, sample, seed)
     judged = combined(read_verdicts(file) for file in survivors or [])
     if survivors:
-        every = {mutation.key: mutation for mutation in _chosen(modules, only, 0, seed)}
+        every = {mutation.key: mutation for mutation in _chosen(sources, only, 0, seed)}
         judged = {key: verdict for key, verdict in judged.items() if key in every}
         chosen = [every[key] for key in every if key in judged and judged[key].is_alive]
     if listing:
@@ -103,15 +104,13 @@ def main(
         typer.echo(f"{mark:12} {verdict.line:5} {verdict.key}{told}")
 
     reach = results.with_suffix(".reach.json") if results else None
-    plan = Plan(
-        mutations=waiting, modules=_within(modules), jobs=jobs, budget_s=budget, reach=reach
-    )
+    plan = Plan(mutations=waiting, sources=sources, jobs=jobs, budget_s=budget, reach=reach)
     try:
         if waiting and suite:
             judge_by_suite(suite, json.loads(options), plan, report, typer.echo)
         elif waiting:
             judge_by_tests(tests or [], plan, report, typer.echo)
-    except SoundRunError as error:
+    except (SoundRunError, SourceChangedError) as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(_WRONG_USE) from error
     verdicts = {each.key: found[each.key] for each in chosen if each.key in found}
@@ -122,12 +121,12 @@ def _is_decided(verdict: Verdict | None) -> bool:
     return verdict is not None and verdict.outcome is not Outcome.UNDECIDED
 
 
-def _chosen(modules: Iterable[str], only: str, sample: int, seed: int) -> list[Mutation]:
+def _chosen(sources: Sources, only: str, sample: int, seed: int) -> list[Mutation]:
     """Return the mutants to make, in the order of modules and lines."""
     every = [
         mutation
-        for module in _within(modules)
-        for mutation in mutations_of(module, path_of(module).read_text("utf-8"))
+        for module in sources.modules
+        for mutation in mutations_of(module, sources.text(module))
         if only in mutation.key
     ]
     if not sample or sample >= len(every):

@@ -24,7 +24,7 @@ import pytest
 
 from statestores_mutation import children
 from statestores_mutation.children import Child
-from statestores_mutation.exchange import NotExchangedError, exchange, holders, path_of
+from statestores_mutation.exchange import NotExchangedError, exchange, holders
 from statestores_mutation.mutations import Mutation, mutated
 from statestores_mutation.probes import Marks, Seen, instrumented
 from statestores_mutation.reach import (
@@ -34,6 +34,7 @@ from statestores_mutation.reach import (
     read_sound_run,
     write_sound_run,
 )
+from statestores_mutation.sources import SourceChangedError, Sources
 from statestores_mutation.verdicts import Outcome, Verdict, verdict_on
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class Plan:
     mutations: Sequence[Mutation]
     """In the order in which they are judged."""
 
-    modules: Sequence[str]
+    sources: Sources
     """The modules that the sound run is about: those of the mutations, and perhaps more, so that a
     run that goes on with fewer knows its sound run again."""
 
@@ -103,6 +104,8 @@ class Herd:
         self._about: dict[str, Counter[str]] = {}
         self._tests = 0
         self._failure = ""
+        self.error: SoundRunError | SourceChangedError | None = None
+        """Why the run ended before every mutant was judged; pytest would call it its own fault."""
 
     # The parent.
 
@@ -113,6 +116,13 @@ class Herd:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         self._items = list(session.items)
+        try:
+            self._judge_all()
+        except (SoundRunError, SourceChangedError) as error:
+            self.error = error
+        return True
+
+    def _judge_all(self) -> None:
         self._learn()
         waiting = list(self._plan.mutations[::-1])
         try:
@@ -123,20 +133,19 @@ class Herd:
         finally:
             for running in self._running:
                 running.child.end()
-        return True
 
     def _learn(self) -> None:
         """Run the tests on the sound code, unless that was done; make the next forks cheap."""
         trees = {}
         numbers = count(1)
-        for module in self._plan.modules:
-            source = path_of(module).read_text("utf-8")
-            trees[module], found = instrumented(module, source, numbers)
+        sources = self._plan.sources
+        for module in sources.modules:
+            trees[module], found = instrumented(module, sources.text(module), numbers)
             self._marks |= found
         # Forks share what is not touched: neither looked through nor counted by a collection.
-        self._functions = {module: holders(module) for module in self._plan.modules}
+        self._functions = {module: holders(module) for module in sources.modules}
         names = [item.nodeid for item in self._items]
-        file, key = self._plan.reach, digest(names, self._plan.modules)
+        file, key = self._plan.reach, digest(names, sources.modules)
         known = read_sound_run(file, key) if file else None
         if known is None:
             self._progress(f"{len(self._items):,} tests, running once on the sound code")
@@ -172,11 +181,11 @@ class Herd:
         items = [item for item in self._items if item.nodeid in tests]
         reaching = [item for item in items if tests[item.nodeid].marks & marks.reached]
         if not reaching:
-            self._report(verdict_on(mutation, Outcome.NOT_REACHED))
+            self._store(verdict_on(mutation, Outcome.NOT_REACHED))
             return
         judging = [item for item in reaching if tests[item.nodeid].marks & marks.differs]
         if not judging:
-            self._report(verdict_on(mutation, Outcome.SURVIVED, reaching=len(reaching)))
+            self._store(verdict_on(mutation, Outcome.SURVIVED, reaching=len(reaching)))
             return
         judging = self._in_order(mutation, judging)
         usual_s = sum(tests[item.nodeid].processor_s for item in judging)
@@ -239,7 +248,12 @@ class Herd:
                 if "killer" in found:
                     for place in (f"{mutation.module}:{mutation.function}", mutation.module):
                         self._killers[place][found["killer"]] += 1
-                self._report(_verdict(running, found))
+                self._store(_verdict(running, found))
+
+    def _store(self, verdict: Verdict) -> None:
+        """Report *verdict*, unless it may be of other code than it says."""
+        self._plan.sources.check()
+        self._report(verdict)
 
     # The children.
 
@@ -271,9 +285,8 @@ class Herd:
         return found.as_json()
 
     def _judge(self, mutation: Mutation, items: list[pytest.Item]) -> dict[str, Any]:
-        source = path_of(mutation.module).read_text("utf-8")
         try:
-            tree = mutated(source, mutation)
+            tree = mutated(self._plan.sources.text(mutation.module), mutation)
             exchange(mutation.module, tree, self._functions[mutation.module])
         except (NotExchangedError, SyntaxError) as error:
             return {"not_made": str(error)}

@@ -41,6 +41,7 @@ def judge_by_suite(
 
     Raises:
         SoundRunError: The backend does not pass the suite as it is.
+        SourceChangedError: A module was edited meanwhile.
     """
     found = find_spec(_SUITE)
     assert found is not None
@@ -65,6 +66,7 @@ def judge_by_tests(
 
     Raises:
         SoundRunError: They cannot be collected, or fail on the code as it is.
+        SourceChangedError: A module was edited meanwhile.
     """
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory:
         scratch = Path(directory)
@@ -100,5 +102,7 @@ def _judge(arguments: list[str], herd: Herd, scratch: Path) -> None:
         ],
         plugins=[herd],
     )
+    if herd.error is not None:
+        raise herd.error
     if code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
         raise SoundRunError(f"pytest ended with {code!r}")

@@ -14,7 +14,16 @@ _LEFT_OUT = (
     "<",
     *(
         "statestores_mutation/" + name
-        for name in ("__main__", "children", "exchange", "herd", "judging", "reach", "verdicts")
+        for name in (
+            "__main__",
+            "children",
+            "exchange",
+            "herd",
+            "judging",
+            "reach",
+            "sources",
+            "verdicts",
+        )
     ),
 )
 """Neither what others wrote, nor what judges with the help of a sound run."""

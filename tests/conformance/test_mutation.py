@@ -76,6 +76,14 @@ def test_counter():
     assert Counter().add() == 2
 """
 
+_EDITING_TEST = """\
+
+
+def test_that_somebody_edits_the_module_meanwhile():
+    with open("mutated_module.py", "a") as file:
+        file.write("# edited")
+"""
+
 
 @pytest.fixture
 def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
@@ -216,7 +224,11 @@ def test_what_nobody_holds_is_not_a_survivor(module: ModuleType) -> None:
 
 
 def test_verdicts_are_true_and_a_run_goes_on(tmp_path: Path) -> None:
-    """Killed, survived and not reached are told apart; what is known is not run again."""
+    """Killed, survived and not reached are told apart; what is known is not run again.
+
+    And of a module that is edited meanwhile no verdict is stored: it would be of what is imported,
+    of the file, or of both, and nobody could tell it from the others.
+    """
     (tmp_path / "mutated_module.py").write_text(_SOURCE, encoding="utf-8")
     (tmp_path / "test_it.py").write_text(_TESTS, encoding="utf-8")
     # As this project's: options of plugins that a run of mutants could do without.
@@ -255,6 +267,14 @@ def test_verdicts_are_true_and_a_run_goes_on(tmp_path: Path) -> None:
         what for what, fields in found.items() if fields["outcome"] != "killed"
     }
     assert "not reached" in outputs[2]
+
+    (tmp_path / "test_it.py").write_text(_TESTS + _EDITING_TEST, encoding="utf-8")
+    edited = subprocess.run(
+        [*command, "spin"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert edited.returncode == 2
+    assert "error: changed while its mutants were judged: mutated_module;" in edited.stderr
+    assert (tmp_path / "results.jsonl").read_text("utf-8").splitlines() == lines
 
 
 def test_a_score_leaves_out_what_nobody_can_see() -> None:
