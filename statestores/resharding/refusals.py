@@ -6,6 +6,7 @@ from pathlib import Path
 
 from statestores.errors import InvalidArgumentError, InvalidTypeError
 from statestores.files.durable_json import read_fields
+from statestores.generations import current_home
 from statestores.object_log.view import View
 from statestores.partitioning import partitioner_by_name
 from statestores.root_document import (
@@ -16,6 +17,7 @@ from statestores.root_document import (
     Placement,
     StoreEntry,
 )
+from statestores.staging.write_intent import read_intent
 from statestores.state_root import StateRoot
 from statestores.storage import Found, ObjectStorage
 
@@ -96,7 +98,10 @@ def refuse_records(storage: ObjectStorage, store: str) -> None:
 
 
 def refuse_recorded_batches(root: Path, store: str, batches: Mapping[str, int]) -> None:
-    """Accept a store that has every micro-batch which an operator of Spark has committed to it.
+    """Accept a store that, as *batches* says, has every micro-batch of its operators of Spark.
+
+    So must the other stores of an operator: else its query could not start, which carries the
+    micro-batch out, as its stores had not one number of partitions; nor could they be resharded.
 
     Raises:
         InvalidArgumentError: A driver has died before it could carry one out.
@@ -106,12 +111,15 @@ def refuse_recorded_batches(root: Path, store: str, batches: Mapping[str, int]) 
         if fields is None or store not in fields.inside("stores"):
             continue
         stream = f"{fields.text('operator')}@{fields.text('query')}"
-        if batches.get(stream, -1) < fields.integer("number"):
-            raise InvalidArgumentError(
-                f"the operator {fields.text('operator')!r} has committed a micro-batch that "
-                f"{store!r} does not have yet ({str(file)!r}); start its query once, which carries "
-                "it out, and then try again"
-            )
+        for name in fields.inside("stores"):
+            intent = None if name == store else read_intent(current_home(root, name))
+            has = batches if name == store else {} if intent is None else intent.batches
+            if has.get(stream, -1) < fields.integer("number"):
+                raise InvalidArgumentError(
+                    f"the operator {fields.text('operator')!r} has committed a micro-batch that "
+                    f"{name!r} does not have yet ({str(file)!r}); start its query once, which "
+                    "carries it out, and then try again"
+                )
 
 
 def refuse_operators(storage: ObjectStorage, store: str, view: View) -> None:

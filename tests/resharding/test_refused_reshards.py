@@ -194,17 +194,28 @@ def test_a_task_that_dies_while_a_reshard_waits_for_it_loses_nothing(
 
 @pytest.mark.spec("RSH-12")
 def test_a_micro_batch_that_was_committed_and_not_carried_out_is_waited_for(tmp_path: Path) -> None:
-    """Its rows are split by the old partitions, and other stores of the operator may have it."""
-    root, specification = tmp_path / "root", ss.KeyValue("kept")
+    """Its rows are split by the old partitions, and other stores of the operator may have it.
+
+    Then those were resharded: the query could not start any more, as its stores had several numbers
+    of partitions, and the store that lacked the micro-batch waited for the query.
+    """
+    root, specification, other = tmp_path / "root", ss.KeyValue("kept"), ss.KeyValue("other")
     state = StateRoot.create(root)
-    state.add_store(specification, partitions=2)
+    for each in (specification, other):
+        state.add_store(each, partitions=2)
     record = root / "@stateful" / "count" / "batch.json"
     record.parent.mkdir(parents=True)
-    record.write_text('{"operator": "count", "query": "q", "number": 3, "stores": {"kept": {}}}')
+    record.write_text(
+        '{"operator": "count", "query": "q", "number": 3, "stores": {"kept": {}, "other": {}}}'
+    )
     with pytest.raises(InvalidArgumentError, match="start its query once"):
         reshard(root, "kept", 3)
     staged = stage(root, specification, 2, "first", "one", [])
     publish(state, "kept", "first", [staged], batch=StreamBatch(stream="count@q", number=3))
+    with pytest.raises(InvalidArgumentError, match="'other' does not have yet"):
+        reshard(root, "kept", 3)
+    staged = stage(root, other, 2, "first", "one", [])
+    publish(state, "other", "first", [staged], batch=StreamBatch(stream="count@q", number=3))
     reshard(root, "kept", 3)
 
     assert StateRoot.open(root).store("kept").partitions == 3

@@ -11,6 +11,7 @@ The steps of a micro-batch, of which each may be the last one of this driver:
 
 from collections.abc import Mapping
 from contextlib import ExitStack
+from typing import TYPE_CHECKING
 
 from statestores.changelog import ChangelogReader
 from statestores.errors import (
@@ -35,17 +36,21 @@ from statestores.staging.unfinished_write import finish_staged_writes
 from statestores.staging.write_intent import read_intent, write_directory
 from statestores.state_root import StateRoot
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 
 class MicroBatches(OperatorBatches):
     """Runs micro-batches on stores in a directory."""
 
     def __init__(self, plan: StatefulPlan) -> None:
         super().__init__(plan)
-        self._readers: dict[tuple[str, int], ChangelogReader] = {}
+        self._readers: dict[Path, ChangelogReader] = {}
 
     def run(self, batch: MicroBatch, compute: Compute) -> BatchRecord:
         plan = self._plan
         root = StateRoot.open(plan.root)
+        self._check_partitions(root)
         record = self._when_unlocked(lambda: self._settled(root))
         if record is not None:
             self._check_ends(
@@ -198,13 +203,12 @@ class MicroBatches(OperatorBatches):
         """Return where the changelogs of *store* end; no write of it is unfinished."""
         entry, ends = root.store(store), {}
         for number in range(entry.partitions):
-            reader = self._readers.get((store, number))
+            changelog = root.partition(store, number).changelog  # elsewhere after a reshard
+            reader = self._readers.get(changelog)
             try:
                 if reader is None:
-                    reader = ChangelogReader.open(
-                        root.partition(store, number).changelog, entry.specification.kind
-                    )
-                    self._readers[store, number] = reader
+                    reader = ChangelogReader.open(changelog, entry.specification.kind)
+                    self._readers[changelog] = reader
                 ends[number] = reader.end_offset
             except StoreNotFoundError:
                 ends[number] = 0

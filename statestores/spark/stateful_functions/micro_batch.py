@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import Protocol, TypeAlias, TypeVar
 
 from statestores.changelog.rows import describe
-from statestores.errors import StoreMismatchError
+from statestores.errors import StoreMismatchError, StoreReshardedError
 from statestores.files.lock_waiting import when_unlocked
 from statestores.spark.stateful_functions.plan import StatefulPlan
 from statestores.spark.stateful_functions.task import StatefulTask, TaskResult
 from statestores.staging.staged_rows import StagedFile
+from statestores.state_root import StateRoot
 
 Compute: TypeAlias = Callable[[StatefulTask], Sequence[TaskResult]]
 """Runs the tasks of a micro-batch, on whatever machines there are."""
@@ -70,6 +71,7 @@ class OperatorBatches(ABC):
 
         Raises:
             StoreMismatchError: The state is not that of the query's checkpoint.
+            StoreReshardedError: A store has got other partitions since the plan was made.
             CommitConflictError: Another writer has changed a store meanwhile. Nothing is
                 committed; start the query again.
             StoreLockedError: Another writer has had a store open for as long as the plan's
@@ -121,6 +123,22 @@ class OperatorBatches(ABC):
             f"a micro-batch of {self._plan.name!r}",
             "commit_timeout_ms",
         )
+
+    def _check_partitions(self, root: StateRoot) -> None:
+        """Accept stores that have as many partitions as the plan says, by which rows are shuffled.
+
+        Raises:
+            StoreReshardedError: One has others.
+        """
+        for specification in self._plan.specifications:
+            found = root.store(specification.name).partitions
+            if found != self._plan.partitions:
+                raise StoreReshardedError(
+                    f"the store {specification.name!r} of {self._plan.place.shown!r} has {found} "
+                    f"partitions, and had {self._plan.partitions} when the stateful function "
+                    f"{self._plan.name!r} was made: it has been resharded since; call stateful() "
+                    "again, and start the query with the checkpoint that it has"
+                )
 
     def _check_columns(self, number: int, columns: str) -> None:
         """Accept a micro-batch with *columns*, if these are what the function emits.

@@ -114,6 +114,7 @@ class ObjectMicroBatches(OperatorBatches):
     def run(self, batch: MicroBatch, compute: Compute) -> ObjectBatch:
         plan = self._plan
         root = plan.place.open()
+        self._check_partitions(root)
         anchor = self._anchor
         if anchor is None:
             chosen = choose_anchor(self._names, plan.specifications[0].name)

@@ -174,8 +174,9 @@ def resolve_stores(
     counts = {name: present[name].partitions for name in names if name in present}
     if len({*counts.values(), *([] if partitions is None else [partitions])}) > 1:
         raise StoreMismatchError(
-            "the stores of one function have one number of partitions, which is fixed when a store "
-            f"is created: those that there are have {counts}, and partitions is {partitions}"
+            f"the stores of one function have one number of partitions: those that there are have "
+            f"{counts}, and partitions is {partitions}; leave partitions out, and reshard stores "
+            "that differ"
         )
     if partitions is None:
         partitions = next(iter(counts.values()), DEFAULT_PARTITIONS)

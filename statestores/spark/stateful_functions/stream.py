@@ -156,7 +156,7 @@ def stateful(
             ``"rows"`` for dictionaries, in and out, which is far slower.
         name: What the state root knows the function by, which must not change while its checkpoint
             is used; by default the name of its first store.
-        partitions: How many partitions new stores have, by default 4. It can never be changed.
+        partitions: How many partitions new stores have, by default 4. A reshard changes it.
         local_directory: Where the machines keep copies of the stores; see `CopyOptions`.
         backend: The backend of these copies.
         options: The backend's own options.

@@ -251,33 +251,31 @@ def _fail(words: str) -> Any:
     return function
 
 
-@pytest.mark.parametrize(
-    ("function", "reason"),
-    [
-        (
-            _emit(pa.table({"word": ["a"], "count": ["1"]})),
-            "column 'count' as string, and output_schema declares bigint, which is int64",
-        ),
-        (_fail("so said the user"), "ZeroDivisionError: so said the user"),
-    ],
-)
 def test_what_a_function_does_wrong_reaches_its_user(
-    spark: SparkSession, tmp_path: Path, words: Path, function: Any, reason: str
+    spark: SparkSession, tmp_path: Path, words: Path, subtests: pytest.Subtests
 ) -> None:
     """With its own words, and nothing of the micro-batch is left.
 
     One task, since another one that Spark cancels may go on writing for a moment; what that leaves
     goes with the next micro-batch.
     """
-    stream = word_count(
-        stream_of(spark, words), tmp_path / "state", function=function, partitions=1
-    )
-    with pytest.raises(StreamingQueryException) as raised:
-        run(start(stream, tmp_path / "checkpoint"))
+    for name, function, reason in (
+        (
+            "a wrong column",
+            _emit(pa.table({"word": ["a"], "count": ["1"]})),
+            "column 'count' as string, and output_schema declares bigint, which is int64",
+        ),
+        ("an error", _fail("so said the user"), "ZeroDivisionError: so said the user"),
+    ):
+        state = tmp_path / name / "state"
+        with subtests.test(name):
+            stream = word_count(stream_of(spark, words), state, function=function, partitions=1)
+            with pytest.raises(StreamingQueryException) as raised:
+                run(start(stream, tmp_path / name / "checkpoint"))
 
-    assert reason in str(raised.value)
-    assert state_of(tmp_path / "state") == {}
-    assert list((tmp_path / "state").rglob("*.arrow")) == []
+            assert reason in str(raised.value)
+            assert state_of(state) == {}
+            assert list(state.rglob("*.arrow")) == []
 
 
 def test_a_null_key_is_refused(spark: SparkSession, tmp_path: Path) -> None:
