@@ -20,6 +20,7 @@ from chained_topologies import (
 import statestores as ss
 from statestores import failpoints
 from statestores.errors import (
+    InvalidArgumentError,
     InvalidTopologyError,
     ProcessingError,
     StoreMismatchError,
@@ -27,6 +28,7 @@ from statestores.errors import (
 )
 from statestores.processing import Context, Processor, Record, Topic, Topology, closed, tumbling
 from statestores.processing.local import LocalRunner
+from statestores.resharding import reshard
 from statestores.spark.stateful_functions.task import StatefulTask
 from statestores.spark.topology.chain import feeding_first
 from statestores_conformance.topology_vectors import differences, load
@@ -249,9 +251,12 @@ def test_a_topology_that_feeds_itself_without_end_is_refused(tmp_path: Path) -> 
         ChainRun(echo, tmp_path / "state").run(0, [("in", Record(b"k", b"v", 1))])
 
 
-@pytest.mark.spec("SPK-5")
+@pytest.mark.spec("SPK-5", "RSH-12")
 def test_a_state_belongs_to_one_runner_and_one_checkpoint(tmp_path: Path) -> None:
-    """The local runner knows another way how far its input is, so neither takes the other's."""
+    """The local runner knows another way how far its input is, so neither takes the other's.
+
+    And to one number of partitions, which is that of the topics.
+    """
     topology, state = three_parts(), tmp_path / "state"
     given = micro_batches(random.Random(1), 3)
     for number in range(2):
@@ -259,6 +264,8 @@ def test_a_state_belongs_to_one_runner_and_one_checkpoint(tmp_path: Path) -> Non
 
     with pytest.raises(StoreMismatchError, match="one of them is an older copy"):
         ChainRun(topology, state).run(3, given[2])
+    with pytest.raises(InvalidArgumentError, match="the state of a topology"):
+        reshard(state, "counts", 3)
     with pytest.raises(TopologyMismatchError, match="the runner 'spark' runs"):
         LocalRunner(topology, state, tmp_path / "topics", until="idle").run()
     LocalRunner(topology, tmp_path / "local", tmp_path / "topics", until="idle").run()
