@@ -18,6 +18,7 @@ from typing import Final
 
 from statestores.errors import StoreReshardedError
 from statestores.files.durable_json import ROOT_FILE, read_fields
+from statestores.files.strict_json import Fields
 
 GENERATION: Final = "generation"
 """The field of a store's entry in ``statestores.json``; it is left out for the first."""
@@ -57,13 +58,22 @@ def place_in_root(home: Path) -> tuple[Path, str, int]:
     return store.parent, store.name, generation or 0
 
 
-def current_home(root: Path, store: str) -> Path:
+def current_home(root: Path, store: str, partitions: int | None = None) -> Path:
     """Return the directory that the partitions of *store* lie in now, or will lie in.
 
+    Who goes by a number of *partitions* that the store had earlier gives it, and hears when it is
+    another by now: it would look for keys in the wrong ones.
+
     Raises:
+        StoreReshardedError: It is.
         StoreCorruptedError, StorageError: ``statestores.json`` cannot be read.
     """
-    return home_of(root, store, _noted(root, store) or 0)
+    entry = _entry(root, store)
+    if entry is None:
+        return home_of(root, store, 0)
+    if partitions is not None and entry.integer("partitions") != partitions:
+        raise resharded(store, root)
+    return home_of(root, store, _generation(entry))
 
 
 def refuse_replaced(home: Path) -> None:
@@ -74,8 +84,8 @@ def refuse_replaced(home: Path) -> None:
         StoreCorruptedError, StorageError: ``statestores.json`` cannot be read.
     """
     root, store, generation = place_in_root(home)
-    noted = _noted(root, store)
-    if noted is not None and noted != generation:
+    entry = _entry(root, store)
+    if entry is not None and _generation(entry) != generation:
         raise resharded(store, root)
 
 
@@ -88,13 +98,15 @@ def resharded(store: str, root: Path | str) -> StoreReshardedError:
     )
 
 
-def _noted(root: Path, store: str) -> int | None:
-    """Return which generation *root* notes for *store*; ``None`` where it notes no such store."""
+def _entry(root: Path, store: str) -> Fields | None:
+    """Return what *root* notes of *store*; ``None`` where it notes no such store."""
     fields = read_fields(root / ROOT_FILE)
     if fields is None:
         return None
     stores = fields.inside("stores")
-    if store not in stores:
-        return None
-    entry = stores.inside(store)
+    return stores.inside(store) if store in stores else None
+
+
+def _generation(entry: Fields) -> int:
+    """Return which generation *entry*, that of a store, says."""
     return entry.integer(GENERATION) if GENERATION in entry else 0

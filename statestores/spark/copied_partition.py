@@ -151,9 +151,13 @@ def copied_partition(
     """Return *partition* of a store with so many *partitions*, without looking at it yet.
 
     Of an object store *seen* is what is known.
+
+    Raises:
+        StoreReshardedError: The store has another number of partitions by now.
+        StateStoreError: *seen* is not given, and the root cannot be read.
     """
     if root.directory is not None:
-        return PartitionInDirectory(root.directory, specification, partition)
+        return PartitionInDirectory(root.directory, specification, partitions, partition)
     log = root.object_log(specification, partitions, seen)
     return PartitionInObjects(root.shown, log, specification, partition, seen)
 
@@ -162,11 +166,20 @@ class PartitionInDirectory(CopiedPartition):
     """A partition in a directory."""
 
     def __init__(
-        self, root: Path, specification: StoreSpecification[Any, Any], partition: int
+        self,
+        root: Path,
+        specification: StoreSpecification[Any, Any],
+        partitions: int,
+        partition: int,
     ) -> None:
-        """Copy *partition* of a store of the state root *root*."""
+        """Copy *partition*, one of so many, of a store of the state root *root*.
+
+        Raises:
+            StoreReshardedError: The store has another number of *partitions* by now.
+            StoreCorruptedError, StorageError: The root cannot be read.
+        """
         super().__init__(os.fspath(root), specification, partition)
-        home = current_home(root, specification.name)
+        home = current_home(root, specification.name, partitions)
         self._directory = PartitionDirectory(home / str(partition))
 
     def changelog(self, end_offset: int) -> PinnedChangelog:

@@ -134,11 +134,16 @@ class GivenRoot:
         """Return where partition *number* of a store is read, without looking at it.
 
         Of an object store *seen* is what is known; *pinned* says to read no further than that.
+
+        Raises:
+            StoreReshardedError: The store has another number of *partitions* by now.
+            StateStoreError: *seen* is not given, and the root cannot be read.
         """
         from statestores.reading.partition_places import ObjectPartition  # noqa: PLC0415  # needs pyarrow
 
         if isinstance(self.place, Path):
-            return PartitionDirectory(current_home(self.place, specification.name) / str(number))
+            home = current_home(self.place, specification.name, partitions)
+            return PartitionDirectory(home / str(number))
         log = self.object_log(specification, partitions, seen)
         return ObjectPartition(log, number, seen, pinned=pinned)
 

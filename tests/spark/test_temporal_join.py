@@ -21,10 +21,13 @@ from statestores.errors import (
     StorageError,
     StoreCorruptedError,
     StoreNotFoundError,
+    StoreReshardedError,
 )
 from statestores.object_log import driver
 from statestores.object_log.documents import pack_document
+from statestores.resharding import reshard
 from statestores.spark import temporal_join
+from statestores.spark.copied_partition import copied_partition
 from statestores.spark.given_root import GivenRoot
 from statestores.spark.hash_placement import PLACE_COLUMN, Placement, places_of
 from statestores.spark.local_copy import CopyOptions
@@ -223,7 +226,11 @@ def joined_without_spark(root: GivenRoot, local: Path) -> list[Row]:
 def test_what_a_micro_batch_has_pinned_stays(
     state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
 ) -> None:
-    """Whichever task asks, and however the table has grown; of the last two micro-batches."""
+    """Whichever task asks, and however the table has grown; of the last two micro-batches.
+
+    A stream went on after a reshard, in a directory: it pinned the new partitions by the old
+    number, looked for keys in the wrong ones, and found nothing there, without an error.
+    """
     url = f"memory://pinned/{tmp_path.name}"
     add_versions(url, HISTORY, tmp_path / "engines")
     for root, engines in ((GivenRoot(state), None), (GivenRoot(url), tmp_path / "engines")):
@@ -241,6 +248,17 @@ def test_what_a_micro_batch_has_pinned_stays(
             other = TablePins(root=root, specification=RATES, partitions=2, planned={})
             with pytest.raises(StoreCorruptedError, match="does not say where the 2 partitions"):
                 other.pinned("query", 2)
+    with subtests.test("resharded"):
+        pins = TablePins(root=GivenRoot(state), specification=RATES, partitions=3, planned={})
+        resharded = TablePins(root=pins.root, specification=RATES, partitions=2, planned={})
+        reshard(state, "rates", 2)
+        with pytest.raises(StoreReshardedError):
+            pins.pinned("query", 3)
+        with pytest.raises(StoreReshardedError):
+            copied_partition(pins.root, RATES, 3, 0)
+        with pytest.raises(StoreCorruptedError, match="before a reshard: then remove it"):
+            resharded.pinned("query", 2)
+        assert resharded.pinned("query", 3) == table_ends(pins.root, RATES, 2)
     with subtests.test("damaged, and not answered"):
         refuse_pins(GivenRoot(url), monkeypatch)
 

@@ -291,7 +291,8 @@ class StatefulTask:
                     snapshots.write(content, meter=Meter(None))
                 snapshots.remove_old(KEPT_SNAPSHOTS)
             return
-        directory = PartitionDirectory(current_home(plan.root, store.name) / str(partition))
+        home = current_home(plan.root, store.name, plan.partitions)
+        directory = PartitionDirectory(home / str(partition))
         if _is_due(listed_in(directory.snapshots), committed):
             write_snapshot(store, directory.snapshots, partition=logged)
             remove_old_snapshots(directory, KEPT_SNAPSHOTS)

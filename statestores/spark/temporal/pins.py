@@ -71,6 +71,7 @@ class TablePins:
 
         Raises:
             StoreCorruptedError, ChangelogCorruptedError: The pins of the micro-batch are damaged.
+            StoreReshardedError: The table has another number of partitions by now.
             UnsupportedFormatError: They are of a later release.
             StorageError: They cannot be read or written.
         """
@@ -96,7 +97,9 @@ class TablePins:
         if pins.keys() != set(range(self.partitions)):
             raise StoreCorruptedError(
                 f"{shown} does not say where the {self.partitions} partitions of "
-                f"{self.specification.name!r} end; it was edited, or is of another table"
+                f"{self.specification.name!r} end; it was edited, or is of another table, or of "
+                "this one before a reshard: then remove it, and the micro-batch sees the table as "
+                "it is"
             )
         return pins
 
