@@ -222,7 +222,7 @@ def joined_without_spark(root: GivenRoot, local: Path) -> list[Row]:
     return found
 
 
-@pytest.mark.spec("OBJ-42")
+@pytest.mark.spec("OBJ-42", "RSH-19")
 def test_what_a_micro_batch_has_pinned_stays(
     state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
 ) -> None:
