@@ -86,6 +86,12 @@ endef
 test-quick: $(STAMP) ## The unit tests alone, in a minute or so
 	@$(call run_tests,-m unit $(TEST_ARGS))
 
+# What `make test` leaves out repeats for another engine, protocol or server, or with more draws, what
+# it shows: docs/decisions/0141-what-a-run-of-the-tests-repeats.md.
+.PHONY: test-all
+test-all: $(STAMP) ## `make test` with the tests that repeat for more what others show (half as long again)
+	@STATESTORES_LONG=1 $(MAKE) --no-print-directory test
+
 .PHONY: check
 check: test ## The same, under the name that other projects use
 

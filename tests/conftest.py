@@ -27,10 +27,9 @@ sys.path.append(str(Path(__file__).parents[1] / "tools"))
 
 # isort: split
 import short_reports
+from long_runs import IS_LONG, IS_SOAK, LEFT_OUT, is_named, leave_out
 from short_collection import ShortCollection
 from spark_home import spark_home
-
-_SOAK = os.environ.get("STATESTORES_SOAK") == "1"
 
 # A Spark session, a wheel, an environment cost seconds: the tests of one file share them.
 _SHARED_PREPARATIONS = (
@@ -107,7 +106,7 @@ _WITHOUT_UNIT_TESTS = tuple(
 )
 """The directories and files of which every test has another marker than `unit`."""
 
-_LONG = (
+_SLOW = (
     *_SHARED_PREPARATIONS,
     _KAFKA,
     "tests/benchmarks/",
@@ -129,11 +128,10 @@ _FIRST = (
 """Where those of the long ones are that one worker has to run one after the other and that wait for
 other processes most of their time: the other workers have the processors meanwhile."""
 
-_EXAMPLES = 50
-"""Of each random test: half of Hypothesis's own number, since CI draws the same ones in every run,
-and a quarter of all processor time went into them. With 25, four broken engines went unnoticed by
-relations that are to catch them. A soak run draws forty times as many, and the conformance suite
-over the built-in backends fewer (tests/conformance/conftest.py)."""
+_EXAMPLES = 100 if IS_LONG else 25
+"""Of each random test: a quarter of Hypothesis's own number, since CI draws the same ones in every
+run. A long run draws as many as Hypothesis would, a soak run twenty times that, and the conformance
+suite over the built-in backends fewer than each (tests/conformance/conftest.py)."""
 
 _DESCRIPTORS = Path("/proc/self/fd")
 
@@ -158,7 +156,7 @@ def _register_hypothesis_profiles() -> None:
     settings.register_profile(
         "soak", settings.get_profile("default"), max_examples=2_000, stateful_step_count=200
     )
-    chosen = "soak" if _SOAK else "ci" if os.environ.get("CI") else "default"
+    chosen = "soak" if IS_SOAK else "ci" if os.environ.get("CI") else "default"
     settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", chosen))
 
 
@@ -220,8 +218,9 @@ def _let_processes_share_what_hypothesis_has_read(root: Path) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     unit_alone = config.getoption("markexpr") == "unit"
     passed_over = _WITHOUT_UNIT_TESTS if unit_alone else ()
-    is_named = any("::" in each for each in config.args)  # such a test is shown to be left out
-    config.pluginmanager.register(ShortCollection(passed_over, with_soak=_SOAK or is_named))
+    # A test that is named and not run is shown to be left out.
+    without = frozenset[str]() if is_named(config) else LEFT_OUT
+    config.pluginmanager.register(ShortCollection(passed_over, without))
     short_reports.register(config)
     _register_hypothesis_profiles()
     _let_killed_processes_share_their_imports()
@@ -230,17 +229,20 @@ def pytest_configure(config: pytest.Config) -> None:
     _check_required_backends()
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark tests by what they need, leave out those of soak runs, and begin with the long ones.
+def pytest_report_header() -> str:
+    """Say which tests are not run."""
+    marks = " and ".join(sorted(LEFT_OUT)) or "no"
+    return f"left out: {marks} tests (CONTRIBUTING.md)"
 
-    A long one that is begun last would be waited for by all other workers.
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark tests by what they need, leave out those of longer runs, and begin with the slow ones.
+
+    A slow one that is begun last would be waited for by all other workers.
     """
     for item in items:
         item.add_marker(_marker_of(item.nodeid))
-    if not _SOAK:
-        left_out = [item for item in items if item.get_closest_marker("soak")]
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if not item.get_closest_marker("soak")]
+    leave_out(config, items)
     items.sort(key=lambda item: _turn_of(item.nodeid))
 
 
@@ -248,7 +250,7 @@ def _turn_of(identifier: str) -> int:
     """Return when the test *identifier* is begun: low numbers first."""
     if identifier.startswith(_FIRST):
         return next(at for at, scope in enumerate(_FIRST) if identifier.startswith(scope))
-    return len(_FIRST) + (not any(word in identifier for word in _LONG))
+    return len(_FIRST) + (not any(word in identifier for word in _SLOW))
 
 
 def _marker_of(identifier: str) -> str:

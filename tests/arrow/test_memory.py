@@ -116,6 +116,7 @@ def _rocksdb() -> None:
         pytest.skip(str(error))
 
 
+@pytest.mark.long
 @pytest.mark.spec("SNP-16")
 def test_three_times_the_rows_take_as_much_memory(tmp_path: Path) -> None:
     """Writing, verifying, restoring and exporting work on a batch at a time."""

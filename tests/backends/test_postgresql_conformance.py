@@ -16,6 +16,7 @@ sqlite = pytest.importorskip(
 )
 
 
+@pytest.mark.long
 class TestPostgreSQL(EngineTests):
     """With a table for each directory."""
 

@@ -15,6 +15,7 @@ from statestores_benchmarks.kafka_stores.groups import KAFKA, groups
 from statestores_benchmarks.measurement import measure
 
 
+@pytest.mark.long
 @pytest.mark.kafka
 @pytest.mark.skipif(
     shutil.which("javac") is None or shutil.which("mvn") is None,

@@ -98,7 +98,11 @@ def test_nothing_is_left_of_the_template(package: Path) -> None:
 
 @pytest.mark.parametrize(
     "command",
-    [("ruff", "check"), ("ruff", "format", "--check"), ("mypy", "--cache-dir", _MYPY_CACHE)],
+    [
+        ("ruff", "check"),
+        ("ruff", "format", "--check"),
+        pytest.param(("mypy", "--cache-dir", _MYPY_CACHE), marks=pytest.mark.long),
+    ],
     ids=["ruff", "format", "mypy"],
 )
 def test_the_package_is_clean(package: Path, command: tuple[str, ...]) -> None:

@@ -45,6 +45,7 @@ def root(tmp_path: Path) -> Path:
     return made.path
 
 
+@pytest.mark.long
 def test_findings_and_bar_do_not_tangle(root: Path) -> None:
     """What is left on the screen is the findings, each on a line of its own, and no bar."""
     ours, theirs = pty.openpty()

@@ -9,6 +9,7 @@ from functools import cache
 
 import pytest
 from hypothesis import settings
+from long_runs import IS_LONG, is_named
 
 from statestores.errors import MissingDriverError
 from statestores.registry import load_backend
@@ -18,6 +19,20 @@ from statestores_conformance.runner.profiles import PROFILES
 collect_ignore = ["kit"]
 
 _BUILT_IN = "tests/conformance/test_backends.py::"
+
+_OF_OTHER_ENGINES = ("::TestLevelDB", "::TestSQLite")
+_OF_KINDS = frozenset(
+    (
+        "TestSessionStore",
+        "TestTimeToLive",
+        "TestTimestampedKeyValueStore",
+        "TestVersionedStore",
+        "TestWindowStore",
+    )
+)
+"""The chapters about kinds of stores whose rows are values of the engine's pairs: they see nothing
+of an engine but what the others prove, so they are proved over one in memory and one on the disk,
+and over the rest in a long run."""
 
 _NEEDED = {
     "persistent_engine": ("persistent",),
@@ -44,6 +59,13 @@ def examples_of_a_quick_run() -> Iterator[None]:
     settings.load_profile("quick")
     yield
     settings.load_profile(chosen)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pycollect_makeitem(collector: pytest.Collector, name: str) -> list[pytest.Item] | None:
+    """Leave the chapters about kinds to long runs where another engine has them."""
+    repeats = name in _OF_KINDS and collector.nodeid.endswith(_OF_OTHER_ENGINES)
+    return [] if repeats and not IS_LONG and not is_named(collector.config) else None
 
 
 @pytest.hookimpl(trylast=True)

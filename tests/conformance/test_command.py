@@ -150,7 +150,11 @@ def _child_of(run: "subprocess.Popen[str]") -> tuple[Path, Path]:
     pytest.fail("the run ended before it had started anything")
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda each: each.name)
+@pytest.mark.parametrize(
+    "number",
+    [pytest.param(signal.SIGTERM, marks=pytest.mark.long), signal.SIGINT],
+    ids=lambda each: each.name,
+)
 def test_a_signal_ends_the_processes_and_leaves_a_report(
     number: signal.Signals, tmp_path: Path
 ) -> None:

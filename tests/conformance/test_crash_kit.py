@@ -22,7 +22,14 @@ def _broken_engines_can_be_imported(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    "engine", ["TearingEngine", "OffsetFirstEngine", "LateEngine", "ForgetfulEngine"]
+    "engine",
+    [
+        "TearingEngine",
+        *(
+            pytest.param(name, marks=pytest.mark.long)
+            for name in ("OffsetFirstEngine", "LateEngine", "ForgetfulEngine")
+        ),
+    ],
 )
 def test_a_broken_engine_is_caught(engine: str, tmp_path: Path) -> None:
     """Torn, reordered, late and forgotten batches all show as violations."""

@@ -74,7 +74,11 @@ def _run(*arguments: str | Path, cwd: Path) -> "subprocess.CompletedProcess[str]
 
 
 @pytest.mark.parametrize(
-    "model", ["TestBroken and TestEngine", "TestForgetful and TestKeyValueStore"]
+    "model",
+    [
+        pytest.param("TestBroken and TestEngine", marks=pytest.mark.long),
+        "TestForgetful and TestKeyValueStore",
+    ],
 )
 def test_a_failed_model_leaves_a_file_that_fails_alike(tmp_path: Path, model: str) -> None:
     """The file alone shows the broken engine's failure, and passes with a sound engine."""

@@ -111,6 +111,7 @@ def test_some_requirements_are_run_alone() -> None:
     assert {level.status for level in report.levels} == {Status.NOT_RUN}
 
 
+@pytest.mark.long
 def test_what_did_not_pass_last_time_is_run_alone() -> None:
     """The same tests, until they pass; a report without failures leaves nothing to run."""
     last = run_conformance("bad_backends:TextEngine", requirements=["ENG-2"], seed=1, children=1)

@@ -92,6 +92,7 @@ def test_the_topology_is_checked_too(backend: str, outputs: dict[str, str]) -> N
     assert re.search(r"✓ [0-9,]+ mean delays by airport and day, each given out once", printed)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("outputs")
 @pytest.mark.parametrize("backend", _BACKENDS)
 def test_what_comes_out_does_not_show_the_kill(

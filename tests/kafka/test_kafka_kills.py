@@ -214,6 +214,7 @@ def test_exactly_once_through_kills_and_a_zombie(
     application.end()
 
 
+@pytest.mark.long
 @pytest.mark.crash
 @pytest.mark.spec("KFK-4", "KFK-6", "KFK-26", "KFK-27", "KFK-28", "PRC-95")
 def test_exactly_once_in_a_classic_group(

@@ -102,6 +102,7 @@ def test_security_reaches_every_client(
         attempt(wrong)
 
 
+@pytest.mark.long
 @pytest.mark.spec("KFK-2", "KFK-13")
 def test_each_record_counts_once_over_a_bad_network(
     broker: BrokerProcess, cluster: TestCluster, tmp_path: Path

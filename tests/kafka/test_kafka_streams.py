@@ -73,7 +73,9 @@ class Clicks:
 
 
 @pytest.mark.spec("KFK-10", "KFK-15")
-@pytest.mark.parametrize("java_turns", [(False, True, False), (True, False)])
+@pytest.mark.parametrize(
+    "java_turns", [(False, True, False), pytest.param((True, False), marks=pytest.mark.long)]
+)
 def test_each_goes_on_where_the_other_has_stopped(
     cluster: TestCluster, tmp_path: Path, java_turns: tuple[bool, ...]
 ) -> None:

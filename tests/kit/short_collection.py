@@ -14,10 +14,13 @@ from _pytest.doctest import DoctestModule
 class ShortCollection:
     """A plugin, since the hooks of a `conftest` are called only for what lies beside it."""
 
-    def __init__(self, passed_over: tuple[str, ...], *, with_soak: bool) -> None:
-        """Pass over the paths, from the root, that begin with one of *passed_over*."""
+    def __init__(self, passed_over: tuple[str, ...], without: frozenset[str]) -> None:
+        """Pass over the paths, from the root, that begin with one of *passed_over*.
+
+        Of the others, leave out the functions and classes that have one of the markers *without*.
+        """
         self._passed_over = passed_over
-        self._with_soak = with_soak
+        self._without = without
 
     @pytest.hookimpl(wrapper=True)
     def pytest_collect_file(
@@ -39,8 +42,8 @@ class ShortCollection:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_pycollect_makeitem(self, obj: object) -> list[pytest.Item] | None:
-        """Make no items of what is for soak runs as a whole: that was one item of nine."""
-        return None if self._with_soak or "soak" not in _marks_of(obj) else []
+        """Make no items of what is for longer runs as a whole: that was one item of five."""
+        return [] if self._without and _marks_of(obj) & self._without else None
 
 
 def _marks_of(obj: object) -> set[str]:

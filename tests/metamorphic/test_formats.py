@@ -39,7 +39,11 @@ INPUT = TopicPartition("input", 0)
 LOG = changelog_partition("store", 0)
 NOSYNC = Durability.PROCESS_CRASH
 
-PAIRS = [("memory", "rocksdb"), ("rocksdb", "sqlite"), ("sqlite", "memory")]
+PAIRS = [
+    ("memory", "rocksdb"),
+    pytest.param("rocksdb", "sqlite", marks=pytest.mark.long),
+    pytest.param("sqlite", "memory", marks=pytest.mark.long),
+]
 """Each backend gives once and takes once."""
 
 _EVERY_KIND = pytest.mark.parametrize("kind", ALL_KINDS.values(), ids=ALL_KINDS)

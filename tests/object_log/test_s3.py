@@ -112,6 +112,7 @@ def test_the_server_is_one_and_keeps_a_store(bucket: Bucket, tmp_path: Path) -> 
         assert dict(counts.store.range()) == {b"a": b"1"}
 
 
+@pytest.mark.long
 @pytest.mark.spec("OBJ-5", "OBJ-7")
 def test_a_way_that_fails_now_and_then(
     server: Server, proxy: FaultyProxy, tmp_path: Path, subtests: pytest.Subtests

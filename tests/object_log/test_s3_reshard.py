@@ -57,6 +57,7 @@ def content(root: ss.StateRoot) -> dict[str, int]:
     }
 
 
+@pytest.mark.long
 @pytest.mark.spec("RSH-13", "RSH-18", "OBJ-46", "OBJ-47", "OBJ-48")
 def test_kills(bucket: Bucket, tmp_path: Path, subtests: pytest.Subtests) -> None:
     """The old partitions are there or the new ones, whole, and writers go on.

@@ -56,6 +56,7 @@ def offsets(root: ss.StateRoot) -> list[int]:
     return [each.offset for each in snapshots_of(place_in(root)).listed()]
 
 
+@pytest.mark.long
 @pytest.mark.spec("OBJ-37", "OBJ-38", "OBJ-39")
 @pytest.mark.parametrize(
     ("do", "failpoint", "left"),

@@ -104,6 +104,7 @@ def test_a_kill_at_any_step_leaves_a_commit_of_all_stores(
             reached = check(bucket, tmp_path / "b", max(done, default=reached))
 
 
+@pytest.mark.long
 @pytest.mark.spec("TSK-18", "OBJ-5")
 def test_commits_without_answers(
     server: Server, proxy: FaultyProxy, tmp_path: Path, subtests: pytest.Subtests
@@ -134,6 +135,7 @@ def write_without_answers(bucket: Bucket, proxy: FaultyProxy, directory: Path, f
     assert done > 0
 
 
+@pytest.mark.long
 @pytest.mark.spec("TSK-17", "TSK-18")
 def test_owners_that_race(bucket: Bucket, tmp_path: Path) -> None:
     """Many take the task from each other at the same time: each commit is in both, or in none."""

@@ -151,6 +151,7 @@ def test_the_example_passes_its_own_tests(
     assert " failed" not in printed
 
 
+@pytest.mark.long
 def test_the_backend_reaches_its_level(clean_python: Path, tmp_path: Path) -> None:
     """Every level but the one that needs checksums, which LMDB has not.
 

@@ -61,6 +61,7 @@ _FAMILIES = {path.stem.partition(".")[0]: path for path in CASES}
 """One case of each family: the last."""
 
 
+@pytest.mark.long
 @pytest.mark.spec("PRC-9", "PRC-12", "PRC-49", "PRC-54", "PRC-82")
 @pytest.mark.parametrize("family", [name for name in _FAMILIES if name != "task_order"])
 def test_the_local_runner_answers_so_too(family: str, tmp_path: Path) -> None:

@@ -111,7 +111,10 @@ def write(spark: SparkSession, path: str, rows: list[tuple[str, int]]) -> None:
     to.mode("append").save(path)
 
 
-@pytest.mark.parametrize(("way", "is_offered"), WAYS)
+@pytest.mark.parametrize(
+    ("way", "is_offered"),
+    [*WAYS[:2], *(pytest.param(*way, marks=pytest.mark.long) for way in WAYS[2:])],
+)
 def test_no_query_changes_what_another_gives(
     registered: SparkSession, state: str, way: Any, is_offered: bool
 ) -> None:
@@ -158,6 +161,7 @@ def test_the_overwrite_after_a_look_keeps_every_row(
     ]
 
 
+@pytest.mark.long
 @offers_filters
 @pytest.mark.usefixtures("sources")
 def test_what_pyspark_makes_of_a_source_that_takes_filters(offering: SparkSession) -> None:

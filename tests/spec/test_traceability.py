@@ -34,21 +34,36 @@ def _requirements() -> dict[str, str]:
 
 
 @cache
-def _citations() -> dict[str, list[str]]:
-    """Return for each cited requirement the tests that cite it. Reading them takes seconds."""
+def _citations(without: tuple[str, ...] = ()) -> dict[str, list[str]]:
+    """Return for each cited requirement the tests that cite it. Reading them takes seconds.
+
+    The tests *without* some marks are those that a shorter run has.
+    """
     found: defaultdict[str, list[str]] = defaultdict(list)
     for folder in ("conformance", "tests"):
         for path in sorted((_ROOT / folder).rglob("*.py")):
             text = path.read_text("utf-8")
             if "mark.spec" in text:
-                for line, identifier in _cited_in(ast.parse(text)):
+                for line, identifier in _cited_in(ast.parse(text), without):
                     found[identifier].append(f"{path.relative_to(_ROOT)}:{line}")
     return found
 
 
-def _cited_in(tree: ast.AST) -> Iterator[tuple[int, str]]:
+def _nodes(tree: ast.AST, without: tuple[str, ...] = ()) -> Iterator[ast.AST]:
+    """Yield the nodes of *tree*, but for what has one of the marks *without*, if need be all."""
+    marks = {ast.unparse(each) for each in getattr(tree, "decorator_list", ())}
+    for node in getattr(tree, "body", ()) if isinstance(tree, ast.Module) else ():
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "pytestmark":
+            marks.update(map(ast.unparse, getattr(node.value, "elts", [node.value])))
+    if marks.isdisjoint(f"pytest.mark.{mark}" for mark in without):
+        yield tree
+        for child in ast.iter_child_nodes(tree):
+            yield from _nodes(child, without)
+
+
+def _cited_in(tree: ast.AST, without: tuple[str, ...] = ()) -> Iterator[tuple[int, str]]:
     """Yield line and identifier of each ``pytest.mark.spec(...)`` of a module."""
-    for node in ast.walk(tree):
+    for node in _nodes(tree, without):
         if (
             isinstance(node, ast.Call)
             and isinstance(node.func, ast.Attribute)
@@ -81,6 +96,11 @@ def test_every_must_and_should_is_cited() -> None:
     ]
 
     assert missing == []
+
+
+def test_what_is_left_to_long_runs_repeats_another_test() -> None:
+    """Whatever is required, a test of `make test` proves it as well."""
+    assert set(_citations()) - set(_citations(("long", "soak"))) == set()
 
 
 def test_every_citation_exists() -> None:

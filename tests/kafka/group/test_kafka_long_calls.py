@@ -203,6 +203,7 @@ def test_whoever_takes_longer_than_the_group_waits_joins_anew(
     assert "this instance joins the group anew" in caplog.text
 
 
+@pytest.mark.long
 @pytest.mark.spec("KFK-2", "KFK-30")
 def test_who_always_takes_longer_than_the_group_waits_is_told(
     cluster: TestCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, held: _Held

@@ -392,7 +392,9 @@ counts.to(Topic("out", key=ss.utf8, value=ss.int64))
 
 
 @pytest.mark.spec("PRC-53")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "number", [pytest.param(signal.SIGINT, marks=pytest.mark.long), signal.SIGTERM]
+)
 def test_a_signal_stops_the_command_after_a_commit(tmp_path: Path, number: int) -> None:
     """With exit code 0, and a sentence that says how far it came."""
     (tmp_path / "shop_module.py").write_text(_MODULE)

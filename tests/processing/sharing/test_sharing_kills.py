@@ -155,6 +155,7 @@ def _stop_outside_of_appends(process: int, topics: Path) -> None:
         time.sleep(_POLL_SECONDS)
 
 
+@pytest.mark.long
 @pytest.mark.crash
 @pytest.mark.spec("PRC-69", "PRC-71")
 def test_a_stopped_process_keeps_its_tasks_until_it_goes_on(tmp_path: Path) -> None:

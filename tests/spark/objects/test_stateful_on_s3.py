@@ -87,6 +87,7 @@ def test_drivers_that_are_killed_between_two_steps(bucket: Bucket, tmp_path: Pat
     }
 
 
+@pytest.mark.long
 @pytest.mark.spec("OBJ-43", "OBJ-44", "OBJ-27", "SPK-2")
 @pytest.mark.timeout(600)
 def test_words_are_counted_once(

@@ -41,6 +41,7 @@ def judge(source: str, target: str) -> None:
     assert [path.name for path in staging.iterdir() if path.is_dir()] == []
 
 
+@pytest.mark.long
 @needs_limits
 @pytest.mark.timeout(600)
 def test_a_driver_that_is_killed_goes_on_where_it_was(spark: SparkSession, tmp_path: Path) -> None:

@@ -48,6 +48,7 @@ def judge(tmp_path: Path) -> None:
         assert [path.name for path in staging.iterdir() if path.is_dir()] == []
 
 
+@pytest.mark.long
 @pytest.mark.spec("SPK-2")
 @pytest.mark.timeout(600)
 def test_a_driver_that_is_killed_between_two_parts_goes_on(tmp_path: Path) -> None:

@@ -51,6 +51,7 @@ def load(spark: SparkSession, root: str) -> DataFrame:
     return spark.read.format("statestores").load(root).select("key", "value")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_values_of_ten_megabytes(
     spark: SparkSession, root: str, rows_of: RowsOf, kind: str
