@@ -34,28 +34,37 @@ def _requirements() -> dict[str, str]:
 
 
 @cache
+def _modules() -> dict[Path, ast.Module]:
+    """Return each module of tests that cites something. Reading them takes seconds."""
+    return {
+        path.relative_to(_ROOT): ast.parse(text)
+        for folder in ("conformance", "tests")
+        for path in sorted((_ROOT / folder).rglob("*.py"))
+        if "mark.spec" in (text := path.read_text("utf-8"))
+    }
+
+
+@cache
 def _citations(without: tuple[str, ...] = ()) -> dict[str, list[str]]:
-    """Return for each cited requirement the tests that cite it. Reading them takes seconds.
+    """Return for each cited requirement the tests that cite it.
 
     The tests *without* some marks are those that a shorter run has.
     """
     found: defaultdict[str, list[str]] = defaultdict(list)
-    for folder in ("conformance", "tests"):
-        for path in sorted((_ROOT / folder).rglob("*.py")):
-            text = path.read_text("utf-8")
-            if "mark.spec" in text:
-                for line, identifier in _cited_in(ast.parse(text), without):
-                    found[identifier].append(f"{path.relative_to(_ROOT)}:{line}")
+    for path, tree in _modules().items():
+        for line, identifier in _cited_in(tree, without):
+            found[identifier].append(f"{path}:{line}")
     return found
 
 
 def _nodes(tree: ast.AST, without: tuple[str, ...] = ()) -> Iterator[ast.AST]:
     """Yield the nodes of *tree*, but for what has one of the marks *without*, if need be all."""
-    marks = {ast.unparse(each) for each in getattr(tree, "decorator_list", ())}
-    for node in getattr(tree, "body", ()) if isinstance(tree, ast.Module) else ():
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "pytestmark":
-            marks.update(map(ast.unparse, getattr(node.value, "elts", [node.value])))
-    if marks.isdisjoint(f"pytest.mark.{mark}" for mark in without):
+    marks: list[ast.expr] = getattr(tree, "decorator_list", [])
+    if isinstance(tree, ast.Module):
+        for node in tree.body:
+            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "pytestmark":
+                marks = getattr(node.value, "elts", [node.value])
+    if not any(isinstance(each, ast.Attribute) and each.attr in without for each in marks):
         yield tree
         for child in ast.iter_child_nodes(tree):
             yield from _nodes(child, without)
