@@ -1,19 +1,23 @@
 """Rows that are remembered until they expire: they go in time, and only they."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from random import Random
 from typing import Any
 
 import pytest
 
 import statestores as ss
+from statestores.errors import CommitConflictError, StorageError
 from statestores.registry import load_backend
 from statestores.semantics import open_on_engine
 from statestores.semantics.every_kind.sorted_rows import SortedRows
 from statestores.semantics.expiry.due_rows import ROW_OVERHEAD_BYTES, Dated, DueRows
 from statestores.semantics.rows.layout import DATA, END, HISTORY
-from statestores.semantics.timestamped.rows import stamped_row
-from statestores.spi import Engine
+from statestores.semantics.timestamped.opening import read_sweep_progress
+from statestores.semantics.timestamped.rows import stamped_row, unpack_timestamp
+from statestores.spi import Durability, Engine, WriteBatch
+from statestores_memory import MemoryEngine
 
 LIFE_MS = 1_000
 TTL = ss.TimestampedKeyValue("s", ttl_ms=LIFE_MS)
@@ -139,11 +143,64 @@ class TestDueRows:
         assert (after_half, after_all, due.is_complete) == (False, True, False)
 
 
-@pytest.mark.spec("TTL-5", "TTL-6")
-@pytest.mark.parametrize("memory", [0, SCARCE, PLENTY])
+class FailingEngine(MemoryEngine):
+    """An engine whose next batch fails, before or after it is there."""
+
+    fault = ""
+
+    def apply(self, batch: WriteBatch, durability: Durability) -> None:
+        """Apply *batch*, and fail before or afterwards if that was told."""
+        fault, self.fault = self.fault, ""
+        if fault == "before":
+            raise StorageError("the disk failed")
+        super().apply(batch, durability)
+        if fault == "after":
+            raise KeyboardInterrupt
+
+
+def commit_at_last(store: Any, engine: FailingEngine, dice: Random) -> bool:
+    """Commit, and if that fails, repeat it or roll back; return whether it is there."""
+    engine.fault = dice.choice(["", "", "before", "after"])
+    try:
+        store.commit({})
+    except KeyboardInterrupt:
+        store.commit({})
+    except StorageError:
+        turn = dice.randrange(4)
+        if turn == 0:
+            with suppress(CommitConflictError):  # the batch would change nothing: it is there
+                store.rollback()
+                return False
+        if turn == 1:
+            store.pending_changes()
+        store.commit({})
+    return True
+
+
+def check_floors(engine: Engine) -> None:
+    """See that no row is below the floor that is to tell of it (TTL-12)."""
+    progress = read_sweep_progress(engine)
+    for row_key, row in engine.scan(DATA, HISTORY):
+        is_behind = row_key < progress.cursor
+        floor_ms = max(progress.floor_ms, progress.pass_floor_ms if is_behind else 0)
+
+        assert unpack_timestamp(row)[0] >= floor_ms
+
+
+@pytest.mark.spec("TTL-5", "TTL-6", "TTL-12")
 @pytest.mark.parametrize("seed", range(6))
-def test_values_go_when_they_expire_and_no_others(engine: Engine, memory: int, seed: int) -> None:
-    """Puts, puts again, deletions, rollbacks, reopenings and leaps of time, against a model."""
+def test_values_go_when_they_expire_and_no_others(seed: int, subtests: pytest.Subtests) -> None:
+    """Puts, puts again, deletions, rollbacks, reopenings and leaps of time, against a model.
+
+    Some commits fail, and are repeated.
+    """
+    for memory in (0, SCARCE, PLENTY):
+        with subtests.test(memory=memory):
+            _let_values_expire(FailingEngine.open("unused"), memory, seed)
+
+
+def _let_values_expire(engine: FailingEngine, memory: int, seed: int) -> None:
+    """Compare a store that remembers rows in *memory* bytes with the model."""
     dice = Random(seed)
     store = open_on_engine(engine, TTL, read_cache_bytes=memory)
     model: dict[bytes, int] = {}
@@ -163,20 +220,16 @@ def test_values_go_when_they_expire_and_no_others(engine: Engine, memory: int, s
         if choice < 0.05:
             if choice < 0.02:
                 store.pending_changes()  # it sweeps as well
-            store.commit({})
-            for changed, time in pending.items():
-                if time is None:
-                    model.pop(changed, None)
-                else:
-                    model[changed] = time
+            if commit_at_last(store, engine, dice):
+                rows_then = {**model, **pending}
+                model = {key: time for key, time in rows_then.items() if time is not None}
             pending = {}
-        elif choice < 0.053:
-            store.rollback()
-            pending = {}
+            check_floors(engine)
         elif choice < 0.055:
             store.rollback()
             pending = {}
-            store = open_on_engine(engine, TTL, read_cache_bytes=memory)
+            if choice >= 0.053:
+                store = open_on_engine(engine, TTL, read_cache_bytes=memory)
         if not pending:
             horizon = (store.stream_time_ms or 0) - LIFE_MS
             living = {DATA + key for key, time in model.items() if time > horizon}

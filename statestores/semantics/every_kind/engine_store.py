@@ -89,6 +89,9 @@ class EngineStore(TruncatingStore[K, V]):
     def _forget_cached(self) -> None:
         """Forget the engine's rows that are kept in memory: it may have others now."""
 
+    def _note_commit(self) -> None:
+        """Note that the engine has a commit which ended with an error: what it has cost counts."""
+
     def _forget_progress(self) -> None:
         """Treat the store as one that has seen nothing: neither a time nor an expiry."""
 
@@ -322,6 +325,8 @@ class EngineStore(TruncatingStore[K, V]):
             stored = self._engine.get_many(list(batch))
             is_there = bool(batch) and stored == list(batch.values())
             self._is_applied = self._is_applied or is_there
+            if is_there:
+                self._note_commit()
             position = self._position
             self._read_committed()
             self._forget_cached()

@@ -10,6 +10,7 @@ a crash or a reopening only pauses it.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from statestores.semantics.every_kind.arguments import MAX_TIME_MS
 from statestores.semantics.expiry.due_rows import (
@@ -160,7 +161,12 @@ class Sweep:
         horizon_ms: int,
         budget: int,
     ) -> None:
-        """Look at *budget* rows, from where the last walk ended."""
+        """Look at *budget* rows, from where the last walk ended.
+
+        *progress* changes at the end, at once: its floors must not lack rows that its cursor has
+        passed.
+        """
+        stands, progress = progress, replace(progress)
         found, pass_floor = 0, progress.pass_floor_ms
         learned: dict[bytes, int] = {}
         if progress.cursor == DATA:
@@ -180,3 +186,8 @@ class Sweep:
         self._due.learn(learned)
         if is_pass_over:
             self._due.end_pass()
+        stands.cursor, stands.floor_ms, stands.pass_floor_ms = (
+            progress.cursor,
+            progress.floor_ms,
+            progress.pass_floor_ms,
+        )

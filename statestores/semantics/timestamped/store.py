@@ -1,11 +1,7 @@
 """The timestamped key-value store over an engine: a write buffer of rows with timestamps.
 
-Invariants:
-
-* replaying `pending_changes` reaches the same stream time, though only the last put of a key is
-  among them: the put that has moved stream time the furthest comes first, if it was overwritten;
-* rows are deleted for their age only in a commit of the owner's own writes, never in one of
-  replayed changes, whose deletions are in the changelog (TTL-7).
+Invariant: replaying `pending_changes` reaches the same stream time, though only the last put of a
+key is among them: the put that has moved it the furthest comes first, if it was overwritten.
 """
 
 from collections.abc import Iterator
@@ -28,12 +24,9 @@ from statestores.semantics.every_kind.arguments import (
     refuse_put,
 )
 from statestores.semantics.every_kind.key_ranges import KeyRanges
-from statestores.semantics.every_kind.sorted_rows import SortedRows
 from statestores.semantics.expiry.wall_clock import Clock
-from statestores.semantics.rows.closed_rows import ClosedRows
 from statestores.semantics.rows.content_chunks import frozen_content
-from statestores.semantics.rows.layout import DATA, HISTORY, PROGRESS_ROW
-from statestores.semantics.rows.progress import NO_STREAM_TIME, Progress
+from statestores.semantics.rows.layout import DATA, HISTORY
 from statestores.semantics.rows.row_cache import DEFAULT_READ_CACHE_BYTES, KEEP_ONE_IN, RowCache
 from statestores.semantics.rows.write_buffer import WriteBuffer, merge, total_bytes
 from statestores.semantics.timestamped.content import pending_columns, stamped_chunks
@@ -50,10 +43,9 @@ from statestores.semantics.timestamped.rows import (
     stamped_values,
     unpack_timestamp,
 )
-from statestores.semantics.timestamped.whole_rows import WholeRows
+from statestores.semantics.timestamped.swept_commits import SweptCommits
 from statestores.spi.durability import Durability
 from statestores.spi.engine import Engine
-from statestores.spi.milliseconds import warn_of_another_unit
 from statestores.spi.records import Changes, TimestampedValue
 from statestores.spi.specification import TimestampedKeyValue, TtlClock
 from statestores.spi.stores.store import CommittedContent, Isolation, Values
@@ -70,7 +62,7 @@ new_tuple: Any = tuple.__new__
 
 
 class EngineTimestampedKeyValueStore(
-    KeyRanges[TimestampedValue[bytes]], WholeRows, TimestampedKeyValueStore[bytes, bytes]
+    KeyRanges[TimestampedValue[bytes]], SweptCommits, TimestampedKeyValueStore[bytes, bytes]
 ):
     """A key-value store of bytes and timestamps over any engine."""
 
@@ -325,87 +317,3 @@ class EngineTimestampedKeyValueStore(
         stream_time = read_sweep_progress(snapshot).stream_time_ms
         horizon = self._expiry.horizon_ms(stream_time)
         return frozen_content(snapshot, stamped_chunks(snapshot, horizon), stream_time)
-
-    @property
-    def sweep_cursor(self) -> bytes:
-        """Where the sweep of expired rows has come to, with the pending writes."""
-        return self._next_progress.cursor
-
-    def sweep_from(self, cursor: bytes) -> None:
-        """Have the next sweep go on at *cursor*, a `sweep_cursor` of this store.
-
-        For a copy whose pending writes are committed elsewhere and come back through its changelog:
-        only the sweep's deletions do, so it would look at the same rows each time.
-        """
-        self.check_open()
-        self._next_progress.cursor = cursor
-        self._sweep.forget()  # what the cursor leaps over has not been looked at
-
-    # What the common part asks for.
-
-    def _has_pending_writes(self) -> bool:
-        return bool(self._rows)
-
-    def _sweep_into_pending(self) -> None:
-        """Add the deletion of some expired rows to the pending rows."""
-        if self._expires and not self._is_replayed:
-            horizon = self._expiry.horizon_ms(self._stream_time)
-            self._sweep.run(self._engine, self._rows, self._next_progress, horizon)
-
-    def _has_something_to_journal(self) -> bool:
-        self._sweep_into_pending()
-        return super()._has_something_to_journal()
-
-    def _read_committed(self) -> None:
-        super()._read_committed()
-        self._progress = read_sweep_progress(self._engine)
-
-    def _forget_progress(self) -> None:
-        self._progress = Progress(cursor=DATA)
-
-    def _pending_rows(self) -> dict[bytes, bytes | None]:
-        if self._rows:  # else the owner commits nothing of its own: it may be following a changelog
-            self._sweep_into_pending()
-        batch = self._rows.copy()
-        progress: Progress = replace(self._next_progress, stream_time_ms=self._stream_time)
-        if self._expires:
-            progress.lower(self._sweep.read_times(batch))
-        if progress != self._progress:
-            batch[PROGRESS_ROW] = progress.pack()
-            if self._progress.stream_time_ms == NO_STREAM_TIME:
-                warn_of_another_unit(self.name, self._stream_time)
-        self._committing = progress
-        return batch
-
-    def _progress_rows(self, rows: SortedRows) -> dict[bytes, bytes | None]:
-        highest = max(self._stream_time, rows.highest_ms)
-        self._committing = progress = replace(self._next_progress, stream_time_ms=highest)
-        if self._expires:
-            progress.lower(rows.lowest_ms)
-        return {} if progress == self._progress else {PROGRESS_ROW: progress.pack()}
-
-    def _forget_pending(self, *, committed: bool) -> None:
-        if committed:
-            self._progress = self._committing
-            if self._expires:
-                self._sweep.end_commit(self._rows)
-            is_read = self._engine_gets != self._gets_before
-            self._cache.refresh(self._rows, self._uncommitted_bytes, is_read=is_read)
-            self._gets_before = self._engine_gets
-        self._next_progress = replace(self._progress)
-        self._stream_time = self._progress.stream_time_ms
-        self._highest = self._columns = None
-        self._is_replayed = False
-        self._sweep.begin_commit()
-        buffer = WriteBuffer()
-        self._buffer, self._rows = buffer, buffer.rows  # one line: no interrupt comes in between
-
-    def _forget_cached(self) -> None:
-        self._next_progress = replace(self._progress)  # a sweep may have been cut short
-        self._sweep.forget()
-        self._cache.forget()
-
-    def _close_pending(self, closed: ClosedRows) -> None:
-        self._rows = closed
-        self._sweep.forget()
-        self._cache.forget()

@@ -355,6 +355,9 @@ class EngineVersionedStore(VersionedReads, TimedStore, VersionedStore[bytes, byt
         super()._read_committed()
         self._progress = self._next_progress = read_progress(self._engine)
 
+    def _note_commit(self) -> None:
+        self._vacuum.note_commit()
+
     def _forget_progress(self) -> None:
         self._progress = self._next_progress = Progress()
 

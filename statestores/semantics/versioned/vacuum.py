@@ -77,11 +77,15 @@ class Vacuum:
         self._bare = set()
         self._rows = {}
 
-    def end_commit(self) -> None:
-        """Note that the engine has the rows of the last sweep."""
+    def note_commit(self) -> None:
+        """Note that what the last sweep was granted is spent, and what it owed is removed."""
         self.rate.commit()
         self.owed -= self._spent
         self._spent = 0
+
+    def end_commit(self) -> None:
+        """Note that the engine has the rows of the last sweep."""
+        self.note_commit()
         rows, self._rows = self._rows, {}
         if not self._due.has_begun:
             return
