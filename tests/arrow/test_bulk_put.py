@@ -84,6 +84,31 @@ def test_timestamps_come_along(open_store: Any) -> None:
     assert store.get(keys[-1]).timestamp_ms is None
 
 
+@pytest.mark.spec("COM-43", "TKV-5")
+def test_stream_time_is_that_of_rows_whose_commit_raised(open_store: Any) -> None:
+    """Ctrl-C came when the engine had the rows: the store showed what had expired long ago.
+
+    Its stream time was that from before, and the next commit stored it.
+    """
+    store = open_store(TimestampedKeyValue("expiring", ttl_ms=10))
+    apply = store._engine.apply
+
+    def apply_and_interrupt(batch: Any, durability: Any) -> None:
+        apply(batch, durability)
+        raise KeyboardInterrupt
+
+    store._engine.apply = apply_and_interrupt
+    keys = [b"%d" % number for number in range(MANY)]
+    with pytest.raises(KeyboardInterrupt):
+        commit_many(store, pa.table({"key": keys, "value": keys, "timestamp": range(MANY)}))
+    store._engine.apply = apply
+    store.put(b"late", b"", 5)
+    store.commit({})
+
+    assert store.stream_time_ms == store.read_only().stream_time_ms == MANY - 1
+    assert [key for key, _ in store.range()] == keys[-10:]
+
+
 def test_other_kinds_are_put_and_committed(open_store: Any) -> None:
     """Late versions are not accepted, and counted so."""
     store = open_store(Versioned("short", history_retention_ms=10))

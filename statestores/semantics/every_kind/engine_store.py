@@ -92,6 +92,9 @@ class EngineStore(TruncatingStore[K, V]):
     def _note_commit(self) -> None:
         """Note that the engine has a commit which ended with an error: what it has cost counts."""
 
+    def _catch_up(self) -> None:
+        """Have what puts go by be not behind what was read: a commit that raised may be there."""
+
     def _forget_progress(self) -> None:
         """Treat the store as one that has seen nothing: neither a time nor an expiry."""
 
@@ -329,6 +332,7 @@ class EngineStore(TruncatingStore[K, V]):
                 self._note_commit()
             position = self._position
             self._read_committed()
+            self._catch_up()
             self._forget_cached()
             if position != self._committed_position:
                 self._position = position  # still to be committed

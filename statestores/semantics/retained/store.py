@@ -258,6 +258,12 @@ class EngineRetainedStore(OwnerReads):
         stored.owed = max((each.owed for each in known if each == stored), default=0)
         self._progress = self._next_progress = stored
 
+    def _catch_up(self) -> None:
+        stored = self._progress
+        if stored.stream_time_ms > self._stream_time:
+            self._advance_stream_time(stored.stream_time_ms)
+        self._next_sequence = max(self._next_sequence, stored.next_sequence)
+
     def _forget_progress(self) -> None:
         self._progress = self._next_progress = RetainedProgress()
         self._naming.forget()

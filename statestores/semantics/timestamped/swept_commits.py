@@ -87,6 +87,9 @@ class SweptCommits(WholeRows):
             self._next_progress = replace(stored)
         self._progress = stored
 
+    def _catch_up(self) -> None:
+        self._stream_time = max(self._stream_time, self._progress.stream_time_ms)
+
     def _note_commit(self) -> None:
         self._sweep.rate.commit()
 

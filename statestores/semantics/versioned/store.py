@@ -1,14 +1,13 @@
 """The versioned store over an engine (KIP-889).
 
 Puts are blind: a timestamp at or above stream time is certainly the newest of its key, so nothing
-is read. Pending versions meet the stored ones at commit, in `commit`. Latest rows that
+is read. Pending versions meet the stored ones in `vacuumed_commits`. Latest rows that
 were committed or read recently are cached, so that many commits read nothing either.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
-from itertools import accumulate, compress, islice, repeat
+from itertools import accumulate, compress, repeat
 from operator import ge, itemgetter, sub
 
 from statestores.errors import InvalidArgumentError
@@ -27,21 +26,18 @@ from statestores.semantics.every_kind.arguments import (
     keys_and_times,
     refuse_put,
 )
-from statestores.semantics.every_kind.sorted_rows import SortedRows
-from statestores.semantics.every_kind.timed_store import TimedStore
-from statestores.semantics.rows.closed_rows import ClosedRows
 from statestores.semantics.rows.content_chunks import frozen_content
-from statestores.semantics.rows.layout import DATA, PROGRESS_ROW
-from statestores.semantics.rows.progress import NO_STREAM_TIME, Progress, read_progress
+from statestores.semantics.rows.layout import DATA
+from statestores.semantics.rows.progress import NO_STREAM_TIME, read_progress
 from statestores.semantics.rows.row_cache import DEFAULT_READ_CACHE_BYTES, KEEP_ONE_IN, RowCache
 from statestores.semantics.rows.write_buffer import total_bytes
-from statestores.semantics.versioned.commit import resolve
 from statestores.semantics.versioned.content import version_chunks
 from statestores.semantics.versioned.facades import CommittedVersions, UncommittedVersions
 from statestores.semantics.versioned.reads import VersionedReads
 from statestores.semantics.versioned.remembered_seeks import RememberedSeeks
 from statestores.semantics.versioned.rows import DELETED, HEADER_BYTES, unpack_header
 from statestores.semantics.versioned.vacuum import Vacuum
+from statestores.semantics.versioned.vacuumed_commits import VacuumedCommits
 from statestores.semantics.versioned.view import (
     VersionedView,
     new_tuple,
@@ -50,7 +46,6 @@ from statestores.semantics.versioned.view import (
 )
 from statestores.spi.durability import Durability
 from statestores.spi.engine import Engine, EngineSnapshot
-from statestores.spi.milliseconds import warn_of_another_unit
 from statestores.spi.records import Changes, PutResult, VersionedRecord
 from statestores.spi.specification import Versioned
 from statestores.spi.stores.store import CommittedContent, Isolation, Values
@@ -61,7 +56,7 @@ _NEWEST = PutResult(accepted=True, valid_to_ms=None)
 _TOO_LATE = PutResult(accepted=False, valid_to_ms=None)
 
 
-class EngineVersionedStore(VersionedReads, TimedStore, VersionedStore[bytes, bytes]):
+class EngineVersionedStore(VersionedReads, VacuumedCommits, VersionedStore[bytes, bytes]):
     """A versioned store of bytes over any engine."""
 
     def __init__(
@@ -84,8 +79,8 @@ class EngineVersionedStore(VersionedReads, TimedStore, VersionedStore[bytes, byt
         self._seeks = RememberedSeeks(engine)
         self._cache = cache or RowCache(DEFAULT_READ_CACHE_BYTES)
         self._cached = self._cache.rows
-        self._committing: dict[bytes, bytes | None] = {}
-        self._pending: dict[bytes, dict[int, bytes | None]] = {}
+        self._committing = {}
+        self._pending = {}
 
     @property
     def _owner(self) -> "EngineVersionedStore":
@@ -345,66 +340,3 @@ class EngineVersionedStore(VersionedReads, TimedStore, VersionedStore[bytes, byt
         stream_time = read_progress(snapshot).stream_time_ms
         chunks = version_chunks(snapshot, stream_time - self._retention_ms)
         return frozen_content(snapshot, chunks, stream_time)
-
-    # What the common part asks for.
-
-    def _has_pending_writes(self) -> bool:
-        return bool(self._pending)
-
-    def _read_committed(self) -> None:
-        super()._read_committed()
-        self._progress = self._next_progress = read_progress(self._engine)
-
-    def _note_commit(self) -> None:
-        self._vacuum.note_commit()
-
-    def _forget_progress(self) -> None:
-        self._progress = self._next_progress = Progress()
-
-    def _pending_rows(self) -> dict[bytes, bytes | None]:
-        progress: Progress = replace(self._progress, stream_time_ms=self._stream_time)
-        horizon = self._stream_time - self._retention_ms
-        resolved = resolve(self._seeks, self._cached, self._pending, progress, horizon)
-        rows, latest = resolved.rows, resolved.latest
-        resolved_rows = len(rows)
-        self._vacuum.sweep(self._engine, rows, progress, horizon)
-        for row_key in islice(reversed(rows), len(rows) - resolved_rows):  # swept just now
-            if row_key.startswith(DATA):
-                latest[row_key[len(DATA) :]] = None
-        self._committing = latest
-        if progress != self._progress:
-            rows[PROGRESS_ROW] = progress.pack()
-            if self._progress.stream_time_ms == NO_STREAM_TIME:
-                warn_of_another_unit(self.name, self._stream_time)
-        self._next_progress = progress
-        return rows
-
-    @property
-    def owes_removals(self) -> bool:
-        return self._vacuum.owed > 0
-
-    def _progress_rows(self, rows: SortedRows) -> dict[bytes, bytes | None]:
-        self._vacuum.owed += rows.removals
-        highest = max(self._stream_time, rows.highest_ms)
-        self._next_progress = progress = replace(self._progress, stream_time_ms=highest)
-        progress.lower(rows.lowest_ms)
-        return {} if progress == self._progress else {PROGRESS_ROW: progress.pack()}
-
-    def _forget_pending(self, *, committed: bool) -> None:
-        if committed:
-            self._progress = self._next_progress
-            self._vacuum.end_commit()
-            self._cache.take(self._committing, self._uncommitted_bytes)
-            self._committing = {}
-        self._stream_time = self._progress.stream_time_ms
-        self._pending = {}
-        self._seeks.forget()
-
-    def _forget_cached(self) -> None:
-        self._cache.forget()
-        self._seeks.forget()
-        self._vacuum.forget()
-
-    def _close_pending(self, closed: ClosedRows) -> None:
-        self._pending = closed
-        self._forget_cached()

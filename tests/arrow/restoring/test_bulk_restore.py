@@ -18,7 +18,7 @@ from statestores.errors import InvalidArgumentError
 from statestores.registry import load_backend
 from statestores.semantics import open_on_engine
 from statestores.semantics.every_kind.sorted_rows import SortedRows
-from statestores.semantics.rows.layout import PROGRESS_ROW
+from statestores.semantics.rows.layout import DATA, PROGRESS_ROW
 from statestores.spi import (
     Changes,
     Durability,
@@ -188,6 +188,61 @@ def test_a_failed_commit_of_rows_is_asked_about(
     assert dict(copy.range()) == {b"%d" % n: b"v" for n in range(30 if has_it else 20)}
     restore(copy, changelog=changelog)
     assert list(copy.range()) == list(live.range())
+
+
+@pytest.mark.spec("COM-43")
+def test_puts_go_by_the_rows_of_a_commit_that_raised(subtests: pytest.Subtests) -> None:
+    """The engine had rows that went past the write buffer, and Ctrl-C came before the store knew.
+
+    Stream time was that from before: late records were taken, expired ones were shown, and the next
+    commit stored a stream time that had gone back. New duplicates had numbers of those that were
+    there, and replaced them. `restore` rolls back, which mended it; `commit_many` did not.
+    """
+    for specification in (
+        EXPIRING,
+        Versioned("live", history_retention_ms=20),
+        Window("live", window_size_ms=5, retention_ms=20, retain_duplicates=True),
+        Session("live", retention_ms=20),
+    ):
+        with subtests.test(str(specification.kind)):
+            live, copy = _open(specification), _open(specification)
+            put = _timed_put(specification)
+            for number in range(20):
+                put(live, b"a", b"%d" % number, 30 + number)
+            live.commit({})
+            engine = copy._engine
+            apply = engine.apply
+
+            def apply_and_interrupt(batch: Any, durability: Durability, of: Any = apply) -> None:
+                of(batch, durability)
+                raise KeyboardInterrupt
+
+            rows = SortedRows(rows=_data(live), highest_ms=49, lowest_ms=30, next_number=20)
+            engine.apply = apply_and_interrupt
+            with pytest.raises(KeyboardInterrupt):
+                copy.commit_rows(rows, {})
+            engine.apply = apply
+
+            assert copy.stream_time_ms == 49
+            for store in (live, copy):
+                put(store, b"a", b"late", 3)
+                put(store, b"a", b"new", 45)
+                store.commit({})
+
+            assert _data(copy) == _data(live)
+            assert open_on_engine(engine, specification).stream_time_ms == 49
+
+
+def _data(store: Any) -> list[tuple[bytes, bytes]]:
+    """Return the rows of the engine of *store* that are not about the store itself."""
+    return [row for row in _rows(store) if row[0] >= DATA]
+
+
+def _timed_put(specification: Any) -> Callable[..., Any]:
+    """Return a function that puts a key and value with a time, whatever the kind."""
+    if isinstance(specification, Session):
+        return lambda store, key, value, time_ms: store.put(key, time_ms, time_ms, value)
+    return lambda store, key, value, time_ms: store.put(key, value, time_ms)
 
 
 def test_rows_are_not_committed_past_pending_writes(open_store: Any) -> None:

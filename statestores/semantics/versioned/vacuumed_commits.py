@@ -1,0 +1,106 @@
+"""What a commit of a versioned store writes: pending versions among stored ones, and the vacuum.
+
+Each commit makes its batch anew: one that has failed leaves nothing in the pending versions, and
+what the vacuum has spent for it comes back (`Vacuum.forget`).
+"""
+
+from dataclasses import replace
+from itertools import islice
+
+from statestores.semantics.every_kind.sorted_rows import SortedRows
+from statestores.semantics.every_kind.timed_store import TimedStore
+from statestores.semantics.rows.closed_rows import ClosedRows
+from statestores.semantics.rows.layout import DATA, PROGRESS_ROW
+from statestores.semantics.rows.progress import NO_STREAM_TIME, Progress, read_progress
+from statestores.semantics.rows.row_cache import RowCache
+from statestores.semantics.versioned.commit import resolve
+from statestores.semantics.versioned.remembered_seeks import RememberedSeeks
+from statestores.semantics.versioned.vacuum import Vacuum
+from statestores.spi.milliseconds import warn_of_another_unit
+
+
+class VacuumedCommits(TimedStore):
+    """The commits of a versioned store."""
+
+    _retention_ms: int
+    _vacuum: Vacuum
+    _seeks: RememberedSeeks
+    _cache: RowCache
+    _cached: dict[bytes, bytes | None]
+    """The rows of the cache: the latest ones, by key."""
+
+    _pending: dict[bytes, dict[int, bytes | None]]
+    """The values that were put, by key and time."""
+
+    _committing: dict[bytes, bytes | None]
+    """The latest rows that a commit under way changes, by key."""
+
+    _progress: Progress
+    """What is stored."""
+
+    _next_progress: Progress
+    """What a commit under way will have stored."""
+
+    def _has_pending_writes(self) -> bool:
+        return bool(self._pending)
+
+    def _read_committed(self) -> None:
+        super()._read_committed()
+        self._progress = self._next_progress = read_progress(self._engine)
+
+    def _catch_up(self) -> None:
+        self._stream_time = max(self._stream_time, self._progress.stream_time_ms)
+
+    def _note_commit(self) -> None:
+        self._vacuum.note_commit()
+
+    def _forget_progress(self) -> None:
+        self._progress = self._next_progress = Progress()
+
+    def _pending_rows(self) -> dict[bytes, bytes | None]:
+        progress: Progress = replace(self._progress, stream_time_ms=self._stream_time)
+        horizon = self._stream_time - self._retention_ms
+        resolved = resolve(self._seeks, self._cached, self._pending, progress, horizon)
+        rows, latest = resolved.rows, resolved.latest
+        resolved_rows = len(rows)
+        self._vacuum.sweep(self._engine, rows, progress, horizon)
+        for row_key in islice(reversed(rows), len(rows) - resolved_rows):  # swept just now
+            if row_key.startswith(DATA):
+                latest[row_key[len(DATA) :]] = None
+        self._committing = latest
+        if progress != self._progress:
+            rows[PROGRESS_ROW] = progress.pack()
+            if self._progress.stream_time_ms == NO_STREAM_TIME:
+                warn_of_another_unit(self.name, self._stream_time)
+        self._next_progress = progress
+        return rows
+
+    @property
+    def owes_removals(self) -> bool:
+        return self._vacuum.owed > 0
+
+    def _progress_rows(self, rows: SortedRows) -> dict[bytes, bytes | None]:
+        self._vacuum.owed += rows.removals
+        highest = max(self._stream_time, rows.highest_ms)
+        self._next_progress = progress = replace(self._progress, stream_time_ms=highest)
+        progress.lower(rows.lowest_ms)
+        return {} if progress == self._progress else {PROGRESS_ROW: progress.pack()}
+
+    def _forget_pending(self, *, committed: bool) -> None:
+        if committed:
+            self._progress = self._next_progress
+            self._vacuum.end_commit()
+            self._cache.take(self._committing, self._uncommitted_bytes)
+            self._committing = {}
+        self._stream_time = self._progress.stream_time_ms
+        self._pending = {}
+        self._seeks.forget()
+
+    def _forget_cached(self) -> None:
+        self._cache.forget()
+        self._seeks.forget()
+        self._vacuum.forget()
+
+    def _close_pending(self, closed: ClosedRows) -> None:
+        self._pending = closed
+        self._forget_cached()
