@@ -15,6 +15,8 @@ from statestores.object_log.view import View
 from statestores.reading.partition_places import ObjectPartition, PartitionPlace
 from statestores.reading.partition_reader import PartitionReader
 from statestores.resharding.refusals import (
+    recorded_batches,
+    refuse_lacking,
     refuse_recorded_batches,
     refuse_recorded_commits,
     refuse_records,
@@ -61,7 +63,10 @@ def fenced(root: StateRoot, store: str, timeout_ms: int) -> Iterator[Fenced]:
     if root.storage is not None:
         log = root.object_log(store)
         refuse_records(log.storage, store)
-        yield seen_in(log, log.view(numbers))
+        recorded = recorded_batches(root, store)
+        view = log.view(numbers)
+        refuse_lacking(root, store, recorded, view)
+        yield seen_in(log, view)
         return
     with ExitStack() as held:
         publisher = when_unlocked(

@@ -56,8 +56,11 @@ def check_placement(
 
 
 def _is_unnoted(root: StateRoot, entry: StoreEntry) -> bool:
-    """Whether a topology owns the store, and has not noted who places its keys."""
-    if entry.placement is not None or root.storage is not None:  # no topology keeps it in objects
+    """Whether a topology owns the store, and has not noted who places its keys.
+
+    In an object store every topology has noted it: no earlier release ran one there.
+    """
+    if entry.placement is not None or root.storage is not None:
         return False
     return (root.path / TOPOLOGY_NOTE).is_file()
 

@@ -24,7 +24,7 @@ from statestores.errors import (
 )
 from statestores.failpoints import arm, disarm
 from statestores.object_log.checkpoint import Checkpoint
-from statestores.object_log.documents import Batch, End, unpack_root_entry
+from statestores.object_log.documents import Batch, End, Staged, unpack_root_entry
 from statestores.object_log.driver import run
 from statestores.object_log.generations.ending import find_end
 from statestores.object_log.writes import commit_staged
@@ -32,7 +32,13 @@ from statestores.reading.partition_places import ObjectPartition, place_of
 from statestores.reading.partition_reader import PartitionReader
 from statestores.resharding import reshard
 from statestores.root_document import stores_in
-from statestores.staging.operator_record import OperatorNames, pack_anchor
+from statestores.staging.operator_record import (
+    OperatorNames,
+    OperatorRecord,
+    StoreWrite,
+    pack_anchor,
+)
+from statestores.staging.operator_steps import choose_anchor, claim, commit, find_last
 from statestores.state_root import StateRoot
 from statestores.storage import open_storage
 from statestores.tasks import open_task
@@ -270,6 +276,50 @@ def test_tasks_operators_and_topologies_are_refused_by_name(
     with pytest.raises(InvalidArgumentError, match="of a topology"):
         reshard(root, "kept", 3)
     assert StateRoot.open(url).store("kept").partitions == 2
+
+
+@pytest.mark.spec("RSH-12")
+def test_half_a_micro_batch_is_not_copied(root: StateRoot, url: str, tmp_path: Path) -> None:
+    """A driver died when its anchor had a micro-batch, and the operator's other store had not.
+
+    A reshard into another root did not ask, as that into a directory does: the copy lacked its half
+    for ever, since the record stays behind. What has no part for the store keeps nobody out.
+    """
+    root.add_store(ss.KeyValue("other"), partitions=2)
+    storage = root.storage
+    assert storage is not None
+    names = OperatorNames("counting", url)
+    anchor, kept = root.object_log("other").names, root.object_log("kept").names
+    staged = {
+        1: (Staged(id="w", span=1, clears=False, size=9, checksum=1, position=ss.Position()),)
+    }
+
+    def ask(steps: Any) -> Any:
+        return run(steps, storage)
+
+    def committed(parts: Any) -> OperatorRecord:
+        last = ask(find_last(names, anchor, range(2)))
+        proposed = OperatorRecord(
+            number=0,
+            id="w",
+            after=None if last.record is None else last.record.number,
+            at_ms=0,
+            stores={"kept": StoreWrite(ends={0: 0, 1: 0}, staged=parts)},
+            told={},
+        )
+        record: OperatorRecord = ask(claim(names, proposed))
+        ask(commit(names, anchor, record, last, "u"))
+        return record
+
+    ask(choose_anchor(names, "other"))
+    committed({})
+    reshard(root, "kept", 3, to=tmp_path / "first")
+    record = committed(staged)
+    with pytest.raises(InvalidArgumentError, match=r"'kept' does not have yet.*start its query"):
+        reshard(root, "kept", 3, to=tmp_path / "second")
+    assert not (tmp_path / "second" / "kept").exists()
+    ask(commit_staged(kept, "w", {}, batch=record.batch(names)))  # it has been carried out
+    reshard(root, "kept", 3, to=tmp_path / "second")
 
 
 @pytest.mark.spec("RSH-18", "TSK-18", "TSK-21")

@@ -24,7 +24,8 @@ from statestores.object_log.view import View
 from statestores.spi.offsets import Position
 
 _VOIDS = 1_000
-"""How many voids of vacuums may come before the end: the next log's numbers begin behind them."""
+"""How many voids of vacuums, and releases of partitions that nobody owned, may come before the end:
+the next log's numbers begin behind them."""
 
 _Content: TypeAlias = tuple[Mapping[int, tuple[int, int]], Mapping[str, int]]
 
@@ -102,7 +103,8 @@ def begin_next(
 def end_log(names: Names, view: View, end: End) -> Steps[None]:
     """Have the log go on where *end* says, if it is as *view* has it, which has all partitions.
 
-    A vacuum may have put a void since; nothing else may have come.
+    A vacuum may have put a void since, and somebody may have released a partition without an owner;
+    nothing else may have come.
 
     Raises:
         StoreLockedError: Somebody owns a partition.

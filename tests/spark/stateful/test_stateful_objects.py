@@ -18,15 +18,18 @@ from statestores import failpoints
 from statestores.changelog import change_schema
 from statestores.errors import (
     CommitConflictError,
+    InvalidArgumentError,
     StateStoreError,
     StoreCorruptedError,
     StoreLockedError,
     StoreMismatchError,
+    StoreReshardedError,
     UnsupportedFormatError,
 )
 from statestores.object_log.documents import pack_document
 from statestores.partitioning import murmur2_partitioner
 from statestores.reading.partition_reader import PartitionReader
+from statestores.resharding import reshard
 from statestores.spark import OpenStores
 from statestores.spark.given_root import GivenRoot
 from statestores.spark.hash_placement import Placement
@@ -216,6 +219,42 @@ def test_what_the_second_store_lacks_outlives_a_vacuum(operator: _Operator) -> N
     assert begun < logs[1].begin_write("another")
     operator.run(3)
     operator.check(4)
+
+
+@pytest.mark.spec("RSH-12")
+def test_half_a_micro_batch_is_not_copied_elsewhere(operator: _Operator, tmp_path: Path) -> None:
+    """A driver died when the first store had its micro-batch, and the second one was resharded.
+
+    The copy, in another root, lacked it for ever. Once the query was started, both can be copied.
+    """
+    url = str(operator.root.place)
+    with _dying("operator.committed"):
+        operator.run(0)
+    for store in ("counts", "last"):
+        with pytest.raises(InvalidArgumentError, match=r"'words' has .* 'last' does not have yet"):
+            reshard(url, store, 3, to=tmp_path / "copies")
+    operator.run(0)
+    for store in ("counts", "last"):
+        reshard(url, store, 3, to=tmp_path / "copies")
+    copies = ss.StateRoot.open(tmp_path / "copies")
+    for each in (_COUNTS, _LAST):
+        parts = [PartitionReader(copies.partition(each.name, n), each) for n in range(3)]
+
+        assert sum(batch.num_rows for part in parts for batch in part.rows()) == len(_WORDS)
+
+
+@pytest.mark.spec("RSH-19")
+def test_a_store_with_other_partitions_than_planned_is_noticed(operator: _Operator) -> None:
+    """It was resharded before its first micro-batch, which says that it is an operator's.
+
+    Rows would be shuffled by the partitions from before. Nothing is computed, or put anywhere.
+    """
+    reshard(str(operator.root.place), "last", 3)
+    with pytest.raises(StoreReshardedError, match=r"'last' .* has 3 partitions, and had 2 when"):
+        operator.run(0)
+
+    assert operator.computed == 0
+    assert operator.objects("@stateful/") == []
 
 
 @pytest.mark.spec("OBJ-44")
