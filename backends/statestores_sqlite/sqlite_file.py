@@ -13,7 +13,7 @@ from zlib import crc32
 from sqlalchemy import create_engine
 from sqlalchemy.engine import Connection
 from sqlalchemy.exc import SQLAlchemyError
-from sqlalchemy.pool import NullPool, PoolProxiedConnection
+from sqlalchemy.pool import NullPool
 
 from statestores.errors import (
     InvalidArgumentError,
@@ -26,14 +26,13 @@ from statestores.files.directory_lock import DirectoryLock
 from statestores.files.durable_directory import make_durable
 from statestores.files.plain_files import check_plain_files
 from statestores.spi import Durability, MemoryShare, WriteBatch
-from statestores_sqlite.checked_rows import CheckedRows, checked, damaged_row
 from statestores_sqlite.clean_close import SEAL, break_seal, is_sealed, seal
 from statestores_sqlite.database import Database
 from statestores_sqlite.failures import driver_error
+from statestores_sqlite.file_readers import CheckedReader, SQLiteReader
 from statestores_sqlite.inspection import TABLE, check_length, check_rows, check_structure, damaged
 from statestores_sqlite.log_limit import LogLimit
 from statestores_sqlite.options import SQLiteOptions
-from statestores_sqlite.readers import DriverRows, Reader
 from statestores_sqlite.statements import Statements, create_table
 
 FILE = "engine.db"
@@ -61,92 +60,6 @@ _SYNCHRONOUS = {Durability.POWER_LOSS: "FULL", Durability.PROCESS_CRASH: "NORMAL
 """In the WAL mode, FULL waits for the log at each commit. NORMAL waits before pages move from the
 log to the file, so a power failure loses the last commits but never damages the file. OFF could
 damage it."""
-
-
-class SQLiteReader(Reader):
-    """A connection that reads the file."""
-
-    def __init__(
-        self, connection: PoolProxiedConnection, statements: Statements, path: str
-    ) -> None:
-        super().__init__(connection, statements)
-        self._path = path
-
-    def _find(self, keys: list[bytes]) -> list[tuple[bytes, bytes]]:
-        # The last, shorter query would have to be compiled for each number of keys, so its marks
-        # are filled up to a power of two by repeating a key.
-        marks = 1 << (len(keys) - 1).bit_length()
-        columns = self._statements.columns
-        query = f"SELECT {columns} FROM {TABLE} WHERE key IN ({','.join('?' * marks)})"  # noqa: S608
-        found: list[tuple[bytes, bytes]] = self._cursor.execute(
-            query, keys + keys[-1:] * (marks - len(keys))
-        ).fetchall()
-        return found
-
-    def freeze(self) -> None:
-        self._connection.execute("BEGIN")
-        # The first read decides what the transaction sees. It is not of the table, part of which
-        # may be damaged.
-        self._connection.execute("SELECT 1 FROM sqlite_schema").close()
-
-    def thaw(self) -> None:
-        self._connection.rollback()
-
-    def rows(self, start: bytes, stop: bytes | None, *, reverse: bool) -> DriverRows:
-        # The first step is made here, and an unfinished query keeps its view of the file.
-        rows: DriverRows = self._connection.execute(
-            *self._statements.rows(start, stop, reverse=reverse)
-        )
-        return rows
-
-
-class CheckedReader(SQLiteReader):
-    """A connection that reads a file whose rows have checksums."""
-
-    def __init__(
-        self, connection: PoolProxiedConnection, statements: Statements, path: str
-    ) -> None:
-        super().__init__(connection, statements, path)
-        # Damage can turn a blob into text, which would then have to be UTF-8.
-        self._connection.text_factory = bytes
-
-    def get(self, key: bytes) -> bytes | None:
-        self._cursor.execute(self._statements.get, (key,))
-        row: tuple[bytes, int] | None = self._cursor.fetchone()
-        if row is None:
-            return None
-        value, stored = row
-        try:
-            if crc32(value, crc32(key)) == stored:
-                return value
-        except TypeError as error:
-            # From the caller's key, or from a value that damage has made a number.
-            if not isinstance(key, bytes):
-                raise
-            raise damaged_row([key], self._path) from error
-        raise damaged_row([key], self._path)
-
-    def edge(
-        self, start: bytes, stop: bytes | None, *, reverse: bool
-    ) -> tuple[bytes, bytes] | None:
-        self._cursor.execute(*self._statements.edge(start, stop, reverse=reverse))
-        row: tuple[bytes, bytes, int] | None = self._cursor.fetchone()
-        if row is None:
-            return None
-        found, value, stored = row
-        try:
-            if crc32(value, crc32(found)) == stored:
-                return found, value
-        except TypeError as error:  # damage can change the types of the columns as well
-            raise damaged_row([found], self._path) from error
-        raise damaged_row([found], self._path)
-
-    def _find(self, keys: list[bytes]) -> list[tuple[bytes, bytes]]:
-        found: Any = super()._find(keys)  # rows of three columns
-        return checked(found, self._path)
-
-    def rows(self, start: bytes, stop: bytes | None, *, reverse: bool) -> DriverRows:
-        return CheckedRows(super().rows(start, stop, reverse=reverse), self._path)
 
 
 class SQLiteFile(Database):
