@@ -92,6 +92,7 @@ FAILPOINTS: dict[str, str] = {
     "publish.appended": "one partition has got its part of a staged write",
     "reshard.routed": "the rows of all old partitions are split, and no new one is begun",
     "reshard.built": "all new partitions are on disk, and the root names the old ones",
+    "objects.reshard.exchanged": "an object has rows that a reshard moves, and others are not put",
     "objects.reshard.announced": "the root says that a log may have ended, and it goes on",
     "objects.reshard.ended": "a log has ended, and the root does not name the next one yet",
     "reshard.noted": "the root names the new partitions, and the old ones are there still",

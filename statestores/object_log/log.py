@@ -189,12 +189,22 @@ class ObjectLog:
             CommitInDoubtError: The object store does not answer. Trying again is harmless.
         """
         before = self._void_before(wall_clock_ms() - abandoned_after_ms)
-        begun = [each.name for each in self.storage.list(self.names.generations)]
         removed = run(vacuum(self.names, unique_id(), void_before=before), self.storage)
         if removed is None:
             return None
-        removed += run(remove_dead(self.names, begun), self.storage)
-        return removed + self.retire_former()
+        return removed + self.remove_dead() + self.retire_former()
+
+    def remove_dead(self) -> int:
+        """Remove what reshards have put that nobody needs any more; return how many objects.
+
+        That is what never counts, and the rows that the others have moved (OBJ-48, OBJ-50).
+
+        Raises:
+            StoreReshardedError: It has ended.
+            ChangelogCorruptedError, UnsupportedFormatError, StorageError: It cannot be read.
+        """
+        begun = [each.name for each in self.storage.list(self.names.generations)]
+        return run(remove_dead(self.names, begun), self.storage)
 
     def retire_former(self) -> int:
         """Remove what the logs held that were ended before this one; return how many objects.

@@ -7,6 +7,7 @@
     <store>/segments/<id>/<partition>   what folding or compaction has made
     <store>/snapshots/<log>/<partition>/<offset>-<id>/<file>   the files of a snapshot
     <store>/generations/<id>/...        the same, of a log that a reshard has begun under that id
+    <store>/generations/<id>/scratch/<attempt>/<i>   rows that this reshard moves
 
 Numbers have twenty digits, so that a listing has them in order.
 """
@@ -75,6 +76,11 @@ class Names:
     def segments(self) -> str:
         """What segments begin with."""
         return f"{self.home}/segments/"
+
+    @property
+    def scratch(self) -> str:
+        """What the rows begin with that the reshard moves which makes the log."""
+        return f"{self.home}/scratch/"
 
     @property
     def all_snapshots(self) -> str:

@@ -15,14 +15,17 @@ from statestores.arrow.rows import tail_of
 from statestores.arrow.rows.aligned import aligned
 from statestores.arrow.rows.tail import concat
 from statestores.arrow.schemas import row_schema
-from statestores.arrow.snapshots.object_snapshots import ObjectSnapshots
+from statestores.arrow.snapshots.object_snapshots import BYTES_PER_OBJECT, ObjectSnapshots
 from statestores.arrow.snapshots.snapshot import SnapshotContent, write_content
 from statestores.changelog import FileChangelog, changelog_partition
 from statestores.object_log import ObjectLog
-from statestores.resharding.routing import Routed
+from statestores.resharding.exchange import Exchange
+from statestores.resharding.routing import PART_OF_MEMORY, Routed
 from statestores.spi.offsets import Position
 from statestores.spi.specification import StoreSpecification
 from statestores.state_root import PartitionDirectory
+
+_SMALLEST_OBJECT = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +33,8 @@ class Built:
     """What a new partition has become."""
 
     path: Path
-    """Where it is: an attempt that is repeated, or overtaken, has a directory of its own."""
+    """Where it is, of one in a directory: an attempt that is repeated, or overtaken, has a
+    directory of its own."""
 
     rows: int
     """Rows of its snapshot."""
@@ -47,7 +51,7 @@ class Build:
     """What one task does: makes a new partition."""
 
     scratch: Path
-    """Where it is made, on the file system on which it will lie."""
+    """Where one in a directory is made, on the file system on which it will lie."""
 
     number: int
     """Its number."""
@@ -57,6 +61,12 @@ class Build:
 
     sources: tuple[Routed, ...]
     """The old partitions, split."""
+
+    exchange: Exchange
+    """Where their rows are."""
+
+    memory_bytes: int
+    """How much memory the rows may take, roughly."""
 
     offset: int
     """The offset at which the snapshot stands; the log begins after it."""
@@ -82,7 +92,6 @@ class Build:
         directory = PartitionDirectory(self.scratch / f"to-{self.number}-{uuid4().hex}")
         logged = changelog_partition(self.specification.name, self.number)
         tail = tail_of(self.specification, stream_time_ms=self.stream_time_ms)
-        counted = _Counted(self._merged())
         content = SnapshotContent(
             specification=self.specification,
             partition=logged,
@@ -90,11 +99,14 @@ class Build:
             position=self.position,
             stream_time_ms=self.stream_time_ms,
             # Without changes the tail leaves out what has expired, and nothing else.
-            parts=even_parts(tail.merge(counted)),
+            parts=even_parts(tail.merge(self._merged())),
         )
         if self.objects is not None:
             snapshots = ObjectSnapshots(log=self.objects, log_id=self.log_id, partition=self.number)
-            written = snapshots.write(content, meter=Meter(None))
+            size = max(_SMALLEST_OBJECT, self.memory_bytes // PART_OF_MEMORY)
+            written = snapshots.write(
+                content, meter=Meter(None), bytes_per_file=min(BYTES_PER_OBJECT, size)
+            )
         else:
             written = write_content(directory.snapshots, content, meter=Meter(None))
             FileChangelog.create(
@@ -107,14 +119,15 @@ class Build:
             path=directory.path,
             rows=written.rows,
             bytes=written.bytes,
-            expired=max(0, counted.rows - written.rows),
+            # Not what was read: an attempt that comes again finds the snapshot there.
+            expired=max(0, sum(each.rows_for(self.number) for each in self.sources) - written.rows),
         )
 
     def _merged(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows of all sources in key order; each key is in one of them."""
         schema = row_schema(self.specification.kind)
         streams = [
-            each.batches(self.number, self.specification)
+            each.batches(self.number, self.exchange)
             for each in self.sources
             if self.number in each.pieces
         ]
@@ -127,16 +140,3 @@ class Build:
             if len(parts) > 1:
                 rows = rows.take(pa.array(key_order(rows.column("key")).rows))
             yield rows
-
-
-class _Counted:
-    """Batches, and how many rows there were."""
-
-    def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
-        self._batches = batches
-        self.rows = 0
-
-    def __iter__(self) -> Iterator[pa.RecordBatch]:
-        for batch in self._batches:
-            self.rows += batch.num_rows
-            yield batch

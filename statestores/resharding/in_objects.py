@@ -8,6 +8,7 @@ comes first, and the reshard raises.
 
 import logging
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 from statestores.errors import (
@@ -30,6 +31,7 @@ from statestores.object_log.log import ObjectLog
 from statestores.object_log.names import write_id
 from statestores.object_log.view import View
 from statestores.resharding.fence import seen_in
+from statestores.resharding.object_exchange import ObjectExchange
 from statestores.resharding.refusals import refuse_operators, refuse_records
 from statestores.resharding.work import ReshardReport, Work
 from statestores.state_root import StateRoot
@@ -74,6 +76,7 @@ def reshard_in_objects(
                 drop_expired=drop_expired,
                 objects=made,
                 log_id=view.checkpoint.log,
+                exchange=ObjectExchange(made) if work.is_sent else None,
             )
         end = end_behind(view, generation, partitions=work.partitions)
         steps = begin_next(
@@ -99,18 +102,23 @@ def reshard_in_objects(
     reach("objects.reshard.ended")
     root.note_log_ended(store)
     reach("reshard.noted")
-    if not keep_old:
-        remove_former(root, store)
+    remove_passed(root, store, keep_old=keep_old)
     return report
 
 
-def remove_former(root: StateRoot, store: str) -> int:
-    """Remove what the logs of *store* held that reshards have ended; return how many objects.
+def remove_passed(root: StateRoot, store: str, *, keep_old: bool) -> None:
+    """Remove what no reshard of *store* needs any more, and what its logs held that have ended.
+
+    These stay with *keep_old*. What a reshard has put that may count yet stays as well.
 
     Raises:
         StateStoreError: It cannot be found out, or removed.
     """
-    return root.object_log(store).retire_former()
+    log = root.object_log(store)
+    with suppress(StoreReshardedError):  # another reshard has come, which removes it
+        log.remove_dead()
+    if not keep_old:
+        log.retire_former()
 
 
 def _unowned(log: ObjectLog) -> View:

@@ -24,7 +24,7 @@ from statestores.files.lock_waiting import COMMIT_TIMEOUT_MS
 from statestores.generations import SCRATCH_DIRECTORY
 from statestores.resharding.building import Built
 from statestores.resharding.fence import fenced
-from statestores.resharding.in_objects import remove_former, reshard_in_objects
+from statestores.resharding.in_objects import remove_passed, reshard_in_objects
 from statestores.resharding.left_over import remove_left_over
 from statestores.resharding.next_generation import next_generation, note_batches
 from statestores.resharding.refusals import check_request
@@ -74,7 +74,8 @@ def reshard(
         memory_bytes: About as much memory as rows may take while they are sorted.
         timeout_ms: How long to wait for somebody who has the store open.
         progress: Told how far it has come: each row counts twice, read and written.
-        each: How the work of single partitions is done; by default one after the other, here.
+        each: How the work of single partitions is done; by default one after the other, here. In
+            place in an object store, what is given passes its rows on as objects there.
 
     Raises:
         StoreNotFoundError: There is no such state root or store.
@@ -101,11 +102,12 @@ def reshard(
         entry = source.note_log_ended(store)  # by a reshard that died before it could
     if directory is None and entry.partitions == partitions:
         if in_objects:
-            remove_former(source, store)
+            remove_passed(source, store, keep_old=False)
         else:
             remove_left_over(source, store)
         return _nothing_done(entry)
-    work = Work(source, entry, partitions, memory_bytes, Meter(progress), each or _one_by_one)
+    done_by, is_sent = each or _one_by_one, each is not None
+    work = Work(source, entry, partitions, memory_bytes, Meter(progress), done_by, is_sent)
     if directory is not None:
         target = StateRoot.create(directory)
         return _into_another(work, target, timeout_ms, drop_expired=drop_expired)

@@ -1,53 +1,32 @@
-"""One old partition read in key order, and its rows split by the partition that they go to.
-
-The rows of all new partitions are in one file, in pieces, and an index says which piece is of
-which partition: so neither the open files nor the memory grow with the number of partitions. The
-file is scratch, and nothing waits for the disk.
-"""
+"""One old partition read in key order, and its rows split by the partition that they go to."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
 
-from statestores.arrow.file_access import reporting
 from statestores.arrow.rows.spilled_runs import SpilledRuns
-from statestores.arrow.schemas import row_schema
 from statestores.errors import MisplacedKeyError
-from statestores.files.durable_directory import make_directory
 from statestores.partitioning import partitioner_by_name, placed_elsewhere
 from statestores.reading.partition_places import PartitionPlace
 from statestores.reading.partition_reader import PartitionReader
+from statestores.resharding.exchange import Exchange, Piece, PieceWriter
 from statestores.spi.specification import StoreSpecification
 
-_COMPRESSION = pa.ipc.IpcWriteOptions(compression="lz4")
-
-_PART_OF_MEMORY = 4
+PART_OF_MEMORY = 4
 """What is held for one purpose has this part of the memory allowed: several copies are in use
 while it is sorted."""
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """Some consecutive rows for one new partition, in the file of an old one."""
-
-    at: int
-    """The first byte: an encapsulated Arrow IPC message."""
-
-    bytes: int
-    """How long it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Routed:
     """One old partition, split. Small; made to be sent to whoever builds the new ones."""
 
-    path: Path
-    """The file of the rows."""
+    attempt: str
+    """The attempt that has written the rows."""
 
     pieces: dict[int, tuple[Piece, ...]]
     """Those of each new partition, in key order; none for partitions that get nothing."""
@@ -61,19 +40,18 @@ class Routed:
     stream_time_ms: int | None
     """The stream time of the old partition; ``None`` without one."""
 
-    def batches(
-        self, partition: int, specification: StoreSpecification[Any, Any]
-    ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows for the new *partition*, in key order.
+    def rows_for(self, partition: int) -> int:
+        """Return how many rows the new *partition* gets."""
+        return sum(piece.rows for piece in self.pieces.get(partition, ()))
+
+    def batches(self, partition: int, exchange: Exchange) -> Iterator[pa.RecordBatch]:
+        """Yield the rows for the new *partition*, in key order, from where they are.
 
         Raises:
-            StorageError: The file cannot be read.
+            StorageError: They cannot be read.
         """
-        schema = row_schema(specification.kind)
-        with reporting("read", self.path), pa.OSFile(str(self.path), "rb") as file:
-            for piece in self.pieces.get(partition, ()):
-                file.seek(piece.at)
-                yield pa.ipc.read_record_batch(file.read_buffer(piece.bytes), schema)
+        for piece in self.pieces.get(partition, ()):
+            yield exchange.read(self.attempt, piece)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,8 +73,8 @@ class Route:
     sources: int
     """How many old ones there are, all of which whoever builds a new one reads at once."""
 
-    scratch: Path
-    """Where files may lie that nobody needs afterwards."""
+    exchange: Exchange
+    """Where the rows are put."""
 
     memory_bytes: int
     """How much memory the rows may take, roughly."""
@@ -109,26 +87,18 @@ class Route:
             MisplacedKeyError: A key is in another partition than the partitioner gives it.
             StateStoreError: The partition cannot be read, or a file not be written.
         """
-        directory = self.scratch / f"from-{self.number}-{uuid4().hex}"
-        path = directory / "rows.arrow"
-        with reporting("write into", directory):
-            make_directory(directory)
-        share = max(1, self.memory_bytes // _PART_OF_MEMORY)
-        replay = PartitionReader(self.place, self.specification).replay(
-            runs=SpilledRuns(directory, share)
-        )
-        schema = row_schema(self.specification.kind)
-        with (
-            reporting("write", path),
-            pa.OSFile(str(path), "wb") as file,
-            pa.ipc.new_stream(file, schema, options=_COMPRESSION) as writer,
-        ):
-            split = _Splitter(self, file, writer, share)
+        attempt = f"from-{self.number}-{uuid4().hex}"
+        share = max(1, self.memory_bytes // PART_OF_MEMORY)
+        with self.exchange.writing(attempt, share) as writer:
+            replay = PartitionReader(self.place, self.specification).replay(
+                runs=SpilledRuns(writer.directory, share)
+            )
+            split = _Splitter(self, writer, share)
             for batch in replay.rows():
                 split.add(batch)
             split.write()
         return Routed(
-            path=path,
+            attempt=attempt,
             pieces={number: tuple(pieces) for number, pieces in split.pieces.items()},
             rows=split.rows,
             bytes=split.bytes,
@@ -139,10 +109,9 @@ class Route:
 class _Splitter:
     """Collects rows by their new partition, and writes them when there are enough."""
 
-    def __init__(self, route: Route, file: Any, writer: Any, share: int) -> None:
+    def __init__(self, route: Route, writer: PieceWriter, share: int) -> None:
         self._partitioner = partitioner_by_name(route.specification.partitioner)
         self._route = route
-        self._file = file
         self._writer = writer
         self._share = share
         # Whoever builds a partition holds one piece of each source.
@@ -151,8 +120,6 @@ class _Splitter:
         self._waiting_bytes = 0
         self.pieces: dict[int, list[Piece]] = {}
         self.rows = self.bytes = 0
-        schema = row_schema(route.specification.kind)
-        writer.write_batch(pa.RecordBatch.from_pylist([], schema))  # the schema is written now
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Take the next rows."""
@@ -199,7 +166,4 @@ class _Splitter:
     def _write_partition(self, number: int, rows: pa.Table) -> None:
         size = max(1, rows.num_rows * self._piece_bytes // max(rows.nbytes, 1))
         for batch in rows.combine_chunks().to_batches(max_chunksize=size):
-            at = self._file.tell()
-            self._writer.write_batch(batch)
-            piece = Piece(at, self._file.tell() - at)
-            self.pieces.setdefault(number, []).append(piece)
+            self.pieces.setdefault(number, []).extend(self._writer.add(batch))

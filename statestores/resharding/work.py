@@ -10,6 +10,7 @@ from statestores.errors import StoreMismatchError
 from statestores.failpoints import reach
 from statestores.object_log import ObjectLog
 from statestores.resharding.building import Build, Built
+from statestores.resharding.exchange import DirectoryExchange, Exchange
 from statestores.resharding.fence import Fenced
 from statestores.resharding.routing import Route, Routed
 from statestores.root_document import StoreEntry
@@ -81,6 +82,9 @@ class Work:
     each: Each
     """How the work of single partitions is done."""
 
+    is_sent: bool = False
+    """Whether that is elsewhere, where nobody sees the files of this machine."""
+
     @property
     def store(self) -> str:
         """The store's name."""
@@ -94,15 +98,18 @@ class Work:
         drop_expired: bool,
         objects: ObjectLog | None = None,
         log_id: str = "",
+        exchange: Exchange | None = None,
     ) -> tuple[ReshardReport, list[Built]]:
         """Make the new partitions in the directory *scratch*, or as snapshots of the log *objects*.
 
-        That log need not be there yet; *log_id* is the id that it will have.
+        That log need not be there yet; *log_id* is the id that it will have. Rows are passed on
+        through *exchange*, or else through files in *scratch*.
 
         Raises:
             StoreMismatchError: Rows would expire, and *drop_expired* does not allow it.
             StateStoreError: Something cannot be read or written.
         """
+        exchange = exchange or DirectoryExchange(scratch)
         routes = [
             Route(
                 place=place,
@@ -110,7 +117,7 @@ class Work:
                 specification=self.entry.specification,
                 partitions=self.partitions,
                 sources=len(fenced.places),
-                scratch=scratch,
+                exchange=exchange,
                 memory_bytes=self.memory_bytes,
             )
             for number, place in enumerate(fenced.places)
@@ -127,6 +134,8 @@ class Work:
                 number=number,
                 specification=self.entry.specification,
                 sources=tuple(routed),
+                exchange=exchange,
+                memory_bytes=self.memory_bytes,
                 offset=fenced.offset,
                 position=fenced.position,
                 stream_time_ms=max(times, default=None),

@@ -7,17 +7,18 @@ process, since a connection is dear and there are many calls.
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from statestores.errors import InvalidOptionError, StoreNotFoundError
 from statestores.generations import current_home, resharded
 from statestores.root_document import StoreEntry
+from statestores.spark.sent_storage import SentStorage, storage_at
 from statestores.spark.state_path import require_local_path, staged_store
 from statestores.spi.specification import StoreSpecification
 from statestores.state_root import PartitionDirectory, StateRoot, is_state_root
-from statestores.storage import ObjectStorage, is_storage_url, open_storage
+from statestores.storage import ObjectStorage, is_storage_url
+from statestores.stores_in_objects import read_stores
 
 if TYPE_CHECKING:
     from statestores.object_log import ObjectLog
@@ -65,7 +66,7 @@ class GivenRoot:
                 "the options of an object store are sent to Spark's tasks as JSON, and these hold "
                 "something else; give durations as text, such as '20s'"
             ) from None
-        return cls(_storage_at(path, text).url, text)
+        return cls(storage_at(path, text).url, text)
 
     @property
     def shown(self) -> str:
@@ -91,7 +92,7 @@ class GivenRoot:
 
         Requires: the root is in one.
         """
-        return _storage_at(str(self.place), self.storage)
+        return storage_at(str(self.place), self.storage)
 
     def open(self) -> StateRoot:
         """Open the root.
@@ -100,6 +101,17 @@ class GivenRoot:
             StateStoreError: As `StateRoot.open`.
         """
         return StateRoot.open(self.place, storage_options=self._options())
+
+    def open_to_send(self) -> StateRoot:
+        """Open the root so that what it knows of an object store can be sent to tasks.
+
+        Raises:
+            StateStoreError: As `StateRoot.open`.
+        """
+        if isinstance(self.place, Path):
+            return self.open()
+        storage = SentStorage(str(self.place), self.storage)
+        return StateRoot(storage, read_stores(storage))
 
     def create(self) -> StateRoot:
         """Open the root, made if there is none.
@@ -210,9 +222,3 @@ def store_at(root: GivenRoot, name: str | None) -> StoreEntry:
             f"{error}; a first write to {staged!r} has begun there and is not committed, so nobody "
             "knows its columns: load it when that write has ended"
         ) from error
-
-
-@lru_cache(maxsize=8)
-def _storage_at(url: str, options: str | None) -> ObjectStorage:
-    """Return the storage at *url*; *options* are JSON."""
-    return open_storage(url, None if options is None else json.loads(options))

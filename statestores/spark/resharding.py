@@ -1,19 +1,17 @@
 """A reshard as Spark jobs: one task for each old partition, and then one for each new one."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
 from typing import TypeVar
 
 from pyspark.sql import SparkSession
 
-from statestores.errors import InvalidOptionError
 from statestores.resharding import ReshardReport
 from statestores.resharding import reshard as reshard_store
 from statestores.resharding.reshard import MEMORY_BYTES
+from statestores.spark.given_root import GivenRoot
 from statestores.spark.in_tasks import check_session, in_tasks
 from statestores.spark.state_path import require_local_path
-from statestores.state_root import StateRoot
-from statestores.storage import StorageUrl, is_storage_url
 
 T = TypeVar("T")
 
@@ -28,45 +26,44 @@ def reshard(
     drop_expired: bool = False,
     keep_old: bool = False,
     memory_bytes: int = MEMORY_BYTES,
+    storage_options: Mapping[str, object] | None = None,
 ) -> ReshardReport:
     """Give *store* another number of *partitions*, as `statestores.resharding.reshard` does.
 
-    Tasks of *spark* read the old partitions and write the new ones, so *root* and *to* are
-    directories that the driver and all executors share. The driver has the locks of the store
-    meanwhile, and has the new partitions count. A task that fails is tried again from its beginning
-    and meets nothing of the attempt before.
+    Tasks of *spark* read the old partitions and write the new ones. The driver has what keeps
+    others from writing, and has the new partitions count. A task that fails is tried again from its
+    beginning and meets nothing of the attempt before.
+
+    Directories are those that the driver and all executors share. Of a root in an object store
+    nobody needs one: in place the rows pass from task to task as objects there, of 64 MiB at most,
+    which are removed when the new partitions count (RSH-20, OBJ-50).
 
     Args:
         spark: The session, classic or Connect.
-        root: The directory of the state root.
+        root: The directory of the state root, or its URL in an object store.
         store: The store's name.
         partitions: How many partitions it is to have.
         to: The directory of a state root that gets the store; by default in place.
         drop_expired: Whether rows may go that have expired by the furthest stream time.
-        keep_old: Whether the old partitions stay on disk.
+        keep_old: Whether the old partitions stay on disk, or in the object store.
         memory_bytes: About as much memory as the rows of one task may take.
+        storage_options: How the object store of a URL is reached (`StateRoot.open`); by default as
+            the environment of driver and executors says.
 
     Raises:
         InvalidTypeError: That is no session.
-        InvalidOptionError: A path is of another file system, or the URL of an object store.
+        InvalidOptionError: A path is of another file system, *to* is the URL of an object store, or
+            there are *storage_options*, and *root* is no URL.
         StateStoreError: As `statestores.resharding.reshard`, on the driver.
         PySparkException: A task failed; the store is as it was.
     """
     check_session(spark)
-    if is_storage_url(root):
-        shown = StorageUrl.parse(root)
-        in_place = f"statestores reshard {shown} {store} --partitions {partitions}"
-        raise InvalidOptionError(
-            f"{shown!s} is in an object store, and the tasks of a reshard exchange files in a "
-            f"directory that all of them see; run `{in_place}`, which does it on one machine "
-            "(statestores.resharding.reshard)"
-        )
 
     def each(work: Sequence[Callable[[], T]]) -> Iterable[T]:
         return in_tasks(spark, work)
 
     return reshard_store(
-        StateRoot.open(require_local_path(str(root))),
+        GivenRoot.of(str(root), storage_options).open_to_send(),
         store,
         partitions,
         to=None if to is None else require_local_path(str(to)),

@@ -18,6 +18,7 @@ from statestores.upkeep import ObjectVacuum
 COUNTS = ss.KeyValue("counts", key=ss.utf8, value=ss.int64)
 _PROGRAM = Path(__file__).parent / "kit" / "reshard_writer.py"
 _STEPS = {
+    "objects.reshard.exchanged": False,
     "reshard.routed": False,
     "objects.snapshot.put": False,
     "objects.snapshot.published": False,
@@ -27,6 +28,9 @@ _STEPS = {
     "reshard.noted": True,
 }
 """Where it is killed, and whether the new partitions count then."""
+
+_BY_TASKS = {"objects.reshard.exchanged", "reshard.built", "objects.reshard.ended"}
+"""Where it is that its rows have passed as objects."""
 
 
 def opened(bucket: Bucket) -> ss.StateRoot:
@@ -57,8 +61,13 @@ def content(root: ss.StateRoot) -> dict[str, int]:
     }
 
 
+def passing(bucket: Bucket) -> list[str]:
+    """Return the objects in which rows have passed."""
+    return [each.name for each in bucket.storage().list("counts/") if "/scratch/" in each.name]
+
+
 @pytest.mark.long
-@pytest.mark.spec("RSH-13", "RSH-18", "OBJ-46", "OBJ-47", "OBJ-48")
+@pytest.mark.spec("RSH-13", "RSH-18", "RSH-20", "OBJ-46", "OBJ-47", "OBJ-48", "OBJ-50")
 def test_kills(bucket: Bucket, tmp_path: Path, subtests: pytest.Subtests) -> None:
     """The old partitions are there or the new ones, whole, and writers go on.
 
@@ -76,15 +85,18 @@ def test_kills(bucket: Bucket, tmp_path: Path, subtests: pytest.Subtests) -> Non
             write(opened(bucket), tmp_path, rows)
             before = opened(bucket).store("counts").partitions
             case = {"url": bucket.root, "options": options, "failpoint": failpoint}
-            wanted = 5 - before
-            killed = forked_programs.run(_PROGRAM, json.dumps({**case, "partitions": wanted}))
+            wanted, tasks = 5 - before, failpoint in _BY_TASKS
+            more = {"partitions": wanted, "tasks": tasks}
+            killed = forked_programs.run(_PROGRAM, json.dumps({**case, **more}))
 
             assert killed.returncode == -signal.SIGKILL, killed.stderr
             assert opened(bucket).store("counts").partitions == (wanted if counts else before)
             assert content(opened(bucket)) == expected
+            assert passing(bucket) or not tasks
     write(opened(bucket), tmp_path, {"last": 1})
     state = opened(bucket)
     reshard(state, "counts", state.store("counts").partitions)
+    assert passing(bucket) == []
     vacuum = ObjectVacuum(log=state.object_log("counts"), abandoned_after_ms=-60_000)
     removed = [vacuum().objects for _ in range(3)]
     assert removed[-1] == 0

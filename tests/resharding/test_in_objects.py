@@ -3,14 +3,15 @@
 import itertools
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from command_line import invoke
-from dictionary import SPECIFICATIONS, Written, by_repr, shown
+from dictionary import RETENTION_MS, SPECIFICATIONS, Written, by_repr, shown
 
 import statestores as ss
 from statestores.errors import (
@@ -18,7 +19,9 @@ from statestores.errors import (
     FencedError,
     InvalidArgumentError,
     OffsetOutOfRangeError,
+    StorageError,
     StoreLockedError,
+    StoreMismatchError,
     StoreReshardedError,
     UnsupportedFormatError,
 )
@@ -28,6 +31,7 @@ from statestores.object_log.documents import Batch, End, Staged, unpack_root_ent
 from statestores.object_log.driver import run
 from statestores.object_log.generations.ending import find_end
 from statestores.object_log.writes import commit_staged
+from statestores.partitioning import partitioner_by_name
 from statestores.reading.partition_places import ObjectPartition, place_of
 from statestores.reading.partition_reader import PartitionReader
 from statestores.resharding import reshard
@@ -45,6 +49,7 @@ from statestores.tasks import open_task
 from statestores.tasks.copying.object_source import ObjectSource
 from statestores.verification import verify
 
+T = TypeVar("T")
 LITTLE_MEMORY = 20_000
 INPUT = ss.TopicPartition("input", 0)
 _numbers = itertools.count()
@@ -99,11 +104,18 @@ def names_in(root: StateRoot, prefix: str) -> list[str]:
     return [each.name for each in root.storage.list(prefix)]
 
 
-@pytest.mark.spec("RSH-1", "RSH-2", "RSH-3", "RSH-4", "RSH-5", "RSH-18", "OBJ-49")
+def done_twice(work: Sequence[Callable[[], T]]) -> Iterator[T]:
+    """Do each piece of *work* as tasks may: an attempt is done and lost, and another one comes."""
+    for each in work:
+        each()
+        yield each()
+
+
+@pytest.mark.spec("RSH-1", "RSH-2", "RSH-3", "RSH-4", "RSH-5", "RSH-18", "RSH-20", "OBJ-49")
 def test_the_content_is_that_of_a_dictionary_and_engines_are_made_anew(
     tmp_path: Path, subtests: pytest.Subtests
 ) -> None:
-    """For every kind, in one, three and seven partitions and back, with writes in between.
+    """For every kind, in one, three and two partitions, with writes in between, also by tasks.
 
     The engines on the local disk stay where they are: they are of the same log, and behind it.
     """
@@ -113,8 +125,8 @@ def test_the_content_is_that_of_a_dictionary_and_engines_are_made_anew(
             StateRoot.create(place).add_store(specification, partitions=2)
             written = Written(place, specification, "sqlite", tmp_path / kind)
             written.put(source, 40)
-            for partitions in (1, 3, 2):
-                reshard(place, "kept", partitions, memory_bytes=LITTLE_MEMORY)
+            for partitions, each in ((1, None), (3, done_twice), (2, done_twice)):
+                reshard(place, "kept", partitions, memory_bytes=LITTLE_MEMORY, each=each)
                 assert written.shown() == by_repr(written.model.shown())
                 written.put(source, 12)
                 assert written.shown() == by_repr(written.model.shown())
@@ -125,8 +137,107 @@ def test_the_content_is_that_of_a_dictionary_and_engines_are_made_anew(
 
             assert written.shown() == by_repr(written.model.shown())
             assert [each for each in verify(place) if each.is_failure] == []
+            assert [name for name in names_in(state, "kept/") if "/scratch/" in name] == []
             written.put(source, 10)
             assert written.shown() == by_repr(written.model.shown())
+
+
+class _Tasks:
+    """Tasks whose first attempts die half-way, or are late; and what they have put, once read."""
+
+    def __init__(self, root: StateRoot) -> None:
+        self.root = root
+        self.late: list[Callable[[], object]] = []
+        self.sizes: list[int] = []
+        self.harm: Callable[[str], None] | None = None
+
+    def __call__(self, work: Sequence[Callable[[], T]]) -> Iterator[T]:
+        storage = self.root.storage
+        assert storage is not None
+        found = [each for each in storage.list("kept/") if "/scratch/" in each.name]
+        self.sizes += [each.size for each in found]
+        if found and self.harm is not None:
+            for piece in found:
+                self.harm(piece.name)
+        for each in work:
+            arm("objects.reshard.exchanged", _die, at=2)
+            with suppress(KeyboardInterrupt):
+                each()
+            disarm()
+            yield each()
+        self.late += work
+
+    def passing(self) -> list[str]:
+        """Return the objects in which rows pass."""
+        return [name for name in names_in(self.root, "kept/") if "/scratch/" in name]
+
+
+def _die() -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.spec("RSH-9", "RSH-13", "RSH-20", "OBJ-48", "OBJ-50")
+def test_rows_that_pass_as_objects_count_once_and_go(
+    root: StateRoot, url: str, tmp_path: Path, subtests: pytest.Subtests
+) -> None:
+    """What attempts leave that die half-way or come late is not read, and what is read is whole."""
+    tasks, source, large = _Tasks(root), random.Random(17), 20_000
+    with owner(root, 0, tmp_path / "0") as opened:
+        opened.store.put(b"a", source.randbytes(large))
+        for number in range(40):
+            opened.store.put(next(_keys_of_0(number)), source.randbytes(200))
+        opened.commit()
+    before = shown(url, ss.KeyValue("kept"))
+    storage, log = root.storage, root.object_log("kept")
+    assert storage is not None
+
+    def flip(name: str) -> None:
+        found: Any = storage.read(name)
+        storage.replace(name, found.data[:-9] + b"?" + found.data[-8:], found.tag)
+
+    def shorten(name: str) -> None:
+        found: Any = storage.read(name)
+        storage.replace(name, found.data[:-9], found.tag)
+
+    for harm, message in ((storage.delete, "is gone"), (flip, "damaged"), (shorten, "damaged")):
+        with subtests.test(message):
+            tasks.harm = harm
+            with pytest.raises(StorageError, match=message):
+                reshard(StateRoot.open(url), "kept", 3, memory_bytes=LITTLE_MEMORY, each=tasks)
+            assert names_in(root, log.names.generations) == []
+            assert shown(url, ss.KeyValue("kept")) == before
+    with subtests.test("late"):
+        tasks.harm, tasks.late, tasks.sizes = None, [], []
+        state = StateRoot.open(url)
+        reshard(state, "kept", 3, keep_old=True, memory_bytes=LITTLE_MEMORY, each=tasks)
+        assert tasks.passing() == []
+        limit = LITTLE_MEMORY // 8
+        assert all(size <= limit or size > large for size in tasks.sizes)
+        assert len(tasks.sizes) > 6
+        tasks.late[0]()
+        assert tasks.passing()
+        assert StateRoot.open(url).object_log("kept").vacuum()
+        assert tasks.passing() == []
+        assert shown(url, ss.KeyValue("kept")) == before
+    with subtests.test("expired"):
+        place, window = f"memory://reshards/{next(_numbers)}", SPECIFICATIONS["window"]
+        state = StateRoot.create(place)
+        state.add_store(window, partitions=2)
+        for number, key, time_ms in ((0, b"k5", 100), (1, b"k0", 100 + 2 * RETENTION_MS)):
+            with owner(state, number, tmp_path / f"w{number}") as opened:
+                opened.store.put(key, b"v", time_ms)
+                opened.commit()
+        # The first attempt has put the snapshot, and the second one reads nothing.
+        with pytest.raises(StoreMismatchError, match="1 rows of 'kept' live in a partition"):
+            reshard(place, "kept", 1, each=done_twice)
+        assert reshard(place, "kept", 1, each=done_twice, drop_expired=True).expired == 1
+
+
+def _keys_of_0(number: int) -> Iterator[bytes]:
+    """Yield keys that belong to partition 0 of two."""
+    place = partitioner_by_name("murmur2")
+    keys = (b"%d-%d" % (number, again) for again in itertools.count())
+    return (key for key in keys if place.partition(key, 2) == 0)
 
 
 @pytest.mark.spec("RSH-4", "RSH-6", "RSH-7", "RSH-10", "OBJ-46", "OBJ-48", "OBJ-49")

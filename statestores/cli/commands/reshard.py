@@ -80,7 +80,8 @@ def reshard(
     with the content. With the number that the store has, what a killed reshard has left is removed.
 
     ROOT may be the URL of an object store. Nobody is kept from writing there: a reshard in place
-    raises if somebody does meanwhile, and what they wrote is there.
+    raises if somebody does meanwhile, and what they wrote is there. This machine does all of it;
+    statestores.spark.reshard has Spark's tasks do it.
 
     Example: statestores reshard state/ planes --partitions 8
     """

@@ -3,10 +3,12 @@
 Of a log that has ended stay its end, a checkpoint up to there, and the seals of its owners: they
 keep out whoever has slept since (OBJ-35). What a reshard has put that is not committed is removed
 once no end can name it: because the log that it would end has another one, or because an entry has
-voided it, as what a write has staged (OBJ-16).
+voided it, as what a write has staged (OBJ-16). The rows that it has moved are scratch: nobody needs
+them once its log counts, or has ended, whoever put them and how late (OBJ-50).
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from statestores.object_log.catching_up import catch_up
 from statestores.object_log.checkpoint import Checkpoint
@@ -46,9 +48,10 @@ def retire(names: Names, unique: str) -> Steps[int | None]:
 
 
 def remove_dead(names: Names, listed: Iterable[str]) -> Steps[int]:
-    """Remove what reshards have put that never count; return how many objects.
+    """Remove what reshards have put that nobody needs any more; return how many objects.
 
-    *listed* are names below `Names.generations`, and *names* those of the log that counts.
+    That is all of those that never count, and the rows that the others have moved. *listed* are
+    names below `Names.generations`, and *names* those of the log that counts.
 
     Raises:
         StoreReshardedError: It has ended since.
@@ -58,14 +61,23 @@ def remove_dead(names: Names, listed: Iterable[str]) -> Steps[int]:
     if not listed:
         return 0
     view = yield from catch_up(names, ())
+    checkpoint = view.checkpoint
     gone = [
         name
         for name in listed
-        if never_counts(view.checkpoint, view.void_before, names.generation_of(name))
+        if is_moved(checkpoint, names, name)
+        or never_counts(checkpoint, view.void_before, names.generation_of(name))
     ]
     for name in gone:
         yield Delete(name)
     return len(gone)
+
+
+def is_moved(checkpoint: Checkpoint, names: Names, name: str) -> bool:
+    """Return whether *name* is of rows that a reshard has moved which counts, or did."""
+    generation = names.generation_of(name)
+    made = generation == checkpoint.generation or generation in checkpoint.former
+    return made and name.startswith(replace(names, generation=generation).scratch)
 
 
 def never_counts(checkpoint: Checkpoint, void_before: int, generation: str) -> bool:

@@ -118,9 +118,14 @@ class Written:
         specification: StoreSpecification[bytes, bytes],
         backend: str,
         engines: Path | None = None,
+        storage_options: Mapping[str, object] | None = None,
     ) -> None:
-        """Write into *root*; where that is the URL of an object store, with *engines* there."""
+        """Write into *root*; where that is the URL of an object store, with *engines* there.
+
+        That is reached by *storage_options*.
+        """
         self.root = root
+        self.storage_options = storage_options
         self.engines = engines
         self.specification = specification
         self.model = Model(specification)
@@ -132,7 +137,7 @@ class Written:
 
         The last one is put into every partition, so that all of them are at the same time.
         """
-        state = StateRoot.open(self.root)
+        state = self._open()
         partitions = state.store("kept").partitions
         partitioner = partitioner_by_name(self.specification.partitioner)
         opened = [
@@ -188,7 +193,10 @@ class Written:
 
     def shown(self) -> list[Row]:
         """Return what readers without a lock see of all partitions."""
-        return shown(self.root, self.specification)
+        return shown(self.root, self.specification, self._open())
+
+    def _open(self) -> StateRoot:
+        return StateRoot.open(self.root, storage_options=self.storage_options)
 
 
 def _key_of(partitioner: Any, partitions: int, place: int) -> bytes:

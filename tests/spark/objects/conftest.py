@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-_KIT = str(Path(__file__).parents[2] / "object_log" / "kit")
-if _KIT not in sys.path:
-    sys.path.append(_KIT)
+for _ROOM in ("object_log", "resharding"):
+    _KIT = str(Path(__file__).parents[2] / _ROOM / "kit")
+    if _KIT not in sys.path:
+        sys.path.append(_KIT)
 
-from s3 import Bucket, Server  # noqa: E402  # after the path to it
+from s3 import Bucket, Server  # noqa: E402  # after the paths to it
 
 
 @pytest.fixture(scope="session")

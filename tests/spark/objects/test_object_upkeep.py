@@ -14,7 +14,6 @@ import statestores as ss
 from statestores.errors import InvalidOptionError
 from statestores.reading.partition_places import ObjectPartition
 from statestores.reading.partition_places import snapshots_of as snapshots_of_partition
-from statestores.resharding import reshard
 from statestores.spark import compact, vacuum, write_snapshots
 from statestores.spark import reshard as reshard_by_tasks
 from statestores.spark.given_root import GivenRoot
@@ -25,14 +24,14 @@ from statestores.spark.source.write_plan import plan_write
 RowsOf = Callable[[DataFrame], list[tuple[Any, ...]]]
 
 
-@pytest.mark.spec("OBJ-38", "OBJ-47", "RSH-18", "SNP-25", "SNP-26")
+@pytest.mark.spec("OBJ-38", "OBJ-47", "RSH-18", "RSH-20", "SNP-25", "SNP-26")
 @pytest.mark.timeout(600)
 def test_upkeep_beside_an_owner(
     spark: SparkSession, bucket: Bucket, reached: dict[str, str], rows_of: RowsOf, tmp_path: Path
 ) -> None:
     """Reads begin with what the tasks have written, and as many snapshots stay as are asked for.
 
-    Of a store that was resharded in place, too, which no Spark job does.
+    Of a store that was resharded in place by tasks, too.
     """
     options = json.loads(reached["storageOptions"]) | json.loads(reached["storageSecrets"])
     rows = {f"k{number}": number for number in range(200)}
@@ -68,10 +67,16 @@ def test_upkeep_beside_an_owner(
         ("words", 0, 1),
         ("words", 1, 0),
     ]
-    with pytest.raises(InvalidOptionError, match=r"statestores reshard s3://"):
-        reshard_by_tasks(spark, bucket.root, "words", 3)
+    copy = str(tmp_path / "copy")
+    reshard_by_tasks(spark, bucket.root, "words", 5, to=copy, storage_options=options)
+    copied = spark.read.format("statestores").load(copy)
+    assert dict(rows_of(copied)) == found
+    done = reshard_by_tasks(
+        spark, bucket.root, "words", 3, memory_bytes=10_000, storage_options=options
+    )
     root = ss.StateRoot.open(bucket.root, storage_options=options)
-    reshard(root, "words", 3)
+    assert (len(done.rows), sum(done.rows)) == (3, len(found))
+    assert [each for each in bucket.storage().list("words/") if "/scratch/" in each.name] == []
     assert dict(rows_of(load())) == found
     more = spark.createDataFrame([("more", 1)], "key string, value long").write.options(**reached)
     more = more.format("statestores").mode("append").option("storeName", "words")
@@ -84,6 +89,8 @@ def test_upkeep_beside_an_owner(
     assert root.object_log("words").view(range(3)).checkpoint.former == ("",)
     with pytest.raises(InvalidOptionError, match="as text"):
         vacuum(spark, bucket.root, storage_options={"timeout": timedelta(1)})
+    with pytest.raises(InvalidOptionError, match="is in an object store"):
+        reshard_by_tasks(spark, copy, "words", 3, to=bucket.root)
 
 
 @pytest.mark.spec("OBJ-40")
