@@ -15,8 +15,9 @@ import pytest
 from operator_bugs import BUGS as OPERATOR_BUGS
 from operator_schedules import OperatorSchedule
 from planted_bugs import BUGS, PlantedBug
+from reshard_bugs import BUG_OF_TASKS
 from reshard_bugs import BUGS as RESHARD_BUGS
-from reshard_schedules import ReshardSchedule
+from reshard_schedules import ReshardSchedule, TasksSchedule
 from schedules import Schedule
 
 _SOAK = os.environ.get("STATESTORES_SOAK") == "1"
@@ -77,6 +78,7 @@ def test_no_schedule_loses_doubles_or_tears() -> None:
     "OBJ-45",
     "OBJ-46",
     "OBJ-48",
+    "OBJ-50",
 )
 def test_a_rule_that_is_left_out_is_noticed(subtests: pytest.Subtests) -> None:
     """Each rule is needed, and the schedules would find out: of logs, operators and reshards."""
@@ -89,6 +91,8 @@ def test_a_rule_that_is_left_out_is_noticed(subtests: pytest.Subtests) -> None:
     for name, bug in RESHARD_BUGS.items():
         with subtests.test(name):
             check_noticed(bug, ReshardSchedule)
+    with subtests.test("scratch-too-early"):
+        check_noticed(BUG_OF_TASKS, TasksSchedule)
 
 
 @pytest.mark.spec("OBJ-43", "OBJ-44", "OBJ-45")
@@ -110,7 +114,7 @@ def test_no_schedule_leaves_half_of_a_micro_batch() -> None:
     assert seen["micro-batches"] > 5 * OF_OPERATORS
 
 
-@pytest.mark.spec("RSH-18", "OBJ-46", "OBJ-47", "OBJ-48")
+@pytest.mark.spec("RSH-18", "OBJ-46", "OBJ-47", "OBJ-48", "OBJ-50")
 def test_no_schedule_of_reshards_loses_doubles_or_tears() -> None:
     """Of reshards beside everybody else: what was acknowledged is where the store is in the end.
 
@@ -119,7 +123,7 @@ def test_no_schedule_of_reshards_loses_doubles_or_tears() -> None:
     """
     seen: Counter[str] = Counter()
     for seed in range(OF_RESHARDS):
-        schedule = ReshardSchedule(seed)
+        schedule = (ReshardSchedule, TasksSchedule)[seed % 2](seed)
         schedule.play()
         seen += schedule.counts
         seen["acknowledged"] += len(schedule.acknowledged)

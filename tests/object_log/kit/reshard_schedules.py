@@ -31,6 +31,8 @@ LIVES = 4
 class ReshardSchedule(Schedule):
     """One run of all actors. Each of their lives is a copy that has the names it has opened."""
 
+    by_tasks = False
+
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
         self.memory.execute(Create(ROOT, pack("", may_have_ended=False)))
@@ -91,9 +93,13 @@ class ReshardSchedule(Schedule):
     def reshard(self, view: View, made: Names) -> Steps[None]:
         """Have the log *made* go on behind *view*."""
         ending.check_unowned(self.names, view)
+        if self.by_tasks:
+            yield from settling.settle(made, moved_by(made), made.generation.encode())
         for p in PARTITIONS:
             items = yield from self.content(view, p)
             yield from settling.settle(made, base_of(made, view, p), json.dumps(items).encode())
+        # Where it is so, the task that needs them raises.
+        is_gone = self.by_tasks and (yield Read(moved_by(made))) is None
         begin = max(view.parts[p].end for p in PARTITIONS) + 1
         end = ending.end_behind(view, made.generation, partitions=len(PARTITIONS))
         unique = f"{made.generation}-checkpoint"
@@ -101,6 +107,7 @@ class ReshardSchedule(Schedule):
         yield from self.note(made.generation)
         yield from ending.end_log(self.names, view, end)
         self.check_nothing_between(view, end)
+        assert not is_gone, "rows that a reshard moved were removed, and it counts"
         self.counts["reshards"] += 1
         yield from self.note(None)
         if self.random.random() < 0.7:
@@ -193,7 +200,25 @@ class ReshardSchedule(Schedule):
     def check(self) -> dict[str, dict[int, tuple[int, int]]]:
         """Compare, where the store is in the end."""
         self.names = self.alone(self.opened())
-        return super().check()
+        found = super().check()
+        listed = [name for name in self.memory.objects if "/generations/" in name]
+        self.counts["removed in the end"] += self.alone(retiring.remove_dead(self.names, listed))
+        known = self.alone(settling.read_checkpoint(self.names)).checkpoint
+        counted = {known.generation, *known.former}
+        left = [name for name in self.memory.objects if "/scratch/" in name]
+        assert [name for name in left if self.names.generation_of(name) in counted] == []
+        return found
+
+
+class TasksSchedule(ReshardSchedule):
+    """The same, where rows pass from task to task as objects."""
+
+    by_tasks = True
+
+
+def moved_by(names: Names) -> str:
+    """Return the name of the rows that a reshard moves which makes the log of *names*."""
+    return f"{names.scratch}{names.generation}/0"
 
 
 def pack(log: str, *, may_have_ended: bool) -> bytes:
