@@ -127,8 +127,7 @@ def check_counts(bucket: Bucket, rows: int) -> None:
 def test_a_write_and_a_reshard_whose_executors_die(bucket: Bucket, tmp_path: Path) -> None:
     """A task whose rows are put dies with its executor; they are there once, and are read.
 
-    So are those of a reshard by tasks: of an attempt that has put some of them, and of one that has
-    put a snapshot.
+    So are those of a reshard by tasks, one of which has put a snapshot when its executor dies.
     """
     variables = environment(tmp_path) | {"SPARK_HOME": os.environ["SPARK_HOME"]}
     ended, said = run(short_cluster, bucket, tmp_path, environment=variables, seconds=1_200)
