@@ -104,7 +104,8 @@ def open_on_engine(
     expire by it, for tests. Key-value and versioned stores keep rows that were committed or read
     recently in up to *read_cache_bytes* of memory, or less where *memory_budget* has less; 0 keeps
     none. Stores with a time to live use as much memory to remember when rows expire, and versioned
-    ones half as much in addition.
+    ones half as much in addition. Session stores keep as much of the sessions that were searched,
+    and names of rows in half as much.
 
     Raises:
         InvalidTypeError: The specification is not of a known kind.
@@ -130,8 +131,9 @@ def open_on_engine(
                 engine, specification, durability, _granted(read_cache_bytes, memory_budget)
             )
         if isinstance(specification, Session):
+            both_bytes = _granted(read_cache_bytes + read_cache_bytes // 2, memory_budget)
             return EngineSessionStore(
-                engine, specification, durability, _granted(read_cache_bytes, memory_budget)
+                engine, specification, durability, both_bytes - both_bytes // 3, both_bytes // 3
             )
         raise InvalidTypeError(  # noqa: TRY301  # the engine must be closed for it as well
             "a specification is a KeyValue, a TimestampedKeyValue, a Versioned, a Window or a "

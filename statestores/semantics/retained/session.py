@@ -30,7 +30,9 @@ from statestores.semantics.retained.rows import (
     pack_suffix_and_number,
     unpack_times_from,
 )
+from statestores.semantics.retained.session_cache import Found, SessionCache
 from statestores.semantics.retained.store import EngineRetainedStore, times_of
+from statestores.semantics.rows.closed_rows import ClosedRows
 from statestores.semantics.rows.layout import DATA
 from statestores.semantics.rows.row_cache import DEFAULT_READ_CACHE_BYTES
 from statestores.spi.durability import Durability
@@ -166,12 +168,18 @@ class EngineSessionStore(EngineRetainedStore, SessionReads, SessionStore[bytes, 
         engine: Engine,
         specification: Session[bytes, bytes],
         durability: Durability,
-        memory_bytes: int = DEFAULT_READ_CACHE_BYTES,
+        cache_bytes: int = DEFAULT_READ_CACHE_BYTES,
+        memory_bytes: int = DEFAULT_READ_CACHE_BYTES // 2,
     ) -> None:
-        """Remember names of rows in up to *memory_bytes*."""
+        """Keep sessions of keys that are searched in up to *cache_bytes*.
+
+        In *memory_bytes* it remembers names of rows.
+        """
         rows = RetainedRows(has_number=True)
         retention_ms = specification.retention_ms
+        self._cache = SessionCache(cache_bytes)
         super().__init__(engine, specification, durability, rows, retention_ms, memory_bytes)
+        self._cached = self._cache.by_key
 
     # Writes.
 
@@ -194,7 +202,10 @@ class EngineSessionStore(EngineRetainedStore, SessionReads, SessionStore[bytes, 
         data_key = (
             DATA + key.replace(b"\x00", b"\x00\xff") + pack_suffix_and_number(0, end_ms, start_ms)
         )
+        newest = self._cached.pop(key, None)  # before: an interrupt may come at any place
         self._pending[data_key] = value
+        if newest is not None:
+            self._cache.follow(key, newest, start_ms, end_ms, value)
         if end_ms > self._stream_time:
             self._advance_stream_time(end_ms)
         self._uncommitted_bytes += len(key) + (16 if value is None else 16 + len(value))
@@ -215,6 +226,7 @@ class EngineSessionStore(EngineRetainedStore, SessionReads, SessionStore[bytes, 
         check_keys(key_list)
         check_values(value_list)
         bounds = check_sessions(starts, ends)
+        self._cache.drop(key_list)
         if bounds is None or not self._are_accepted(bounds):
             return sum(map(self._put_checked, key_list, starts, ends, value_list))
         joined = b"".join(key_list)
@@ -228,6 +240,55 @@ class EngineSessionStore(EngineRetainedStore, SessionReads, SessionStore[bytes, 
         data_key = self._rows.data_key(key, end_ms, start_ms)
         return self._put(data_key, value, end_ms, len(key) + self._times_bytes)
 
+    # Reads.
+
+    def find_sessions(
+        self,
+        key: bytes,
+        earliest_end_ms: int | None = None,
+        latest_start_ms: int | None = None,
+        *,
+        reverse: bool = False,
+    ) -> Iterator[SessionRecord[bytes, bytes]]:
+        if type(key) is not bytes:
+            check_key(key)
+        if (
+            type(earliest_end_ms) is not int
+            or type(latest_start_ms) is not int
+            or not 0 <= earliest_end_ms <= MAX_TIME_MS
+            or not 0 <= latest_start_ms <= MAX_TIME_MS
+        ):
+            _check_overlap(earliest_end_ms, latest_start_ms)
+        newest = self._cached.get(key)
+        low_ms = self._horizon + 1
+        if earliest_end_ms is not None and earliest_end_ms > low_ms:
+            low_ms = earliest_end_ms
+        if newest is not None and newest[0] <= low_ms and reverse is False:
+            sessions = newest[1]
+            if sessions and sessions[0][0] < low_ms:
+                sessions = [each for each in sessions if each[0] >= low_ms]
+            return self.count_iterator(self._found(key, sessions, latest_start_ms))
+        rows = self._visible_rows_of(key, earliest_end_ms, None, reverse=reverse)
+        if reverse or not isinstance(rows, list) or not self._cache.takes_next():
+            return self.count_iterator(self._records(rows, latest_start_ms, key))
+        sessions = []
+        for data_key, value in rows:
+            end_ms, start_ms = unpack_times_from(data_key, -_TIMES_BYTES)
+            sessions.append((end_ms, start_ms, value))
+        self._cache.keep(key, low_ms, sessions)
+        return self.count_iterator(self._found(key, sessions, latest_start_ms))
+
+    def _found(
+        self, key: bytes, sessions: list[Found], latest_start_ms: int | None
+    ) -> Generator[SessionRecord[bytes, bytes], None, None]:
+        """Yield those of *sessions* that start by *latest_ms*, as long as the store is open."""
+        for end_ms, start_ms, value in sessions:
+            if not self._open:
+                self.check_open()
+            if latest_start_ms is None or start_ms <= latest_start_ms:
+                yield new_record(SessionRecord, (key, start_ms, end_ms, value))
+        self.check_open()
+
     def read_only(
         self, isolation: Isolation | str = Isolation.READ_COMMITTED
     ) -> ReadOnlySessionStore[bytes, bytes]:
@@ -239,6 +300,14 @@ class EngineSessionStore(EngineRetainedStore, SessionReads, SessionStore[bytes, 
         )
 
     # Changes.
+
+    def replay(self, changes: Changes) -> None:
+        self._cache.forget()
+        super().replay(changes)
+
+    def load(self, changes: Changes, *, stream_time_ms: int | None = None) -> None:
+        self._cache.forget()
+        super().load(changes, stream_time_ms=stream_time_ms)
 
     def _changes(
         self,
@@ -267,3 +336,13 @@ class EngineSessionStore(EngineRetainedStore, SessionReads, SessionStore[bytes, 
 
     def _take_note_of(self, numbers: list[int]) -> None:
         """Do nothing: the numbers are starts."""
+
+    # What the common part asks for.
+
+    def _forget_cached(self) -> None:
+        super()._forget_cached()
+        self._cache.forget()
+
+    def _close_pending(self, closed: ClosedRows) -> None:
+        super()._close_pending(closed)
+        self._cache.forget()

@@ -142,6 +142,36 @@ class Life(RuleBasedStateMachine):
         else:
             self.fail(fault)
 
+    @rule(
+        key=st.integers(0, len(KEYS) - 1),
+        ago=st.none() | st.integers(0, 12),
+        ahead=st.none() | st.integers(-3, 3),
+    )
+    def search(self, key: int, ago: int | None, ahead: int | None) -> None:
+        """Find sessions of a key as who merges events does, again and again."""
+        if self.kind != "session":
+            return
+        earliest = None if ago is None else max(0, self.now - ago * ago)
+        latest = None if ahead is None else max(0, self.now + ahead)
+        found = [
+            (each.end_ms, each.start_ms, each.value)
+            for each in self.store.find_sessions(KEYS[key], earliest, latest)
+        ]
+
+        assert found == [
+            each
+            for each in self.sessions_of(KEYS[key], earliest or 0)
+            if latest is None or each[1] <= latest
+        ]
+
+    def sessions_of(self, key: bytes, earliest_ms: int) -> list[tuple[int, int, bytes]]:
+        """Return end, start and value of the visible sessions that end at a time or later."""
+        return [
+            (end_ms, start_ms, value)
+            for (its_key, end_ms, start_ms), value in self.model.visible()
+            if its_key == key and end_ms >= earliest_ms
+        ]
+
     @rule()
     def commit(self) -> None:
         """Commit; then the rows are what the layout says."""
@@ -201,6 +231,17 @@ class Life(RuleBasedStateMachine):
         """The store shows what the model has."""
         if hasattr(self, "store"):
             assert self.found() == self.expected()
+
+    @invariant()
+    def remembers_what_there_is(self) -> None:
+        """What a session store keeps of a key, to be found without a look at the engine, is so."""
+        if not hasattr(self, "store") or self.kind != "session":
+            return
+        visible_ms = self.store._horizon + 1
+        for key, (from_ms, sessions) in self.store._cached.items():
+            kept = [each for each in sessions if each[0] >= max(from_ms, visible_ms)]
+
+            assert kept == self.sessions_of(key, from_ms)
 
     def teardown(self) -> None:
         """Let everything expire: the row of the last put remains, with its name."""

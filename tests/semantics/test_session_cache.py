@@ -1,0 +1,112 @@
+"""Sessions that a store keeps in memory once they were searched: whatever changes them, it shows.
+
+The twin of each store keeps none, and asks its engine for every search.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from statestores.errors import StateStoreError
+from statestores.registry import load_backend
+from statestores.semantics import open_on_engine
+from statestores.semantics.retained.session_cache import MOST_SESSIONS, SessionCache
+from statestores.spi import Changes, Durability, Session
+from statestores_conformance.subjects.faulty_engine import Fault, FaultyEngine, KeptOpen, Moment
+
+KEYS = (b"a", b"a\x00", b"b")
+SESSION = Session("sessions", retention_ms=1_000)
+
+
+def _fail(store: Any, moment: Moment) -> None:
+    store._engine.plan(Fault(call="apply", at=1, moment=moment))
+    with pytest.raises(StateStoreError):
+        store.commit({})
+    store._engine.plan(None)
+
+
+def _fail_and_take_back(store: Any) -> None:
+    _fail(store, Moment.BEFORE)
+    store.rollback()
+
+
+CHANGES: dict[str, Callable[[Any], object]] = {
+    "a put": lambda store: store.put(b"a", 95, 115, b"new"),
+    "a put of the same session": lambda store: store.put(b"a", 90, 110, b"new"),
+    "a removal": lambda store: store.remove(b"a", 90, 110),
+    "a late put": lambda store: store.put(b"a", 10, 15, b"new"),
+    "a put that leaps": lambda store: store.put(b"b", 1_100, 1_100, b"new"),
+    "columns": lambda store: store.put_many([b"a"] * 2, [90, 95], [110, 115], [None, b"new"]),
+    "late columns": lambda store: store.put_many(
+        [b"b", b"a"], [1_105, 90], [1_105, 110], [b"x"] * 2
+    ),
+    "a replay": lambda store: store.replay(Changes([b"a"], [None], [90], end_times_ms=[110])),
+    "a load": lambda store: store.load(Changes([b"a"], [None], [90], end_times_ms=[110])),
+    "a commit": lambda store: store.commit({}),
+    "a commit that leaps": lambda store: (store.put(b"b", 1_110, 1_110, b"x"), store.commit({})),
+    "a rollback": lambda store: store.rollback(),
+    "a commit that fails": lambda store: _fail(store, Moment.BEFORE),
+    "a commit that comes about and fails": lambda store: _fail(store, Moment.AFTER),
+    "a failure and a rollback": _fail_and_take_back,
+    "an emptied store": lambda store: store.truncate(),
+}
+
+
+@contextmanager
+def _store(cache_bytes: int) -> Iterator[Any]:
+    """Open a store with committed and pending sessions."""
+    engine = FaultyEngine(KeptOpen(load_backend("memory").open("unused")))
+    with open_on_engine(
+        engine, SESSION, durability=Durability.PROCESS_CRASH, read_cache_bytes=cache_bytes
+    ) as store:
+        for key in KEYS:
+            store.put(key, 0, 10, b"1")
+            store.put(key, 20, 30, b"2")
+            store.put(key, 40, 100, b"3")
+        store.commit({})
+        store.put(b"a", 90, 110, b"pending")
+        store.remove(b"b", 40, 100)
+        yield store
+
+
+def _found(store: Any, earliest_ms: int | None) -> list[list[Any]]:
+    return [list(store.find_sessions(key, earliest_ms, 1_200)) for key in KEYS]
+
+
+@pytest.mark.spec("SES-10")
+def test_a_search_shows_every_change(subtests: pytest.Subtests) -> None:
+    """After each change of a store a search finds what it finds without anything in memory."""
+    for what, change in CHANGES.items():
+        for earliest_ms in (None, 15, 31, 105):
+            with (
+                subtests.test(what, earliest_ms=earliest_ms),
+                _store(0) as twin,
+                _store(1 << 20) as store,
+            ):
+                for _ in range(2):
+                    assert _found(store, 31) == _found(twin, 31)
+                assert set(store._cached) == set(KEYS)
+                for each in (store, twin):
+                    change(each)
+
+                assert _found(store, earliest_ms) == _found(twin, earliest_ms)
+                assert _found(store, earliest_ms) == _found(twin, earliest_ms)
+
+
+def test_memory_for_sessions_is_bounded() -> None:
+    """Of a key the newest sessions are kept, of keys those that were used last."""
+    cache = SessionCache(10_000)
+    for number in range(100):
+        cache.keep(b"%03d" % number, 0, [(end, 0, b"v" * 100) for end in range(5)])
+
+    assert 0 < cache._held_bytes <= 10_000
+    assert list(cache.by_key)[-1] == b"099"
+    assert all(len(found) == MOST_SESSIONS for _, found in cache.by_key.values())
+    for key in list(cache.by_key):
+        cache.follow(key, cache.by_key.pop(key), 0, 9, b"w")
+        cache.follow(key, cache.by_key.pop(key), 0, 9, None)
+    cache.drop(list(cache.by_key))
+
+    assert cache._held_bytes == 0
