@@ -104,8 +104,8 @@ def open_on_engine(
     expire by it, for tests. Key-value and versioned stores keep rows that were committed or read
     recently in up to *read_cache_bytes* of memory, or less where *memory_budget* has less; 0 keeps
     none. Stores with a time to live use as much memory to remember when rows expire, and versioned
-    ones half as much in addition. Session stores keep as much of the sessions that were searched,
-    and names of rows in half as much.
+    ones half as much in addition. Window stores that are read keep rows in as much, session
+    stores the sessions that were searched, and both names of rows in as much again.
 
     Raises:
         InvalidTypeError: The specification is not of a known kind.
@@ -126,15 +126,12 @@ def open_on_engine(
             both_bytes = _granted(read_cache_bytes + read_cache_bytes // 2, memory_budget)
             cache = RowCache(both_bytes - both_bytes // 3)
             return EngineVersionedStore(engine, specification, durability, cache, both_bytes // 3)
-        if isinstance(specification, Window):
-            return EngineWindowStore(
-                engine, specification, durability, _granted(read_cache_bytes, memory_budget)
-            )
-        if isinstance(specification, Session):
-            both_bytes = _granted(read_cache_bytes + read_cache_bytes // 2, memory_budget)
-            return EngineSessionStore(
-                engine, specification, durability, both_bytes - both_bytes // 3, both_bytes // 3
-            )
+        if isinstance(specification, Window | Session):
+            both_bytes = _granted(2 * read_cache_bytes, memory_budget)
+            shares = both_bytes - both_bytes // 2, both_bytes // 2
+            if isinstance(specification, Window):
+                return EngineWindowStore(engine, specification, durability, *shares)
+            return EngineSessionStore(engine, specification, durability, *shares)
         raise InvalidTypeError(  # noqa: TRY301  # the engine must be closed for it as well
             "a specification is a KeyValue, a TimestampedKeyValue, a Versioned, a Window or a "
             f"Session, got {specification!r}"

@@ -3,14 +3,14 @@
 Time is divided into spans, a 64th of the retention each. What a commit puts into a span is named in
 one group (`name_groups`), unless this opening has named it before. Invariants:
 
-* What is remembered as named was committed by this opening in a group of its span. A failure, a
-  rollback in doubt, and a commit past the write buffer make it forget.
-* Of a span up to the *frontier*, what was named is not known: it was written before this opening,
-  or forgotten. Its rows are named one by one, in rows that replace themselves. So within one
-  opening each row is named twice at most, however often it is put.
+* What is remembered as named was committed by this opening in a group of its span (`named_spans`).
+  A failure, a rollback in doubt, and a commit past the write buffer make it forget.
+* Where it is not known what was named, since it was written before this opening, or is forgotten,
+  rows are named one by one, in rows that replace themselves. So within one opening each row is
+  named twice at most, however often it is put.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from statestores.semantics.retained.name_groups import (
     FEWEST_NAMES,
@@ -18,15 +18,8 @@ from statestores.semantics.retained.name_groups import (
     groups_of,
     pack_names,
 )
+from statestores.semantics.retained.named_spans import NamedSpans, Rows
 from statestores.semantics.retained.rows import NEVER, TIME_BYTES, RetainedRows, pack_time
-
-Rows = dict[bytes, bytes | None]
-
-SPANS_PER_RETENTION = 64
-"""A row stays a span longer than it must, at most: a 64th of the retention."""
-
-_BYTES_OF_A_NAME = 100
-"""What a name takes in memory besides its bytes: as an object, and its place in a set."""
 
 _FREE_DEATHS = 256
 _NAMES_FOR_EACH_DEATH = 4
@@ -42,45 +35,15 @@ _FEWEST_ROWS = 24
 class Naming:
     """The names that this opening of one store has given."""
 
-    __slots__ = (
-        "_bytes",
-        "_deaths",
-        "_frontier",
-        "_most_bytes",
-        "_named",
-        "_rows",
-        "_span_ms",
-        "_spans",
-        "_staged",
-        "_staged_bytes",
-    )
+    __slots__ = ("_deaths", "_named", "_rows", "_spans", "committed", "forget")
 
-    def __init__(self, rows: RetainedRows, retention_ms: int, most_bytes: int | None) -> None:
-        """Know nothing of what the store has; remember names in up to *most_bytes* of memory.
-
-        ``None``: each put is that of a new row, and nothing need be remembered.
-        """
+    def __init__(self, rows: RetainedRows, spans: NamedSpans) -> None:
+        """Know nothing of what the store has; remember in *spans* what is named."""
         self._rows = rows
-        self._most_bytes = most_bytes
-        self._span_ms = max(1, retention_ms // SPANS_PER_RETENTION)
+        self._spans = spans
         self._named = self._deaths = 0
-        self.forget()
-
-    def forget(self) -> None:
-        """Know nothing of what was named so far."""
-        self._frontier: int | None = None
-        self._spans: dict[int, set[bytes]] = {}
-        self._bytes = 0
-        self._staged: list[tuple[int, list[bytes], int]] = []
-        self._staged_bytes = 0
-
-    def committed(self) -> None:
-        """Remember what the last batch named: it is committed."""
-        for span, names, size in self._staged:
-            if self._frontier is None or span > self._frontier:
-                self._spans.setdefault(span, set()).update(names)
-                self._bytes += size
-        self._staged = []
+        self.forget = spans.forget
+        self.committed = spans.committed
 
     @staticmethod
     def has_groups_for(rows: int) -> bool:
@@ -102,7 +65,7 @@ class Naming:
         last commit: no stored row has a later time. Groups are numbered from *first_group* on, and
         the number of the next one is returned too, and the lowest time in the index.
         """
-        self._begin_batch(committed_ms)
+        self._spans.begin(committed_ms)
         batch = dict(pending)
         if not self.has_groups_for(len(batch)):
             lowest = self._name_each(batch, horizon_ms)
@@ -111,56 +74,67 @@ class Naming:
         if by_span is None:
             by_span = self._by_span(batch, pending, horizon_ms)
         time_ms = None if bounds_ms is None or bounds_ms[0] < bounds_ms[1] else bounds_ms[0]
-        index, next_group, lowest = self._index_of(by_span, batch, time_ms, horizon_ms, first_group)
+        index, next_group, lowest = self._index_of(
+            by_span, batch, list(batch.values()), time_ms, horizon_ms, first_group
+        )
         batch.update(index)
         return batch, next_group, int.from_bytes(lowest)
 
     def index_of(
         self,
         keys_by_time: Sequence[tuple[int, list[bytes]]],
+        values: list[bytes | None],
         horizon_ms: int,
         committed_ms: int,
         first_group: int,
     ) -> tuple[Rows, int, int]:
         """Return the rows of the index for the keys of visible rows, none of which is a deletion.
 
-        Requires: no key comes twice, and `has_groups_for` so many. The rest as of `batch_of`.
+        *values* are in the order of the keys. Requires: no key comes twice, and `has_groups_for` so
+        many. The rest as of `batch_of`.
         """
-        self._begin_batch(committed_ms)
+        self._spans.begin(committed_ms)
         by_span: dict[int, list[bytes]] = {}
         for time_ms, keys in keys_by_time:
-            span = time_ms // self._span_ms
+            span = time_ms // self._spans.span_ms
             by_span[span] = by_span[span] + keys if span in by_span else keys
+        batch: Rows = {}
+        if len(by_span) > 1 and self._spans.keeps_rows:
+            every = [key for _, keys in keys_by_time for key in keys]
+            batch = dict(zip(every, values, strict=True))
         only_ms = keys_by_time[0][0] if len(keys_by_time) == 1 else None
-        index, next_group, lowest = self._index_of(by_span, {}, only_ms, horizon_ms, first_group)
+        index, next_group, lowest = self._index_of(
+            by_span, batch, values, only_ms, horizon_ms, first_group
+        )
         return index, next_group, int.from_bytes(lowest)
-
-    def _begin_batch(self, committed_ms: int) -> None:
-        self._staged, self._staged_bytes = [], 0
-        if self._frontier is None:
-            self._frontier = committed_ms // self._span_ms
 
     def _index_of(
         self,
         by_span: Mapping[int, list[bytes]],
         batch: Rows,
+        values: list[bytes | None],
         time_ms: int | None,
         horizon_ms: int,
         next_group: int,
     ) -> tuple[Rows, int, bytes]:
         """Return rows of the index, the number of the next group, and the lowest time.
 
-        All rows are of *time_ms*, unless it is ``None``. *batch* has those that are deleted.
+        All rows are of *time_ms*, unless it is ``None``. *values* are those of all keys, in their
+        order if they are of one span; *batch* has all rows, unless they are that and none of them
+        is a deletion.
         """
-        if self._spans:
-            self._drop_expired(horizon_ms)
+        self._spans.drop_expired(horizon_ms)
         only = None if time_ms is None else pack_time(time_ms)
-        has_deletions = None in batch.values()
+        has_deletions = None in values
+        in_order = values if len(by_span) == 1 else None
         index: Rows = {}
         lowest = NEVER
         for span, keys in by_span.items():
             fresh, single = self._divided(span, keys, batch, has_deletions=has_deletions)
-            for part in self._groups(span, fresh) if fresh else ():
+            fresh_bytes = len(b"".join(fresh))
+            self._named += len(fresh)
+            self._spans.stage(span, fresh, fresh_bytes, keys, in_order, batch)
+            for part in groups_of(fresh, fresh_bytes) if fresh else ():
                 time = only or self._rows.highest_time(part)
                 index[group_key(time, next_group)] = pack_names(part)
                 next_group += 1
@@ -185,6 +159,8 @@ class Naming:
             if time < visible:
                 del batch[data_key]
             else:
+                if self._spans.rows:
+                    self._spans.stage_row(int.from_bytes(time), data_key, batch[data_key])
                 batch[index_key] = None if batch[data_key] is None else b""
                 if time < lowest:  # noqa: PLR1730  # a call costs a tenth
                     lowest = time
@@ -196,8 +172,8 @@ class Naming:
         """Return what `_by_span` does, if all rows are known to be visible and of one span."""
         if bounds_ms is None or bounds_ms[0] <= horizon_ms:
             return None
-        span = bounds_ms[0] // self._span_ms
-        return {span: list(batch)} if bounds_ms[1] // self._span_ms == span else None
+        span = bounds_ms[0] // self._spans.span_ms
+        return {span: list(batch)} if bounds_ms[1] // self._spans.span_ms == span else None
 
     def _by_span(
         self, batch: Rows, pending: Mapping[bytes, bytes | None], horizon_ms: int
@@ -207,7 +183,7 @@ class Naming:
         # numbers, and those of the same span as the one before need no look-up.
         time_from = -self._rows.time_from_end
         time_to = (time_from + TIME_BYTES) or None
-        span_ms = self._span_ms
+        span_ms = self._spans.span_ms
         visible = pack_time(max(0, horizon_ms + 1))
         # Most commits are of one span; of others, the first and the last row mostly tell.
         first, last = next(iter(batch)), next(reversed(batch))
@@ -243,9 +219,9 @@ class Naming:
         self, span: int, keys: list[bytes], batch: Rows, *, has_deletions: bool
     ) -> tuple[list[bytes], list[bytes]]:
         """Return which *keys* of *span* to name in a group, and which one by one."""
-        if self._frontier is None or span <= self._frontier:
+        if not self._spans.is_known(span):
             return [], keys
-        known = self._spans.get(span)
+        known = self._spans.names_of(span)
         fresh = keys
         if known is not None and not known.isdisjoint(keys):
             fresh = [key for key in keys if key not in known]
@@ -261,46 +237,3 @@ class Naming:
         if len(fresh) < FEWEST_NAMES or is_dying:
             return [], single + fresh
         return fresh, single
-
-    def _groups(self, span: int, fresh: list[bytes]) -> Iterator[Sequence[bytes]]:
-        """Note that groups name *fresh* rows of *span*; return which rows each of them names."""
-        name_bytes = len(b"".join(fresh))
-        self._named += len(fresh)
-        if self._most_bytes is not None:
-            size = name_bytes + _BYTES_OF_A_NAME * len(fresh)
-            self._staged.append((span, fresh, size))
-            self._staged_bytes += size
-            self._make_room(span, self._most_bytes)
-        return groups_of(fresh, name_bytes)
-
-    def _make_room(self, span: int, most_bytes: int) -> None:
-        """Forget earlier spans for what is staged up to *span*, and *span* too if need be."""
-        excess = self._bytes + self._staged_bytes - most_bytes
-        if excess <= 0:
-            return
-        for earlier in sorted(self._spans):
-            if earlier >= span or excess <= 0:
-                break
-            self._frontier = earlier
-            excess -= self._drop(earlier)
-        if excess > 0:
-            self._frontier = span
-            if span in self._spans:
-                self._drop(span)
-
-    def _drop_expired(self, horizon_ms: int) -> None:
-        """Forget the spans of which nothing is visible any more: nothing is put there again."""
-        first = (horizon_ms + 1) // self._span_ms
-        for span in [span for span in self._spans if span < first]:
-            self._drop(span)
-
-    def _drop(self, span: int) -> int:
-        """Forget what was named in *span*; return the bytes of it."""
-        size = _size_of(self._spans.pop(span))
-        self._bytes -= size
-        return size
-
-
-def _size_of(names: Collection[bytes]) -> int:
-    """Return what *names* take in memory, about."""
-    return sum(map(len, names)) + _BYTES_OF_A_NAME * len(names)

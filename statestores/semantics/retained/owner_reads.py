@@ -54,11 +54,11 @@ class OwnerReads(RetainedReads, TimedStore):
     ) -> list[bytes | None]:
         if not self._open:
             self.check_open()
-        if not self._has_pending_writes():
+        found = self._known_values(keys, data_keys, times_ms)
+        if found is None:
             self._engine_gets += len(data_keys)
-            found: list[Any] = self._engine.get_many(data_keys)
+            found = self._engine.get_many(data_keys)
         else:
-            found = self._pending_values(keys, data_keys, times_ms)
             places = [place for place, each in enumerate(found) if each is ABSENT]
             self._engine_gets += len(places)
             stored = self._engine.get_many([data_keys[place] for place in places])
@@ -68,13 +68,18 @@ class OwnerReads(RetainedReads, TimedStore):
         self._below_horizon += hidden
         return values
 
-    def _pending_values(
+    def _known_values(
         self,
         keys: list[bytes],  # for a kind that keeps some elsewhere
         data_keys: list[bytes],
         times_ms: list[int],  # likewise
-    ) -> list[Any]:
-        """Return the pending values of rows, `ABSENT` for those that have none."""
+    ) -> list[Any] | None:
+        """Return the values of rows for which the engine need not be asked, `ABSENT` for others.
+
+        ``None`` if it must be asked for all of them.
+        """
+        if not self._has_pending_writes():
+            return None
         return list(map(self._pending.get, data_keys, repeat(ABSENT)))
 
     def _visible_rows(

@@ -169,7 +169,7 @@ class EngineSessionStore(EngineRetainedStore, SessionReads, SessionStore[bytes, 
         specification: Session[bytes, bytes],
         durability: Durability,
         cache_bytes: int = DEFAULT_READ_CACHE_BYTES,
-        memory_bytes: int = DEFAULT_READ_CACHE_BYTES // 2,
+        memory_bytes: int = DEFAULT_READ_CACHE_BYTES,
     ) -> None:
         """Keep sessions of keys that are searched in up to *cache_bytes*.
 

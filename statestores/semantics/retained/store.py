@@ -18,6 +18,7 @@ from statestores.semantics.every_kind.arguments import (
 )
 from statestores.semantics.every_kind.sorted_rows import SortedRows
 from statestores.semantics.retained.column_rows import RetainedBatch
+from statestores.semantics.retained.named_spans import NamedSpans
 from statestores.semantics.retained.naming import Naming
 from statestores.semantics.retained.owner_reads import OwnerReads
 from statestores.semantics.retained.progress import RetainedProgress, read_retained_progress
@@ -66,12 +67,15 @@ class EngineRetainedStore(OwnerReads):
         durability: Durability,
         rows: RetainedRows,
         retention_ms: int,
-        remembered_bytes: int | None,
+        name_bytes: int | None,
+        row_bytes: int = 0,
     ) -> None:
+        """Remember names of rows in *name_bytes* of memory, and committed rows in *row_bytes*."""
         super().__init__(engine, specification, durability)
         self._rows = rows
         self._retention_ms = retention_ms
-        self._naming = Naming(rows, retention_ms, remembered_bytes)
+        self._spans = NamedSpans(retention_ms, name_bytes, row_bytes)
+        self._naming = Naming(rows, self._spans)
         self._buffer = WriteBuffer()
         self._pending: dict[bytes, bytes | None] = self._buffer.rows
         self._of_keys = RowsOfKeys(self._pending, rows.suffix_bytes)

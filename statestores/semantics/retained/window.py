@@ -1,6 +1,6 @@
 """The window store over an engine: rows whose time is the window's start."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 from statestores.errors import InvalidArgumentError
@@ -16,6 +16,8 @@ from statestores.semantics.every_kind.arguments import (
     isolation_of,
 )
 from statestores.semantics.retained.column_rows import ColumnRows, RetainedBatch
+from statestores.semantics.retained.named_spans import NOT_KEPT
+from statestores.semantics.retained.owner_reads import ABSENT
 from statestores.semantics.retained.reads import PendingRows
 from statestores.semantics.retained.rows import SUFFIX_BYTES, RetainedRows, unnumbered_key
 from statestores.semantics.retained.rows_by_start import PendingWindows, RowsByStart, flat_rows
@@ -59,18 +61,28 @@ class EngineWindowStore(EngineRetainedStore, WindowReads, WindowStore[bytes, byt
         engine: Engine,
         specification: Window[bytes, bytes],
         durability: Durability,
+        cache_bytes: int = DEFAULT_READ_CACHE_BYTES,
         memory_bytes: int = DEFAULT_READ_CACHE_BYTES,
     ) -> None:
-        """Remember names of rows in up to *memory_bytes*."""
+        """Keep committed rows in up to *cache_bytes*.
+
+        In *memory_bytes* it remembers names of other rows.
+        """
         has_number = specification.retain_duplicates
         rows = RetainedRows(has_number=has_number)
         # A duplicate is a row of its own, which is put once.
-        remembered_bytes = None if has_number else memory_bytes
+        name_bytes = None if has_number else memory_bytes
         retention_ms = specification.retention_ms
-        super().__init__(engine, specification, durability, rows, retention_ms, remembered_bytes)
+        super().__init__(
+            engine, specification, durability, rows, retention_ms, name_bytes, cache_bytes
+        )
         self._window = specification
         self._window_size_ms = specification.window_size_ms
         self._has_number = has_number
+        self._gets_before = 0  # how often the engine had been asked by the last commit
+        self._committed = self._spans.rows
+        """Committed rows by the span of their start, without those that have expired."""
+        self._span_ms = self._spans.span_ms
         self._by_start: RowsByStart = {}
         self._newest_rows: dict[bytes, bytes | None] = {}
         self._newest_start: int | None = None
@@ -206,9 +218,8 @@ class EngineWindowStore(EngineRetainedStore, WindowReads, WindowStore[bytes, byt
     # Reads.
 
     def fetch(self, key: bytes, start_ms: int) -> bytes | None:
-        if type(key) is not bytes:
+        if type(key) is not bytes or type(start_ms) is not int or not 0 <= start_ms <= MAX_TIME_MS:
             check_key(key)
-        if type(start_ms) is not int or not 0 <= start_ms <= MAX_TIME_MS:
             check_time("start_ms", start_ms)
         if self._has_number:
             return super().fetch(key, start_ms)
@@ -222,6 +233,11 @@ class EngineWindowStore(EngineRetainedStore, WindowReads, WindowStore[bytes, byt
             if self._pending and data_key in self._pending:
                 found = self._pending[data_key]
             elif start_ms > self._horizon:
+                if self._committed:
+                    rows = self._committed.get(start_ms // self._span_ms)
+                    value = rows.get(data_key, NOT_KEPT) if rows else NOT_KEPT
+                    if value is not NOT_KEPT:
+                        return value
                 self._engine_gets += 1
                 return self._engine_get(data_key)
         if start_ms > self._horizon:
@@ -229,15 +245,27 @@ class EngineWindowStore(EngineRetainedStore, WindowReads, WindowStore[bytes, byt
         self._below_horizon += 1
         return None
 
-    def _pending_values(
+    def _known_values(
         self, keys: list[bytes], data_keys: list[bytes], times_ms: list[int]
-    ) -> list[Any]:
-        found = super()._pending_values(keys, data_keys, times_ms)
-        if by_start := self._by_start:
-            nothing: dict[bytes, bytes | None] = {}
+    ) -> list[Any] | None:
+        found = super()._known_values(keys, data_keys, times_ms)
+        nothing: dict[bytes, bytes | None] = {}
+        if (by_start := self._by_start) and found is not None:
             rows = [by_start.get(start_ms, nothing) for start_ms in times_ms]
             found = [
                 waiting.get(key, each) for waiting, key, each in zip(rows, keys, found, strict=True)
+            ]
+        if committed := self._committed:
+            span_ms = self._span_ms
+            rows = [committed.get(start_ms // span_ms, nothing) for start_ms in times_ms]
+            kept: Iterable[Any] = (
+                each.get(data_key, NOT_KEPT) for each, data_key in zip(rows, data_keys, strict=True)
+            )
+            kept = [ABSENT if each is NOT_KEPT else each for each in kept]
+            if found is None:
+                return kept
+            found = [
+                other if each is ABSENT else each for each, other in zip(found, kept, strict=True)
             ]
         return found
 
@@ -305,6 +333,8 @@ class EngineWindowStore(EngineRetainedStore, WindowReads, WindowStore[bytes, byt
         return bool(self._by_start or self._pending)
 
     def _named_rows(self, horizon_ms: int) -> tuple[RetainedBatch, int, int]:
+        # Rows that are only written would take time and memory.
+        self._spans.takes_new = self._engine_gets != self._gets_before
         columns = self._columns_to_commit(horizon_ms)
         if columns is None:
             latest_start, starts = self._latest_start, self._starts.copy()
@@ -313,8 +343,9 @@ class EngineWindowStore(EngineRetainedStore, WindowReads, WindowStore[bytes, byt
             return found
         keys_by_start, values = columns
         batch = ColumnRows([key for _, keys in keys_by_start for key in keys], values)
+        progress = self._progress
         index, next_group, lowest = self._naming.index_of(
-            keys_by_start, horizon_ms, self._progress.stream_time_ms, self._progress.next_group
+            keys_by_start, values, horizon_ms, progress.stream_time_ms, progress.next_group
         )
         batch.update(index)
         return batch, next_group, lowest
@@ -348,6 +379,7 @@ class EngineWindowStore(EngineRetainedStore, WindowReads, WindowStore[bytes, byt
     def _forget_pending(self, *, committed: bool) -> None:
         self._newest_start = None
         self._by_start = {}
+        self._gets_before = self._engine_gets
         super()._forget_pending(committed=committed)
 
     def _close_pending(self, closed: ClosedRows) -> None:

@@ -18,7 +18,7 @@ import pytest
 from statestores.errors import CommitConflictError, StateStoreError, StoreClosedError
 from statestores.registry import load_backend
 from statestores.semantics import open_on_engine
-from statestores.semantics.retained import name_groups, naming, progress
+from statestores.semantics.retained import name_groups, named_spans, naming, progress
 from statestores.semantics.rows.layout import DATA, END
 from statestores.spi import Durability, Engine, Session, Window
 from statestores.verification.engine_rows import examine_rows
@@ -106,7 +106,7 @@ class Life:
 
     def put(self) -> None:
         """Put rows one by one, or as columns; time goes on, by some spans or not at all."""
-        span_ms = max(1, self.retention_ms // naming.SPANS_PER_RETENTION)
+        span_ms = max(1, self.retention_ms // named_spans.SPANS_PER_RETENTION)
         self.now = min(LATEST_MS, self.now + self.draw.choice((0, 1, 2, 5, 9)) * span_ms)
         deletions = self.draw.choice((0, 0, 0.1, 0.6))
         puts = [self.drawn_put(deletions) for _ in range(self.draw.choice((1, 3, 23, 24, 60)))]

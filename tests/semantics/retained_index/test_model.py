@@ -7,6 +7,7 @@ time at the end has to leave nothing but what was put last.
 
 import copy
 import os
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from statestores.errors import StateStoreError
 from statestores.registry import load_backend
 from statestores.semantics import open_on_engine
 from statestores.semantics.retained import name_groups, naming, progress
+from statestores.semantics.retained.named_spans import NOT_KEPT
 from statestores.semantics.rows.layout import DATA, END
 from statestores.spi import Durability, Session, Window
 from statestores.verification.engine_rows import examine_rows
@@ -164,6 +166,19 @@ class Life(RuleBasedStateMachine):
             if latest is None or each[1] <= latest
         ]
 
+    @rule(looks=st.lists(st.tuples(st.integers(0, len(KEYS)), st.integers(0, 12)), max_size=20))
+    def look(self, looks: list[tuple[int, int]]) -> None:
+        """Fetch windows as who aggregates does: from then on their rows are kept."""
+        if self.kind != "window":
+            return
+        keys = [b"a\x000" if key == len(KEYS) else KEYS[key] for key, _ in looks]
+        starts = [max(0, self.now - ago * ago) for _, ago in looks]
+        visible = {(key, start_ms): value for (key, start_ms, _), value in self.model.visible()}
+        expected = [visible.get(window) for window in zip(keys, starts, strict=True)]
+
+        assert list(map(self.store.fetch, keys, starts)) == expected
+        assert self.store.fetch_many(keys, starts) == expected
+
     def sessions_of(self, key: bytes, earliest_ms: int) -> list[tuple[int, int, bytes]]:
         """Return end, start and value of the visible sessions that end at a time or later."""
         return [
@@ -233,11 +248,18 @@ class Life(RuleBasedStateMachine):
             assert self.found() == self.expected()
 
     @invariant()
-    def remembers_what_there_is(self) -> None:
-        """What a session store keeps of a key, to be found without a look at the engine, is so."""
-        if not hasattr(self, "store") or self.kind != "session":
+    def keeps_what_there_is(self) -> None:
+        """What a store keeps in memory, to be found without a look at the engine, is so."""
+        if not hasattr(self, "store") or self.kind == "duplicates":
             return
         visible_ms = self.store._horizon + 1
+        if self.kind == "window":
+            for data_key, value in chain.from_iterable(
+                rows.items() for rows in self.store._committed.values()
+            ):
+                if value is not NOT_KEPT and self.store._rows.time_of(data_key) >= visible_ms:
+                    assert value == self.engine.get(data_key)
+            return
         for key, (from_ms, sessions) in self.store._cached.items():
             kept = [each for each in sessions if each[0] >= max(from_ms, visible_ms)]
 

@@ -1,0 +1,209 @@
+"""What one opening has named in groups of the index, by spans of time, and the newest of its rows.
+
+Of the newest spans the rows themselves are kept, if the store is read: the owner of a window store
+finds them here, and their keys are the names. Of other spans the names alone are kept, and of the
+earliest nothing. Invariants:
+
+* a row that is kept is as the engine has it, ``None`` where it has none: each commit brings up what
+  is here of the rows that it changes, however it names them. Rows that have expired are removed
+  from the engine alone, and nobody reads them;
+* of a span up to the *frontier* nothing is here: what was named there was named before this
+  opening, or is forgotten.
+"""
+
+from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
+
+from statestores.semantics.rows.write_buffer import total_bytes
+
+Rows = dict[bytes, bytes | None]
+
+SPANS_PER_RETENTION = 64
+"""A row stays a span longer than it must, at most: a 64th of the retention."""
+
+_BYTES_OF_A_NAME = 100
+"""What a name takes in memory besides its bytes: as an object, and its place in a set."""
+
+_BYTES_OF_A_VALUE = 60
+"""The same of a value, with what a place in a dictionary takes beyond one in a set."""
+
+NOT_KEPT = bytes(bytearray(b"not kept"))
+"""In place of the value of a row of which only the name is kept: this very object."""
+
+_Staged = tuple[int, list[bytes], int, list[bytes], Sequence[bytes | None]]
+"""A span, what is named there for the first time and its bytes; keys of rows to keep, values."""
+
+
+class NamedSpans:
+    """The names and rows, and how much memory they take."""
+
+    __slots__ = (
+        "_frontier",
+        "_kept_from",
+        "_most_name_bytes",
+        "_most_row_bytes",
+        "_name_bytes",
+        "_names",
+        "_row_bytes",
+        "_staged",
+        "rows",
+        "span_ms",
+        "takes_new",
+    )
+
+    def __init__(self, retention_ms: int, most_name_bytes: int | None, most_row_bytes: int) -> None:
+        """Know nothing of what the store has.
+
+        *most_row_bytes* of memory are for rows, 0 if none are to be kept, and *most_name_bytes* for
+        names alone; ``None``: each put is that of a new row, and nothing need be remembered.
+        """
+        self.span_ms = max(1, retention_ms // SPANS_PER_RETENTION)
+        """How much time a span has: the one of a time is their quotient."""
+        self.rows: dict[int, Rows] = {}
+        """The rows that are kept, by span. It is never replaced."""
+        self.takes_new = False
+        """Whether to keep rows of spans of which none are kept so far."""
+
+        self._most_name_bytes = most_name_bytes
+        self._most_row_bytes = most_row_bytes
+        self.forget()
+
+    def forget(self) -> None:
+        """Know nothing of what was named so far."""
+        self.rows.clear()
+        self._names: dict[int, set[bytes]] = {}
+        self._name_bytes = self._row_bytes = 0
+        self._frontier: int | None = None
+        self._kept_from = 0
+        self._staged: list[_Staged] = []
+
+    def begin(self, committed_ms: int) -> None:
+        """Stage nothing yet; what was there before this opening is up to *committed_ms*."""
+        self._staged = []
+        if self._frontier is None:
+            self._frontier = committed_ms // self.span_ms
+
+    @property
+    def keeps_rows(self) -> bool:
+        """Whether `stage` may have to be told the values of rows."""
+        return bool(self.rows) or self._takes_any
+
+    @property
+    def _takes_any(self) -> bool:
+        return self.takes_new and self._most_row_bytes > 0
+
+    def is_known(self, span: int) -> bool:
+        """Return whether all that was named in *span* is here."""
+        return self._frontier is not None and span > self._frontier
+
+    def names_of(self, span: int) -> AbstractSet[bytes] | None:
+        """Return what was named in *span*, which is known; ``None`` for nothing."""
+        rows = self.rows.get(span)
+        return self._names.get(span) if rows is None else rows.keys()
+
+    def stage(
+        self,
+        span: int,
+        fresh: list[bytes],
+        fresh_bytes: int,
+        keys: list[bytes],
+        values: Sequence[bytes | None] | None,
+        batch: Rows,
+    ) -> None:
+        """Have the batch name *fresh* rows in groups, among the *keys* of *span* that it changes.
+
+        Their values are *values*, in the order of the keys, or else in *batch*.
+        """
+        if self._most_name_bytes is None:
+            return
+        rows = self.rows.get(span)
+        changed: list[bytes] = []
+        theirs: Sequence[bytes | None] = []
+        if rows is not None or (self._takes_any and span >= self._kept_from):
+            changed = keys
+            if len(fresh) < len(keys):
+                known = self.names_of(span)
+                again = [key for key in keys if key in known] if known else []
+                if len(again) < len(keys):
+                    changed = fresh + again
+            if changed is keys and values is not None:
+                theirs = values
+            elif changed:
+                of = batch or dict(zip(keys, values or (), strict=True))
+                theirs = [of[key] for key in changed]
+        if fresh or changed:
+            self._staged.append((span, fresh, fresh_bytes, changed, theirs))
+
+    def stage_row(self, time_ms: int, key: bytes, value: bytes | None) -> None:
+        """Have the batch change the row *key*, which is named by itself."""
+        span = time_ms // self.span_ms
+        if key in self.rows.get(span, ()):
+            self._staged.append((span, [], 0, [key], [value]))
+
+    def committed(self) -> None:
+        """Remember what the last batch named and changed: it is committed."""
+        for span, fresh, fresh_bytes, changed, values in self._staged:
+            rows = self.rows.get(span)
+            if rows is None and changed:
+                names = self._names.pop(span, set())
+                rows = self.rows[span] = dict.fromkeys(names, NOT_KEPT)
+                moved = _size_of(names)
+                self._name_bytes -= moved
+                self._row_bytes += moved
+            size = fresh_bytes + _BYTES_OF_A_NAME * len(fresh)
+            if rows is not None:
+                rows.update(zip(changed, values, strict=True))
+                self._row_bytes += size + _bytes_of(values)
+            else:
+                self._names.setdefault(span, set()).update(fresh)
+                self._name_bytes += size
+        self._staged = []
+        if self._row_bytes > self._most_row_bytes:
+            self._keep_fewer_rows()
+        if self._most_name_bytes is not None and self._name_bytes > self._most_name_bytes:
+            self._keep_fewer_names(self._most_name_bytes)
+
+    def _keep_fewer_rows(self) -> None:
+        """Keep the names alone of the earliest spans, until the rows take three quarters."""
+        # Counted anew: what was replaced since is in the sum too.
+        sizes = {span: _size_of_rows(rows) for span, rows in self.rows.items()}
+        self._row_bytes = sum(sizes.values())
+        for span in sorted(sizes):
+            if self._row_bytes <= self._most_row_bytes * 3 // 4:
+                break
+            names = self._names[span] = set(self.rows.pop(span))
+            self._name_bytes += _size_of(names)
+            self._row_bytes -= sizes[span]
+            self._kept_from = span + 1
+
+    def _keep_fewer_names(self, most_bytes: int) -> None:
+        """Forget the names of the earliest spans, until the others take no more than they may."""
+        for span in sorted(self._names):
+            if self._name_bytes <= most_bytes:
+                break
+            self._frontier = span
+            self._name_bytes -= _size_of(self._names.pop(span))
+
+    def drop_expired(self, horizon_ms: int) -> None:
+        """Forget the spans of which nothing is visible any more: nothing is put there again."""
+        first = (horizon_ms + 1) // self.span_ms
+        for span in [span for span in self._names if span < first]:
+            self._name_bytes -= _size_of(self._names.pop(span))
+        for span in [span for span in self.rows if span < first]:
+            self._row_bytes -= _size_of_rows(self.rows.pop(span))
+
+
+def _size_of(names: Iterable[bytes]) -> int:
+    """Return what *names* take in memory, about."""
+    sizes = list(map(len, names))
+    return sum(sizes) + _BYTES_OF_A_NAME * len(sizes)
+
+
+def _size_of_rows(rows: Rows) -> int:
+    """Return what *rows* take in memory, about."""
+    return _size_of(rows) + _bytes_of(list(rows.values()))
+
+
+def _bytes_of(values: Sequence[bytes | None]) -> int:
+    """Return what *values* take in memory, about."""
+    return total_bytes(list(values)) + _BYTES_OF_A_VALUE * len(values)

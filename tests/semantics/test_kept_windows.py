@@ -1,0 +1,148 @@
+"""Rows that a window store keeps in memory once it is read: whatever changes them, it shows.
+
+The twin of each store keeps none, and asks its engine for every fetch.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from statestores.errors import StateStoreError
+from statestores.registry import load_backend
+from statestores.semantics import open_on_engine
+from statestores.semantics.retained.named_spans import NOT_KEPT
+from statestores.spi import Changes, Durability, Window
+from statestores_conformance.subjects.faulty_engine import Fault, FaultyEngine, KeptOpen, Moment
+
+KEYS = [b"%02d" % number for number in range(30)]
+STARTS = [640, 650, 700, 800]
+WINDOW = Window("windows", retention_ms=640, window_size_ms=10)
+
+
+def _put(store: Any, start_ms: int, value: bytes | None, count: int = len(KEYS)) -> None:
+    for key in KEYS[:count]:
+        store.put(key, value, start_ms)
+
+
+def _put_and_commit(store: Any, start_ms: int, value: bytes | None, count: int = len(KEYS)) -> None:
+    _put(store, start_ms, value, count)
+    store.commit({})
+
+
+def _delete_and_put(store: Any) -> None:
+    _put_and_commit(store, 700, None)
+    _put_and_commit(store, 700, b"new")
+
+
+def _gathered(store: Any) -> None:
+    _put(store, 700, b"new")
+    list(store.fetch_all(first_ms=700))
+    store.commit({})
+
+
+def _fail(store: Any, moment: Moment) -> None:
+    _put(store, 700, b"new")
+    store._engine.plan(Fault(call="apply", at=1, moment=moment))
+    with pytest.raises(StateStoreError):
+        store.commit({})
+    store._engine.plan(None)
+
+
+def _fail_and_take_back(store: Any) -> None:
+    _fail(store, Moment.BEFORE)
+    store.rollback()
+
+
+def _roll_back(store: Any) -> None:
+    _put(store, 700, b"new")
+    store.rollback()
+
+
+def _replay(store: Any) -> None:
+    store.replay(Changes(list(KEYS), [b"new", None] * 15, [700] * 30))
+    store.commit({})
+
+
+CHANGES: dict[str, Callable[[Any], object]] = {
+    "pending puts": lambda store: _put(store, 700, b"new"),
+    "puts": lambda store: _put_and_commit(store, 700, b"new"),
+    "puts of rows": _gathered,
+    "few puts": lambda store: _put_and_commit(store, 700, b"new", 2),
+    "one deletion": lambda store: _put_and_commit(store, 700, None, 1),
+    "deletions": lambda store: _put_and_commit(store, 700, None),
+    "deletions and puts": _delete_and_put,
+    "late puts": lambda store: _put_and_commit(store, 650, b"new"),
+    "puts that leap": lambda store: _put_and_commit(store, 1_300, b"new"),
+    "puts that leap far": lambda store: _put_and_commit(store, 9_000, b"new"),
+    "columns": lambda store: (store.put_many(KEYS, [b"x"] * 30, [700] * 30), store.commit({})),
+    "a replay": _replay,
+    "a rollback": _roll_back,
+    "a commit that fails": lambda store: _fail(store, Moment.BEFORE),
+    "a commit that comes about and fails": lambda store: _fail(store, Moment.AFTER),
+    "a failure and a rollback": _fail_and_take_back,
+    "an emptied store": lambda store: store.truncate(),
+}
+
+
+@contextmanager
+def _store(cache_bytes: int) -> Iterator[Any]:
+    """Open a store with windows, which have been read since the first of them was put."""
+    engine = FaultyEngine(KeptOpen(load_backend("memory").open("unused")))
+    with open_on_engine(
+        engine, WINDOW, durability=Durability.PROCESS_CRASH, read_cache_bytes=cache_bytes
+    ) as store:
+        for start_ms in (10, *STARTS):  # before the first one it is not known what was named
+            store.fetch(b"nothing", start_ms)
+            _put_and_commit(store, start_ms, b"%d" % start_ms)
+        yield store
+
+
+def _found(store: Any) -> list[bytes | None]:
+    found = [store.fetch(key, start_ms) for start_ms in STARTS for key in KEYS]
+    for start_ms in STARTS:
+        found += store.fetch_many(KEYS, [start_ms] * len(KEYS))
+    return found
+
+
+@pytest.mark.spec("WIN-9", "WIN-24")
+def test_a_fetch_shows_every_change(subtests: pytest.Subtests) -> None:
+    """After each change of a store a fetch gives what it gives without anything in memory."""
+    for what, change in CHANGES.items():
+        with subtests.test(what), _store(0) as twin, _store(1 << 20) as store:
+            assert _found(store) == _found(twin)
+            kept = [row for rows in store._committed.values() for row in rows.values()]
+            assert len(kept) == len(KEYS) * len(STARTS)
+            assert not twin._committed
+            for each in (store, twin):
+                change(each)
+
+            assert _found(store) == _found(twin)
+            for each in (store, twin):
+                _put_and_commit(each, 810, b"810", 1)
+            assert _found(store) == _found(twin)
+
+
+def test_rows_are_kept_of_a_store_that_is_read(subtests: pytest.Subtests) -> None:
+    """Rows that are only written take no memory but their names'; what does not fit is names."""
+    with _store(12_000) as store:
+        with subtests.test("the newest are kept"):
+            kept = store._spans._row_bytes
+
+            assert 0 < kept <= 12_000
+            assert {start_ms // 10 for start_ms in STARTS} - set(store._committed)
+            assert max(STARTS) // 10 in store._committed
+        with subtests.test("of a store that is not read, names"):
+            _put_and_commit(store, 1_000, b"x")
+
+            assert 100 not in store._committed
+            assert store._spans._names[100]
+        with subtests.test("names become rows"):
+            store.fetch(KEYS[0], 1_000)
+            _put_and_commit(store, 1_000, b"y", 25)
+            rows = store._committed[100].values()
+
+            assert sorted(rows) == sorted([NOT_KEPT] * 5 + [b"y"] * 25)
+            assert store.fetch_many(KEYS, [1_000] * 30) == [b"y"] * 25 + [b"x"] * 5
+            assert store.fetch(KEYS[29], 1_000) == b"x"
