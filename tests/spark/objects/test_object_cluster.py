@@ -122,6 +122,7 @@ def check_counts(bucket: Bucket, rows: int) -> None:
     assert changes_and_content(bucket, "counts", COUNTED)[1] == counted
 
 
+@pytest.mark.long
 @pytest.mark.spec("OBJ-26", "OBJ-27", "OBJ-28", "OBJ-50", "RSH-20")
 @pytest.mark.timeout(1_300)
 def test_a_write_and_a_reshard_whose_executors_die(bucket: Bucket, tmp_path: Path) -> None:
