@@ -10,6 +10,9 @@ from typing import TypeAlias
 
 from statestores.errors import InvalidArgumentError, InvalidTypeError
 
+Form: TypeAlias = tuple[tuple[str, str | int], ...]
+"""What makes windows other windows, by name."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeWindows:
@@ -23,6 +26,11 @@ class TimeWindows:
 
     grace_ms: int = 0
     """How late a record may come."""
+
+    @property
+    def form(self) -> Form:
+        """What windows of another form must not be mixed with; lateness is none of it."""
+        return ("windows", "aligned"), ("size_ms", self.size_ms), ("advance_ms", self.advance_ms)
 
     @property
     def least_retention_ms(self) -> int:
@@ -55,6 +63,11 @@ class SlidingWindows:
     """How late a record may come."""
 
     @property
+    def form(self) -> Form:
+        """What windows of another form must not be mixed with; lateness is none of it."""
+        return ("windows", "sliding"), ("difference_ms", self.difference_ms)
+
+    @property
     def least_retention_ms(self) -> int:
         """For how long a store has to keep windows: a late record looks two differences back."""
         return 2 * self.difference_ms + self.grace_ms + 2
@@ -78,6 +91,11 @@ class SessionWindows:
 
     grace_ms: int = 0
     """How late a record may come."""
+
+    @property
+    def form(self) -> Form:
+        """What windows of another form must not be mixed with; lateness is none of it."""
+        return ("windows", "session"), ("gap_ms", self.gap_ms)
 
     @property
     def least_retention_ms(self) -> int:

@@ -30,6 +30,7 @@ def equal_key_join(
             ),
             name=f"{name}.{'left' if is_left else 'right'}",
             stores=(*left._stores, *right._stores),
+            form=(),
         )
         for this, that, is_left in ((left, right, True), (right, left, False))
     )

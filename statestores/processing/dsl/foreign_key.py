@@ -52,6 +52,8 @@ def foreign_key_join(
         name=f"{name}.subscribe",
         stores=of_inner,
         own_keys=own_keys,
+        form=(),
+        follows_rows=True,
     )
     arrived = builder.repartition(
         subscribed, f"{name}-subscription", raw, raw, partitioner=_partitioner(right)
@@ -88,6 +90,7 @@ def foreign_key_join(
         name=name,
         stores=(*left._stores, *of_inner),
         own_keys=own_keys,
+        form=(),
         co_partitioned=(back, left._node),
     )
 

@@ -194,7 +194,13 @@ class GroupedTable(Generic[K, V]):
         name = own.name
         parent = self._repartitioned(own)
         node = self._builder.step(
-            kind, (parent,), lambda: TableAggregate(fold, name), name=name, stores=(own,)
+            kind,
+            (parent,),
+            lambda: TableAggregate(fold, name),
+            name=name,
+            stores=(own,),
+            form=(),
+            follows_rows=True,
         )
         return _table(self._builder, node, own, fold)
 
@@ -210,6 +216,8 @@ class GroupedTable(Generic[K, V]):
             name=name,
             stores=(own, values),
             own_keys=(values.name,),
+            form=(),
+            follows_rows=True,
         )
         return _table(self._builder, node, own, fold)
 
@@ -241,6 +249,7 @@ def aggregated(
                 lambda fold=fold: Aggregate(fold, name),  # type: ignore[misc]
                 name=purpose,
                 stores=(own,),
+                form=(),
             )
         )
     node = sides[0]

@@ -73,6 +73,7 @@ def with_stream(
                 name=f"{chosen}.{side}",
                 stores=kept,
                 own_keys=() if waiting is None else (waiting.name,),
+                form=(("before_ms", window.before_ms), ("after_ms", window.after_ms)),
                 settings=(
                     ("before_ms", str(window.before_ms)),
                     ("after_ms", str(window.after_ms)),

@@ -317,7 +317,12 @@ class Table(TableNode[K, V]):
         """Return the table whose changes *node* gives, kept in *store*."""
         kept = store.name
         node = self._builder.step(
-            "keep", (node,), lambda: TableStore(kept), name=f"{kept}.keep", stores=(store,)
+            "keep",
+            (node,),
+            lambda: TableStore(kept),
+            name=f"{kept}.keep",
+            stores=(store,),
+            follows_rows=True,
         )
         return Table(
             self._builder,
@@ -362,8 +367,8 @@ class Table(TableNode[K, V]):
         if store is not None:
             lookup, stores = stored_lookup(store.name, versioned=False), (store,)
         chosen = name or (None if store is None else store.name)
-        own = () if store is None else (store,)
-        node = self._builder.step(kind, (self._node,), make, name=chosen, stores=own)
+        own: Any = {} if store is None else {"stores": (store,), "follows_rows": True}
+        node = self._builder.step(kind, (self._node,), make, name=chosen, **own)
         return Table(
             self._builder,
             node,

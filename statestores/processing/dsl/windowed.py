@@ -171,6 +171,7 @@ class WindowedStream(Generic[K, V]):
         builder, windows, name = self._group._builder, self._windows, own.name
         pending = KeyValue(f"{name}-pending") if emission.on_close else None
         waiting = None if pending is None else pending.name
+        grace = ("grace_ms", windows.grace_ms)  # longer, it would open what has come out as closed
         sides = []
         for number, (part, fold) in enumerate(parts):
             purpose = name if len(parts) == 1 else f"{name}-{number}"
@@ -183,6 +184,7 @@ class WindowedStream(Generic[K, V]):
                     name=purpose,
                     stores=(own, *(() if pending is None else (pending,))),
                     own_keys=() if waiting is None else (waiting,),
+                    form=windows.form if pending is None else (*windows.form, grace),
                     settings=(("windows", repr(windows)), ("emit", repr(emission))),
                 )
             )

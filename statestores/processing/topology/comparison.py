@@ -1,14 +1,16 @@
 """What a topology leaves behind, as plain values, and whether another one can go on from it.
 
 Internal topics and stores outlive a process. A change that renames or retypes them would begin anew
-beside the old state without a word, so it is refused (PRC-6).
+beside the old state without a word, so it is refused (PRC-6); and so is one that goes on from
+stores which lack what it needs, or mean something else (PRC-105).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 from statestores.errors import InvalidArgumentError, TopologyMismatchError
 from statestores.processing.topology.graph import Graph
+from statestores.processing.topology.node import Node
 from statestores.serdes import serde_by_name
 from statestores.spi.serde import why_unreadable
 
@@ -38,7 +40,35 @@ def describe(graph: Graph) -> Description:
             part.name: sorted(topic.name for topic in part.source_topics)
             for part in graph.sub_topologies
         },
+        "homes": {
+            store.name: part.name
+            for part in graph.sub_topologies
+            for store in part.stores
+            if store != part.task_store
+        },
+        "steps": {
+            node.name: {
+                "kind": node.kind,
+                "form": None if node.form is None else dict(node.form),
+                "keeps": sorted(store.name for store in node.stores),
+                "rows_of": sorted(set(rows_before(graph, node))) if node.follows_rows else [],
+            }
+            for node in graph.nodes
+            if node.form is not None or node.follows_rows
+        },
     }
+
+
+def rows_before(graph: Graph, node: Node) -> Iterator[str]:
+    """Yield the stores of the steps that keep something and are next before *node*.
+
+    The way there leads through internal topics too.
+    """
+    for before in graph.before(node):
+        if before.stores:
+            yield from (store.name for store in before.stores)
+        else:
+            yield from rows_before(graph, before)
 
 
 def differences(before: Description, after: Description) -> list[str]:
@@ -57,9 +87,47 @@ def differences(before: Description, after: Description) -> list[str]:
             new = after[field].get(name)
             if new is None:
                 found.append(f"the {word} {name!r} is gone")
+            elif field == "parts" and new != old:
+                found.append(f"the part {name!r} read {_listed(old)} and now reads {_listed(new)}")
             elif new != old and not _evolved(old, new):
                 found.append(f"the {word} {name!r} was {old!r} and is now {new!r}")
-    return found
+    return [*found, *_moved(before, after), *_other_meanings(before, after)]
+
+
+def _moved(before: Description, after: Description) -> Iterator[str]:
+    """Say which stores are those of other tasks now, whose keys and input are others."""
+    for store, old in before.get("homes", {}).items():  # of an earlier version
+        new = after["homes"].get(store, old)
+        if new != old:
+            yield f"the store {store!r} belonged to the part {old!r} and now belongs to {new!r}"
+
+
+def _other_meanings(before: Description, after: Description) -> Iterator[str]:
+    """Say which steps would go on from rows that mean something else, or lack some (PRC-105)."""
+    if "steps" not in before:  # of an earlier version
+        return
+    for name, new in after["steps"].items():
+        old = before["steps"].get(name)
+        if old is None:
+            if missing := [store for store in new["rows_of"] if store in before["stores"]]:
+                yield (
+                    f"the step {name!r} is new and follows {_listed(missing)}, of whose rows it "
+                    "would lack those that are there; a topology of its own reads all of them"
+                )
+        elif new["form"] is not None:
+            if new["kind"] != old["kind"]:
+                yield f"the step {name!r} was {old['kind']!r} and is now {new['kind']!r}"
+            elif new["form"] != old["form"] and new["keeps"] == old["keeps"]:
+                yield f"the step {name!r} was by {old['form']!r} and is now by {new['form']!r}"
+            if more := [store for store in new["keeps"] if store not in before["stores"]]:
+                yield (
+                    f"the step {name!r} now keeps {_listed(more)} as well, which would lack what "
+                    "has come before"
+                )
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(map(repr, names))
 
 
 def _evolved(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:

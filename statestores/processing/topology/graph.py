@@ -158,6 +158,12 @@ class Graph:
                 ahead += each.parents
         return found
 
+    def before(self, node: Node) -> list[Node]:
+        """Return the steps that give *node* what it is given, if only through an internal topic."""
+        if node.is_internal and node.reads is not None:
+            return [each for each in self.nodes if each.writes == node.reads]
+        return [each for each in self.nodes if each.name in node.parents]
+
     def task_count(self, part: SubTopology, partitions: Mapping[str, int]) -> int:
         """Return how many tasks run *part*: one for each partition of its widest topic."""
         if part.is_global:

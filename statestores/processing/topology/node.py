@@ -53,5 +53,12 @@ class Node:
     co_partitioned: tuple[str, ...] = ()
     """Nodes whose records have to be partitioned alike, because this one joins them."""
 
+    form: tuple[tuple[str, str | int], ...] | None = None
+    """By what it makes its rows, with `kind`: a step that goes on from rows of another form would
+    mix two meanings in one store (PRC-6). ``None`` of a step whose rows bear any change."""
+
+    follows_rows: bool = False
+    """Whether its rows are made of those of a table: it has to see them from the first on."""
+
     settings: tuple[tuple[str, str], ...] = field(default=())
     """What else is worth printing."""
