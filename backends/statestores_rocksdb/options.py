@@ -6,6 +6,20 @@ from enum import Enum
 from statestores.errors import InvalidOptionError
 from statestores.spi import MemoryBudget
 
+_MOST_BYTES = 1 << 40
+"""More is a mistake, and RocksDB has no numbers above 2^63."""
+
+_BOUNDS = {
+    "block_cache_bytes": (0, _MOST_BYTES),
+    "block_bytes": (1024, 1 << 30),
+    "write_buffer_bytes": (64 * 1024, _MOST_BYTES),
+    "bloom_bits_per_key": (0, 1024),
+    # Each is a thread. RocksDB ends the process when the system has no more of them.
+    "max_background_jobs": (1, 256),
+    "max_open_files": (16, (1 << 31) - 1),
+}
+"""The least and the most of each number. RocksDB would silently correct what is beyond, or fail."""
+
 
 class Compression(Enum):
     """How blocks of pairs are compressed on disk."""
@@ -76,26 +90,14 @@ class RocksDBOptions:
     engine has its own memory."""
 
     def __post_init__(self) -> None:
-        """Refuse what RocksDB would silently correct or fail on.
+        """Refuse what is out of `_BOUNDS`.
 
         Raises:
             InvalidOptionError: A number is out of bounds.
         """
-        _check("block_cache_bytes", self.block_cache_bytes, 0, _MOST_BYTES)
-        _check("block_bytes", self.block_bytes, 1024, 1 << 30)
-        _check("write_buffer_bytes", self.write_buffer_bytes, 64 * 1024, _MOST_BYTES)
-        _check("bloom_bits_per_key", self.bloom_bits_per_key, 0, 1024)
-        # Each is a thread. RocksDB ends the process when the system has no more of them.
-        _check("max_background_jobs", self.max_background_jobs, 1, 256)
-        if self.max_open_files is not None:
-            _check("max_open_files", self.max_open_files, 16, (1 << 31) - 1)
-
-
-_MOST_BYTES = 1 << 40
-"""More is a mistake, and RocksDB has no numbers above 2^63."""
-
-
-def _check(name: str, value: int, first: int, last: int) -> None:
-    if not first <= value <= last:
-        side = f"at least {first}" if value < first else f"at most {last}"
-        raise InvalidOptionError(f"option {name!r} must be {side}, got {value!r}")
+        for name, (first, last) in _BOUNDS.items():
+            value: int | None = getattr(self, name)
+            if value is not None and not first <= value <= last:
+                raise InvalidOptionError(
+                    f"option {name!r} must be from {first} to {last}, got {value!r}"
+                )
