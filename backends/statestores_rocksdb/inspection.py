@@ -105,18 +105,17 @@ def _cut(logs: list[Path], offset: int) -> None:
 
 
 def _break_after(structure: LogStructure, newer: list[LogStructure]) -> str:
-    """Return how the batches of *newer* logs do not follow, or nothing when they do."""
-    follower = next((each for each in newer if each.first_sequence is not None), None)
-    if follower is None:
+    """Return how the batches of *newer* logs do not follow, or nothing when they do.
+
+    A log that was cut within a batch does not have its number, so the number tells of both.
+    """
+    begins = next((each.first_sequence for each in newer if each.first_sequence is not None), None)
+    if begins in {None, structure.next_sequence}:
         return ""
-    if structure.is_cut or structure.first_sequence is None:
-        return "at its end: it is cut short, and there is a newer log"
-    if structure.next_sequence != follower.first_sequence:
-        return (
-            f"at its end: it is cut short, or a log after it is missing; the newer one begins "
-            f"with change {follower.first_sequence}, expected {structure.next_sequence}"
-        )
-    return ""
+    return (
+        f"at its end: it is cut short, or a log after it is missing; the newer one begins with "
+        f"change {begins}, expected {structure.next_sequence or 'an older one'}"
+    )
 
 
 def _damaged(path: Path, where: str) -> StoreCorruptedError:

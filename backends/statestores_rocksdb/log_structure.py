@@ -31,11 +31,9 @@ class LogStructure:
     damage: int | None
     """Where the log stops being a log."""
 
-    is_cut: bool
-    """Whether the end of the file cuts an entry short. A crash does this to the newest log."""
-
     first_sequence: int | None
-    """The sequence number of the first batch; ``None`` when the log holds no whole one."""
+    """The sequence number of the first batch; ``None`` when the log holds no whole one. The end of
+    the file may cut the last one short: a crash does this to the newest log."""
 
     next_sequence: int | None
     """The sequence number that follows the last whole batch."""
@@ -78,12 +76,10 @@ class _Reader:
                 if not _FULL <= kind <= _LAST or follows != self._in_pieces or end > _BLOCK_BYTES:
                     return self._result(damage=offset + position)
                 if end > len(block):
-                    return self._result(is_cut=True)
+                    return self._result()  # the end of the file cuts it short
                 self._take(kind, block[start : min(end, start + _BATCH_HEADER_BYTES)])
                 position = end
             offset += len(block)
-            if len(block) < _BLOCK_BYTES and position < len(block):
-                return self._result(is_cut=True)
         return self._result()
 
     def _take(self, kind: int, beginning: bytes) -> None:
@@ -105,10 +101,5 @@ class _Reader:
             rest = self._file.read(_BLOCK_BYTES)
         return True
 
-    def _result(self, *, damage: int | None = None, is_cut: bool = False) -> LogStructure:
-        return LogStructure(
-            damage=damage,
-            is_cut=is_cut or self._in_pieces,
-            first_sequence=self._first,
-            next_sequence=self._next,
-        )
+    def _result(self, *, damage: int | None = None) -> LogStructure:
+        return LogStructure(damage=damage, first_sequence=self._first, next_sequence=self._next)
