@@ -68,23 +68,17 @@ def break_seal(file: Path) -> None:
     """Remove the seal of *file*, durably: after a power failure it would deny what was written.
 
     Raises:
-        StorageError: It cannot be removed.
+        OSError: It cannot be removed.
     """
+    # Opened before, so that a process without files to open leaves the seal where it is.
+    directory = os.open(file.parent, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        # Opened before, so that a process without files to open leaves the seal where it is.
-        directory = os.open(file.parent, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            file.with_name(SEAL).unlink()
-            os.fsync(directory)
-        finally:
-            os.close(directory)
+        file.with_name(SEAL).unlink()
+        os.fsync(directory)
     except FileNotFoundError:
         return
-    except OSError as error:
-        raise StorageError(
-            f"cannot remove {str(file.with_name(SEAL))!r}: {error.strerror or error}; check the "
-            "rights"
-        ) from error
+    finally:
+        os.close(directory)
 
 
 def _has_log(file: Path) -> bool:

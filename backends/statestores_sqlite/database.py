@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from sqlalchemy.engine import Engine
 
-from statestores.errors import CapabilityNotSupportedError, StateStoreError, StoreClosedError
+from statestores.errors import StateStoreError, StoreClosedError
 from statestores.spi import Durability, WriteBatch
 from statestores_sqlite.failures import closed, errors_of, translated
 from statestores_sqlite.readers import Reader
@@ -22,11 +22,13 @@ class Database(ABC):
     reader: type[Reader]
     """What `open_reader` opens."""
 
-    def __init__(self, directory: Path, engine: Engine, table: str) -> None:
+    _statements: Statements
+    """What is said to the table, known once it is known what is in it."""
+
+    def __init__(self, directory: Path, engine: Engine) -> None:
         self.path = str(directory)
         self.errors = errors_of(engine)
         self._engine = engine
-        self._statements = Statements(table, self.mark)
 
     @abstractmethod
     def open_reader(self) -> Reader:
@@ -36,16 +38,13 @@ class Database(ABC):
     def apply(self, batch: WriteBatch, durability: Durability) -> None:
         """Apply *batch* in one transaction."""
 
+    @abstractmethod
     def copy_to(self, target: Path) -> None:
         """Copy the content to an engine in the new directory *target*, where that is possible.
 
         Raises:
             CapabilityNotSupportedError: It is not.
         """
-        raise CapabilityNotSupportedError(
-            f"the pairs of {self.path!r} are on a server, which copies no files; export a "
-            "snapshot instead"
-        )
 
     @abstractmethod
     def close(self) -> None:

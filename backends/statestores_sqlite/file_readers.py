@@ -6,7 +6,6 @@ from zlib import crc32
 from sqlalchemy.pool import PoolProxiedConnection
 
 from statestores_sqlite.checked_rows import CheckedRows, checked, damaged_row
-from statestores_sqlite.inspection import TABLE
 from statestores_sqlite.readers import DriverRows, Reader
 from statestores_sqlite.statements import Statements
 
@@ -24,8 +23,8 @@ class SQLiteReader(Reader):
         # The last, shorter query would have to be compiled for each number of keys, so its marks
         # are filled up to a power of two by repeating a key.
         marks = 1 << (len(keys) - 1).bit_length()
-        columns = self._statements.columns
-        query = f"SELECT {columns} FROM {TABLE} WHERE key IN ({','.join('?' * marks)})"  # noqa: S608
+        said = self._statements
+        query = f"SELECT {said.columns} FROM {said.table} WHERE key IN ({','.join('?' * marks)})"  # noqa: S608
         found: list[tuple[bytes, bytes]] = self._cursor.execute(
             query, keys + keys[-1:] * (marks - len(keys))
         ).fetchall()

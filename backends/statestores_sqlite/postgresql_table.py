@@ -13,6 +13,7 @@ from sqlalchemy.exc import ArgumentError
 from sqlalchemy.pool import NullPool, PoolProxiedConnection
 
 from statestores.errors import (
+    CapabilityNotSupportedError,
     InvalidOptionError,
     InvalidTypeError,
     MissingDriverError,
@@ -107,7 +108,8 @@ class PostgreSQLTable(Database):
         self._lock = DirectoryLock.acquire(directory)
         try:
             self._table = table_of(directory, options.table)
-            super().__init__(directory, _create_engine(url), self._table)
+            super().__init__(directory, _create_engine(url))
+            self._statements = Statements(self._table, self.mark)
             self._upsert_many = (
                 f"INSERT INTO {self._table} (key, value) "  # noqa: S608
                 "SELECT * FROM unnest(%s::bytea[], %s::bytea[]) "
@@ -176,6 +178,12 @@ class PostgreSQLTable(Database):
                     self._writer.exec_driver_sql(self._upsert_many, columns)
         except self.errors as error:
             raise self.translated(error) from driver_error(error)
+
+    def copy_to(self, target: Path) -> None:
+        raise CapabilityNotSupportedError(
+            f"the pairs of {self.path!r} are on a server, which copies no files; export a "
+            "snapshot instead"
+        )
 
     def close(self) -> None:
         _end(self._writer, self.errors)

@@ -67,11 +67,12 @@ class SQLiteFile(Database):
 
     mark = "?"
     reader: type[SQLiteReader]
+    has_checksums: bool
+    """Whether each row has one: the file says so, and a new one the options."""
 
     def __init__(self, directory: Path, options: SQLiteOptions) -> None:
         """Lock the directory, and open or create the file in it."""
         self._file = directory / FILE
-        self._options = options
         self._memory: MemoryShare | None = None
         # SQLAlchemy keeps a pool alive while one of its connections is in use. A strong reference
         # would keep the lock, too, when an interrupt comes before anybody has something to close.
@@ -82,8 +83,7 @@ class SQLiteFile(Database):
             poolclass=NullPool,
             pool_reset_on_return=None,  # a connection is closed, not used by somebody else
         )
-        super().__init__(directory, engine, TABLE)
-        self.has_checksums = False
+        super().__init__(directory, engine)
         check_plain_files(directory, SEAL)
         self._lock = DirectoryLock.acquire(directory)
         try:
@@ -140,20 +140,14 @@ class SQLiteFile(Database):
                 with closing(self.open_reader()) as reader:
                     check_rows(reader)
             break_seal(self._file)
-        except self.errors as error:
+        except BaseException as error:
             writer.close()
-            raise self.translated(error) from driver_error(error)
-        except StateStoreError:  # which may be an OSError as well
-            writer.close()
-            raise
-        except OSError as error:
-            writer.close()
-            raise StorageError(
-                f"cannot look at {str(self._file)!r}: {error.strerror or error}; check the rights "
-                "and the disk"
-            ) from error
-        except BaseException:
-            writer.close()
+            if isinstance(error, self.errors):
+                raise self.translated(error) from driver_error(error)
+            if isinstance(error, OSError) and not isinstance(error, StateStoreError):
+                raise StorageError(
+                    f"cannot open {str(self._file)!r}: {error}; check the rights and the disk"
+                ) from error
             raise
         return writer
 
