@@ -1,5 +1,6 @@
 """Capabilities, in both directions: what is declared works, what is not is refused."""
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,12 +12,13 @@ from statestores.errors import (
     InvalidArgumentError,
     StateStoreError,
     StoreClosedError,
+    StoreCorruptedError,
 )
 from statestores.spi import Capabilities, Durability, Engine
 from statestores_conformance.engine.reading.many_rows import SIZES_AROUND_EDGES
 from statestores_conformance.many_cases import for_each
 from statestores_conformance.promises import skip_because_promised, skip_unless_promised
-from statestores_conformance.subjects.engines import EngineFixtures, Engines, pairs_of
+from statestores_conformance.subjects.engines import EngineFixtures, Engines, OpenEngine, pairs_of
 
 _PAIRS = [(b"%04d" % number, b"v%d" % number) for number in range(1_000)]
 
@@ -183,22 +185,36 @@ class EngineCheckpointTests(EngineFixtures):
     def test_a_checkpoint_that_cannot_be_made_is_our_error(
         self, engines: Engines, checkpointed: Engine
     ) -> None:
-        """If a file is in the way above it, the error is from the tree, and the engine goes on."""
+        """If a file is in the way above it, the error is from the tree, and the engine goes on.
+
+        Nothing of it is damaged, so nobody is told so; nor where the directories above are missing,
+        which an engine may make.
+        """
         engines.path("file").write_bytes(b"in the way")
         checkpointed.apply(dict(_PAIRS), Durability.PROCESS_CRASH)
-        with pytest.raises(StateStoreError):
+        with pytest.raises(StateStoreError) as refused:
             checkpointed.checkpoint(engines.path("file") / "checkpoint")
 
         assert pairs_of(checkpointed) == _PAIRS
+        assert not isinstance(refused.value, StoreCorruptedError)
+        nested = engines.path("not yet") / "there" / "checkpoint"
+        try:
+            checkpointed.checkpoint(nested)
+        except StoreCorruptedError:
+            raise
+        except StateStoreError:
+            return
+        assert pairs_of(engines.open(str(nested))) == _PAIRS
 
     @pytest.mark.spec("ENG-22")
     def test_a_closed_engine_has_no_checkpoint(
         self, engines: Engines, checkpointed: Engine
     ) -> None:
-        """It cannot be asked for after `close`."""
+        """It cannot be asked for after `close`, wherever it should go."""
         checkpointed.close()
-        with pytest.raises(StoreClosedError):
-            checkpointed.checkpoint(engines.path("checkpoint"))
+        for name in ("checkpoint", "engine"):
+            with pytest.raises(StoreClosedError):
+                checkpointed.checkpoint(engines.path(name))
 
 
 def _files_below(path: Path) -> dict[Path, bytes | None]:
@@ -245,13 +261,24 @@ class EngineIngestionTests(EngineFixtures):
 
     @pytest.mark.spec("ENG-34", "ENG-9")
     def test_an_ingestion_does_not_show_in_what_is_frozen(self, ingesting: Engine) -> None:
-        """Scans and snapshots from before do not see it."""
+        """Scans and snapshots from before do not see it, whether it replaces pairs or only adds."""
         ingesting.apply({b"a": b"1"}, Durability.PROCESS_CRASH)
         scan = ingesting.scan(b"")
         with ingesting.snapshot() as snapshot:
             ingesting.ingest([(b"0", b"v"), (b"a", b"2")])
 
             assert list(scan) == pairs_of(snapshot) == [(b"a", b"1")]
+        ingesting.apply(dict(_PAIRS), Durability.PROCESS_CRASH)
+        before = pairs_of(ingesting)
+        scans = [ingesting.scan(b""), ingesting.scan(b"", reverse=True)]
+        begun = [next(scan) for scan in scans]
+        with ingesting.snapshot() as snapshot:
+            ingesting.ingest([(b"y", b"v"), (b"z", b"v")])
+
+            assert [begun[0], *scans[0]] == before
+            assert [begun[1], *scans[1]] == before[::-1]
+            assert pairs_of(snapshot) == before
+        assert pairs_of(ingesting) == [*before, (b"y", b"v"), (b"z", b"v")]
 
     @pytest.mark.spec("ENG-34")
     def test_ingesting_nothing_is_not_an_error(self, ingesting: Engine) -> None:
@@ -261,22 +288,33 @@ class EngineIngestionTests(EngineFixtures):
         assert pairs_of(ingesting) == []
 
     @pytest.mark.spec("ENG-34", "ENG-16")
-    def test_an_ingestion_that_fails_loads_nothing(self, ingesting: Engine, tmp_path: Path) -> None:
+    def test_an_ingestion_that_fails_loads_nothing(
+        self, engines: Engines, ingesting: Engine, open_engine: OpenEngine, tmp_path: Path
+    ) -> None:
         """When the pairs break off, none of them is seen, and no file is left behind.
 
-        So it is when one of them is not bytes, alone, or after many that are.
+        So it is when one of them is not bytes, alone, or after many that are. When the process
+        dies, the next opening removes what it has left.
         """
+        files = sorted(tmp_path.rglob("*"))
+        left = tmp_path.with_name(f"{tmp_path.name}-left")
 
         def broken() -> Iterator[tuple[bytes, bytes]]:
             yield from _PAIRS
+            if ingesting.capabilities.persistent:
+                shutil.copytree(engines.path(), left)
             raise ZeroDivisionError
 
-        files = sorted(tmp_path.rglob("*"))
         with pytest.raises(ZeroDivisionError):
             ingesting.ingest(broken())
 
         assert pairs_of(ingesting) == []
         assert sorted(tmp_path.rglob("*")) == files
+        half_done = {path.name for path in left.rglob("*")} - {path.name for path in files}
+        if left.exists():
+            with open_engine(left) as opened:
+                assert pairs_of(opened) == []
+        assert half_done & {path.name for path in left.rglob("*")} == set()
         wrong: list[Any] = [("text", b"v"), (None, b"v"), (5, b"v"), (b"z", "text"), (b"z", 3)]
         for pair in wrong:
             for pairs in ([pair], [*_PAIRS, pair]):
@@ -310,7 +348,8 @@ class EngineIngestionTests(EngineFixtures):
 
     @pytest.mark.spec("ENG-22")
     def test_a_closed_engine_ingests_nothing(self, ingesting: Engine) -> None:
-        """It cannot be asked for after `close`."""
+        """It cannot be asked for after `close`, and what is wrong with the pairs comes second."""
         ingesting.close()
-        with pytest.raises(StoreClosedError):
-            ingesting.ingest(_PAIRS)
+        for pairs in (_PAIRS, _PAIRS[::-1]):
+            with pytest.raises(StoreClosedError):
+                ingesting.ingest(pairs)

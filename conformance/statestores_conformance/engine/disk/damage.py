@@ -2,28 +2,47 @@
 
 import random
 import shutil
-from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from statestores.errors import StateStoreError, StoreCorruptedError
 from statestores.spi import Engine, EngineReader
+from statestores_conformance.engine.disk.altered_files import (
+    MOST_CUT,
+    any_bits,
+    bits_of_page_heads,
+    bits_of_what_was_added,
+    bytes_of,
+    with_a_flipped_bit,
+    with_a_spoilt_file,
+    with_what_is_gone,
+)
 from statestores_conformance.intensity import seed, trials
 from statestores_conformance.promises import skip_unless_promised
 from statestores_conformance.subjects.engines import (
     EngineFixtures,
     Engines,
     OpenEngine,
+    Pairs,
     durability_of,
+    open_files_below,
     pairs_of,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _SEED = seed(20240229)
 _TRIALS = trials(40)
 _BATCHES = 30
+_MASK = 8
+"""A bit that makes of each small number a larger one: of a type or length that there is not."""
+_DENSE = 80
+"""In how many bytes of what was written for a few batches a bit is flipped."""
 _LARGE = 8192
 """Smaller files have no middle that is sure to be data."""
 
@@ -38,12 +57,6 @@ def _fill(engine: Engine) -> list[list[tuple[bytes, bytes]]]:
         content.update(batch)
         states.append(sorted(content.items()))
     return states
-
-
-def _bytes_of(directory: Path) -> dict[str, bytes]:
-    """Return the files that *directory* holds."""
-    files = (path for path in directory.rglob("*") if path.is_file())
-    return {str(path.relative_to(directory)): path.read_bytes() for path in files}
 
 
 @pytest.mark.level("fault-proof")
@@ -64,7 +77,8 @@ class EngineDamageTests(EngineFixtures):
         """Whichever bit of any file is flipped: an error, or exactly what was written."""
         content = _fill(checking)[-1]
         checking.close()
-        for damaged, what in _with_a_flipped_bit(engines.path(), tmp_path):
+        bits = any_bits(bytes_of(engines.path()), _TRIALS, _chance())
+        for damaged, what in with_a_flipped_bit(engines.path(), tmp_path, bits):
             try:
                 with open_engine(damaged) as opened:
                     found = pairs_of(opened)
@@ -79,7 +93,8 @@ class EngineDamageTests(EngineFixtures):
     ) -> None:
         """Nobody has closed these files, so no sum of a whole file protects what is in them.
 
-        The last batch may be taken for a torn tail; what was there before it may not change.
+        The last batch may be taken for a torn tail; what was there before it may not change. Bits
+        are flipped anywhere, at the beginning of each page, and in each byte of a few batches.
         """
         content = _fill(checking)[-1]
         checking.close()
@@ -89,38 +104,39 @@ class EngineDamageTests(EngineFixtures):
         shutil.copytree(engines.path(), live)
         states = [content, pairs_of(again)]
         again.close()
-        for damaged, what in _with_a_flipped_bit(live, tmp_path):
-            try:
-                with open_engine(damaged) as opened:
-                    found = pairs_of(opened)
-            except StoreCorruptedError:
-                continue
+        files, chance = bytes_of(live), _chance()
+        bits = [*any_bits(files, _TRIALS, chance), *bits_of_page_heads(files, 2 * _TRIALS, chance)]
+        _check_flips(live, bits, states, open_engine)
+        small, bits, states = _few_batches(open_engine, tmp_path / "small")
+        _check_flips(small, bits, states, open_engine)
 
-            assert found in states, what
-
-    @pytest.mark.spec("ENG-14")
+    @pytest.mark.spec("ENG-14", "ENG-32")
     def test_a_missing_file_is_never_a_hole(
         self, engines: Engines, checking: Engine, open_engine: OpenEngine, tmp_path: Path
     ) -> None:
-        """Whichever file is gone: an error from the tree, or exactly what was written.
+        """Whichever file is gone or cut, or no file: an error from the tree, or what was written.
 
         However short it is: a name in a file of a few bytes may be all that leads to the others.
+        A cut of a few bytes may be taken for the torn tail of a log, and cost the last batch; not
+        the life before the last one. Nobody holds what was refused.
         """
-        content = _fill(checking)[-1]
+        _fill(checking)
         checking.close()
-        for number, path in enumerate(sorted(engines.path().rglob("*"))):
-            if not path.is_file():
-                continue
-            damaged = tmp_path / f"damaged-{number}"
-            shutil.copytree(engines.path(), damaged)
-            (damaged / path.relative_to(engines.path())).unlink()
+        states = []
+        noise = _chance()
+        with engines.open() as again:
+            for key in (b"later", b"last"):
+                again.apply({key: noise.randbytes(2 * MOST_CUT)}, durability_of(again))
+                states.append(pairs_of(again))
+        for damaged, what, is_cut in with_a_spoilt_file(engines.path(), tmp_path / "spoilt"):
             try:
                 with open_engine(damaged) as opened:
                     found = pairs_of(opened)
             except StateStoreError:
-                continue
+                found = states[-1]
 
-            assert found == content, f"{path.name} was removed"
+            assert found in (states if is_cut else states[-1:]), what
+            assert open_files_below(damaged) == [], what
 
     @pytest.mark.spec("ENG-31")
     def test_an_opening_that_fails_repairs_nothing(
@@ -209,16 +225,78 @@ class EngineDamageTests(EngineFixtures):
     def test_a_copy_of_a_living_engine_opens_at_a_whole_batch(
         self, engines: Engines, persistent_engine: Engine, open_engine: OpenEngine, tmp_path: Path
     ) -> None:
-        """The files that a dead process leaves behind open again, with every batch in them."""
+        """The files that a dead process leaves behind open again, with every batch in them.
+
+        So they do when whoever opened them died before it had removed what it no longer needs.
+        """
         states = _fill(persistent_engine)
         shutil.copytree(engines.path(), tmp_path / "left")
-        with open_engine(tmp_path / "left") as opened:
-            assert pairs_of(opened) == states[-1]
+        _check_what_a_second_death_leaves(tmp_path / "left", states[-1], open_engine)
+
+
+def _chance() -> random.Random:
+    return random.Random(_SEED)  # noqa: S311  # reproducible, not secret
+
+
+def _few_batches(
+    open_engine: OpenEngine, root: Path
+) -> tuple[Path, list[tuple[str, int, int]], list[Pairs]]:
+    """Apply three batches of one pair to an engine below *root*, and leave a copy of it.
+
+    Return the copy, a bit of each byte that was written for them, and the states.
+    """
+    states = [Pairs()]
+    with open_engine(root / "engine") as engine:
+        before = bytes_of(root / "engine")
+        for number in range(3):
+            engine.apply({b"%d" % number: b"v"}, durability_of(engine))
+            states.append(pairs_of(engine))
+        shutil.copytree(root / "engine", root / "live")
+    after = bytes_of(root / "live")
+    bits = bits_of_what_was_added(before, after, _MASK, _DENSE, _chance())
+    return root / "live", list(bits), states
+
+
+def _check_flips(
+    live: Path, bits: list[tuple[str, int, int]], states: list[Pairs], open_engine: OpenEngine
+) -> None:
+    """Open copies of *live* with each of *bits* flipped: one of *states*, or refused."""
+    for damaged, what in with_a_flipped_bit(live, live.parent / "flipped", bits):
+        try:
+            with open_engine(damaged) as opened:
+                found = pairs_of(opened)
+        except StoreCorruptedError:
+            continue
+
+        assert found in states, what
+
+
+def _check_what_a_second_death_leaves(left: Path, content: Pairs, open_engine: OpenEngine) -> None:
+    """Open *left*, which holds *content*; and once more, with the files that this has replaced.
+
+    Of those the system may have lost the end, or a page: nobody has waited for it.
+    """
+    again = left.with_name("again")
+    shutil.copytree(left, again)
+    with open_engine(again) as opened:
+        assert pairs_of(opened) == content
+        opened.apply({b"later": b"v"}, durability_of(opened))
+        later = pairs_of(opened)
+        shutil.copytree(again, left.with_name("later"))
+    for cut in (0, 3, 1_000):
+        place = left.with_name(f"put back without {cut}")
+        for path in with_what_is_gone(left, left.with_name("later"), place):
+            path.write_bytes(path.read_bytes()[: path.stat().st_size - cut])
+        try:
+            with open_engine(place) as opened:
+                assert pairs_of(opened) == later
+        except StoreCorruptedError:
+            assert cut, "nothing but what was replaced is there as well"
 
 
 def _is_refused_unchanged(damaged: Path, open_engine: OpenEngine) -> bool:
     """Return whether the engine in *damaged* is not opened, and check that all of it is left."""
-    before = _bytes_of(damaged)
+    before = bytes_of(damaged)
     try:
         open_engine(damaged).close()
     except StateStoreError as error:
@@ -227,7 +305,7 @@ def _is_refused_unchanged(damaged: Path, open_engine: OpenEngine) -> bool:
         return False
     with pytest.raises(first):
         open_engine(damaged)
-    after = _bytes_of(damaged)
+    after = bytes_of(damaged)
     # A log for humans may be rotated: what it held is then under another name.
     lost = [
         name
@@ -303,21 +381,6 @@ def _check_every_read(reader: EngineReader, content: list[tuple[bytes, bytes]]) 
 
 def _listed(reader: EngineReader, start: bytes, stop: bytes, *, reverse: bool) -> list[object]:
     return list(reader.scan(start, stop, reverse=reverse))
-
-
-def _with_a_flipped_bit(engine: Path, tmp_path: Path) -> Iterator[tuple[Path, str]]:
-    """Yield copies of the directory *engine* with one bit flipped, and which; each file in turn."""
-    choose = random.Random(_SEED)  # noqa: S311  # reproducible, not secret
-    files = sorted(path for path in engine.rglob("*") if path.is_file() and path.stat().st_size)
-    for trial in range(_TRIALS):
-        damaged = tmp_path / f"damaged-{trial}"
-        shutil.copytree(engine, damaged)
-        file = damaged / files[trial % len(files)].relative_to(engine)
-        data = bytearray(file.read_bytes())
-        position = choose.randrange(len(data))
-        data[position] ^= 1 << choose.randrange(8)
-        file.write_bytes(data)
-        yield damaged, f"byte {position} of {file.name} was flipped"
 
 
 def _size(path: Path) -> int:

@@ -185,6 +185,13 @@ def _live(
             assert dict(pairs_of(again)) == content
             again.apply({b"later": b"v"}, durability_of(again))
             assert again.get(b"later") == b"v"
+        # Nothing is left to write, but that it was closed.
+        idle = open_engine(place)
+        with shortage(amount):
+            life.attempt(idle.close)
+        idle.close()
+        with open_engine(place) as again:
+            assert dict(pairs_of(again)) == content | {b"later": b"v"}
     return life.failures
 
 

@@ -1,5 +1,6 @@
 """What an engine says of its options, taken at its word: names, values, bounds, and a budget."""
 
+import random
 import re
 import shutil
 from contextlib import suppress
@@ -15,6 +16,12 @@ from statestores.errors import (
     StoreLockedError,
 )
 from statestores.spi import Durability, Engine, MemoryBudget
+from statestores_conformance.engine.disk.altered_files import (
+    bits_of_what_was_added,
+    bytes_of,
+    with_a_flipped_bit,
+)
+from statestores_conformance.intensity import seed
 from statestores_conformance.promises import skip_unless_promised
 from statestores_conformance.subjects.engines import (
     EngineFixtures,
@@ -32,6 +39,10 @@ _BUDGET = "memory_budget"
 _TOO_LITTLE, _TOO_MUCH = -1, 1 << 80
 _MIB = 1024 * 1024
 _LEAST_BUDGET_BYTES = 256 * 1024
+_SEED = 20261127
+_MASK = 8
+_MOST_BITS = 12
+"""How many bits are flipped for each named value."""
 _PAIRS = [(b"%02d" % number, b"v%d" % number * 20) for number in range(40)]
 
 
@@ -67,6 +78,35 @@ class _Opening:
                 assert pairs_of(again) == _PAIRS, f"written with {name}={value!r}"
         return None
 
+    def check_damage(self, name: str, value: object) -> None:
+        """Fail if damage in what was written last is data for an engine with this *value*.
+
+        It opens with the batches before the damage, as an option may say, or raises. And what it
+        opens with is what is there from then on.
+        """
+        path, live, damaged = self.place(), self.place(), self.place()
+        with self.open(path, name, value) as engine:
+            if not engine.capabilities.persistent or not engine.capabilities.detects_corruption:
+                return
+            files, states = [bytes_of(path)], [pairs_of(engine)]
+            for batch in ({b"a": b"1"}, {b"b": b"2"}):
+                engine.apply(batch, durability_of(engine))
+                files.append(bytes_of(path))
+                states.append(pairs_of(engine))
+            shutil.copytree(path, live)
+        chance = random.Random(seed(_SEED))  # noqa: S311  # which bytes
+        bits = bits_of_what_was_added(files[0], files[1], _MASK, _MOST_BITS, chance)
+        for copy, what in with_a_flipped_bit(live, damaged, bits):
+            try:
+                with self.open(copy, name, value) as opened:
+                    found = pairs_of(opened)
+            except StateStoreError:
+                continue
+
+            assert found in states, f"{name}={value!r}, {what}"
+            with self._open_engine(copy) as again:
+                assert pairs_of(again) == found, f"{name}={value!r}, {what}"
+
     def names(self) -> list[str]:
         """Return the options that the engine names when it refuses one that it does not have."""
         unknown = self.refusal(_NOBODYS, "1")
@@ -88,11 +128,12 @@ class EngineOptionTests(EngineFixtures):
         """Give what opens the engine with other options."""
         return _Opening(engine, open_engine, tmp_path)
 
-    @pytest.mark.spec("ENG-13", "ENG-18")
+    @pytest.mark.spec("ENG-13", "ENG-14", "ENG-18", "ENG-32")
     def test_options_take_what_they_say(self, opening: _Opening) -> None:
         """With each value and bound that a refusal names the engine works; beyond, it refuses.
 
-        What is written with any of them is read with the author's options.
+        What is written with any of them is read with the author's options. And whatever a named
+        value does about damage, it makes no data of it.
         """
         for name in opening.names():
             expected = opening.refusal(name, object())
@@ -100,6 +141,7 @@ class EngineOptionTests(EngineFixtures):
                 continue
             for word in _named_values(expected, name):
                 assert opening.refusal(name, word) is None
+                opening.check_damage(name, word)
             for beyond, nearest, step in ((_TOO_LITTLE, min, -1), (_TOO_MUCH, max, 1)):
                 refused = opening.refusal(name, beyond)
                 bounds = [] if refused is None else _numbers_in(refused.replace(str(beyond), ""))

@@ -134,3 +134,12 @@ def _check_range(reader: EngineReader, pairs: Pairs, first: int, end: int) -> No
     assert list(reader.scan(start, stop, reverse=True)) == expected[::-1]
     assert reader.first(start, stop) == (expected[0] if expected else None)
     assert reader.last(start, stop) == (expected[-1] if expected else None)
+    # In two parts, one of which may be empty; each range with one of these limits.
+    limit = max(1, (1, _EXTENSIONS, len(expected), len(expected) + 1)[first % 4])
+    for reverse in (False, True):
+        pairs_ahead, others = reader.scan_ahead(start, stop, limit, reverse=reverse)
+        found = [*pairs_ahead, *(others or ())]
+
+        assert found == (expected[::-1] if reverse else expected)
+        assert len(pairs_ahead) == min(limit, len(expected))
+        assert (others is None) == (len(expected) < limit)

@@ -1,0 +1,119 @@
+"""Changes of the files of an engine that nobody has open, each made in a copy of its own."""
+
+import random
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from pathlib import Path
+
+_BLOCK = 4096
+"""Drivers lay out files in pages of this size, or of a multiple, and what counts comes first."""
+_HEAD = 8
+"""How much of a page's beginning is what the rest of it is found by."""
+
+MOST_CUT = 100
+_CUTS = (1, 7, MOST_CUT)
+"""How many bytes a file may have lost."""
+
+
+def bytes_of(directory: Path) -> dict[str, bytes]:
+    """Return the files that *directory* holds."""
+    files = (path for path in directory.rglob("*") if path.is_file())
+    return {str(path.relative_to(directory)): path.read_bytes() for path in files}
+
+
+def with_a_flipped_bit(
+    engine: Path, to: Path, bits: Iterable[tuple[str, int, int]]
+) -> Iterator[tuple[Path, str]]:
+    """Yield copies of the directory *engine* below *to*, each with one of *bits* flipped.
+
+    A bit is that of a file's name, of a byte in it and of a mask.
+    """
+    for trial, (name, position, mask) in enumerate(bits):
+        damaged = to / f"flipped-{engine.name}-{trial}"
+        shutil.copytree(engine, damaged)
+        data = bytearray((damaged / name).read_bytes())
+        data[position] ^= mask
+        (damaged / name).write_bytes(data)
+        yield damaged, f"byte {position} of {name} was flipped by {mask}"
+        shutil.rmtree(damaged)
+
+
+def any_bits(
+    files: dict[str, bytes], trials: int, choose: random.Random
+) -> Iterator[tuple[str, int, int]]:
+    """Yield *trials* bits of *files*, each file in turn."""
+    names = sorted(name for name, data in files.items() if data)
+    for trial in range(trials):
+        name = names[trial % len(names)]
+        yield name, choose.randrange(len(files[name])), 1 << choose.randrange(8)
+
+
+def bits_of_page_heads(
+    files: dict[str, bytes], trials: int, choose: random.Random
+) -> Iterator[tuple[str, int, int]]:
+    """Yield *trials* bits at the beginnings of pages, of what is longer than one in *files*."""
+    pages = [
+        (name, page)
+        for name, data in sorted(files.items())
+        for page in range(0, len(data) - _HEAD, _BLOCK)
+        if len(data) > _BLOCK
+    ]
+    for trial in range(trials if pages else 0):
+        name, page = pages[trial % len(pages)]
+        yield name, page + choose.randrange(_HEAD), 1 << choose.randrange(8)
+
+
+def bits_of_what_was_added(
+    before: dict[str, bytes], after: dict[str, bytes], mask: int, most: int, choose: random.Random
+) -> Iterator[tuple[str, int, int]]:
+    """Yield *mask* at each byte by which a file has grown, or has changed; *most* in each file."""
+    for name, data in sorted(after.items()):
+        old = before.get(name, b"")
+        changed = [at for at, byte in enumerate(data) if at >= len(old) or old[at] != byte]
+        for position in changed if len(changed) <= most else choose.sample(changed, most):
+            yield name, position, mask
+
+
+def with_a_spoilt_file(engine: Path, to: Path) -> Iterator[tuple[Path, str, bool]]:
+    """Yield copies of *engine* in which a file is gone, a directory, or cut.
+
+    With each comes what it is, and whether the file was cut.
+    """
+    for number, path in enumerate(sorted(engine.rglob("*"))):
+        if not path.is_file():
+            continue
+        size = path.stat().st_size
+        spoil: dict[str, Callable[[Path], object]] = {
+            "removed": Path.unlink,
+            "made a directory": _make_a_directory,
+            **{f"cut by {cut}": partial(_cut, size=size - cut) for cut in _CUTS if cut < size},
+        }
+        for what, change in spoil.items():
+            damaged = to / f"spoilt-{number}"
+            shutil.copytree(engine, damaged)
+            change(damaged / path.relative_to(engine))
+            yield damaged, f"{path.name} was {what}", "cut" in what
+            shutil.rmtree(damaged)
+
+
+def with_what_is_gone(earlier: Path, later: Path, to: Path) -> list[Path]:
+    """Copy *later* to *to*, put the files that only *earlier* has beside it, and return these."""
+    shutil.copytree(later, to)
+    put_back = []
+    for path in sorted(earlier.rglob("*")):
+        place = to / path.relative_to(earlier)
+        if path.is_file() and not place.exists() and place.parent.is_dir():
+            shutil.copy2(path, place)
+            put_back.append(place)
+    return put_back
+
+
+def _make_a_directory(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def _cut(path: Path, size: int) -> None:
+    with path.open("r+b") as file:
+        file.truncate(size)
