@@ -77,7 +77,7 @@ class _Reader:
                     return self._result(damage=offset + position)
                 if end > len(block):
                     return self._result()  # the end of the file cuts it short
-                self._take(kind, block[start : min(end, start + _BATCH_HEADER_BYTES)])
+                self._take(kind, block[start:end])
                 position = end
             offset += len(block)
         return self._result()

@@ -71,7 +71,7 @@ def break_seal(file: Path) -> None:
         OSError: It cannot be removed.
     """
     # Opened before, so that a process without files to open leaves the seal where it is.
-    directory = os.open(file.parent, os.O_RDONLY | os.O_CLOEXEC)
+    directory = os.open(file.parent, os.O_RDONLY)
     try:
         file.with_name(SEAL).unlink()
         os.fsync(directory)

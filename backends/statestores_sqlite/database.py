@@ -8,7 +8,7 @@ from sqlalchemy.engine import Engine
 
 from statestores.errors import StateStoreError, StoreClosedError
 from statestores.spi import Durability, WriteBatch
-from statestores_sqlite.failures import closed, errors_of, translated
+from statestores_sqlite.failures import closed, errors_of
 from statestores_sqlite.readers import Reader
 from statestores_sqlite.statements import Statements
 
@@ -50,9 +50,9 @@ class Database(ABC):
     def close(self) -> None:
         """Close the writing connection, and release the lock. Idempotent."""
 
+    @abstractmethod
     def translated(self, error: Exception) -> StateStoreError:
         """Return the error to raise for the driver's or SQLAlchemy's *error*."""
-        return translated(error, self.path)
 
     def closed(self) -> StoreClosedError:
         """Return the error for a call after `close`."""

@@ -1,4 +1,4 @@
-"""What SQLite, psycopg2 and SQLAlchemy raise, translated into `statestores.errors`."""
+"""What SQLite and SQLAlchemy raise, translated into `statestores.errors`."""
 
 import sqlite3
 
@@ -24,9 +24,6 @@ _NO_FORMAT = "unsupported file format"
 _FAILED_WAITS = frozenset({sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_DIR_FSYNC})
 """What SQLite has written to its log may be on the disk or not. A crash now would bring it back."""
 
-_PROGRAM_LIMIT_EXCEEDED = "54000"
-_DATA_CORRUPTED = frozenset({"XX001", "XX002"})
-
 
 def errors_of(engine: Engine) -> tuple[type[Exception], ...]:
     """Return what calls through *engine*, or through its driver, raise."""
@@ -42,28 +39,11 @@ def driver_error(error: Exception) -> Exception:
 
 
 def translated(error: Exception, path: str) -> StateStoreError:
-    """Return the error to raise for *error*, met with the engine at *path*."""
+    """Return the error to raise for *error*, met with the file of the engine at *path*."""
     original = driver_error(error)
     said = str(original).strip()
-    if isinstance(original, sqlite3.Error):
-        return _from_sqlite(original, said, path)
-    code = getattr(original, "pgcode", None)
-    if code == _PROGRAM_LIMIT_EXCEEDED:
-        return InvalidArgumentError(
-            f"PostgreSQL does not take this pair: {said!r}; a key may have 2,600 bytes, or more "
-            "where it can be compressed"
-        )
-    if code in _DATA_CORRUPTED:
-        return _corrupted(said, path)
-    return StorageError(
-        f"PostgreSQL cannot read or write the pairs of {path!r}: {said!r}; check that the server "
-        "can be reached and has space"
-    )
-
-
-def _from_sqlite(error: sqlite3.Error, said: str, path: str) -> StateStoreError:
     # An error that the sqlite3 module itself found has no code.
-    extended = getattr(error, "sqlite_errorcode", 0)
+    extended = getattr(original, "sqlite_errorcode", 0)
     if extended in _FAILED_WAITS:
         return CommitInDoubtError(
             f"SQLite cannot make durable what it has written in {path!r}: {said!r}; nobody knows "
@@ -71,7 +51,7 @@ def _from_sqlite(error: sqlite3.Error, said: str, path: str) -> StateStoreError:
         )
     code = extended & _PRIMARY_CODE
     if code in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB} or said == _NO_FORMAT:
-        return _corrupted(said, path)
+        return corrupted(said, path)
     if code in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
         return StoreLockedError(
             f"the database in {path!r} is being written by a program that uses SQLite without "
@@ -88,7 +68,8 @@ def _from_sqlite(error: sqlite3.Error, said: str, path: str) -> StateStoreError:
     )
 
 
-def _corrupted(said: str, path: str) -> StoreCorruptedError:
+def corrupted(said: str, path: str) -> StoreCorruptedError:
+    """Return the error for a database of which its driver *said* that it is damaged."""
     return StoreCorruptedError(
         f"the database of {path!r} is damaged: {said!r}; restore the store from a snapshot or its "
         "changelog"

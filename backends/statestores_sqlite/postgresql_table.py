@@ -17,6 +17,7 @@ from statestores.errors import (
     InvalidOptionError,
     InvalidTypeError,
     MissingDriverError,
+    StateStoreError,
     StorageError,
 )
 from statestores.files.directory_lock import DirectoryLock
@@ -25,6 +26,7 @@ from statestores_sqlite.database import Database
 from statestores_sqlite.failures import driver_error
 from statestores_sqlite.options import URL_VARIABLE, PostgreSQLOptions
 from statestores_sqlite.readers import DriverRows, Reader
+from statestores_sqlite.server_failures import translated
 from statestores_sqlite.statements import Statements, create_table
 from statestores_sqlite.table_file import table_of
 from statestores_sqlite.table_lock import application_name, lock_table, unlock_tables
@@ -184,6 +186,9 @@ class PostgreSQLTable(Database):
             f"the pairs of {self.path!r} are on a server, which copies no files; export a "
             "snapshot instead"
         )
+
+    def translated(self, error: Exception) -> StateStoreError:
+        return translated(error, self.path)
 
     def close(self) -> None:
         _end(self._writer, self.errors)

@@ -28,7 +28,7 @@ from statestores.files.plain_files import check_plain_files
 from statestores.spi import Durability, MemoryShare, WriteBatch
 from statestores_sqlite.clean_close import SEAL, break_seal, is_sealed, seal
 from statestores_sqlite.database import Database
-from statestores_sqlite.failures import driver_error
+from statestores_sqlite.failures import driver_error, translated
 from statestores_sqlite.file_readers import CheckedReader, SQLiteReader
 from statestores_sqlite.inspection import TABLE, check_length, check_rows, check_structure, damaged
 from statestores_sqlite.log_limit import LogLimit
@@ -255,6 +255,9 @@ class SQLiteFile(Database):
             raise self.translated(error) from driver_error(error)
         finally:
             rmtree(partial, ignore_errors=True)
+
+    def translated(self, error: Exception) -> StateStoreError:
+        return translated(error, self.path)
 
     def close(self) -> None:
         try:

@@ -1,0 +1,25 @@
+"""What psycopg2 raises, translated into `statestores.errors`."""
+
+from statestores.errors import InvalidArgumentError, StateStoreError, StorageError
+from statestores_sqlite.failures import corrupted, driver_error
+
+_PROGRAM_LIMIT_EXCEEDED = "54000"
+_DATA_CORRUPTED = frozenset({"XX001", "XX002"})
+
+
+def translated(error: Exception, path: str) -> StateStoreError:
+    """Return the error to raise for *error*, met with the table of the engine at *path*."""
+    original = driver_error(error)
+    said = str(original).strip()
+    code = getattr(original, "pgcode", None)
+    if code == _PROGRAM_LIMIT_EXCEEDED:
+        return InvalidArgumentError(
+            f"PostgreSQL does not take this pair: {said!r}; a key may have 2,600 bytes, or more "
+            "where it can be compressed"
+        )
+    if code in _DATA_CORRUPTED:
+        return corrupted(said, path)
+    return StorageError(
+        f"PostgreSQL cannot read or write the pairs of {path!r}: {said!r}; check that the server "
+        "can be reached and has space"
+    )
