@@ -75,6 +75,15 @@ def bits_of_what_was_added(
             yield name, position, mask
 
 
+def bits_of_short_files(
+    files: dict[str, bytes], mask: int, longest: int
+) -> Iterator[tuple[str, int, int]]:
+    """Yield *mask* at each second byte of what is not longer than *longest* in *files*."""
+    for name, data in sorted(files.items()):
+        if len(data) <= longest:
+            yield from ((name, position, mask) for position in range(0, len(data), 2))
+
+
 def with_a_spoilt_file(engine: Path, to: Path) -> Iterator[tuple[Path, str, bool]]:
     """Yield copies of *engine* in which a file is gone, a directory, or cut.
 

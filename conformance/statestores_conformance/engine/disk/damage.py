@@ -15,6 +15,7 @@ from statestores_conformance.engine.disk.altered_files import (
     MOST_CUT,
     any_bits,
     bits_of_page_heads,
+    bits_of_short_files,
     bits_of_what_was_added,
     bytes_of,
     with_a_flipped_bit,
@@ -39,10 +40,12 @@ if TYPE_CHECKING:
 _SEED = seed(20240229)
 _TRIALS = trials(40)
 _BATCHES = 30
-_MASK = 8
+_MASK = 4
 """A bit that makes of each small number a larger one: of a type or length that there is not."""
 _DENSE = 80
 """In how many bytes of what was written for a few batches a bit is flipped."""
+_SHORT = 128
+"""The length of files of which every other byte is worth a try: names, sums, lists of files."""
 _LARGE = 8192
 """Smaller files have no middle that is sure to be data."""
 
@@ -94,7 +97,8 @@ class EngineDamageTests(EngineFixtures):
         """Nobody has closed these files, so no sum of a whole file protects what is in them.
 
         The last batch may be taken for a torn tail; what was there before it may not change. Bits
-        are flipped anywhere, at the beginning of each page, and in each byte of a few batches.
+        are flipped anywhere, at the beginnings of pages, in each byte of a few batches and in short
+        files: one bit can say that a log was recycled, or how many rows a page has.
         """
         content = _fill(checking)[-1]
         checking.close()
@@ -105,7 +109,7 @@ class EngineDamageTests(EngineFixtures):
         states = [content, pairs_of(again)]
         again.close()
         files, chance = bytes_of(live), _chance()
-        bits = [*any_bits(files, _TRIALS, chance), *bits_of_page_heads(files, 2 * _TRIALS, chance)]
+        bits = [*any_bits(files, _TRIALS, chance), *bits_of_page_heads(files, _TRIALS, chance)]
         _check_flips(live, bits, states, open_engine)
         small, bits, states = _few_batches(open_engine, tmp_path / "small")
         _check_flips(small, bits, states, open_engine)
@@ -243,7 +247,7 @@ def _few_batches(
 ) -> tuple[Path, list[tuple[str, int, int]], list[Pairs]]:
     """Apply three batches of one pair to an engine below *root*, and leave a copy of it.
 
-    Return the copy, a bit of each byte that was written for them, and the states.
+    Return the copy, bits of what was written for them and of what was there, and the states.
     """
     states = [Pairs()]
     with open_engine(root / "engine") as engine:
@@ -254,7 +258,7 @@ def _few_batches(
         shutil.copytree(root / "engine", root / "live")
     after = bytes_of(root / "live")
     bits = bits_of_what_was_added(before, after, _MASK, _DENSE, _chance())
-    return root / "live", list(bits), states
+    return root / "live", [*bits, *bits_of_short_files(before, _MASK, _SHORT)], states
 
 
 def _check_flips(

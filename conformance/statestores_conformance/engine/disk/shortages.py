@@ -15,7 +15,13 @@ from pathlib import Path
 
 import pytest
 
-from statestores.errors import CommitInDoubtError, StateStoreError
+from statestores.errors import (
+    CommitInDoubtError,
+    InvalidArgumentError,
+    StateStoreError,
+    StoreCorruptedError,
+    StoreLockedError,
+)
 from statestores.spi import Durability, Engine
 from statestores_conformance.engine.disk.failing_disk import let_waits_for_the_disk_fail
 from statestores_conformance.many_cases import for_each
@@ -50,6 +56,10 @@ _SIZES = (0, 1, 20, 100, 1_000, 5_000, 20_000, 40_000, 90_000, 140_000, 400_000,
 """How long a file may become: the largest is more than any here does."""
 
 
+_UNTRUE = (StoreCorruptedError, StoreLockedError, InvalidArgumentError)
+"""What sends users to restore, to look for another program, or for a mistake of their own."""
+
+
 @dataclass(slots=True)
 class _Life:
     """One opening of an engine, and what each call came to."""
@@ -61,11 +71,13 @@ class _Life:
     """The checkpoints that were made, and what is in them."""
 
     def attempt(self, call: Callable[[], object]) -> bool:
-        """Make *call* and return whether it succeeded; what it raises must be ours."""
+        """Make *call* and return whether it succeeded; what it raises must be ours, and true."""
         try:
             call()
         except CommitInDoubtError:
             raise
+        except _UNTRUE as error:
+            pytest.fail(f"the system was short of something, and nothing else is wrong: {error!r}")
         except StateStoreError:
             self.failures += 1
             return False

@@ -39,9 +39,9 @@ _BUDGET = "memory_budget"
 _TOO_LITTLE, _TOO_MUCH = -1, 1 << 80
 _MIB = 1024 * 1024
 _LEAST_BUDGET_BYTES = 256 * 1024
-_SEED = 20261127
-_MASK = 8
-_MOST_BITS = 12
+_SEED = 20261131
+_MASK = 4
+_MOST_BITS = 8
 """How many bits are flipped for each named value."""
 _PAIRS = [(b"%02d" % number, b"v%d" % number * 20) for number in range(40)]
 
