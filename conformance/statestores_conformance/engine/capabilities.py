@@ -318,9 +318,11 @@ class EngineIngestionTests(EngineFixtures):
         wrong: list[Any] = [("text", b"v"), (None, b"v"), (5, b"v"), (b"z", "text"), (b"z", 3)]
         for pair in wrong:
             for pairs in ([pair], [*_PAIRS, pair]):
-                with pytest.raises((TypeError, StateStoreError)):
+                with pytest.raises((TypeError, StateStoreError)) as refused:
                     ingesting.ingest(pairs)
 
+                # Which would say that the keys do not ascend (ENG-35), and they do.
+                assert not isinstance(refused.value, InvalidArgumentError)
                 assert pairs_of(ingesting) == []
                 assert sorted(tmp_path.rglob("*")) == files
 
