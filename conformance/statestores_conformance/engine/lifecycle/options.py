@@ -128,7 +128,7 @@ class EngineOptionTests(EngineFixtures):
         """Give what opens the engine with other options."""
         return _Opening(engine, open_engine, tmp_path)
 
-    @pytest.mark.spec("ENG-13", "ENG-14", "ENG-18", "ENG-32")
+    @pytest.mark.spec("ENG-13", "ENG-18")
     def test_options_take_what_they_say(self, opening: _Opening) -> None:
         """With each value and bound that a refusal names the engine works; beyond, it refuses.
 
