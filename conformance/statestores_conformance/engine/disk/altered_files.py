@@ -11,6 +11,9 @@ _BLOCK = 4096
 _HEAD = 8
 """How much of a page's beginning is what the rest of it is found by."""
 
+_HEADER = 100
+"""The length of a header, at most."""
+
 MOST_CUT = 100
 _CUTS = (1, 7, MOST_CUT)
 """How many bytes a file may have lost."""
@@ -82,6 +85,18 @@ def bits_of_short_files(
     for name, data in sorted(files.items()):
         if len(data) <= longest:
             yield from ((name, position, mask) for position in range(0, len(data), 2))
+
+
+def bits_of_headers(
+    files: dict[str, bytes], mask: int, longest: int
+) -> Iterator[tuple[str, int, int]]:
+    """Yield *mask* in each number at the beginning of what is longer than *longest* in *files*.
+
+    Headers are made of numbers of four bytes, of which the last is the one that counts.
+    """
+    for name, data in sorted(files.items()):
+        if len(data) > longest:
+            yield from ((name, position, mask) for position in range(3, _HEADER, 4))
 
 
 def with_a_spoilt_file(engine: Path, to: Path) -> Iterator[tuple[Path, str, bool]]:

@@ -14,6 +14,7 @@ from statestores.spi import Engine, EngineReader
 from statestores_conformance.engine.disk.altered_files import (
     MOST_CUT,
     any_bits,
+    bits_of_headers,
     bits_of_page_heads,
     bits_of_short_files,
     bits_of_what_was_added,
@@ -97,8 +98,8 @@ class EngineDamageTests(EngineFixtures):
         """Nobody has closed these files, so no sum of a whole file protects what is in them.
 
         The last batch may be taken for a torn tail; what was there before it may not change. Bits
-        are flipped anywhere, at the beginnings of pages, in each byte of a few batches and in short
-        files: one bit can say that a log was recycled, or how many rows a page has.
+        are flipped anywhere, at the beginnings of pages, in each byte of a few batches, in headers
+        and in short files: one can say that a log was recycled, or how many rows a page has.
         """
         content = _fill(checking)[-1]
         checking.close()
@@ -257,8 +258,12 @@ def _few_batches(
             states.append(pairs_of(engine))
         shutil.copytree(root / "engine", root / "live")
     after = bytes_of(root / "live")
-    bits = bits_of_what_was_added(before, after, _MASK, _DENSE, _chance())
-    return root / "live", [*bits, *bits_of_short_files(before, _MASK, _SHORT)], states
+    bits = [
+        *bits_of_what_was_added(before, after, _MASK, _DENSE, _chance()),
+        *bits_of_short_files(before, _MASK, _SHORT),
+        *bits_of_headers(before, _MASK, _SHORT),
+    ]
+    return root / "live", bits, states
 
 
 def _check_flips(
