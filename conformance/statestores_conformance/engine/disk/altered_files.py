@@ -81,22 +81,22 @@ def bits_of_what_was_added(
 def bits_of_short_files(
     files: dict[str, bytes], mask: int, longest: int
 ) -> Iterator[tuple[str, int, int]]:
-    """Yield *mask* at each second byte of what is not longer than *longest* in *files*."""
+    """Yield *mask* at each third byte of what is not longer than *longest* in *files*."""
     for name, data in sorted(files.items()):
         if len(data) <= longest:
-            yield from ((name, position, mask) for position in range(0, len(data), 2))
+            yield from ((name, position, mask) for position in range(0, len(data), 3))
 
 
 def bits_of_headers(
     files: dict[str, bytes], mask: int, longest: int
 ) -> Iterator[tuple[str, int, int]]:
-    """Yield *mask* in each number at the beginning of what is longer than *longest* in *files*.
+    """Yield *mask* in each second number at the beginning of what is longer than *longest*.
 
     Headers are made of numbers of four bytes, of which the last is the one that counts.
     """
     for name, data in sorted(files.items()):
         if len(data) > longest:
-            yield from ((name, position, mask) for position in range(3, _HEADER, 4))
+            yield from ((name, position, mask) for position in range(7, _HEADER, 8))
 
 
 def with_a_spoilt_file(engine: Path, to: Path) -> Iterator[tuple[Path, str, bool]]:
